@@ -3,7 +3,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 # Tests that run at once, as most of them wait for other processes; and which: all by default, or files and folders.
-WORKERS ?= 6
+WORKERS ?= 5
 TESTS ?=
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
@@ -20,7 +20,7 @@ demo: $(STAMP)
 
 # All but the greater part of the long series, containers, and real agents; and of each table of cases some.
 test: $(COMPILED)
-	@$(PYTEST) --hypothesis-profile=few --most-cases=6 -m "not long and not compose and not agents"
+	@$(PYTEST) --hypothesis-profile=few --most-cases=4 -m "not long and not compose and not agents"
 
 # The long series: everything broken at every point, every file of every bundle changed; and the containers.
 test-faults: $(COMPILED)

@@ -55,6 +55,7 @@ async def test_bytecode_that_one_change_has_left_is_not_there_for_the_next_one(s
     assert report.status == "FAIL", suite.printed(report)
 
 
+@pytest.mark.long
 async def test_bytecode_of_the_baseline_is_not_taken_for_a_changed_source_of_the_same_length(suite: Suite) -> None:
     await suite.tested({"other.py": b"number = 2\n"}, PYTEST)
     report = await suite.tested({"tests/test_seen.py": SEEN}, PYTEST)
@@ -67,6 +68,7 @@ async def test_bytecode_of_the_baseline_is_not_taken_for_a_changed_source_of_the
     assert "pricing.cpython-" not in told, told
 
 
+@pytest.mark.long
 async def test_the_control_and_the_run_find_the_same_bytecode(tmp_path: Path) -> None:
     """Source that looks for it cannot tell them apart."""
     suite = Suite(tmp_path, {**FILES, "conftest.py": b"import other, pricing\n"})
@@ -81,6 +83,7 @@ async def test_the_control_and_the_run_find_the_same_bytecode(tmp_path: Path) ->
     assert (proof.control.failing_outcome, proof.control.passing_outcome) == ("failed", "passed")
 
 
+@pytest.mark.long
 async def test_compiling_runs_nothing_of_the_repository(tmp_path: Path) -> None:
     """A source that would write into the place of the results when it is imported, where it may do so."""
     eager = b"import pathlib\nfor place in pathlib.Path('/workspace').glob('gatewright-bytecode'):\n"

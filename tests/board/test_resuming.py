@@ -90,6 +90,7 @@ def test_a_purged_position_wants_a_new_beginning() -> None:
     assert isinstance(changes_since(board, ORIGIN, 5, BoardFilter()), BoardChanges)
 
 
+@pytest.mark.long
 def test_a_page_that_has_missed_too_much_begins_anew() -> None:
     runs = [make_run(number, transitions=1) for number in range(MOST_CHANGES + 1)]
     board = advance_board(Board(origin=ORIGIN), interleaved(runs))

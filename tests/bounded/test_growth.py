@@ -11,13 +11,10 @@ import pytest
 #: The series of inputs in parts; fewer of a part would mean that the list of inputs has been lost.
 PARTS = 16
 FEWEST = 8
-#: The part that `make test` plays.
-PLAYED = 5
 
 
-@pytest.mark.parametrize(
-    "part", [pytest.param(part, marks=() if part == PLAYED else pytest.mark.long) for part in range(PARTS)]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("part", range(PARTS))
 def test_the_worst_input_of_each_judge_costs_seconds(part: int) -> None:
     """Each within a limit of processor time that stands far above what it needs and far below the square of its input."""
     argv = [sys.executable, "-m", "tests.bounded.worst_inputs", f"{part}/{PARTS}"]

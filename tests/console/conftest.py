@@ -6,20 +6,27 @@ import asyncio
 import contextlib
 import socket
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, TypeVar
 
 import pytest
 import uvicorn
 
+from gatewright.app.console.roles import ConsoleRole
 from gatewright.app.console.serving import ConsoleAddress, ConsoleServer, make_app
+from gatewright.app.console.submitting import SubmitAccess
+from gatewright.app.console.surroundings import LookAtSystem
 from gatewright.bus.jetstream.setup import ensure_topology
 from gatewright.bus.memory.bus import MemoryBus, MemoryServer
+from gatewright.client.approvals import ApprovalInbox
 from gatewright.client.client import Client
 from gatewright.contracts import Transition
 from tests.client.conftest import write_run
+
+T = TypeVar("T")
 
 
 def free_port() -> int:
@@ -36,6 +43,11 @@ class ServedConsole:
     home: Path
     port: int = field(default_factory=free_port)
     token: str | None = None
+    decides: bool = False
+    submit: SubmitAccess | None = None
+    look: LookAtSystem | None = None
+    tokens: dict[str, ConsoleRole] = field(default_factory=dict)
+    agent_port: int = 8791
     system: MemoryServer = field(default_factory=MemoryServer)
     _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.new_event_loop)
     _server: uvicorn.Server | None = None
@@ -47,21 +59,29 @@ class ServedConsole:
         return f"http://127.0.0.1:{self.port}"
 
     def open(self) -> None:
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-        self._thread.start()
-        self._do(self._ensure())
+        self.begin()
+        self.do(self._ensure())
         self.start()
 
+    def begin(self) -> None:
+        """The loop alone: what has to be there before the console is."""
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+
     def start(self) -> None:
-        address = ConsoleAddress(port=self.port, token=self.token)
-        app = make_app(self._connect, self.home, self.home / "key.pem", address)
+        tokens: dict[str, ConsoleRole] = {self.token: "approver"} if self.token is not None else self.tokens
+        address = ConsoleAddress(port=self.port, tokens=tokens, agent=f"http://127.0.0.1:{self.agent_port}")
+        decide = self._open_inbox if self.decides else None
+        app = make_app(
+            self._connect, self.home, self.home / "key.pem", address, decide=decide, submit=self.submit, look=self.look
+        )
         config = uvicorn.Config(app.asgi, port=self.port, log_level="error", access_log=False, timeout_graceful_shutdown=5)
         self._server = ConsoleServer(config, app.link)
         self._serving = asyncio.run_coroutine_threadsafe(self._server.serve(), self._loop)
         while not self._server.started:
             if self._serving.done():
                 self._serving.result()
-            self._do(asyncio.sleep(0.01))
+            self.do(asyncio.sleep(0.01))
 
     def kill(self) -> None:
         assert self._server is not None
@@ -70,7 +90,7 @@ class ServedConsole:
         self._serving.result()
 
     def write(self, transitions: Sequence[Transition]) -> None:
-        self._do(self._write(transitions))
+        self.do(self._write(transitions))
 
     def close(self) -> None:
         self.kill()
@@ -79,8 +99,9 @@ class ServedConsole:
         self._thread.join()
         self._loop.close()
 
-    def _do(self, work: object) -> None:
-        asyncio.run_coroutine_threadsafe(work, self._loop).result()  # type: ignore[arg-type] # any coroutine
+    def do(self, work: Coroutine[Any, Any, T]) -> T:
+        """Have it done where the console runs."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     async def _ensure(self) -> None:
         await ensure_topology(MemoryBus(self.system))
@@ -95,6 +116,13 @@ class ServedConsole:
             stack.push_async_callback(bus.close)
             yield Client(bus)
 
+    @contextlib.asynccontextmanager
+    async def _open_inbox(self) -> AsyncIterator[ApprovalInbox]:
+        async with contextlib.AsyncExitStack() as stack:
+            bus = MemoryBus(self.system)
+            stack.push_async_callback(bus.close)
+            yield ApprovalInbox(bus)
+
 
 MakeConsole = Callable[..., ServedConsole]
 
@@ -103,8 +131,8 @@ MakeConsole = Callable[..., ServedConsole]
 def make_console(tmp_path: Path) -> Iterator[MakeConsole]:
     opened: list[ServedConsole] = []
 
-    def make(token: str | None = None) -> ServedConsole:
-        console = ServedConsole(tmp_path, token=token)
+    def make(token: str | None = None, **fields: Any) -> ServedConsole:
+        console = ServedConsole(tmp_path, token=token, **fields)
         console.open()
         opened.append(console)
         return console

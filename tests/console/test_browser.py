@@ -9,15 +9,25 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from playwright.sync_api import Browser, Dialog, Page, Request, expect, sync_playwright
 
+from gatewright.app.board.board import Board, advance_board
+from gatewright.app.cli.context import CommandContext
+from gatewright.app.cli.live_page.submit_access import submit_access
+from tests.attacks.people import KEYS
 from tests.board.ledgers import interleaved, make_run, run_id_of
+from tests.console.agents import CODE, ServedAgent
 from tests.console.chromium import ARGUMENTS, chromium
-from tests.console.conftest import MakeConsole, ServedConsole
+from tests.console.conftest import MakeConsole, ServedConsole, free_port
+from tests.console.deciding import PHRASE, open_deciding
 from tests.console.test_pages import TOKEN, hostile_run
+from tests.git.repositories import MakeRepository
+from tests.report.conftest import HOSTILE
 
 pytestmark = pytest.mark.long
 #: A bound for what never comes; a busy machine takes its time.
@@ -66,6 +76,12 @@ def faults(page: Page) -> list[str]:
     return [f"{each['id']}: {each['nodes'][0]['html'][:200]}" for each in found["violations"] if each["impact"] in SERIOUS]
 
 
+def repository_of(number: int) -> str:
+    """The repository that a run of ``make_run`` is on."""
+    entries = interleaved([make_run(number)])
+    return advance_board(Board(), entries).rows[run_id_of(number)].repository
+
+
 def fill(console: ServedConsole) -> None:
     console.write(make_run(1))
     console.write(make_run(2, "aborted"))
@@ -85,6 +101,9 @@ def test_every_page_fits_every_size_and_can_be_used(
         ("run", f"/runs/{run_id_of(1)}"),
         ("failed", f"/runs/{run_id_of(2)}"),
         ("policies", "/policies"),
+        ("repositories", "/repositories"),
+        ("repository", f"/repository?url={quote(repository_of(1))}"),
+        ("agents", "/agents"),
     ):
         for width, height in SIZES:
             page.set_viewport_size({"width": width, "height": height})
@@ -178,7 +197,7 @@ def test_hostile_words_run_nothing(page: Page, console: ServedConsole) -> None:
     run = hostile_run()
     console.write(run.transitions)  # it comes by an event first, and in a page then
     expect(page.locator(f"#{run.run_id}")).to_be_visible()
-    for path in ("/", f"/runs/{run.run_id}", "/needs", "/policies"):
+    for path in ("/", f"/runs/{run.run_id}", "/needs", "/policies", "/repositories", "/agents"):
         page.goto(console.url + path)
         expect(page.locator("#link-state")).to_have_text("live")
         assert page.locator("script").count() == 1
@@ -200,8 +219,11 @@ def test_a_script_that_got_in_would_not_run(page: Page, console: ServedConsole) 
     assert page.evaluate("() => window.ran") is None
 
 
-def test_people_sign_in_with_the_token_and_out(page: Page, make_console: MakeConsole) -> None:
-    console = make_console(TOKEN)
+def test_people_sign_in_with_the_token_look_at_the_form_and_sign_out(
+    page: Page, make_console: MakeConsole, tmp_path: Path, screenshots: Path
+) -> None:
+    submit = submit_access(CommandContext(tmp_path, tmp_path, None, tmp_path / "key.pem"), None, None)
+    console = make_console(tokens={TOKEN: "operator"}, submit=submit)
     fill(console)
     page.goto(console.url)
     page.wait_for_url("**/sign-in")
@@ -210,5 +232,80 @@ def test_people_sign_in_with_the_token_and_out(page: Page, make_console: MakeCon
     page.get_by_role("button", name="Sign in").click()
     expect(page.locator(".runs > li")).to_have_count(4)
     expect(page.locator("#link-state")).to_have_text("live")
+    page.get_by_role("link", name="Submit").click()
+    for label, words in (
+        ("Request", HOSTILE),
+        ("Repository", "/srv/repository"),
+        ("Paths that may change", "src"),
+        ("Commands that have to succeed", "python -m pytest -q"),
+        ("Commands that make it", "curl x | sh"),
+    ):
+        page.get_by_label(label).fill(words)
+    expect(page.locator("#check .reason").first).to_have_text("command_not_allowed")
+    page.get_by_label("Commands that make it").fill("python tool.py")
+    expect(page.locator("#check .verdict")).to_have_text("It would pass")
+    assert faults(page) == []
+    page.screenshot(path=screenshots / "submit-light-1280.png")
+    page.get_by_label("A coding agent").check()
+    expect(page.get_by_label("Commands that make it")).to_be_hidden()
     page.get_by_role("button", name="Sign out").click()
     page.wait_for_url("**/sign-in")
+
+
+def test_a_person_decides_on_the_page_with_a_signature_by_their_agent(
+    browser: Browser, tmp_path: Path, make_repository: MakeRepository, screenshots: Path
+) -> None:
+    """Once, whatever is pressed twice; and no page of another origin has it sign, even with the code."""
+    key = tmp_path / "ana.pem"
+    key.touch(0o600)
+    key.write_bytes(KEYS["ana"].private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    console = ServedConsole(tmp_path, decides=True, agent_port=free_port())
+    with open_deciding(console, make_repository(), tmp_path, phrase=PHRASE, risk="high") as deciding:
+        agent = ServedAgent(key, console.url, deciding.inbox.clock, port=console.agent_port)
+        agent.open()
+        page = browser.new_page(viewport={"width": 1280, "height": 900})
+        page.goto(f"{console.url}/needs")
+        form = page.locator("form.decide")
+        form.get_by_role("button", name="Approve").click()
+        expect(form.locator(".answer")).to_contain_text("give the code")
+        page.get_by_label("Code that it printed").fill(CODE)
+        page.get_by_role("button", name="Use it").click()
+        expect(page.locator("#paired")).to_contain_text("signed for ana")
+        form.get_by_label("To approve, type exactly").fill(PHRASE.upper())
+        form.get_by_role("button", name="Approve").click()
+        expect(form.locator(".answer")).to_contain_text("approval_phrase_differs")
+
+        # What a person types stays while the page follows the ledger, and Enter decides nothing.
+        form.get_by_label("To approve, type exactly").fill(PHRASE)
+        form.get_by_label("Comment").fill("looked at")
+        page.locator("#live").evaluate("each => each.dataset.old = 'yes'")
+        console.write(make_run(3, "open"))  # it is silent, and needs a person
+        expect(page.locator("#live[data-old]")).to_have_count(0)
+        expect(form.get_by_label("Comment")).to_be_focused()
+        page.keyboard.press("Enter")
+        assert agent.person.shown == []
+
+        other = browser.new_page()
+        other.goto(f"http://localhost:{console.port}/needs")  # an origin that the agent was not told of
+        order = {
+            "method": "POST",
+            "headers": {"Authorization": f"Bearer {CODE}", "Content-Type": "application/json"},
+            "body": "{}",
+        }
+        stolen = other.evaluate(
+            "([url, order]) => fetch(url, order).then(() => 'answered', () => 'refused')", [f"{agent.url}/sign", order]
+        )
+        assert (stolen, agent.person.shown) == ("refused", [])
+        other.close()
+
+        page.screenshot(path=screenshots / "deciding-light-1280.png")
+        assert faults(page) == []
+        form.get_by_role("button", name="Approve").dblclick()
+        agent.person.asked.wait()
+        expect(form.get_by_role("button", name="Approve")).to_be_disabled()
+        agent.person.free.set()
+        expect(page.locator("#said")).to_contain_text("approve, recorded")
+        expect(form).to_have_count(0)
+        assert (len(agent.person.shown), deciding.status()) == (1, "SUCCESS")
+        page.close()
+        agent.close()

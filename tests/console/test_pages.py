@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from gatewright.app.console.doors import _HEADERS, SignedIn
@@ -54,6 +55,17 @@ def ask(
     text = "" if binary else data.decode()
     connection.close()
     return Answer(answer.status, {name.lower(): value for name, value in answer.getheaders()}, text, data)
+
+
+def send_json(console: ServedConsole, path: str, document: object, headers: dict[str, str]) -> Answer:
+    """What a script of a page sends; ``document`` as it is where it is bytes."""
+    data = document if isinstance(document, bytes) else msgspec.json.encode(document)
+    connection = http.client.HTTPConnection("127.0.0.1", console.port)
+    connection.request("POST", path, data, {"Content-Type": "application/json", **headers})
+    answer = connection.getresponse()
+    found = answer.read()
+    connection.close()
+    return Answer(answer.status, {name.lower(): value for name, value in answer.getheaders()}, "", found)
 
 
 class Markup(HTMLParser):
@@ -182,22 +194,22 @@ def test_with_a_token_nothing_is_told_without_it(make_console: MakeConsole) -> N
 
 def test_after_many_wrong_tokens_none_is_looked_at() -> None:
     now = [0.0]
-    signed_in = SignedIn(TOKEN, lambda: now[0])
+    signed_in = SignedIn({TOKEN: "viewer"}, lambda: now[0])
     assert [signed_in.sign_in("x") for _ in range(10)] == [None] * 10
     assert signed_in.sign_in(TOKEN) is None
     now[0] = 61.0
     session = signed_in.sign_in(TOKEN)
     assert session is not None
-    assert signed_in.knows(session)
+    assert signed_in.role_of(session) == "viewer"
     now[0] += 13 * 3600
-    assert not signed_in.knows(session)
+    assert signed_in.role_of(session) is None
 
 
 @pytest.mark.parametrize(
     "address",
     [
         ConsoleAddress(EVERY),
-        ConsoleAddress(EVERY, token=TOKEN),
+        ConsoleAddress(EVERY, tokens={TOKEN: "approver"}),
         ConsoleAddress(EVERY, behind_proxy=True),
         ConsoleAddress(behind_proxy=True),
     ],
@@ -206,7 +218,7 @@ def test_without_token_or_tls_it_is_on_loopback_alone(address: ConsoleAddress) -
     with pytest.raises(ConfigurationError) as refused:
         address.check()
     assert refused.value.reason == "configuration_invalid"
-    ConsoleAddress(EVERY, token=TOKEN, behind_proxy=True, names=("console.example",)).check()
+    ConsoleAddress(EVERY, tokens={TOKEN: "approver"}, behind_proxy=True, names=("console.example",)).check()
 
 
 def test_the_bundle_of_a_run_is_shown_verified_and_taken_away(

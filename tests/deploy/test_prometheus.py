@@ -102,6 +102,7 @@ def is_scraping(base: str) -> bool:
     return bool(active and seen) and {target["health"] for target in active} == {"up"}
 
 
+@pytest.mark.long
 def test_prometheus_scrapes_every_service_and_answers_what_the_dashboard_asks(
     tmp_path: Path, make_repository: MakeRepository
 ) -> None:

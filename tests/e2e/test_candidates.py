@@ -15,6 +15,8 @@ from tests.e2e.conftest import MakeProject
 from tests.e2e.stack import SECONDS, Stack, slow_request, wait_until
 from tests.git.repositories import Repository
 
+pytestmark = pytest.mark.long
+
 CHECK = "python tools/check.py 0"
 EDIT = "python tools/edit.py 0 {paths}"
 #: Does what edit.py does, and writes much beside it.
@@ -136,7 +138,6 @@ def test_a_run_none_of_whose_candidates_passes_lands_nothing(stack: Stack, make_
     assert stack.command("verify", result["bundle"]).returncode == 0
 
 
-@pytest.mark.long
 def test_a_gatekeeper_killed_while_candidates_are_made_chooses_the_same(own_stack: Stack, make_project: MakeProject) -> None:
     project = make_project(tools__verbose=VERBOSE)
     commands = ("python tools/verbose.py", "python tools/edit.py 1.0 {paths}")

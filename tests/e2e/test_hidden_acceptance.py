@@ -9,7 +9,8 @@ import pytest
 
 from tests.e2e.stack import Stack
 from tests.git.repositories import MakeRepository, Repository
-from tests.series import series
+
+pytestmark = pytest.mark.long
 
 SECRET = "assert price(21) == 42"
 HIDDEN = f"from pricing import price\n\n\ndef test_other_numbers():\n    {SECRET}\n"
@@ -37,7 +38,7 @@ def hidden(tmp_path: Path) -> tuple[str, ...]:
     return (*WORDS, "--hidden-test", "python -m pytest -q tests/test_hidden.py", "--hidden-file", given)
 
 
-@pytest.mark.parametrize("tool", series(["fake", "plant"], "plant"))
+@pytest.mark.parametrize("tool", ["fake", "plant"])
 def test_a_change_made_for_the_visible_tests_alone_does_not_land(
     stack: Stack, shop: Repository, tmp_path: Path, tool: str
 ) -> None:
@@ -50,7 +51,6 @@ def test_a_change_made_for_the_visible_tests_alone_does_not_land(
     assert stack.command("verify", result["bundle"]).returncode == 0
 
 
-@pytest.mark.long
 def test_the_next_round_is_told_that_a_hidden_check_failed_and_nothing_of_it(
     stack: Stack, shop: Repository, tmp_path: Path
 ) -> None:

@@ -32,6 +32,8 @@ from tests.e2e.conftest import MakeProject
 from tests.e2e.stack import Stack, running_stack, slow_request
 from tests.e2e.test_foreign_publishers import EXAMPLES, make_contract_file
 
+pytestmark = pytest.mark.long
+
 LISTED: list[dict[str, Any]] = json.loads((policy_directory() / "publishers.json").read_text())["publishers"]
 (SHIPPED,) = (rule for rule in LISTED if rule["name"] == "default")
 
@@ -267,7 +269,6 @@ async def _appeared(client: Client, run_id: str) -> Any:
                 await asyncio.sleep(0.1)
 
 
-@pytest.mark.long
 def test_the_plain_example_works_for_a_named_publisher(
     guarded: GuardedStack, make_project: MakeProject, tmp_path: Path
 ) -> None:
@@ -278,7 +279,6 @@ def test_the_plain_example_works_for_a_named_publisher(
     assert said.returncode == 0, said.stdout + said.stderr
 
 
-@pytest.mark.long
 def test_the_command_line_asks_as_a_named_publisher(guarded: GuardedStack, make_project: MakeProject, tmp_path: Path) -> None:
     document = tmp_path / "request.json"
     document.write_bytes(codec.encode(slow_request(make_project(), 0.0)))

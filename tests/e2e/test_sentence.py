@@ -301,6 +301,7 @@ def test_tests_alone_that_are_left_open_are_proposed_and_run(thinking: Stack, pr
     assert again.returncode == 0, again.stdout + again.stderr
 
 
+@pytest.mark.long
 def test_a_model_that_obeys_a_file_of_the_repository_widens_nothing(
     thinking: Stack, project: Path, provider: ScriptedProvider
 ) -> None:

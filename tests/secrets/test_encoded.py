@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 import sysconfig
 import textwrap
 from collections.abc import Callable
@@ -94,6 +95,16 @@ def test_a_private_key_without_its_armour_is_found_to_its_end(
         assert any(
             (hit.start, hit.end) == (0, len(text.rstrip(b"="))) or hit.end >= len(text) - 2 for hit in scanner.find(text)
         )
+
+
+def test_a_line_of_a_key_may_begin_with_what_else_is_an_operator_or_a_comment() -> None:
+    body = b"".join(hashlib.sha512(bytes([0, number])).digest() for number in range(19))
+    text = base64.b64encode((b"\x30\x82\x04\xa4\x02\x01\x00\x02\x82\x01\x01\x00" + body)[: 4 + 0x4A4]).decode()
+    begins = [found.start() for found in re.finditer(r"[+/]{2}", text)]
+    assert begins
+    for at in begins:
+        (hit,) = scanner.find(f"{text[:at]}\n{text[at:]}".encode())
+        assert (hit.start, hit.end) == (0, 1 + len(text.rstrip("=")))
 
 
 def test_only_the_secret_is_pointed_at_and_not_what_stands_around_it() -> None:

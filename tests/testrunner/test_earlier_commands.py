@@ -14,6 +14,7 @@ COMMANDS = ("cmake -S . -B build", "cmake --build build", "ctest --test-dir buil
 TREE = {path: text.encode() for path, text in FILES.items()}
 
 
+@pytest.mark.long
 @needs_cmake
 async def test_a_suite_that_is_built_by_earlier_commands_is_proved(tmp_path: Path) -> None:
     suite = Suite(tmp_path, TREE)
@@ -23,6 +24,7 @@ async def test_a_suite_that_is_built_by_earlier_commands_is_proved(tmp_path: Pat
     assert (proof.framework, proof.collected_before, proof.lost_count) == ("ctest", 4, 0)
 
 
+@pytest.mark.long
 @needs_cmake
 async def test_a_declared_test_that_does_nothing_now_is_told_by_the_baseline_s_tests(tmp_path: Path) -> None:
     suite = Suite(tmp_path, TREE)

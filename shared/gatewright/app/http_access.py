@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Protocol
 
-from gatewright.errors import ConfigurationError
+from gatewright.errors import ConfigurationError, MalformedError
 
 #: Characters of a token: 32 of hexadecimal digits are 128 bits.
 _SHORTEST_TOKEN = 32
@@ -49,3 +51,19 @@ def check_address(host: str, *, behind_proxy: bool) -> None:
             f"{host} can be reached by others, and this server speaks no TLS: put a proxy that does before it (--behind-proxy)"
         )
         raise ConfigurationError(words, code="configuration_invalid")
+
+
+class StreamedBody(Protocol):
+    """A request whose body comes in parts."""
+
+    def stream(self) -> AsyncIterator[bytes]: ...
+
+
+async def read_body(request: StreamedBody, most: int) -> bytes:
+    """The body of a request of no more than ``most`` bytes. Raises MalformedError for a longer one, without reading it."""
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > most:
+            raise MalformedError(f"more than {most} bytes were sent", code="malformed")
+    return bytes(body)

@@ -142,6 +142,13 @@ _APPROVALS = {
     "too_many_grants": "revoke grants that are not needed, or wait until some are over",
     "too_many_comments": "approve or reject it",
 }
+_CONSOLE = {
+    "agent_code_wrong": "give the page the code that `gatewright sign-agent` printed when it was started",
+    "console_read_only": "start the console without --read-only, and with the identity that the message names",
+    "form_foreign": "load the page again: what was sent did not come from a form of this browser",
+    "role_not_allowed": "sign in with the token of a role that may: docs/console.md",
+    "signature_declined": "nothing is to be done: the person at the signing agent said no",
+}
 _OPERATIONS = {
     "dead_letter_altered": "what is kept is not what was sent, so it cannot be sent again: submit it anew",
     "dead_letter_misplaced": "the message was for another queue: submit it anew",
@@ -155,6 +162,7 @@ REFUSED: Final[tuple[Reason, ...]] = (
     *section("refused", "cli.md#when-a-run-does-not-succeed", _LANDING),
     *section("refused", "approvals.md#what-is-refused", _APPROVALS),
     *section("refused", "review.md#what-is-refused", _REVIEWS),
+    *section("refused", "console.md#what-is-refused", _CONSOLE),
     *section("refused", "delivery.md#dead-letters", _OPERATIONS),
     *section("refused", "models.md#when-a-call-fails", _MODELS),
 )

@@ -18,7 +18,7 @@ from gatewright.secrets.rules import keys_in_der
 #: Shorter ones are no credential.
 _SHORTEST = 16
 #: Between two pieces of base64: a line's end, a quote, a comma or an operator at least, and what stands around these.
-_GAP = rb"""[ \t]*+(?:\\[nrt]|["'`,+\\\r\n])(?:\\[nrt]|[\s"'`,;|>#*.()\[\]{}\\$-]|[+/](?=[\s"'+/])){0,80}+"""
+_GAP = rb"""[ \t]*+(?:\\[nrt]|["'`,+\\\r\n])(?:\\[nrt]|[\s"'`,;|>#*.()\[\]{}\\$-]|[+/]{1,3}+(?=[\s"'])){0,80}+"""
 _TOKEN = rb"[A-Za-z0-9+/][A-Za-z0-9+/_-]{3,}+"
 _BASE64 = re.compile(rb"%s(?:%s%s)*+" % (_TOKEN, _GAP, _TOKEN))  # noqa: TID251 - linear: every repetition is possessive or counted
 _PIECE = re.compile(rb"(%s)(?:%s)?+" % (_TOKEN, _GAP))  # noqa: TID251 - linear: every repetition is possessive or counted

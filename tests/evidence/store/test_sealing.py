@@ -48,6 +48,7 @@ def test_sealing_again_changes_nothing_in_the_store(house: StoreHouse) -> None:
     assert bundles_of(house) == before
 
 
+@pytest.mark.long
 def test_a_gatekeeper_killed_at_any_request_leaves_what_the_next_one_finishes(house: StoreHouse, tmp_path: Path) -> None:
     """Before the request is served, and after it was, with the answer lost."""
     run, server = make_success(), house.server

@@ -98,6 +98,7 @@ async def test_what_weak_tests_do_not_notice_is_shown_with_its_line_and_left_now
         await mirror.sizes([object_id(CHANGED.replace(b"<", b"<="))])
 
 
+@pytest.mark.long
 async def test_the_same_change_has_the_same_mutants(cases: Suite) -> None:
     bounds = replace(BOUNDS, most_mutants=1)
     first, second = [await sampled(cases, {"pricing.py": CHANGED, TESTS: CASES}, UNITTEST, bounds=bounds) for _ in range(2)]
@@ -161,6 +162,7 @@ async def test_mutants_that_cannot_be_drawn_are_said_and_the_tests_count_all_the
     assert (sample.mutants, sample.unproven) == ((), "the mutants could not be drawn: not judged within 0 s")
 
 
+@pytest.mark.long
 async def test_unittest_tells_which_tests_run_a_line(cases: Suite) -> None:
     changes = {"pricing.py": CHANGED, TESTS: CASES}
     sample = await sampled(cases, changes, UNITTEST, bounds=replace(BOUNDS, most_mutants=3))

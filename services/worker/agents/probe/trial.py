@@ -30,6 +30,9 @@ from gatewright.workspace.removal import remove_tree
 MODEL: Final = "probe-model"
 INSIDE: Final = "/workspace"
 _START_SECONDS: Final = 150.0
+#: How long a process that was killed may take to be gone.
+_DYING_SECONDS: Final = 1.0
+_LOOK_SECONDS: Final = 0.05
 _MOST_FILES: Final = 200
 _MOST_BYTES: Final = 1 << 16
 
@@ -137,7 +140,7 @@ class Bench:
                 met = trial.cancel is None or await _wait_for(trial, talk, wire)
                 end, fault, seconds = await _follow(talk, cancel=trial.cancel is not None)
                 await asyncio.sleep(trial.linger)
-                survivors = _count(trial.word)
+                survivors = await _survivors(trial.word)
             finally:
                 talk.cancel()
                 await asyncio.wait({talk})
@@ -167,8 +170,17 @@ async def _wait_for(trial: Trial, talk: asyncio.Future[AgentEnd], wire: ChangedA
     while not talk.done() and time.monotonic() < deadline:
         if wire.asked.is_set() if trial.cancel == "asked" else _count(trial.word):
             return True
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(_LOOK_SECONDS)
     return False
+
+
+async def _survivors(word: str) -> int:
+    """The processes with ``word`` that do not end: one that was killed a moment ago may not be gone yet."""
+    for _ in range(round(_DYING_SECONDS / _LOOK_SECONDS)):
+        if not _count(word):
+            break
+        await asyncio.sleep(_LOOK_SECONDS)
+    return _count(word)
 
 
 def _count(word: str) -> int:

@@ -12,6 +12,7 @@ from typing import Final, Literal, get_args
 
 from gatewright.contracts.people.approvals import ApprovalRequest
 from gatewright.ledger.run import Run, RunTask
+from gatewright.ledger.spending import usage_of
 from gatewright.rules.approvals import pending
 
 #: Where a run stands for people: at work, waiting for a person, waiting for paths that others hold, landed, ended otherwise.
@@ -22,6 +23,8 @@ OPEN_STAGES: Final = frozenset({"running", "person", "locks"})
 
 #: Characters of a text that a line keeps.
 MOST_WORDS: Final = 400
+#: Paths of one run that a line names.
+_MOST_PATHS: Final = 20
 #: Seconds without an event after which an open run is called silent, and what is added to the longest time that its tasks have.
 QUIET_SECONDS: Final = 600.0
 QUIET_MARGIN: Final = 60.0
@@ -43,7 +46,8 @@ class BoardRow:
     """One run. ``sequence`` is the stream sequence of its last entry; times are RFC 3339, empty where there is none.
 
     ``code`` and ``message`` are those of a run that did not land. ``holders`` are the runs whose paths it waits for.
-    ``quiet_after``: seconds without an event after which it is silent.
+    ``quiet_after``: seconds without an event after which it is silent. ``maker``: who makes the change (``command``, ``agent``,
+    ...; ``several``). ``tokens`` and ``nano_usd`` are what was reported, ``locked`` the paths that an open run holds.
     """
 
     run_id: str
@@ -68,6 +72,10 @@ class BoardRow:
     sealed: bool = False
     expired: bool = False
     quiet_after: float = QUIET_SECONDS
+    maker: str = ""
+    tokens: int = 0
+    nano_usd: int = 0
+    locked: tuple[str, ...] = ()
 
     @property
     def is_open(self) -> bool:
@@ -95,6 +103,7 @@ def row_of(followed: OpenRun, sequence: int) -> BoardRow:
     run = followed.run
     stage = stage_of(run)
     failure, landed = run.failure, run.landed
+    used = usage_of(run.tasks.values())
     asks = tuple(asked.request for asked in pending(run)) if stage == "person" else ()
     return BoardRow(
         run_id=run.run_id,
@@ -119,6 +128,10 @@ def row_of(followed: OpenRun, sequence: int) -> BoardRow:
         sealed=run.sealed is not None,
         expired=run.expired is not None,
         quiet_after=_quiet_after(run),
+        maker=_maker(run),
+        tokens=used.tokens,
+        nano_usd=used.nano_usd,
+        locked=tuple(_cut(path) for path in run.locks.paths[:_MOST_PATHS]) if run.locks is not None and not run.ended else (),
     )
 
 
@@ -139,6 +152,20 @@ def seconds_since(moment: str, now: datetime) -> float:
 def is_silent(row: BoardRow, now: datetime) -> bool:
     """Whether a run that waits neither for a person nor for paths has shown no sign for longer than its tasks may take."""
     return row.stage == "running" and seconds_since(row.last_at, now) > row.quiet_after
+
+
+def span_of(row: BoardRow) -> float:
+    """Seconds from the acceptance of a run to its end; 0 while it goes on."""
+    return seconds_since(row.created_at, datetime.fromisoformat(row.finished_at)) if row.finished_at else 0.0
+
+
+def _maker(run: Run) -> str:
+    ordered = run.contract or run.request
+    if ordered is None:
+        return "not said"
+    if ordered.candidates:
+        return "several"
+    return ordered.executor.kind if ordered.executor is not None else "not said"
 
 
 def _in_hand(followed: OpenRun) -> tuple[TaskInHand, ...]:

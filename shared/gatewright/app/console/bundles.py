@@ -7,7 +7,7 @@ import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gatewright.app.console.link import LedgerLink
+from gatewright.app.feed.link import LedgerLink
 from gatewright.app.report.account import BundleAccount, read_account
 from gatewright.errors import GatewrightError, MalformedError
 from gatewright.evidence.signing import keyring

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import hmac
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from urllib.parse import parse_qsl
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.requests import HTTPConnection
+from starlette.requests import HTTPConnection, Request
 from starlette.responses import PlainTextResponse, RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from gatewright.app.console.roles import WITHOUT_TOKEN, ConsoleRole, may
+from gatewright.app.http_access import read_body
+from gatewright.errors import DeniedError, GatewrightError, MalformedError
 
 SESSION_COOKIE = "gatewright_session"
 FORM_COOKIE = "gatewright_form"
@@ -19,6 +24,7 @@ SESSION_SECONDS = 12 * 3600.0
 _MOST_SESSIONS = 500
 #: Wrong tokens within so many seconds, after which none is looked at.
 _MOST_WRONG, _WRONG_SECONDS = 10, 60.0
+_MOST_FIELDS = 32
 _OPEN_PATHS = ("/sign-in", "/static/")
 
 _HEADERS = {
@@ -36,34 +42,42 @@ _HEADERS = {
 
 @dataclass(slots=True)
 class SignedIn:
-    """Sign-ins in the memory of this process. ``token`` None: none is wanted. ``clock``: monotonic seconds."""
+    """Sign-ins in the memory of this process. ``tokens``: by token its role; none is wanted where there are none.
 
-    token: str | None
+    ``clock``: monotonic seconds. ``most``: what no role goes beyond here.
+    """
+
+    tokens: Mapping[str, ConsoleRole]
     clock: Callable[[], float]
-    _sessions: dict[str, float] = field(default_factory=dict)
+    most: ConsoleRole = "operator"
+    _sessions: dict[str, tuple[float, ConsoleRole]] = field(default_factory=dict)
     _wrong: list[float] = field(default_factory=list)
 
     def sign_in(self, given: str) -> str | None:
         """A new session for the right token; None for a wrong one, or after too many wrong ones."""
         now = self.clock()
         self._wrong = [at for at in self._wrong if now - at < _WRONG_SECONDS]
-        if self.token is None or len(self._wrong) >= _MOST_WRONG:
+        if len(self._wrong) >= _MOST_WRONG:
             return None
-        if not hmac.compare_digest(given.encode(), self.token.encode()):
+        # Each is looked at, so that the time tells nothing of how many there are before the right one.
+        found = [role for token, role in self.tokens.items() if hmac.compare_digest(given.encode(), token.encode())]
+        if not found:
             self._wrong.append(now)
             return None
         while len(self._sessions) >= _MOST_SESSIONS:
             del self._sessions[next(iter(self._sessions))]
         session = secrets.token_urlsafe(32)
-        self._sessions[session] = now
+        self._sessions[session] = (now, found[0])
         return session
 
-    def knows(self, session: str) -> bool:
-        """Whether a request with this cookie is let in."""
-        if self.token is None:
-            return True
-        begun = self._sessions.get(session)
-        return begun is not None and self.clock() - begun < SESSION_SECONDS
+    def role_of(self, session: str) -> ConsoleRole | None:
+        """What a request with this cookie may do; None: it is not let in."""
+        if not self.tokens:
+            return WITHOUT_TOKEN if may(self.most, WITHOUT_TOKEN) else self.most
+        begun, role = self._sessions.get(session, (0.0, None))
+        if role is None or self.clock() - begun >= SESSION_SECONDS:
+            return None
+        return role if may(self.most, role) else self.most
 
     def sign_out(self, session: str) -> None:
         self._sessions.pop(session, None)
@@ -74,11 +88,46 @@ def same_form(cookie: str, given: str) -> bool:
     return len(cookie) >= 32 and hmac.compare_digest(cookie.encode(), given.encode())
 
 
-class Doors:
-    """In front of every page. ``hosts``: the names that it is reached by, with port where there is one."""
+def status_of(error: GatewrightError) -> int:
+    """The status of HTTP that a refusal is told with."""
+    known = {"role_not_allowed": 403, "form_foreign": 403, "approval_unknown": 404, "run_unknown": 404}
+    by_family = {"bad_input": 400, "refused": 409, "failed": 409, "infrastructure": 503}
+    return known.get(error.reason, by_family[error.family])
 
-    def __init__(self, app: ASGIApp, hosts: frozenset[str], origins: frozenset[str], signed_in: SignedIn) -> None:
+
+async def read_form(request: Request, most: int) -> dict[str, str]:
+    """The fields of a form, of no more than ``most`` bytes as it is sent. Raises MalformedError."""
+    data = await read_body(request, most)
+    try:
+        return dict(parse_qsl(data.decode(), keep_blank_values=True, max_num_fields=_MOST_FIELDS, errors="strict"))
+    except ValueError as error:
+        raise MalformedError(f"that is no form: {error}", code="malformed") from error
+
+
+def check_sender(request: Request, signed_in: SignedIn, mark: str | None, wanted: ConsoleRole) -> None:
+    """Whether what was sent may have an effect: it comes from a form of this browser, and of a role that may.
+
+    Raises DeniedError (``form_foreign``, ``role_not_allowed``).
+    """
+    if not same_form(request.cookies.get(FORM_COOKIE, ""), mark or ""):
+        raise DeniedError("this did not come from a form of this page: load it again", code="form_foreign")
+    role = signed_in.role_of(request.cookies.get(SESSION_COOKIE, ""))
+    if role is None or not may(role, wanted):
+        raise DeniedError(f"a {role or 'stranger'} may not do that here: it takes the role {wanted}", code="role_not_allowed")
+
+
+class Doors:
+    """In front of every page. ``hosts``: the names that it is reached by, with port where there is one.
+
+    ``agent``: the origin of the signing agent, which pages may ask beside this server.
+    """
+
+    def __init__(
+        self, app: ASGIApp, hosts: frozenset[str], origins: frozenset[str], signed_in: SignedIn, agent: str = ""
+    ) -> None:
         self._app, self._hosts, self._origins, self._signed_in = app, hosts, origins, signed_in
+        policy, own = "Content-Security-Policy", "connect-src 'self'"
+        self._headers = {**_HEADERS, policy: _HEADERS[policy].replace(own, f"{own} {agent}".strip())}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -89,7 +138,7 @@ class Doors:
         async def guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
-                for name, value in _HEADERS.items():
+                for name, value in self._headers.items():
                     headers[name] = value
                 if not scope["path"].startswith("/static/"):
                     headers["Cache-Control"] = "no-store"
@@ -105,7 +154,7 @@ class Doors:
             await PlainTextResponse("another site may not ask here\n", 403)(scope, receive, guarded)
             return
         session = HTTPConnection(scope).cookies.get(SESSION_COOKIE, "")
-        if not scope["path"].startswith(_OPEN_PATHS) and not self._signed_in.knows(session):
+        if not scope["path"].startswith(_OPEN_PATHS) and self._signed_in.role_of(session) is None:
             refused = (
                 PlainTextResponse("sign in first\n", 401) if scope["path"] == "/events" else RedirectResponse("/sign-in", 303)
             )

@@ -10,7 +10,7 @@ from typing import Any
 from xml.etree.ElementTree import Element, tostring
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from gatewright.app.board.detail import RunDetail
 from gatewright.app.board.rows import BoardRow
@@ -21,11 +21,12 @@ from gatewright.app.report.limits import PageLimits
 from gatewright.app.report.patch import parse_patch
 from gatewright.app.report.timeline import STATE_NAMES
 from gatewright.app.report.verdicts import gates, reviews, tests
-from gatewright.app.report.visible import visible
+from gatewright.app.report.visible import seconds_words, visible
 from gatewright.app.report.work import work
 from gatewright.errors import MalformedError
 from gatewright.evidence import layout
 from gatewright.evidence.projection.history import RunHistory, tell
+from gatewright.rules.approvals import request_digest
 
 STAGE_NAMES = {
     "running": "Running",
@@ -50,6 +51,10 @@ def make_templates() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters["ago"] = _ago
+    environment.filters["seconds"] = seconds_words
+    environment.filters["moment"] = _moment
+    environment.filters["typed"] = _typed
+    environment.filters["digest"] = request_digest
     environment.filters["state"] = lambda name: STATE_NAMES.get(name, name)
     environment.filters["order"] = lambda row: f"{row.created_at} {row.run_id}"
     environment.globals["stage_names"] = STAGE_NAMES
@@ -109,8 +114,21 @@ def _markup(elements: Iterable[Element]) -> Markup:
     return Markup("".join(tostring(element, encoding="unicode", method="html") for element in elements))  # noqa: S704
 
 
+def _typed(text: str) -> Markup:
+    """A person's own words, back in the field that they came from: escaped, and else as they are."""
+    return escape(text.replace("\r\n", "\n"))
+
+
 def _shown(value: Any) -> Any:
     return visible(value) if type(value) is str else value
+
+
+def _moment(text: str, now: datetime) -> str:
+    """As ``_ago``, of a time that others have written: as it is where it is none."""
+    try:
+        return _ago(text, now)
+    except ValueError:
+        return text
 
 
 def _ago(moment: str, now: datetime) -> str:

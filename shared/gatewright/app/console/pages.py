@@ -1,4 +1,4 @@
-"""The pages and what is behind each path. Nothing here changes a run: what a person decides is typed where the key is."""
+"""The pages and what is behind each path. Nothing here changes a run: what a person decides is signed where the key is."""
 
 from __future__ import annotations
 
@@ -23,23 +23,29 @@ from gatewright.app.board.filters import choices_of, counts_of, filter_of, lists
 from gatewright.app.board.needs import needs_of
 from gatewright.app.board.resuming import event_id
 from gatewright.app.console.bundles import BundleShelf, discard
-from gatewright.app.console.doors import FORM_COOKIE, SESSION_COOKIE, SESSION_SECONDS, SignedIn, same_form
+from gatewright.app.console.doors import FORM_COOKIE, SESSION_COOKIE, SESSION_SECONDS, SignedIn, read_form, same_form, status_of
 from gatewright.app.console.drawing import row_html, sections_of
 from gatewright.app.console.events import PageStream, fingerprint
-from gatewright.app.console.link import LedgerLink
+from gatewright.app.console.roles import may
+from gatewright.app.feed.link import LedgerLink
 from gatewright.clock import Clock
 from gatewright.contracts.vocabulary import RunId
 from gatewright.errors import GatewrightError, MalformedError
 
 #: Lines of one list of ended runs, and of one of open runs, on a page.
 MOST_ENDED_SHOWN, MOST_OPEN_SHOWN = 100, 500
+#: Bytes of a form that is sent before a sign-in.
+_SMALL_FORM = 16_384
 #: Pages that are kept up to date at once.
 MOST_STREAMS = 200
 
 
 @dataclass(slots=True)
 class ConsolePages:
-    """``secure``: cookies go over TLS alone, because a proxy before this speaks it."""
+    """``secure``: cookies go over TLS alone, because a proxy before this speaks it. ``agent``: who signs for people.
+
+    ``submits``: whether operators find a form to submit by.
+    """
 
     link: LedgerLink
     shelf: BundleShelf
@@ -47,6 +53,8 @@ class ConsolePages:
     signed_in: SignedIn
     clock: Clock
     secure: bool = False
+    agent: str = ""
+    submits: bool = False
     streams: int = 0
 
     def routes(self) -> list[Route | Mount]:
@@ -73,7 +81,7 @@ class ConsolePages:
             for stage, rows in lists.items()
         }
         drawn = {stage: [row_html(self.templates, row, now) for row in rows] for stage, rows in shown.items()}
-        return self._page(
+        return self.page(
             request,
             "board.html",
             board,
@@ -88,7 +96,8 @@ class ConsolePages:
     async def needs(self, request: Request) -> Response:
         """All that waits for a person, longest first."""
         follower = await self.link.board_follower()
-        return self._page(request, "needs.html", follower.board)
+        asks = {each.request_id: each for row in follower.board.rows.values() for each in row.asks}
+        return self.page(request, "needs.html", follower.board, asks=asks)
 
     async def run(self, request: Request) -> Response:
         """One run."""
@@ -99,11 +108,11 @@ class ConsolePages:
             account = await self.shelf.account(detail.run)
             verification = await self.shelf.verified(detail.run) if request.query_params.get("verify") == "1" else None
         except GatewrightError as error:
-            return self._refused(request, error)
+            return self.refused(request, error)
         patch = None if account is not None else await self._patch(detail)
         sections = sections_of(detail, account, patch)
         here = self.shelf.folder(detail.run) is not None
-        return self._page(
+        return self.page(
             request, "run.html", board, detail=detail, sections=sections, verification=verification, bundle_is_here=here
         )
 
@@ -116,7 +125,7 @@ class ConsolePages:
             with contextlib.suppress(GatewrightError):
                 detail = detail_of(await self.link.client.events(newest.run_id))
                 accepted = detail.run.accepted if detail is not None else None
-        return self._page(request, "policies.html", board, newest=newest, accepted=accepted)
+        return self.page(request, "policies.html", board, newest=newest, accepted=accepted)
 
     async def bundle(self, request: Request) -> Response:
         """The bundle of a sealed run as a file to take away."""
@@ -127,7 +136,7 @@ class ConsolePages:
                 raise MalformedError(f"{detail.run.run_id} is not sealed yet", code="run_not_ended")
             file = await self.shelf.archive(detail.run)
         except GatewrightError as error:
-            return self._refused(request, error)
+            return self.refused(request, error)
         name = f"{detail.run.run_id}.zip"
         done = BackgroundTask(discard, file)
         return FileResponse(file, media_type="application/octet-stream", filename=name, background=done)
@@ -158,10 +167,9 @@ class ConsolePages:
         """The form for the token, and what comes of it."""
         cookie = request.cookies.get(FORM_COOKIE, "")
         if request.method == "POST":
-            form = await request.form(max_fields=4, max_part_size=4096)
-            given, mark = form.get("token"), form.get("mark")
-            if isinstance(given, str) and isinstance(mark, str) and same_form(cookie, mark):
-                session = self.signed_in.sign_in(given)
+            form = await self._small_form(request)
+            if same_form(cookie, form.get("mark", "")):
+                session = self.signed_in.sign_in(form.get("token", ""))
                 if session is not None:
                     response = RedirectResponse("/", 303)
                     self._cookie(response, SESSION_COOKIE, session)
@@ -170,21 +178,26 @@ class ConsolePages:
         template = self.templates.get_template("sign_in.html")
         wrong = request.method == "POST"
         answer = HTMLResponse(
-            template.render(mark=mark, wrong=wrong, wanted=self.signed_in.token is not None), 403 if wrong else 200
+            template.render(mark=mark, wrong=wrong, wanted=bool(self.signed_in.tokens)), 403 if wrong else 200
         )
         self._cookie(answer, FORM_COOKIE, mark)
         return answer
 
     async def sign_out(self, request: Request) -> Response:
         """Ends the session of this browser."""
-        form = await request.form(max_fields=4, max_part_size=4096)
-        mark = form.get("mark")
-        if not isinstance(mark, str) or not same_form(request.cookies.get(FORM_COOKIE, ""), mark):
+        form = await self._small_form(request)
+        if not same_form(request.cookies.get(FORM_COOKIE, ""), form.get("mark", "")):
             return Response("this form was not made here\n", 403, media_type="text/plain")
         self.signed_in.sign_out(request.cookies.get(SESSION_COOKIE, ""))
         response = RedirectResponse("/sign-in", 303)
         response.delete_cookie(SESSION_COOKIE)
         return response
+
+    async def _small_form(self, request: Request) -> dict[str, str]:
+        """Of a person who may not be known yet; what is too much or no form is as good as none."""
+        with contextlib.suppress(MalformedError):
+            return await read_form(request, _SMALL_FORM)
+        return {}
 
     async def _detail(self, request: Request) -> RunDetail:
         """Raises MalformedError (``run_unknown``), GatewrightError as the client does."""
@@ -215,28 +228,37 @@ class ConsolePages:
         finally:
             self.streams -= 1
 
-    def _refused(self, request: Request, error: GatewrightError) -> Response:
+    def refused(self, request: Request, error: GatewrightError) -> Response:
         follower = self.link.follower
         board = follower.board if follower is not None else Board()
-        status = 404 if error.reason == "run_unknown" else 409 if error.family == "refused" else 503
-        return self._page(request, "error.html", board, status=status, error=error)
+        return self.page(request, "error.html", board, status=status_of(error), error=error)
 
-    def _page(self, request: Request, template: str, board: Board, *, status: int = 200, **values: Any) -> Response:
+    def page(self, request: Request, template: str, board: Board, *, status: int = 200, **values: Any) -> Response:
         follower = self.link.follower
         now = self.clock.now()
         found = needs_of(board, follower.letters, now, follower.silent) if follower is not None else ()
-        mark = request.cookies.get(FORM_COOKIE, "")
+        cookie = request.cookies.get(FORM_COOKIE, "")
+        mark = cookie if len(cookie) >= 32 else secrets.token_urlsafe(32)
+        role = self.signed_in.role_of(request.cookies.get(SESSION_COOKIE, ""))
         text = self.templates.get_template(template).render(
             now=now,
             at=event_id(board),
             needs=found,
             needs_mark=fingerprint(found),
             connected=follower is not None and follower.connected,
-            sign_out=mark if self.signed_in.token is not None else "",
+            mark=mark,
+            signs_in=bool(self.signed_in.tokens),
+            role=role or "viewer",
+            agent=self.agent if role is not None and may(role, "approver") else "",
+            origin=f"{'https' if self.secure else 'http'}://{request.headers.get('host', '')}",
+            submits=self.submits and role is not None and may(role, "operator"),
             path=request.url.path,
             **values,
         )
-        return HTMLResponse(text, status)
+        answer = HTMLResponse(text, status)
+        if mark != cookie:
+            self._cookie(answer, FORM_COOKIE, mark)
+        return answer
 
     def _cookie(self, response: Response, name: str, value: str) -> None:
         response.set_cookie(

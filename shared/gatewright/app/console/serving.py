@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import uvicorn
@@ -15,10 +15,14 @@ from starlette.applications import Starlette
 from starlette.types import ASGIApp
 
 from gatewright.app.console.bundles import BundleShelf
+from gatewright.app.console.decisions import DecisionPaths, OpenInbox
 from gatewright.app.console.doors import Doors, SignedIn
 from gatewright.app.console.drawing import make_templates
-from gatewright.app.console.link import LedgerLink
 from gatewright.app.console.pages import ConsolePages
+from gatewright.app.console.roles import ConsoleRole
+from gatewright.app.console.submitting import SubmitAccess, SubmitPaths
+from gatewright.app.console.surroundings import LookAtSystem, SurroundingPages
+from gatewright.app.feed.link import LedgerLink
 from gatewright.app.http_access import check_address, is_loopback
 from gatewright.client.client import Client
 from gatewright.clock import Clock, SystemClock
@@ -27,18 +31,22 @@ from gatewright.errors import ConfigurationError
 
 @dataclass(frozen=True, slots=True)
 class ConsoleAddress:
-    """Where the page is reached. ``names``: further values of ``Host``. ``token`` None: none is wanted, on loopback alone."""
+    """Where the page is reached. ``names``: further values of ``Host``.
+
+    ``tokens``: by token its role; without any none is wanted, on loopback alone. ``agent``: the origin of signing agents.
+    """
 
     host: str = "127.0.0.1"
     port: int = 8790
-    token: str | None = None
+    tokens: Mapping[str, ConsoleRole] = field(default_factory=dict)
     names: tuple[str, ...] = ()
     behind_proxy: bool = False
+    agent: str = "http://127.0.0.1:8791"
 
     def check(self) -> None:
         """Raises ConfigurationError for an address that others reach without a token, or without TLS."""
         check_address(self.host, behind_proxy=self.behind_proxy)
-        if self.token is None and (self.behind_proxy or not is_loopback(self.host)):
+        if not self.tokens and (self.behind_proxy or not is_loopback(self.host)):
             words = "others could look at it: give it a token (--token-file FILE)"
             raise ConfigurationError(words, code="configuration_invalid")
 
@@ -67,15 +75,32 @@ def make_app(
     key: Path,
     address: ConsoleAddress,
     *,
+    decide: OpenInbox | None = None,
+    submit: SubmitAccess | None = None,
+    look: LookAtSystem | None = None,
     clock: Clock | None = None,
     warn: Callable[[str], None] = lambda _words: None,
 ) -> ConsoleApp:
-    """The whole program. Raises ConfigurationError as ``check`` does."""
+    """The whole program. ``decide`` opens a connection as an approver, ``submit`` one as a publisher; ``look`` sees the system.
+
+    Raises ConfigurationError as ``check`` does.
+    """
     address.check()
     time = clock or SystemClock()
     link = LedgerLink(connect, warn)
-    signed_in = SignedIn(address.token, time.monotonic)
-    pages = ConsolePages(link, BundleShelf(link, home, key), make_templates(), signed_in, time, address.behind_proxy)
+    signed_in = SignedIn(address.tokens, time.monotonic, "operator" if decide or submit else "viewer")
+    agent = address.agent if decide is not None else ""
+    pages = ConsolePages(
+        link,
+        BundleShelf(link, home, key),
+        make_templates(),
+        signed_in,
+        time,
+        address.behind_proxy,
+        agent=agent,
+        submits=submit is not None,
+    )
+    deciding = DecisionPaths(link, signed_in, decide)
 
     @contextlib.asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
@@ -86,7 +111,10 @@ def make_app(
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
 
-    doors = Doors(Starlette(routes=pages.routes(), lifespan=lifespan), address.hosts, address.origins, signed_in)
+    surroundings = SurroundingPages(pages, home, look)
+    routes = [*pages.routes(), *deciding.routes(), *SubmitPaths(pages, submit).routes(), *surroundings.routes()]
+    app = Starlette(routes=routes, lifespan=lifespan)
+    doors = Doors(app, address.hosts, address.origins, signed_in, agent)
     return ConsoleApp(doors, link)
 
 

@@ -85,7 +85,7 @@ class BoardFollower:
         """Follow until cancelled; a bus that is away is waited for. Raises GatewrightError where the ledger may not be read."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._follow())
-            group.create_task(self._look_for_letters())
+            group.create_task(self._look_again())
 
     async def catch_up(self) -> None:
         """Read all that there is now. Raises BusError."""
@@ -197,19 +197,23 @@ class BoardFollower:
             self._ends[run_id] = end.after(transition)
         return transition
 
-    async def _look_for_letters(self) -> None:
+    async def _look_again(self) -> None:
         while True:
-            try:
-                letters = await DeadLetters(self._bus).all()
-            except GatewrightError:
-                letters = self.letters  # not for this identity to read, or the bus is away
-            if [letter.sequence for letter in letters if letter.decision is None] != [
-                letter.sequence for letter in self.letters if letter.decision is None
-            ]:
-                self.letters = letters
-                self._wake()
-            await self._look_for_silence()
+            await self.look()
             await asyncio.sleep(LOOK_AGAIN)
+
+    async def look(self) -> None:
+        """Look once at dead letters and for silent runs, as far as this identity may."""
+        try:
+            letters = await DeadLetters(self._bus).all()
+        except GatewrightError:
+            letters = self.letters  # not for this identity to read, or the bus is away
+        if [letter.sequence for letter in letters if letter.decision is None] != [
+            letter.sequence for letter in self.letters if letter.decision is None
+        ]:
+            self.letters = letters
+            self._wake()
+        await self._look_for_silence()
 
     async def _look_for_silence(self) -> None:
         try:

@@ -174,18 +174,10 @@ def _decide(names: list[str], answer: Answer, *, json_output: bool) -> None:
     import asyncio
 
     from gatewright.app.cli.context import find_place
-    from gatewright.app.cli.people.inbox import named
-    from gatewright.app.cli.people.session import open_inbox, signed_answers, waiting
+    from gatewright.app.cli.people.session import decided
     from gatewright.clock import SystemClock
-    from gatewright.contracts import DecisionReply
 
-    async def decided() -> DecisionReply:
-        async with open_inbox(find_place()) as inbox:
-            requests = named(await waiting(inbox), names)
-            answers = await asyncio.to_thread(signed_answers, requests, answer, SystemClock().now())
-            return await inbox.decide(answers)
-
-    reply = asyncio.run(decided())
+    reply = asyncio.run(decided(find_place(), names, answer, SystemClock().now()))
     if json_output:
         recorded = [{"request_id": each.request_id, "verdict": each.verdict, "state": each.state} for each in reply.recorded]
         emit({"recorded": recorded, "person": answer.person})

@@ -20,12 +20,16 @@ _NO_STACK = "no stack runs here: start one with `gatewright up`, or set GATEWRIG
 
 @dataclass(frozen=True, slots=True)
 class HostAccess:
-    """What a host is given. ``repository``: the only one that it may read, if any. ``read_only``: it may begin nothing."""
+    """What a host is given. ``repository``: the only one that it may read, if any. ``read_only``: it may begin nothing.
+
+    ``requested_by``: who ends runs, in the words of the ledger.
+    """
 
     place: CommandContext
     repository: Path | None = None
     publisher: str = DEFAULT_PUBLISHER
     read_only: bool = False
+    requested_by: str = "mcp host"
 
     @contextlib.asynccontextmanager
     async def client(self) -> AsyncIterator[Client]:
@@ -40,7 +44,7 @@ class HostAccess:
             if state is None:
                 raise UnavailableError(_NO_STACK, code="no_stack")
             address = state.address(publisher_identity(self.publisher))
-        async with Client.connect(address, requested_by="mcp host", patience=_PATIENCE) as client:
+        async with Client.connect(address, requested_by=self.requested_by, patience=_PATIENCE) as client:
             yield client
 
     @contextlib.asynccontextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from gatewright.app.cli.context import find_place
+from gatewright.app.cli.context import CommandContext, find_place
 from gatewright.app.cluster.asking import ClusterLook, ask_cluster
 from gatewright.app.stack import state
 from gatewright.bus.identities import OPERATOR, BusAddress
@@ -16,14 +16,18 @@ _PATIENCE = 5.0
 
 def look_at_cluster(pools: tuple[str, ...]) -> ClusterLook:
     """The bus that was named, else that of the home folder's stack. Raises UnavailableError, ConfigurationError."""
-    place = find_place()
+    return asyncio.run(see_cluster(find_place(), pools))
+
+
+async def see_cluster(place: CommandContext, pools: tuple[str, ...]) -> ClusterLook:
+    """As ``look_at_cluster``, for a program that goes on."""
     address = place.bus
     if address is None:
         running = state.read(place.home)
         if running is None:
             raise UnavailableError("no stack runs here: set GATEWRIGHT_NATS_URL, or start one", code="no_stack")
         address = running.address(OPERATOR)
-    return asyncio.run(_look(address, pools))
+    return await _look(address, pools)
 
 
 async def _look(address: BusAddress, pools: tuple[str, ...]) -> ClusterLook:

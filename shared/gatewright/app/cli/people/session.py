@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import sys
-from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
 from gatewright.app.cli.context import CommandContext
 from gatewright.app.cli.output import printable
+from gatewright.app.cli.people.inbox import named
 from gatewright.app.cli.people.signing import sign_decision
 from gatewright.app.stack.state import read
-from gatewright.bus.identities import APPROVER
+from gatewright.bus.identities import APPROVER, load
 from gatewright.client.approvals import ApprovalInbox
 from gatewright.clock import timestamp
-from gatewright.contracts import ApprovalsRequest
+from gatewright.contracts import ApprovalsRequest, DecisionReply
 from gatewright.contracts.people.approvals import ApprovalStanding, DecisionVerdict, SignedDecision
-from gatewright.errors import UnavailableError
+from gatewright.errors import ConfigurationError, UnavailableError
 from gatewright.rules.approvals import decision_on
 
 _PATIENCE = 3.0
@@ -35,6 +37,20 @@ class Answer:
     key: Path
     comment: str = ""
     phrase: str | None = None
+
+
+def for_approver(place: CommandContext, seed: Path | None) -> CommandContext | None:
+    """The place as an approver reaches it: with ``seed`` where a bus was named; None where that is missing.
+
+    Raises ConfigurationError (``identity_invalid``) for the seed of another identity.
+    """
+    if place.bus is None:
+        return place
+    if seed is None:
+        return None
+    if (named := load(seed).identity) != APPROVER:
+        raise ConfigurationError(f"{seed} is the seed of {named}: decisions are brought by {APPROVER}", code="identity_invalid")
+    return replace(place, bus=replace(place.bus, seed=seed))
 
 
 @contextlib.asynccontextmanager
@@ -64,6 +80,27 @@ async def waiting(inbox: ApprovalInbox) -> tuple[ApprovalStanding, ...]:
 def signed_answers(requests: Sequence[ApprovalStanding], answer: Answer, now: datetime) -> list[SignedDecision]:
     """An own signed record for each request."""
     return [_signed(each, answer, now) for each in requests]
+
+
+#: How requests become signed answers: in this thread, or in another one.
+SignAnswers = Callable[[Sequence[ApprovalStanding], Answer, datetime], Awaitable[list[SignedDecision]]]
+
+
+async def signed_aside(requests: Sequence[ApprovalStanding], answer: Answer, now: datetime) -> list[SignedDecision]:
+    """``signed_answers`` in a thread of its own, while the connection is kept alive."""
+    return await asyncio.to_thread(signed_answers, requests, answer, now)
+
+
+async def decided(
+    place: CommandContext, names: Sequence[str], answer: Answer, now: datetime, sign: SignAnswers = signed_aside
+) -> DecisionReply:
+    """Answer all that waits under ``names``, together or not at all.
+
+    Raises MalformedError (``approval_unknown``, ...), DeniedError, ConfigurationError, UnavailableError, BusError.
+    """
+    async with open_inbox(place) as inbox:
+        requests = named(await waiting(inbox), names)
+        return await inbox.decide(await sign(requests, answer, now))
 
 
 def _signed(standing: ApprovalStanding, answer: Answer, now: datetime) -> SignedDecision:

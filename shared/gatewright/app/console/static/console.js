@@ -52,9 +52,13 @@
       const page = parser.parseFromString(await answer.text(), "text/html");
       const fresh = page.getElementById("live"), old = byId("live");
       if (answer.ok && fresh && old) {
+        // A form in which a person types stays as it is, with the focus.
+        const focused = document.activeElement, held = [...old.querySelectorAll("[data-keep]")];
         const open = new Set([...old.querySelectorAll("details")].map((each, place) => each.open ? place : -1));
         old.replaceWith(document.adoptNode(fresh));
         fresh.querySelectorAll("details").forEach((each, place) => { if (open.has(place)) each.open = true; });
+        for (const each of held) { const anew = byId(each.id); if (anew) anew.replaceWith(each); }
+        if (focused && focused !== document.activeElement && fresh.contains(focused)) focused.focus({ preventScroll: true });
         body.dataset.needs = page.body.dataset.needs;
       }
     } catch { again = true; }
@@ -93,6 +97,22 @@
   };
   const wake = () => { if (!document.hidden && Date.now() - heard > 15000) { heard = Date.now(); connect(); } };
 
+  const look = async () => {
+    if (document.hidden) return;
+    try {
+      const answer = await fetch("/system", { credentials: "same-origin" });
+      const fresh = parser.parseFromString(await answer.text(), "text/html").getElementById("system"), old = byId("system");
+      if (!answer.ok || !fresh || !old) return;
+      fresh.open = old.open;
+      // The line that has the focus stays; what it says changes.
+      const summary = old.querySelector("summary");
+      summary.textContent = fresh.querySelector("summary").textContent;
+      old.className = fresh.className;
+      old.replaceChildren(summary, ...[...fresh.childNodes].filter((each) => each.nodeName !== "SUMMARY").map((each) => document.adoptNode(each)));
+    } catch { /* the sign in the corner says that nothing is reached */ }
+  };
+  if (view === "board") { look(); setInterval(look, 15000); document.addEventListener("visibilitychange", look); }
+
   if (view) {
     connect();
     document.addEventListener("visibilitychange", wake);
@@ -112,7 +132,8 @@
     if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input, select, textarea")) return;
     const second = Date.now() - prefix < 1500;
     prefix = 0;
-    if (second && { b: 1, n: 1, p: 1 }[event.key]) { location.href = { b: "/", n: "/needs", p: "/policies" }[event.key]; return; }
+    const place = { b: "/", n: "/needs", r: "/repositories", a: "/agents", p: "/policies" }[event.key];
+    if (second && place) { location.href = place; return; }
     if (event.key === "g") prefix = Date.now();
     else if (event.key === "j") step(1);
     else if (event.key === "k") step(-1);

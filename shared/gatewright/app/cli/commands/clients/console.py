@@ -18,37 +18,49 @@ def register(app: typer.Typer) -> None:
 def console(
     http: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where it is served.")] = "127.0.0.1:8790",
     token_file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The token that people sign in with; needed beyond this host.")
+        list[str] | None,
+        typer.Option(
+            metavar="[ROLE=]FILE",
+            help="A token that people sign in with, as viewer, approver or operator; needed beyond this host.",
+        ),
     ] = None,
+    read_only: Annotated[bool, typer.Option("--read-only", help="People may look, and nothing can be sent.")] = False,
+    approver_seed: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Of a bus that was named: the seed of an approver, to bring decisions by."),
+    ] = None,
+    publisher_seed: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Of a bus that was named: the seed of a publisher, to submit runs by.")
+    ] = None,
+    publisher: Annotated[str | None, typer.Option(metavar="NAME", help="Whose runs these are.", show_default="default")] = None,
+    sign_agent: Annotated[
+        str, typer.Option(metavar="URL", help="Where people's signing agents listen.")
+    ] = "http://127.0.0.1:8791",
     behind_proxy: Annotated[bool, typer.Option("--behind-proxy", help="A proxy before it speaks TLS.")] = False,
     host_name: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="A name that the proxy calls it by; may be given again.")
     ] = None,
 ) -> None:
-    """Serve the live page: all runs, what needs a person, one run with its gates, change and evidence. It only looks.
+    """Serve the live page: all runs, what needs a person, one run with its gates, change and evidence.
 
-    Ctrl-C ends it; runs go on.
+    A person decides there with a signature of their own (`gatewright sign-agent`). Ctrl-C ends it; runs go on.
     """
     import asyncio
-    import contextlib
-    from collections.abc import AsyncIterator
+    from functools import partial
 
+    from gatewright.app.cli.connecting import ledger_readers
     from gatewright.app.cli.context import find_place
-    from gatewright.app.cli.session import attached
+    from gatewright.app.cli.live_page.submit_access import submit_access
+    from gatewright.app.cli.operations.cluster import see_cluster
+    from gatewright.app.cli.people.session import for_approver, open_inbox
+    from gatewright.app.cli.signing_agent.access import agent_origin
+    from gatewright.app.console.roles import read_tokens
     from gatewright.app.console.serving import ConsoleAddress, make_app, serve
-    from gatewright.app.http_access import read_address, read_token
-    from gatewright.client.client import Client
-    from gatewright.errors import DeniedError
+    from gatewright.app.http_access import read_address
+    from gatewright.bus.topology import DEFAULT_POOL
 
     place = find_place()
-
-    @contextlib.asynccontextmanager
-    async def connect() -> AsyncIterator[Client]:
-        async with attached(place.bus, place.home) as client:
-            if not client.reads_ledger:
-                words = "a publisher sees its own runs alone: give the seed of a watcher or an operator (GATEWRIGHT_NATS_SEED)"
-                raise DeniedError(words, code="identity_invalid")
-            yield client
+    connect = ledger_readers(place)
 
     async def served() -> None:
         async with connect():
@@ -56,8 +68,12 @@ def console(
         await serve(app, address)
 
     host, port = read_address(http)
-    token = read_token(token_file) if token_file is not None else None
-    address = ConsoleAddress(host, port, token, tuple(host_name or ()), behind_proxy)
-    app = make_app(connect, place.home, place.key, address, warn=note)
+    tokens = read_tokens(token_file or ())
+    address = ConsoleAddress(host, port, tokens, tuple(host_name or ()), behind_proxy, agent_origin(sign_agent))
+    approver = for_approver(place, approver_seed) if not read_only else None
+    decide = partial(open_inbox, approver) if approver is not None else None
+    submit = submit_access(place, publisher, publisher_seed) if not read_only else None
+    look = partial(see_cluster, place, (DEFAULT_POOL,))
+    app = make_app(connect, place.home, place.key, address, decide=decide, submit=submit, look=look, warn=note)
     say(f"the console is on http://{http}/")
     asyncio.run(served())

@@ -1,4 +1,4 @@
-"""The console's connection: made anew when the system is another one or was started again, and what pages ask of it."""
+"""The connection of a board: made anew when the system is another one or was started again, and what is asked of it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class LedgerLink:
     def client(self) -> Client:
         """The connection of this moment. Raises UnavailableError (``no_stack``)."""
         if self._client is None:
-            raise UnavailableError("the system is not there now; this page goes on when it is", code="no_stack")
+            raise UnavailableError("the system is not there now; this goes on when it is", code="no_stack")
         return self._client
 
     async def board_follower(self) -> BoardFollower:
@@ -78,6 +78,15 @@ class LedgerLink:
             following.cancel()
             with contextlib.suppress(asyncio.CancelledError, GatewrightError):
                 await following
+
+
+async def read_once(client: Client) -> BoardFollower:
+    """The ledger of this moment, read to its end. Raises BusError."""
+    follower = BoardFollower(client.bus)
+    follower.attach(client.bus, lambda: _silent_runs(client))
+    await follower.catch_up()
+    await follower.look()
+    return follower
 
 
 async def _silent_runs(client: Client) -> Mapping[str, str]:

@@ -1,0 +1,88 @@
+"""A repository by the runs that the board keeps: how they ended, who made changes, why not, for how much, how long. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from statistics import median
+
+from gatewright.app.board.board import Board
+from gatewright.app.board.rows import BoardRow, span_of
+from gatewright.budgets import BILLION
+
+#: Reasons that are named, the most frequent first.
+MOST_REASONS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class MakerAccount:
+    """How often a change by ``maker`` (``command``, ``patch``, ``agent``, ...) landed, of those that have ended."""
+
+    maker: str
+    landed: int
+    ended: int
+
+    @property
+    def percent(self) -> int:
+        return round(100 * self.landed / self.ended) if self.ended else 0
+
+
+@dataclass(frozen=True, slots=True)
+class RepositoryAccount:
+    """``newest``: its runs, the newest first. ``reasons``: codes of those that did not land, with their number.
+
+    ``cost_usd`` and ``tokens`` are sums of what was reported. ``to_land``: seconds from acceptance to the end of runs that
+    landed, as the median and the longest; None where none did. ``locks``: open runs that hold paths, or wait for them.
+    """
+
+    url: str
+    newest: tuple[BoardRow, ...]
+    open: int
+    landed: int
+    failed: int
+    makers: tuple[MakerAccount, ...]
+    reasons: tuple[tuple[str, int], ...]
+    cost_usd: float
+    tokens: int
+    to_land: tuple[float, float] | None
+    locks: tuple[BoardRow, ...]
+
+
+def repository_account(board: Board, url: str) -> RepositoryAccount | None:
+    """What the board knows of a repository; None where it has no run of it."""
+    rows = sorted((row for row in board.rows.values() if row.repository == url), key=lambda row: row.order, reverse=True)
+    if not rows:
+        return None
+    landed = [row for row in rows if row.stage == "landed"]
+    failed = [row for row in rows if row.stage == "failed"]
+    spans = [span_of(row) for row in landed if row.finished_at]
+    return RepositoryAccount(
+        url=url,
+        newest=tuple(rows),
+        open=sum(row.is_open for row in rows),
+        landed=len(landed),
+        failed=len(failed),
+        makers=_makers([*landed, *failed]),
+        reasons=tuple(Counter(row.code for row in failed if row.code).most_common(MOST_REASONS)),
+        cost_usd=sum(row.nano_usd for row in rows) / BILLION,
+        tokens=sum(row.tokens for row in rows),
+        to_land=(median(spans), max(spans)) if spans else None,
+        locks=tuple(row for row in rows if row.is_open and (row.locked or row.holders)),
+    )
+
+
+def repository_accounts(board: Board) -> tuple[RepositoryAccount, ...]:
+    """Every repository that the board has a run of, the one with the newest run first."""
+    urls = {row.repository for row in board.rows.values()}
+    found = (repository_account(board, url) for url in urls)
+    return tuple(sorted((each for each in found if each is not None), key=lambda each: each.newest[0].order, reverse=True))
+
+
+def _makers(rows: Iterable[BoardRow]) -> tuple[MakerAccount, ...]:
+    ended: Counter[str] = Counter()
+    landed: Counter[str] = Counter()
+    for row in rows:
+        ended[row.maker] += 1
+        landed[row.maker] += row.stage == "landed"
+    return tuple(MakerAccount(maker, landed[maker], number) for maker, number in ended.most_common())

@@ -1,0 +1,60 @@
+"""``sign-agent``: signs what a person decides on the live page, where the person sits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gatewright.app.cli.commands.deciding import As, Key
+from gatewright.app.cli.output import printable, reported, say
+
+
+def register(app: typer.Typer) -> None:
+    app.command("sign-agent")(sign_agent)
+
+
+@reported
+def sign_agent(
+    console: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="URL", help="A console whose page may ask; may be given again.", show_default="http://127.0.0.1:8790"
+        ),
+    ] = None,
+    *,
+    key: Key = None,
+    person: As = "",
+    http: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where pages find it, on loopback.")] = "127.0.0.1:8791",
+    token_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The code that a page must know.", show_default="a new one, printed")
+    ] = None,
+) -> None:
+    """Sign decisions of the live page with your own key: shows in this terminal what is signed, and asks here each time.
+
+    Ctrl-C ends it.
+    """
+    import asyncio
+    import secrets
+
+    from gatewright.app.cli.people.signing import usual_key
+    from gatewright.app.cli.run.request import user_name
+    from gatewright.app.cli.signing_agent.access import AgentAccess, origin_of
+    from gatewright.app.cli.signing_agent.serving import SigningAgent, check_agent_address, serve_agent
+    from gatewright.app.cli.signing_agent.terminal import SigningTerminal
+    from gatewright.app.http_access import read_address, read_token
+    from gatewright.clock import SystemClock
+
+    host, port = read_address(http)
+    check_agent_address(host)
+    origins = frozenset(map(origin_of, console or ("http://127.0.0.1:8790", "http://localhost:8790")))
+    code = read_token(token_file) if token_file is not None else secrets.token_hex(32)
+    access = AgentAccess(frozenset({f"127.0.0.1:{port}", f"localhost:{port}", f"[::1]:{port}"}), origins, code)
+    terminal = SigningTerminal.own()
+    agent = SigningAgent(access, person or user_name(), key or usual_key(Path.home()), SystemClock(), terminal.agrees)
+    say(printable(f"signs for {agent.person}, with {agent.key}, what is decided on {', '.join(sorted(origins))}"))
+    say("it asks here before each signature, and signs nothing else")
+    if token_file is None:
+        say(f"the code for the page: {code}")
+    asyncio.run(serve_agent(agent, host, port))

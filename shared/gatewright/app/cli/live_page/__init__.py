@@ -1,0 +1,1 @@
+"""What the command line gives the live page: connections by its identities, and the gates to ask."""

@@ -1,0 +1,83 @@
+"""What a page may ask the agent for, and what becomes of it: one decision on one request, in the words that were typed. Pure.
+
+An agent signs nothing else: the document is made here, of the request that the page has shown, and never taken from the page.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from gatewright.app.cli.output import printable
+from gatewright.app.cli.people.inbox import page
+from gatewright.clock import timestamp
+from gatewright.contracts import ApprovalDecision, ApprovalRequest, codec
+from gatewright.contracts.people.approvals import ApprovalStanding
+from gatewright.errors import DeniedError, MalformedError
+from gatewright.rules.approvals import decision_on, is_over, request_digest
+
+#: Bytes of one order.
+MAX_ORDER_BYTES = 64 * 1024
+
+
+class SigningOrder(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``request``: the canonical JSON of an ``approval_request.v1``. ``comment`` and ``phrase`` as a person has typed them."""
+
+    request: Annotated[str, Meta(max_length=32_768)]
+    verdict: Literal["approve", "reject"]
+    comment: Annotated[str, Meta(max_length=4000)] = ""
+    phrase: Annotated[str, Meta(max_length=200)] = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OrderedDecision:
+    """The request that is decided, and the decision that would be signed."""
+
+    request: ApprovalRequest
+    decision: ApprovalDecision
+
+
+def read_order(data: bytes, person: str, now: datetime) -> OrderedDecision:
+    """The decision of ``person`` that an order asks for.
+
+    Raises MalformedError, DeniedError (``approval_not_canonical``, ``approval_expired``, ``approval_phrase_differs``,
+    ``vote_misplaced``): what the gatekeeper would refuse anyhow is not signed.
+    """
+    try:
+        order = msgspec.json.decode(data, type=SigningOrder)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise MalformedError(f"that is no order to sign: {error}", code="malformed") from error
+    request = codec.decode(order.request.encode(), ApprovalRequest)
+    if codec.encode(request) != order.request.encode():
+        raise DeniedError("the request is not in its canonical form", code="approval_not_canonical")
+    if request.reason == "review":
+        raise DeniedError(f"{request.request_id} is voted on: `gatewright review vote`", code="vote_misplaced")
+    if is_over(request, now):
+        raise DeniedError(f"the time for an answer was over {request.expires_at}", code="approval_expired")
+    phrase = order.phrase if order.verdict == "approve" and request.phrase else ""
+    if order.verdict == "approve" and phrase != request.phrase:
+        raise DeniedError(f"the rule wants the exact words {request.phrase!r}", code="approval_phrase_differs")
+    said = {"verdict": order.verdict, "person": person, "decided_at": timestamp(now), "comment": order.comment}
+    return OrderedDecision(request, decision_on(request, **said, phrase=phrase))
+
+
+def told_before_signing(ordered: OrderedDecision, key: str) -> list[str]:
+    """What a person sees in the terminal: the request, then the document itself, then what it says, last. All printable."""
+    decision = ordered.decision
+    standing = ApprovalStanding(request=ordered.request, request_sha256=request_digest(ordered.request), status="pending")
+    return [
+        "",
+        *page(standing),
+        "",
+        "what is signed, with " + printable(key) + ":",
+        printable(codec.encode(decision).decode()),
+        "",
+        printable(f"{decision.person} says {decision.verdict.upper()} to {decision.request_id}"),
+        printable(f"risk        {ordered.request.risk}"),
+        printable(f"comment     {decision.comment or 'none'}"),
+        printable(f"phrase      {decision.phrase or 'none'}"),
+    ]

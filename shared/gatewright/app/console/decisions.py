@@ -1,0 +1,104 @@
+"""Requests as they are signed, and signed decisions on their way to the gatekeeper, which alone verifies them.
+
+No key is here: a person's own agent makes the decision of the request that is handed out, asks, and signs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from gatewright.app.console.doors import SESSION_COOKIE, SignedIn, check_sender, status_of
+from gatewright.app.console.roles import may
+from gatewright.app.feed.link import LedgerLink
+from gatewright.app.http_access import read_body
+from gatewright.client.approvals import ApprovalInbox
+from gatewright.contracts import ApprovalRequest, codec
+from gatewright.contracts.people.approvals import SignedDecision
+from gatewright.errors import DeniedError, GatewrightError, MalformedError, UnavailableError
+from gatewright.reasons import advice_for
+from gatewright.rules.approvals import request_digest
+
+#: Opens a connection as an approver. Raises UnavailableError, BusError.
+OpenInbox = Callable[[], AbstractAsyncContextManager[ApprovalInbox]]
+
+#: Bytes of a signed decision, and decisions that are brought at once.
+_MAX_BYTES = 96 * 1024
+_MOST_AT_ONCE = 8
+#: Where a page says that what it sends comes from a form of its own.
+MARK_HEADER = "x-gatewright-mark"
+
+
+@dataclass(slots=True)
+class DecisionPaths:
+    """``decide`` None: nothing is decided here."""
+
+    link: LedgerLink
+    signed_in: SignedIn
+    decide: OpenInbox | None
+    _under_way: int = 0
+
+    def routes(self) -> list[Route]:
+        return [
+            Route("/requests/{request_id}", self.request),
+            Route("/decisions", self.decision, methods=["POST"]),
+        ]
+
+    async def request(self, request: Request) -> Response:
+        """The canonical JSON of a request that waits, as long as it is the one that the page shows (``sha256``)."""
+        role = self.signed_in.role_of(request.cookies.get(SESSION_COOKIE, ""))
+        try:
+            if role is None or not may(role, "approver"):
+                raise DeniedError("it takes the role approver", code="role_not_allowed")
+            found = await self._waiting(request.path_params["request_id"])
+            if request_digest(found) != request.query_params.get("sha256"):
+                raise DeniedError("the request is another one now: load the page again", code="approval_other_request")
+        except GatewrightError as error:
+            return _refusal(error)
+        return Response(codec.encode(found), media_type="application/json")
+
+    async def decision(self, request: Request) -> Response:
+        """Bring one signed decision; what the gatekeeper says of it."""
+        try:
+            if self.decide is None:
+                raise DeniedError("nothing is decided here: this console only looks", code="console_read_only")
+            check_sender(request, self.signed_in, request.headers.get(MARK_HEADER), "approver")
+            signed = _read(await read_body(request, _MAX_BYTES))
+            if self._under_way >= _MOST_AT_ONCE:
+                raise UnavailableError("other decisions are on their way: send it again", code="service_busy")
+            self._under_way += 1
+            try:
+                async with self.decide() as inbox:
+                    (recorded,) = (await inbox.decide([signed])).recorded
+            finally:
+                self._under_way -= 1
+        except GatewrightError as error:
+            return _refusal(error)
+        return JSONResponse({"request_id": recorded.request_id, "verdict": recorded.verdict, "state": recorded.state})
+
+    async def _waiting(self, request_id: str) -> ApprovalRequest:
+        """Raises MalformedError (``approval_unknown``)."""
+        board = (await self.link.board_follower()).board
+        row = board.rows.get(request_id.partition(".ask.")[0])
+        for each in row.asks if row is not None else ():
+            if each.request_id == request_id:
+                return each
+        raise MalformedError("nothing waits for an answer under this name any more", code="approval_unknown")
+
+
+def _read(data: bytes) -> SignedDecision:
+    try:
+        return msgspec.json.decode(data, type=SignedDecision)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise MalformedError(f"that is no signed decision: {error}", code="malformed") from error
+
+
+def _refusal(error: GatewrightError) -> Response:
+    told = {"reason": error.reason, "message": error.message, "advice": advice_for(error.reason)}
+    return JSONResponse(told, status_of(error))

@@ -1,0 +1,30 @@
+// Asks what the gates would say of the form as it is, a moment after the last change. The answer is markup of this server, which
+// has escaped every text in it; it is parsed into an inert document.
+"use strict";
+(() => {
+  const form = document.getElementById("order");
+  const parser = new DOMParser();
+  let timer = 0, asking = null, again = false, sent = false;
+
+  const chosen = () => {
+    const maker = new FormData(form).get("maker");
+    for (const each of form.querySelectorAll("[data-maker]")) each.hidden = each.dataset.maker !== maker;
+  };
+  const check = async () => {
+    if (asking) { again = true; return; }
+    asking = true;
+    try {
+      const answer = await fetch("/submit/check", { method: "POST", body: new URLSearchParams(new FormData(form)), credentials: "same-origin" });
+      const part = parser.parseFromString(await answer.text(), "text/html").getElementById("check");
+      if (part) document.getElementById("check").replaceWith(document.adoptNode(part));
+    } catch { /* the sign in the corner says that nothing is reached */ }
+    asking = null;
+    if (again) { again = false; check(); }
+  };
+  const soon = () => { clearTimeout(timer); timer = setTimeout(check, 500); };
+
+  form.addEventListener("input", () => { chosen(); soon(); });
+  form.addEventListener("submit", (event) => { if (sent) event.preventDefault(); sent = true; });
+  window.addEventListener("pageshow", () => { sent = false; chosen(); });
+  chosen();
+})();

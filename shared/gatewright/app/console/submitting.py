@@ -1,0 +1,130 @@
+"""The form by which operators submit runs: judged live by the gates' own rules before it is sent, as a publisher."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from gatewright.app.board.filters import choices_of
+from gatewright.app.console.doors import SESSION_COOKIE, check_sender, read_form, status_of
+from gatewright.app.console.orders import MAKERS, MOST_BYTES, request_of
+from gatewright.app.console.pages import ConsolePages
+from gatewright.app.console.roles import may
+from gatewright.client.client import Client
+from gatewright.contracts import GateReport, RunRequest
+from gatewright.errors import DeniedError, GatewrightError, LimitError
+from gatewright.reasons import advice_for
+
+#: Seconds that a gatekeeper is waited for which is starting.
+_PATIENCE = 20.0
+
+
+class Explanation(Protocol):
+    """What the gates say of a request that was not sent; ``unjudged``: what could not be asked, in words."""
+
+    @property
+    def reports(self) -> tuple[GateReport, ...]: ...
+
+    @property
+    def unjudged(self) -> tuple[str, ...]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class SubmitAccess:
+    """``connect`` opens a connection as a publisher; ``explain`` asks the gates of this host's policies, in a thread.
+
+    Both raise GatewrightError.
+    """
+
+    connect: Callable[[], AbstractAsyncContextManager[Client]]
+    explain: Callable[[RunRequest], Explanation]
+
+
+@dataclass(slots=True)
+class SubmitPaths:
+    """``access`` None: nothing is submitted here."""
+
+    pages: ConsolePages
+    access: SubmitAccess | None
+    _explaining: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def routes(self) -> list[Route]:
+        return [
+            Route("/submit", self.submit, methods=["GET", "POST"]),
+            Route("/submit/check", self.check, methods=["POST"]),
+        ]
+
+    async def submit(self, request: Request) -> Response:
+        """The form, and what comes of it: the page of the run."""
+        try:
+            access = self._access(request)
+            if request.method == "GET":
+                return await self._form(request, {"idempotency_key": secrets.token_hex(16), "maker": "command"})
+            fields = await self._sent(request)
+        except GatewrightError as error:
+            return self.pages.refused(request, error)
+        try:
+            document = request_of(fields)
+            async with access.connect() as client:
+                run_id = await client.submit_request(document, patience=_PATIENCE)
+        except GatewrightError as error:
+            return await self._form(request, fields, error)
+        return RedirectResponse(f"/runs/{run_id}", 303)
+
+    async def check(self, request: Request) -> Response:
+        """What would be decided about the form as it is now, rule by rule, as a part of the page. Nothing is begun."""
+        try:
+            access = self._access(request)
+            document = request_of(await self._sent(request))
+            if self._explaining.locked():
+                raise LimitError("the gates are asked about another request", code="service_busy")
+            async with self._explaining:
+                found = await asyncio.to_thread(access.explain, document)
+        except GatewrightError as error:
+            return self._part(error=error, found=None)
+        return self._part(error=None, found=found)
+
+    def _access(self, request: Request) -> SubmitAccess:
+        """Raises DeniedError (``console_read_only``, ``role_not_allowed``)."""
+        if self.access is None:
+            raise DeniedError("nothing is submitted here: this console has no publisher's identity", code="console_read_only")
+        role = self.pages.signed_in.role_of(request.cookies.get(SESSION_COOKIE, ""))
+        if role is None or not may(role, "operator"):
+            raise DeniedError(f"a {role} submits nothing here: it takes the role operator", code="role_not_allowed")
+        return self.access
+
+    async def _sent(self, request: Request) -> dict[str, str]:
+        """The fields of a form of this browser. Raises DeniedError."""
+        fields = await read_form(request, MOST_BYTES)
+        check_sender(request, self.pages.signed_in, fields.pop("mark", None), "operator")
+        return fields
+
+    async def _form(self, request: Request, fields: Mapping[str, str], error: GatewrightError | None = None) -> Response:
+        board = (await self.pages.link.board_follower()).board
+        return self.pages.page(
+            request,
+            "submit.html",
+            board,
+            status=200 if error is None else status_of(error),
+            fields=fields,
+            error=error,
+            advice=advice_for(error.reason) if error is not None else None,
+            makers=MAKERS,
+            repositories=choices_of(board)["repository"],
+        )
+
+    def _part(self, *, error: GatewrightError | None, found: Explanation | None) -> Response:
+        violations = [each for report in found.reports for each in report.violations] if found is not None else []
+        advice = dict.fromkeys(words for each in violations if (words := advice_for(each.code)))
+        text = self.pages.templates.get_template("check.html").render(
+            error=error, found=found, violations=violations, advice=list(advice)
+        )
+        return HTMLResponse(text)

@@ -1,0 +1,83 @@
+"""Pages about what runs work in: repositories, agents of this host, and the system itself with its roles and queues."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Route
+
+from gatewright.app.board.repositories import repository_account, repository_accounts
+from gatewright.app.cluster.asking import ClusterLook
+from gatewright.app.cluster.judging import judge
+from gatewright.app.console.admissions import probed_agents
+from gatewright.app.console.pages import MOST_ENDED_SHOWN, ConsolePages
+from gatewright.errors import GatewrightError, MalformedError
+
+#: Looks at the whole system, as an operator. Raises GatewrightError.
+LookAtSystem = Callable[[], Awaitable[ClusterLook]]
+#: Seconds for which a look counts, however many pages ask.
+_FRESH = 10.0
+
+
+@dataclass(slots=True)
+class SurroundingPages:
+    """``look`` None: this identity may not look at the system. ``home``: where probes of agents are kept."""
+
+    pages: ConsolePages
+    home: Path
+    look: LookAtSystem | None
+    _seen: tuple[float, str] | None = None
+    _looking: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def routes(self) -> list[Route]:
+        return [
+            Route("/repositories", self.repositories),
+            Route("/repository", self.repository),
+            Route("/agents", self.agents),
+            Route("/system", self.system),
+        ]
+
+    async def repositories(self, request: Request) -> Response:
+        """Every repository that there is a run of."""
+        board = (await self.pages.link.board_follower()).board
+        return self.pages.page(request, "repositories.html", board, accounts=repository_accounts(board))
+
+    async def repository(self, request: Request) -> Response:
+        """One repository (``url``) by its runs."""
+        board = (await self.pages.link.board_follower()).board
+        account = repository_account(board, request.query_params.get("url", ""))
+        if account is None:
+            error = MalformedError("there is no run of that repository", code="run_unknown")
+            return self.pages.refused(request, error)
+        return self.pages.page(request, "repository.html", board, account=account, most=MOST_ENDED_SHOWN)
+
+    async def agents(self, request: Request) -> Response:
+        """What each agent of this host passed of its probe."""
+        board = (await self.pages.link.board_follower()).board
+        found = await asyncio.to_thread(probed_agents, self.home)
+        return self.pages.page(request, "agents.html", board, agents=found)
+
+    async def system(self, _request: Request) -> Response:
+        """Roles, queues and dead letters as they are now, as a part of the board."""
+        async with self._looking:
+            now = self.pages.clock.monotonic()
+            if self._seen is None or now - self._seen[0] >= _FRESH:
+                self._seen = (now, await self._drawn())
+            return HTMLResponse(self._seen[1])
+
+    async def _drawn(self) -> str:
+        seen, words = None, "an operator's identity sees roles and queues: `gatewright doctor --cluster`"
+        if self.look is not None:
+            try:
+                seen = await self.look()
+            except GatewrightError as error:
+                words = f"{error.reason}: {error.message}"
+        template = self.pages.templates.get_template("system.html")
+        findings = judge(seen) if seen is not None else ()
+        roles = sorted({each.role for each in seen.processes}) if seen is not None else []
+        return template.render(look=seen, findings=findings, words=words, roles=roles)
