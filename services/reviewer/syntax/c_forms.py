@@ -71,6 +71,11 @@ _WHO = BytesPattern(
     rb"|/proc/(?:self|%\w+)/(?:exe|comm|cmdline|maps)|/proc/self\b|\bdladdr\b|\bAT_EXECFN\b|\b_NSGetExecutablePath\b"
     rb"|\bGetModuleFileName\w*\b|\b__BASE_FILE__\b|\bcurrent_exe|\bstd::source_location\b|\bstacktrace::current\b|\bPR_GET_NAME\b"
 )
+#: What a program is called, or lies at.
+_PROGRAM = BytesPattern(
+    rb"\bprogram_invocation_(?:short_)?name\b|\b__progname\b|\bgetprogname\b|/proc/self/(?:exe|comm|cmdline)|\bAT_EXECFN\b"
+    rb"|\b_NSGetExecutablePath\b|\bbacktrace_symbols\b|\bdladdr\b|\bPR_GET_NAME\b"
+)
 _VARIABLE = BytesPattern(rb"\"(?:CTEST|GTEST|MESON_TEST|CK|CATCH|BOOST_TEST|CMOCKA|UNITY)_\w*=?\"|\"MESON_TEST\w*\"")
 _INCLUDES = BytesPattern(
     rb"__has_include(?:_next)?\s*\(\s*[<\"][^>\")]*(?:gtest|gmock|catch2?|doctest|unity|cmocka|check|tests?)[/.]"
@@ -86,13 +91,14 @@ _TRUE = BytesPattern(rb"^\{return(?:true|1|!0|!false);?\}$")
 class _Place:
     """The function around: its name, whether it starts processes of its own, whether it runs before main or after.
 
-    ``program``: the file has a main of its own, so that it is linked with no test.
+    ``program``: the file has a main of its own, so that it is linked with no test. ``asks``: it learns what program it is in.
     """
 
     name: str | None = None
     forks: bool = False
     early: bool = False
     program: bool = False
+    asks: bool = False
 
 
 #: Where a name is called, declared, or a part of a longer one.
@@ -116,7 +122,8 @@ def c_forms_in(language: str, root: Node, source: ParsedSource) -> Iterator[Evas
             if place.name is None:
                 name, head = function_name(source, node), source.head(node)
                 runs_early = name in early or _CONSTRUCTOR.first(head) is not None
-                inner = _Place(name, _FORKS.first(source.cut(node, _BODY)) is not None, runs_early, program)
+                text = source.cut(node, _BODY)
+                inner = _Place(name, _FORKS.first(text) is not None, runs_early, program, _PROGRAM.first(text) is not None)
                 if _CONSTRUCTOR.first(head) is not None:
                     yield Evasion(
                         b"runs early" + name.encode(), node.start_point[0] + 1, "runs before main, or after it", Doubt.COMMON
@@ -192,14 +199,20 @@ def _call(node: Node, place: _Place, source: ParsedSource, *, looks: bool) -> It
         yield form_at(node, source, "looks for tests by their names", Doubt.RARE)
     elif _COMPARES.first(callee) is not None or _ASKS.first(callee) is not None:
         named = _VARIABLE.first(text) is not None and b"environ" in text
-        if named or (
-            _TEST_TEXT.first(text) is not None
-            and _ARGUMENT.first(text) is None
-            and (looks or _INCLUDED.first(text) is not None)
+        is_held = place.asks and not place.program and _LITERAL.first(text) is not None and _COMPARES.first(callee) is not None
+        if (
+            named
+            or is_held
+            or (
+                _TEST_TEXT.first(text) is not None
+                and _ARGUMENT.first(text) is None
+                and (looks or _INCLUDED.first(text) is not None)
+            )
         ):
             yield form_at(node, source, _LOOKS, Doubt.RARE)
 
 
+_LITERAL = BytesPattern(rb"\"[A-Za-z_][\w./*-]*\"")
 #: A word of a command line, which is no name of a program.
 _ARGUMENT = BytesPattern(rb"\bargv\s*\[\s*[^0\s]|\"--?\w")
 _INCLUDED = BytesPattern(rb"\b__FILE__\b|\bgetppid\b")
