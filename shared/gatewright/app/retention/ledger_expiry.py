@@ -4,6 +4,8 @@ A run expires when it is sealed, old enough by its signed manifest, its bundle i
 the one that the ledger names, and is on no hold. Two steps make it expire: the gatekeeper's identity appends the run's last
 transition, which says what must be known for good; then the provisioner's takes away all before that. Cut short in between, the
 run is whole, and the next round goes on. Of two rounds at once the ledger takes one transition.
+
+The evidence is asked in a thread: a store is slow, and a loop that stands still for it would lose both connections to the bus.
 """
 
 from __future__ import annotations
@@ -82,10 +84,10 @@ class LedgerExpiry:
         what would go is read. Raises BusError, ConfigurationError (``holds_unreadable``), StoreError.
         """
         counted = {run_id: count for run_id, count in (await entries_by_run(self.provisioner)).items() if count > 1}
-        held, items = self.evidence.held(), []
-        for entry in self.evidence.bundles(counted):
+        held, items = await asyncio.to_thread(self.evidence.held), []
+        for entry in await asyncio.to_thread(self.evidence.bundles, counted):
             why = self._stays(entry, held)
-            if not why and (fault := self.evidence.fault(entry)):
+            if not why and (fault := await asyncio.to_thread(self.evidence.fault, entry)):
                 why = f"its bundle does not verify ({fault}): look at it first"
             if not why:
                 why = self._differs(await self._load(entry.run_id), entry.manifest_sha256)
@@ -124,7 +126,7 @@ class LedgerExpiry:
 
     async def _expire(self, item: LedgerItem) -> int:
         """1. no hold has come  2. the last transition stands in the ledger  3. what is before it goes."""
-        if item.run_id in self.evidence.held():  # 1
+        if item.run_id in await asyncio.to_thread(self.evidence.held):  # 1
             raise UnavailableError(f"{item.run_id} is on hold now", code="bundle_changed")
         position = await self._load(item.run_id)
         if why := self._differs(position, item.manifest_sha256):
