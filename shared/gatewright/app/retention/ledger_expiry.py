@@ -16,6 +16,7 @@ from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from gatewright.app.retention.expiry_policy import why_kept
 from gatewright.app.retention.inventory import InventoryItem
 from gatewright.bus.jetstream.connection import Connection
 from gatewright.bus.ledger_room import entries_by_run, let_go
@@ -25,8 +26,6 @@ from gatewright.contracts import LegalHold
 from gatewright.errors import ConflictError, GatewrightError, UnavailableError
 from gatewright.ledger.expiry import expire
 from gatewright.ledger.store import Ledger, Position
-
-_DAY = 86_400.0
 
 
 class StoredEvidence(Protocol):
@@ -86,7 +85,7 @@ class LedgerExpiry:
         counted = {run_id: count for run_id, count in (await entries_by_run(self.provisioner)).items() if count > 1}
         held, items = await asyncio.to_thread(self.evidence.held), []
         for entry in await asyncio.to_thread(self.evidence.bundles, counted):
-            why = self._stays(entry, held)
+            why = why_kept(entry, held, self.days, self.clock.now())
             if not why and (fault := await asyncio.to_thread(self.evidence.fault, entry)):
                 why = f"its bundle does not verify ({fault}): look at it first"
             if not why:
@@ -144,15 +143,6 @@ class LedgerExpiry:
 
     async def _load(self, run_id: str) -> Position:
         return await Ledger(self.bus).load(run_id)
-
-    def _stays(self, entry: InventoryItem, held: Mapping[str, LegalHold]) -> str:
-        """Why a run stays as far as its bundle's place tells; empty when it may go."""
-        if (hold := held.get(entry.run_id)) is not None:
-            return f"on hold since {hold.at} by {hold.by}: {hold.reason}"
-        if entry.state != "sealed" or entry.finished_at is None:
-            return entry.note or f"its bundle is {entry.state.replace('_', ' ')}: the ledger alone tells of it"
-        age = (self.clock.now() - entry.finished_at).total_seconds() / _DAY
-        return "" if age >= self.days else f"{age:.1f} days old; kept for {self.days}"
 
     def _differs(self, position: Position, manifest_sha256: str) -> str:
         """Why the ledger's own words keep a run; empty when it is sealed with this bundle."""
