@@ -30,11 +30,15 @@ class Answer:
 
 @dataclass(frozen=True)
 class Call:
-    """A call of the tool ``name`` with exactly these arguments; a text is the input of a free-form tool."""
+    """A call of the tool ``name`` with exactly these arguments; a text is the input of a free-form tool.
+
+    ``namespace``: the group in which an agent offers it, where its API has groups of tools.
+    """
 
     name: str
     arguments: Mapping[str, Any] | str
     usage: SaidUsage | None = None
+    namespace: str = ""
 
 
 @dataclass(frozen=True)

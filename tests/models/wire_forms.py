@@ -217,6 +217,7 @@ def _response(turn: Say | Call, step: int, body: Body, usage: SaidUsage) -> Body
             "call_id": f"call_{step}_0",
             "name": turn.name,
             "arguments": arguments,
+            **({"namespace": turn.namespace} if turn.namespace else {}),
         }
         item["status"] = "completed"
     return {
