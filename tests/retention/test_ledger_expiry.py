@@ -321,7 +321,7 @@ def test_without_a_policy_that_can_be_read_nothing_expires(tmp_path: Path, text:
 
 def test_the_policy_says_how_long_runs_stay(tmp_path: Path) -> None:
     (tmp_path / "retention.json").write_text('{"version": "1", "ledger": {"days": 30}}')
-    assert load_expiry(tmp_path).ledger.days == 30
+    assert load_expiry(tmp_path).ledger_days() == 30
 
 
 @pytest.mark.parametrize("kept", ["installation", "in_store"])

@@ -54,11 +54,10 @@ class BranchExpiry:
         held, now, items = self.evidence.held(), self.clock.now(), []
         for each in found:
             entry = stored.get(each.name)
+            why: str = "no bundle of its run is stored here"
             if each.state != "merged":
                 why = each.state
-            elif entry is None:
-                why = "no bundle of its run is stored here"
-            else:
+            elif entry is not None:
                 why = why_kept(entry, held, self.days, now)
                 if not why and (fault := self.evidence.fault(entry)):
                     why = f"its bundle does not verify ({fault}): look at it first"
