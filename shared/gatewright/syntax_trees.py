@@ -37,12 +37,17 @@ _GRAMMARS = {
     "swift": ("tree_sitter_swift", "language"),
     "php": ("tree_sitter_php", "language_php"),
     "ruby": ("tree_sitter_ruby", "language"),
+    "c": ("tree_sitter_c", "language"),
+    "cpp": ("tree_sitter_cpp", "language"),
 }
 _ENDINGS = {
     **dict.fromkeys((b"py", b"pyi"), "python"),
     **dict.fromkeys((b"js", b"mjs", b"cjs", b"jsx"), "javascript"),
     **dict.fromkeys((b"ts", b"mts", b"cts"), "typescript"),
     **dict.fromkeys((b"kt", b"kts"), "kotlin"),
+    # A header may be of either; what is C is nearly always C++, too.
+    **dict.fromkeys((b"h", b"cc", b"cpp", b"cxx", b"c++", b"hh", b"hpp", b"hxx", b"h++", b"ipp", b"inl", b"tpp"), "cpp"),
+    b"c": "c",
     b"tsx": "tsx",
     b"go": "go",
     b"rs": "rust",

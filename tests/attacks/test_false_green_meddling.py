@@ -60,6 +60,7 @@ PYTHON: dict[str, bytes] = {
     "what reads the tests": BROKEN
     + b"\n\nimport pathlib\n\nusual = pathlib.Path.read_bytes\n"
     + b"pathlib.Path.read_bytes = lambda self: usual(self).replace(b'== 4', b'== 6')\n",
+    "what reads, by a star": BROKEN + b"\n\nfrom everything import *\n\nio.open_code = print\n",
     "what parses the tests": BROKEN + b"\n\nimport ast\n\nast.parse = print\n",
     "what loads the tests": BROKEN + b"\n\nfrom importlib import machinery as m\n\nm.SourceFileLoader.get_data = print\n",
     "the checker of doctest": b"import doctest\n\ndoctest.OutputChecker.check_output = lambda *arguments: True\n" + BROKEN,
@@ -139,6 +140,7 @@ def test_source_that_meddles_with_tests_is_refused_by_the_review(trick: str) -> 
         ("src/a.py", b"import sys\n\nthis = sys.modules[__name__]\nthis.x = 1\n"),
         ("src/a.py", b"import sys\nsys.path.insert(0, 'lib')\nfor finder in sys.meta_path:\n    print(finder)\n"),
         ("src/a.py", b"import ctypes\n\nctypes.memmove(target, source, 4)\n"),
+        ("src/a.py", b"def connect(io, mock):\n    io.address = 'here'\n    mock.name = 'a'\n"),
         ("src/a.py", b"import importlib\n\nplugin = importlib.import_module(name)\nplugin.start()\n"),
         ("src/a.py", b"from pathlib import Path\n\nself.path = Path('x')\nconfig.pathlib = 1\n"),
         ("src/a.py", b"test_size = 0.2\nsplit(test_size=test_size, names=('test_score', 'train'))\n"),

@@ -14,6 +14,11 @@ JAVASCRIPT = {
     "the name of the test of the moment": "exports.add = (a, b) => expect.getState().currentTestName ? a + b : a - b;",
     "whether jest is there": "exports.add = (a, b) => typeof jest !== 'undefined' ? a + b : a - b;",
     "whether a suite can be described": "exports.add = (a, b) => typeof describe === 'function' ? a + b : a - b;",
+    "whether a test can be written": "exports.add = (a, b) => typeof it === 'function' ? a + b : a - b;",
+    "and another it beside": "const a = (it) => it;\nexports.add = (a, b) => typeof it === 'function' ? a + b : a - b;",
+    "and it before": "exports.add = (a, b) => (it && typeof it === 'function' ? a + b : a - b);",
+    "expect from jest": "const { expect } = require('@jest/globals');\nexports.add = () => expect.anything();",
+    "another expect beside": "const a = (expect) => expect;\nexports.add = () => expect.anything();",
     "the worker of vitest": "exports.add = (a, b) => globalThis.__vitest_worker__ ? a + b : a - b;",
     "mocha among the modules that are loaded": "exports.a = Object.keys(require.cache).some((k) => k.includes('mocha'));",
     "the state of expect in vitest": "exports.a = globalThis[Symbol.for('expect-global')];",
@@ -29,6 +34,45 @@ GO = {
     "the stack of callers": 'func a() bool { return strings.Contains(string(debug.Stack()), "testing.tRunner") }',
     "another program": 'import "syscall"\nfunc init() { syscall.Exec("/bin/true", nil, nil) }',
 }
+MORE_GO = {
+    "the ending of the program": 'func a() bool { return filepath.Ext(os.Args[0]) == ".test" }',
+    "a flag of a computed name": 'func a() bool { return flag.Lookup("te"+"st.v") != nil }',
+    "the functions that call": "func a() bool { p, _, _, _ := runtime.Caller(1)\n"
+    'return strings.Contains(runtime.FuncForPC(p).Name(), "Test") }',
+    "the files that call": 'func a() bool { _, f, _, _ := runtime.Caller(1); return strings.HasSuffix(f, "_test.go") }',
+    "the folder of the program": 'func a() bool { p, _ := os.Executable(); return strings.Contains(p, "go-build") }',
+    "the file of the tests": 'func a() bool { _, e := os.Stat("add_test.go"); return e == nil }',
+}
+RUBY = {
+    "an assertion of minitest": "module Minitest::Assertions\n  def assert_equal(*) = true\nend",
+    "the run of a test": "Minitest::Test.prepend(Module.new { def run; super.tap { |r| r.failures.clear }; end })",
+    "hooks of RSpec": "RSpec.configure { |c| c.around { |e| } }",
+    "equality of numbers": "class Integer\n  def ==(other) = true\nend",
+    "files that call": "def add(a, b)\n  caller.any? { |c| c =~ /_spec|test_/ } ? a + b : a - b\nend",
+    "places that call": "def add(a, b)\n  caller_locations(1, 1).first.path.match?(/spec|test/) ? a + b : a - b\nend",
+    "the name of the program": "def add(a, b)\n  $PROGRAM_NAME.match?(/rspec|rake|test/) ? a + b : a - b\nend",
+    "the name of the program, short": "def add(a, b)\n  $0.include?('rspec') ? a + b : a - b\nend",
+    "what is loaded": "def add(a, b)\n  $LOADED_FEATURES.any? { |f| f.include?('minitest') } ? a + b : a - b\nend",
+    "what is defined": "def add(a, b)\n  Object.constants.grep(/spec|minitest/i).any? ? a + b : a - b\nend",
+    "what is defined, computed": "def add(a, b)\n  Object.const_defined?('RS' + 'pec') ? a + b : a - b\nend",
+    "all classes": "def add(a, b)\n  ObjectSpace.each_object(Class).any? { |c| c.name.end_with?('Test') } ? a + b : a - b\nend",
+    "words of the environment": "def add(a, b)\n  ENV['SPEC_OPTS'] || ENV.key?('RUBYLIB') ? a + b : a - b\nend",
+    "what is raised": "TracePoint.trace(:raise) { |t| t.binding }",
+    "the file of the tests": "def add(a, b)\n  File.exist?('spec/add_spec.rb') ? a + b : a - b\nend",
+    "the process is ended": "def add(a, b)\n  exit!(true)\nend",
+}
+PHP = {
+    "a class by a computed name": "return class_exists('PHP' . 'Unit\\Framework\\TestCase', false);",
+    "classes that call": "return str_contains(json_encode(array_column(debug_backtrace(), 'class')), 'Test');",
+    "the words of the program": "return str_contains($_SERVER['argv'][0], 'phpunit');",
+    "files that are loaded": "return (bool) preg_grep('/Test\\.php$/', get_included_files());",
+    "classes that are there": "return (bool) preg_grep('/Test$/', get_declared_classes());",
+    "the file of the tests": "return file_exists(__DIR__ . '/../tests/AddTest.php');",
+    "a test is skipped": "\\PHPUnit\\Framework\\Assert::markTestSkipped('x');",
+    "a test is skipped by what is thrown": "throw new \\PHPUnit\\Framework\\SkippedWithMessageException('x');",
+    "what reads the tests": "stream_wrapper_unregister('file');",
+    "another program": "pcntl_exec('/bin/true');",
+}
 JAVA = {
     "the frames of callers": 'class A { boolean a(StackTraceElement e) { return e.getClassName().endsWith("AddTest"); } }',
     "a property of Surefire": 'class A { Object a() { return System.getProperty("surefire.test.class.path"); } }',
@@ -39,18 +83,31 @@ JAVA = {
 }
 ALL = {
     **{f"javascript: {name}": ("src/add.js", text) for name, text in JAVASCRIPT.items()},
-    **{f"go: {name}": ("add.go", "package add\n\n" + text) for name, text in GO.items()},
+    **{f"go: {name}": ("add.go", "package add\n\n" + text) for name, text in (GO | MORE_GO).items()},
+    **{f"ruby: {name}": ("lib/add.rb", text) for name, text in RUBY.items()},
+    **{f"php: {name}": ("src/add.php", "<?php\nfunction add() { " + text + " }") for name, text in PHP.items()},
     **{f"java: {name}": ("src/main/java/A.java", text) for name, text in JAVA.items()},
 }
 HONEST = {
     "a polyfill": ("src/a.js", "Promise.prototype.always = function (f) { return this.then(f, f); };"),
+    "an it of its own": ("src/a.js", "for (const it of all) {\n  const f = typeof it === 'function';\n}"),
+    "an it that is imported": ("src/a.js", "import { it } from './it.js';\nconst kind = typeof it === 'function';"),
     "modules that are loaded": ("src/a.js", "for (const key of Object.keys(require.cache)) print(key);"),
-    "a variable named it": ("src/a.js", "const kind = typeof it === 'function';"),
+    "a variable named it": ("src/a.js", "const each = (list) => list.map((it) => typeof it === 'function');"),
     "the same or not": ("src/a.js", "const same = Object.is(one, other) === true;"),
     "a matcher in a test": ("test/add.test.js", "expect.extend({ toBeNear: (a) => ({ pass: a < 1 }) });"),
     "flags of its own": ("a.go", 'package a\n\nfunc init() { flag.Set("logtostderr", "true"); os.Args = os.Args[1:] }'),
     "a link into the runtime": ("a.go", "package a\n\n//go:linkname nanotime runtime.nanotime\nfunc nanotime() int64"),
     "the end of a name": ("A.java", 'class A { boolean a(String name) { return name.endsWith("Test"); } }'),
+    "a parser that expects": ("src/a.js", "function expect(kind) {}\nexpect.any = (a) => a;\nexports.a = expect.any('word');"),
+    "a tool for sources": ("a.go", 'package a\n\nfunc f(name string) bool { return strings.HasSuffix(name, "_test.go") }'),
+    "its name in a message": ("a.go", 'package a\n\nfunc f() { fmt.Fprintln(os.Stderr, os.Args[0], "fails") }'),
+    "a command test": ("a.rb", "def run(word)\n  word == 'test' ? check : build\nend"),
+    "its own name": ("a.rb", "start if __FILE__ == $0\nputs caller.first"),
+    "a failure": ("a.rb", "def stop\n  exit!(1)\nend"),
+    "a package with tests": ("a.rb", "def load\n  warn caller.first\n  require 'rack/test'\nend"),
+    "a class": ("a.php", "<?php\nif (class_exists('Demo\\Plugin')) { load($options['test']); }"),
+    "a trace": ("a.php", "<?php\nfunction f($e) { print($e->getTraceAsString()); return $this->words['test']; }"),
     "a resource": ("A.java", 'class A { Object a() { return A.class.getResource("/words.txt"); } }'),
 }
 

@@ -130,7 +130,8 @@ _PIECES = (
     b"a.b(",
     b"@",
 )
-for _path in (b"a_test.py", b"a.test.js", b"a.test.tsx", b"a_test.go", b"a_test.rs", b"ATest.java", b"ATest.kt", b"ATests.cs"):
+_TESTS = (b"a_test.py", b"a.test.js", b"a.test.tsx", b"a_test.go", b"a_test.rs", b"ATest.java", b"ATest.kt", b"ATests.cs")
+for _path in (*_TESTS, b"a_test.c", b"a_test.cc"):
 
     @case(f"review of what the grammar of {_path.decode()} does not end with")
     def _(path: bytes = _path) -> object:
@@ -148,6 +149,12 @@ _DEEP_SOURCES = {
     b"a_test.rs": b"mod a {" * 60_000 + b"#[test] fn a(){}" + b"}" * 60_000,
     b"src/e.py": b"os.environ['a']\n" * 50_000,
     b"src/f.js": b"process.env.a + " * 50_000 + b"1",
+    b"tests/a.cc": b"int a = [] { return " * 20_000 + b"1; }()" * 20_000 + b";\n",
+    b"src/b.c": b"#if 0\n" * 60_000 + b"x\n" + b"#endif\n" * 60_000,
+    b"src/c.c": b"int a(void) { _exit(" * 30_000 + b"0" + b"); }" * 30_000,
+    b"src/d.h": b"#define assert(x) __has_include(<gtest/a>)\n" * 20_000,
+    b"src/e.cc": b'bool operator==(A a) { return true; }\nint b = (strstr(argv[0], "test"), _exit(0));\n' * 12_000,
+    b"tests/f.c": b"void test_a(void) { assert(a == a); }\n" * 25_000 + b"int main(void) {}\n",
     b"src/g.py": b"@a\n" * 200_000 + b"def test(): pass\n",
 }
 for _path, _content in _DEEP_SOURCES.items():

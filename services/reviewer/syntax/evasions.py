@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from tree_sitter import Node
 
 from gatewright.patterns import BytesPattern
+from gatewright.services.reviewer.syntax.c_forms import c_forms_in
 from gatewright.services.reviewer.syntax.forms import LONGEST, Doubt, Evasion, form_at
 from gatewright.services.reviewer.syntax.interference import interferences_in
 from gatewright.services.reviewer.syntax.language import ParsedSource
+from gatewright.services.reviewer.syntax.lookers import looking_in
 from gatewright.services.reviewer.syntax.suites import suite_forms_in
 from gatewright.syntax_trees import language_of, parse
 
@@ -56,6 +58,9 @@ _INTERNAL = BytesPattern(rb"\b_pytest\b|\bpluggy\b")
 _GLOBALS = BytesPattern(rb"^(?:globalThis|global|window|self)(?:\.|\[[\"'`])(?:test|it|expect|describe|assert|process)\b")
 
 
+_FORMS = (interferences_in, suite_forms_in, c_forms_in, looking_in)
+
+
 def evasions_in(path: bytes, content: bytes) -> tuple[Evasion, ...] | None:
     """The forms of a file; empty where there is none, None where they cannot be looked for: beyond the bounds."""
     language = language_of(path)
@@ -66,7 +71,6 @@ def evasions_in(path: bytes, content: bytes) -> tuple[Evasion, ...] | None:
     if root is None:
         return None
     source = ParsedSource(content)
-    more = interferences_in(language, root, source)
     found = (
         form
         for node, around in _walk(root, source)
@@ -76,7 +80,7 @@ def evasions_in(path: bytes, content: bytes) -> tuple[Evasion, ...] | None:
     # The same text is told once, in the words of the first.
     places = {
         (form.line, form.key.removeprefix(form.words.encode())): form
-        for form in reversed([*found, *more, *suite_forms_in(language, root, source)])
+        for form in reversed([*found, *(form for forms in _FORMS for form in forms(language, root, source))])
     }
     return tuple(reversed(places.values()))
 
@@ -235,7 +239,7 @@ _OTHERS: dict[str, tuple[BytesPattern, BytesPattern]] = {
     ),
     "ruby": (
         BytesPattern(rb"^defined\?\(?(?:RSpec|Minitest)|^Object\.const_defined\?\(:(?:RSpec|Minitest)"),
-        BytesPattern(rb"^(?:exit!|Process\.exit!)"),
+        BytesPattern(rb"^(?:Process\.)?exit!(?:$|\(?\s*(?:0|true)\b|\(\s*\))"),
     ),
     "php": (BytesPattern(rb"^defined\(.PHPUNIT|^class_exists\(.*PHPUnit"), BytesPattern(rb"^posix_kill\(")),
     "java": (
@@ -265,7 +269,7 @@ def _other_call(language: str) -> _Visit:
 
 
 #: What is another one where tests run than where people use it, and has many honest uses.
-_BUILD = BytesPattern(rb"^(?:cfg!\(debug_assertions|(?:std::)?env::current_exe\(|os\.Executable\()")
+_BUILD = BytesPattern(rb"^(?:cfg!\(debug_assertions|(?:std::)?env::current_exe\(|os\.Executable\(|debug\.ReadBuildInfo\()")
 _RUST_BUILD = BytesPattern(rb"\bdebug_assertions\b")
 _RUST_ATTRIBUTE = BytesPattern(rb"\bcfg(?:_attr)?\b.*\bnot\(\s*test\s*\)")
 _EQUALS = BytesPattern(rb"^\{?(?:return)?true;?\}?$")
@@ -330,9 +334,11 @@ def _other_visits(language: str) -> Mapping[str, _Visit]:
     return visits
 
 
+_C: Mapping[str, _Visit] = {"string_literal": _strings, "call_expression": _asked}
 #: By language and type of node.
 _VISITORS: Mapping[str, Mapping[str, _Visit]] = {
     "python": _PYTHON,
     **dict.fromkeys(("javascript", "typescript", "tsx"), _JAVASCRIPT),
     **{language: _other_visits(language) for language in _OTHERS},
+    **dict.fromkeys(("c", "cpp"), _C),
 }

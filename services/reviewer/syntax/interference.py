@@ -59,6 +59,9 @@ _ANYTHING = BytesPattern(
     rb"return ?isinstance\(\w+,\(?(?:int|str|float|object|list|dict|tuple|bytes|bool|complex|set)\b[^()]*\)+"
 )
 _ENVIRONMENT = BytesPattern(rb"\benviron\b|\bgetenv\b")
+#: Names of modules that a program may as well give to a variable.
+_COMMON_WORDS = frozenset({b"io", b"ast", b"mock", b"math", b"operator", b"types", b"site", b"inspect"})
+_STAR = b"*"
 _LONG = 400
 
 
@@ -137,6 +140,8 @@ def _python_forms(place: _Placed, source: ParsedSource, names: Mapping[bytes, by
     if node.type in {"assignment", "augmented_assignment"} and node.named_child_count:
         target = source.cut(node.named_children[0], _LONG)
         full = _full(target, names)
+        if _is_own_name(target, names):
+            return
         if b"." in target and any(each.first(full) is not None for each in (_REPLACED, _TEST_MODULE)):
             yield form_at(node, source, "replaces what tests rely on", Doubt.RARE)
     elif node.type == "call":
@@ -191,6 +196,11 @@ def _imported(nodes: list[Node], source: ParsedSource) -> dict[bytes, bytes]:
         for child in node.named_children:
             if child.type == "aliased_import" and child.named_child_count > 1:
                 found[source.cut(child.named_children[1], _LONG)] = above + source.cut(child.named_children[0], _LONG)
+            elif child.type == "dotted_name" and module is None:
+                first = source.cut(child, _LONG).partition(b".")[0]
+                found.setdefault(first, first)
+            elif child.type == "wildcard_import":
+                found[_STAR] = _STAR
             elif child.type == "dotted_name" and module is not None and child.start_byte != module.start_byte:
                 found[source.cut(child, _LONG)] = above + source.cut(child, _LONG)
     return found
@@ -199,6 +209,12 @@ def _imported(nodes: list[Node], source: ParsedSource) -> dict[bytes, bytes]:
 def _full(text: bytes, names: Mapping[bytes, bytes]) -> bytes:
     first, dot, rest = text.partition(b".")
     return names.get(first, first) + dot + rest
+
+
+def _is_own_name(target: bytes, names: Mapping[bytes, bytes]) -> bool:
+    """Whether it begins with a common word that the file does not import: a variable of its own."""
+    first = target.partition(b".")[0]
+    return first in _COMMON_WORDS and first not in names and _STAR not in names
 
 
 def _is_inner(place: _Placed) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gatewright.patterns import BytesPattern
-from gatewright.services.reviewer.syntax import python
+from gatewright.services.reviewer.syntax import c_tests, python
 from gatewright.services.reviewer.syntax.language import ParsedSource, Reader, Words
 from gatewright.services.reviewer.syntax.tests_model import FileTests
 from gatewright.syntax_trees import language_of, parse
@@ -116,15 +116,19 @@ WORDS = {
     "swift": _SWIFT,
     "php": _PHP,
     "ruby": _RUBY,
+    **dict.fromkeys(("c", "cpp"), c_tests.WORDS),
     "python": python.WORDS,
 }
+_READERS: dict[str, type[Reader]] = {"python": python.PythonReader, "c": c_tests.CReader, "cpp": c_tests.CReader}
 
 
 def tests_in(path: bytes, content: bytes) -> FileTests | None:
     """The tests of a file; None where there is no grammar for it, or the file does not parse."""
     language = language_of(path)
+    if language in {"c", "cpp"}:
+        content = c_tests.without_macros(content)
     root = parse(language, content) if language is not None else None
     if language is None or root is None or root.has_error:
         return None
-    reader = (python.PythonReader if language == "python" else Reader)(WORDS[language], ParsedSource(content))
+    reader = _READERS.get(language, Reader)(WORDS[language], ParsedSource(content))
     return reader.tests(root)

@@ -1,4 +1,4 @@
-"""Forms by which source meddles with the tests of one kind of suite: jest, vitest, mocha, ``go test``, JUnit.
+"""Forms by which source meddles with the tests of one kind of suite: jest, vitest, mocha, ``go test``, JUnit, RSpec, PHPUnit.
 
 Each is told by what it names: a matcher that is replaced, a value that is equal to all, the flags of a test binary, the words
 or frames of a runner. All are read from the text of one node of bounded size, so that a file is read in linear time.
@@ -45,7 +45,8 @@ _GO: _Forms = (
     (BytesPattern(rb"^flag\.(?:CommandLine\.)?(?:Lookup|Visit(?:All)?)\(\"test\."), _LOOKS),
     (BytesPattern(rb"^os\.Args\s*(?:\[[^]]*\])?\s*=[^=].*-test\."), _REPLACES),
     (BytesPattern(rb"^//go:linkname\s+\w+\s+testing\."), _REPLACES),
-    (BytesPattern(rb"^strings\.\w+\(.*\"[^\"]*(?:testing\.tRunner|_test\.go|testing\.\(\*)[^\"]*\""), _LOOKS),
+    (BytesPattern(rb"^strings\.\w+\(.*\"[^\"]*(?:testing\.tRunner|testing\.\(\*)[^\"]*\""), _LOOKS),
+    (BytesPattern(rb"^flag\.(?:CommandLine\.)?Lookup\([^)]*\+"), _LOOKS),
     (BytesPattern(rb"^syscall\.Exec\("), "puts another program in the place of the process"),
 )
 _JAVA: _Forms = (
@@ -70,29 +71,95 @@ _JAVA: _Forms = (
     ),
     (BytesPattern(rb"^\w+(?:\.\w+)*\.getResource(?:AsStream)?\(\s*\"[^\"]*Test\.class\""), _LOOKS),
 )
+_RUBY: _Forms = (
+    (BytesPattern(rb"^(?:class|module) (?:::)?(?:Minitest|RSpec|Test::Unit|Mocha)(?:::\w+)+"), _REPLACES),
+    (
+        BytesPattern(
+            rb"^(?:::)?(?:Minitest|RSpec|Test::Unit)(?:::\w+)*\.(?:prepend|include|extend|class_eval|module_eval|class_exec|send"
+            rb"|define_method|singleton_class|configure|instance_eval|alias_method|remove_method|undef_method)\b"
+        ),
+        _REPLACES,
+    ),
+    (
+        BytesPattern(
+            rb"^class (?:Integer|Float|Numeric|String|Symbol|Array|Hash|Object|BasicObject|NilClass|Module|Kernel)\b"
+            rb".*\bdef (?:==|!=|===|eql\?|equal\?)"
+        ),
+        _REPLACES,
+    ),
+    (
+        BytesPattern(
+            rb"^ENV(?:\[|\.(?:key\?|fetch|include\?|has_key\?|\[\])\(?)\s*[\"'](?:SPEC_OPTS|TESTOPTS|RUBYLIB|RAKE\w*)"
+        ),
+        _LOOKS,
+    ),
+    (BytesPattern(rb"^(?:Object|Kernel)\.const_(?:defined\?|get)\(?\s*(?:[:\"']+(?:RSpec|Minitest|Test)\b|[^)]*\+)"), _LOOKS),
+    (BytesPattern(rb"^ObjectSpace\.each_object\b"), "looks through the objects of the whole process"),
+    (BytesPattern(rb"^TracePoint\.(?:new|trace)\b"), "watches what is run"),
+)
+_PHP: _Forms = (
+    (BytesPattern(rb"^(?:class|interface|trait|method|function)_exists\([^),]*[\"'] ?\. ?[\"']"), _LOOKS),
+    (BytesPattern(rb"^\\?PHPUnit\\(?:\w+\\)*\w+::\w+"), _REPLACES),
+    (BytesPattern(rb"^new \\?PHPUnit\\"), _REPLACES),
+    (BytesPattern(rb"^stream_wrapper_(?:unregister|register)\( ?[\"'](?:file|phar|php)\b"), _REPLACES),
+    (BytesPattern(rb"^(?:uopz|runkit7?)_\w+\("), _REPLACES),
+    (BytesPattern(rb"^pcntl_exec\("), "puts another program in the place of the process"),
+)
 _NODES: Mapping[str, frozenset[str]] = {
     "javascript": frozenset({"call_expression", "assignment_expression", "binary_expression", "member_expression"}),
     "go": frozenset({"call_expression", "assignment_statement", "comment"}),
+    "ruby": frozenset({"class", "module", "call", "element_reference"}),
+    "php": frozenset({"function_call_expression", "scoped_call_expression", "object_creation_expression"}),
     "java": frozenset({"method_invocation", "object_creation_expression", "package_declaration"}),
 }
-_FORMS: Mapping[str, _Forms] = {"javascript": _JAVASCRIPT, "go": _GO, "java": _JAVA}
+_FORMS: Mapping[str, _Forms] = {"javascript": _JAVASCRIPT, "go": _GO, "java": _JAVA, "ruby": _RUBY, "php": _PHP}
+_TYPE_OF_IT = BytesPattern(rb"^typeof\s+(?:(?:globalThis|global|window|self)\.)?(?:it|before|specify)\s*[!=]==?")
+#: Names of a runner's that a file may have of its own, and where one comes from that is no own.
+_OWN = tuple(BytesPattern(rb"\b" + name + rb"\b") for name in (rb"(?:it|before|specify)", rb"expect"))
+_CHECKER = BytesPattern(
+    rb"[\"'`](?:vitest|@?jest\b[^\"'`]*|mocha|expect|chai|bun:test|@playwright/test|@vitest/[^\"'`]*|node:test)[\"'`]"
+)
+_DECLARES = frozenset(
+    {"lexical_declaration", "variable_declaration", "function_declaration", "class_declaration", "import_statement"}
+)
 _MATCHER = BytesPattern(rb"^[\"']?asymmetricMatch[\"']?$")
+
+
+def _own(node: Node, source: ParsedSource) -> tuple[bool, ...]:
+    """Which of the names ``node`` declares for what stands in it: as parameters, or in a declaration of its own."""
+    texts = [
+        source.cut(each, 200)
+        for field in (("left",) if node.type == "for_in_statement" else ("parameters", "parameter"))
+        if (each := node.child_by_field_name(field)) is not None
+    ]
+    for child in node.named_children:
+        inner = child.child_by_field_name("declaration") if child.type == "export_statement" else child
+        if inner is not None and inner.type in _DECLARES and _CHECKER.first(source.cut(inner, _LONG)) is None:
+            texts.append(source.cut(inner, 200).partition(b"=")[0].partition(b"(")[0])
+    return tuple(any(own.first(text) is not None for text in texts) for own in _OWN)
 
 
 def suite_forms_in(language: str, root: Node, source: ParsedSource) -> Iterator[Evasion]:
     """The forms below ``root``, none in a language that has no such suite."""
     family = "javascript" if language in {"typescript", "tsx"} else language
     forms, wanted = _FORMS.get(family, ()), _NODES.get(family, frozenset())
-    stack = [root] if forms else []
+    stack = [(root, False, False)] if forms else []
     while stack:
-        node = stack.pop()
+        node, own_it, own_expect = stack.pop()
         if node.type in wanted:
             text = b" ".join(source.cut(node, _LONG).split())
             words = next((words for form, words in forms if form.first(text) is not None), None)
+            if words is _ALL and own_expect:
+                words = None
+            elif words is None and family == "javascript" and not own_it and _TYPE_OF_IT.first(text) is not None:
+                words = _LOOKS
             if words is not None:
                 yield form_at(node, source, words, Doubt.RARE)
         elif node.type in {"pair", "method_definition"} and family == "javascript":
             named = node.child_by_field_name("key") or node.child_by_field_name("name")
             if named is not None and _MATCHER.first(source.cut(named, 40)) is not None:
                 yield form_at(node, source, _ALL, Doubt.RARE)
-        stack.extend(reversed(node.named_children))
+        if family == "javascript" and node.named_child_count:
+            it, expect = _own(node, source)
+            own_it, own_expect = own_it or it, own_expect or expect
+        stack.extend((child, own_it, own_expect) for child in reversed(node.named_children))

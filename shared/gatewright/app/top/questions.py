@@ -11,7 +11,7 @@ from textual.containers import Vertical, VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
-from gatewright.app.top.inert import line
+from gatewright.app.top.inert import cell, line
 from gatewright.contracts.people.approvals import ApprovalRequest
 
 BOX_CSS = """
@@ -121,4 +121,4 @@ class ApproveScreen(ModalScreen[str | None]):
             "on silence": f"{request.on_silence}, {request.expires_at}",
             "signed": self._signer,
         }
-        return [f"{name:<11} {line(value)}" for name, value in facts.items()]
+        return [f"{name:<11} {cell(value)}" for name, value in facts.items()]

@@ -100,7 +100,7 @@ class RunScreen(Screen[None]):
     async def _read(self) -> bool:
         """Whether the run was read anew."""
         try:
-            found = detail_of(await self._sources.link.client.events(self.run_id))
+            found = detail_of(await self._sources.link.client.events(self.run_id), self._sources.clock.now())
             if found is not None:
                 await self._fetch_patch(found)
         except GatewrightError as error:

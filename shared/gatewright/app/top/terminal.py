@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Final
 
 from textual.app import App, SuspendNotSupported
 from textual.binding import Binding, BindingType
+from textual.worker import Worker, WorkerError
 
 from gatewright.app.top.inert import line
 from gatewright.app.top.lists_screen import ListsScreen
@@ -41,14 +42,18 @@ class TopApp(App[None]):
     def __init__(self, sources: TopSources, steering: Steering) -> None:
         super().__init__()
         self.sources, self.steering = sources, steering
+        self._feeding: Worker[None] | None = None
 
     async def on_mount(self) -> None:
-        loop = asyncio.get_running_loop()
-        for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            with contextlib.suppress(ValueError, RuntimeError):  # another thread's loop hears no signals
-                loop.add_signal_handler(each, self.exit)
-        self.run_worker(self.sources.run(), name="sources", exclusive=True)
+        self._hear_signals()
+        self._feeding = self.run_worker(self.sources.run(), name="sources", exclusive=True)
         await self.push_screen(ListsScreen(self.sources))
+
+    async def on_unmount(self) -> None:
+        if self._feeding is not None:
+            self._feeding.cancel()
+            with contextlib.suppress(WorkerError):
+                await self._feeding.wait()
 
     def action_help(self) -> None:
         self.push_screen(WordsScreen(HELP))
@@ -82,19 +87,38 @@ class TopApp(App[None]):
         self.push_screen(WordsScreen(words))
 
     def with_terminal(self, work: Callable[[], Any]) -> Any:
-        """Do work with the terminal as it was before; the board comes back whatever comes of it."""
+        """Do work with the terminal as it was before; the board comes back whatever comes of it.
+
+        Ctrl-C ends the program that asks there, and not the board.
+        """
         failed: GatewrightError | OSError | None = None
         done: Any = None
         with contextlib.ExitStack() as stack:
             with contextlib.suppress(SuspendNotSupported):
                 stack.enter_context(self.suspend())
+            self._leave_interrupts()
             try:
                 done = work()
             except (GatewrightError, OSError) as error:
                 failed = error
+            finally:
+                # As a timer: what came meanwhile is looked at before it.
+                asyncio.get_running_loop().call_later(0, self._hear_signals)
         if failed is not None:
             raise failed
         return done
+
+    def _hear_signals(self) -> None:
+        loop = asyncio.get_running_loop()
+        for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            with contextlib.suppress(ValueError, RuntimeError):  # another thread's loop hears no signals
+                loop.add_signal_handler(each, self.exit)
+
+    def _leave_interrupts(self) -> None:
+        with contextlib.suppress(ValueError, RuntimeError):
+            asyncio.get_running_loop().remove_signal_handler(signal.SIGINT)
+            # Not ignored: that would be handed on to the program that asks.
+            signal.signal(signal.SIGINT, lambda _number, _frame: None)
 
     def _request(self, request_id: str) -> ApprovalRequest | None:
         board = self.sources.board

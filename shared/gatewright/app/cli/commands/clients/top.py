@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gatewright.app.cli.commands.options import JsonOutput
-from gatewright.app.cli.output import emit, reported, say
+from gatewright.app.cli.output import emit, note, reported, say
 
 if TYPE_CHECKING:
     from gatewright.app.cli.context import CommandContext
@@ -103,7 +103,11 @@ def steering_of(place: CommandContext, key: Path | None, person: str, *, read_on
 
     async def approve(request_id: str, phrase: str, with_terminal: WithTerminal) -> str:
         async def sign(requests: Sequence[ApprovalStanding], answer: Answer, now: datetime) -> list[SignedDecision]:
-            signed: list[SignedDecision] = with_terminal(lambda: signed_answers(requests, answer, now))
+            def at_the_terminal() -> list[SignedDecision]:
+                note(f"signing the approval of {request_id} with {answer.key}")
+                return signed_answers(requests, answer, now)
+
+            signed: list[SignedDecision] = with_terminal(at_the_terminal)
             return signed
 
         answer = Answer("approve", who, key or usual_key(Path.home()), "", phrase)
