@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -21,6 +21,8 @@ from tests.evidence.recorded_runs import START, RecordedRun
 from tests.gatekeeper.simulated_run import Script, SimulatedRun
 
 MIXED = [make_run(1), make_run(2, "aborted"), make_run(3, "open"), make_run(4, transitions=3)]
+
+NOW = datetime(2026, 11, 23, tzinfo=UTC)
 
 
 def test_each_run_stands_in_its_own_list() -> None:
@@ -162,11 +164,11 @@ def test_texts_of_a_line_are_bounded() -> None:
 
 def test_one_run_in_detail_says_why_it_failed_and_what_to_do() -> None:
     records = [record for transition in make_run(1, "aborted") for record in transition.events]
-    detail = detail_of(records)
+    detail = detail_of(records, NOW)
     assert detail is not None
     assert detail.run.failure is not None
     assert detail.run.failure.code == "aborted"
     assert (detail.row.code, detail.family) == ("aborted", "failed")
     assert detail.advice
     assert detail.timeline.rows
-    assert detail_of([]) is None
+    assert detail_of([], NOW) is None

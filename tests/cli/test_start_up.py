@@ -8,7 +8,18 @@ import sys
 import pytest
 
 #: None of the commands below talks to a bus, to a model or to a person's terminal in colours, writes metrics, or signs.
-NEVER = ("aiohttp", "cryptography", "git", "jsonschema", "nats", "prometheus_client", "rich", "structlog", "tree_sitter")
+NEVER = (
+    "aiohttp",
+    "cryptography",
+    "git",
+    "jsonschema",
+    "nats",
+    "prometheus_client",
+    "rich",
+    "structlog",
+    "textual",
+    "tree_sitter",
+)
 #: What the catalogue of secrets and the policies need, and the version does not.
 OF_THE_GATES = ("kingfisher_sdk", "msgspec", "pydantic", "gatewright.contracts", "gatewright.services")
 
@@ -29,6 +40,17 @@ with contextlib.suppress(SystemExit):
     main()
 """
     assert loaded(program, NEVER + OF_THE_GATES) == []
+
+
+def test_help_is_given_without_what_draws_a_board() -> None:
+    program = """
+import contextlib, sys
+from gatewright.app.cli.main import main
+sys.argv = ["gatewright", "--help"]
+with contextlib.suppress(SystemExit):
+    main()
+"""
+    assert loaded(program, ("gatewright.app.top", "textual")) == []
 
 
 @pytest.mark.parametrize("module", ["gatewright.services.gatekeeper.dry_run", "gatewright.services.pm.compile_request"])

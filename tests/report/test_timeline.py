@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from datetime import datetime, timedelta
 
 import msgspec
 
@@ -55,6 +56,19 @@ def test_task_that_never_ended_is_drawn_open() -> None:
     timeline = timeline_of(run.records, run.run_id)
     (shard,) = (row for row in timeline.rows if row.name == "plan.w01")
     assert [span.ending for span in shard.spans] == ["open"]
+
+
+def test_what_is_open_goes_on_until_now_and_what_has_ended_does_not() -> None:
+    run, ended = RecordedRun(), make_success()
+    run.accept()
+    run.plan()
+    plain = timeline_of(run.records, run.run_id)
+    now = datetime.fromisoformat(run.records[0].ts) + timedelta(hours=1)
+    later = timeline_of(run.records, run.run_id, now)
+    (shard,) = (row for row in later.rows if row.name == "plan.w01")
+    assert shard.spans[0].end == later.seconds == 3600
+    assert [row.name for row in later.rows] == [row.name for row in plain.rows]
+    assert timeline_of(ended.records, ended.run_id, now + timedelta(days=9)) == timeline_of(ended.records, ended.run_id)
 
 
 def test_times_that_are_none_or_go_backwards_draw_nothing_outside() -> None:

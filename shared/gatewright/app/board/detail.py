@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from gatewright.app.board.rows import BoardRow, OpenRun, row_of
 from gatewright.app.report.timeline import Timeline, timeline_of
@@ -33,8 +34,8 @@ class RunDetail:
         return (advice_for(failure.code, self.run.run_id) or "") if failure is not None else ""
 
 
-def detail_of(records: Sequence[OrchestratorEvent]) -> RunDetail | None:
-    """The run that these events tell; None for none. Raises MalformedError when they do not follow from one another."""
+def detail_of(records: Sequence[OrchestratorEvent], now: datetime) -> RunDetail | None:
+    """The run that these events tell until ``now``; None for none. Raises MalformedError when one does not follow from another."""
     run: Run | None = None
     told: ToldFamilies = {}
     gates: list[GateReport] = []
@@ -58,4 +59,4 @@ def detail_of(records: Sequence[OrchestratorEvent]) -> RunDetail | None:
         return None
     family = failure_family(run.failure.code, told) if run.failure is not None else None
     row = row_of(OpenRun(run, given_out, holders, since), 0)
-    return RunDetail(run, row, tuple(records), tuple(gates), timeline_of(records, run.run_id), family)
+    return RunDetail(run, row, tuple(records), tuple(gates), timeline_of(records, run.run_id, now), family)

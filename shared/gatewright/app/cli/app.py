@@ -27,7 +27,7 @@ from gatewright.app.cli.commands import (
     stack,
 )
 from gatewright.app.cli.commands.bus import identities, topology
-from gatewright.app.cli.commands.clients import console, mcp, sign_agent
+from gatewright.app.cli.commands.clients import console, mcp, sign_agent, top
 from gatewright.app.cli.commands.upkeep import backups
 from gatewright.app.cli.commands.voting import granting, reviewing
 from gatewright.version import __version__
@@ -81,6 +81,7 @@ for module in (
     console,
     sign_agent,
     mcp,
+    top,
     house,
 ):
     module.register(app)

@@ -123,7 +123,7 @@ class ConsolePages:
         accepted = None
         if newest is not None:
             with contextlib.suppress(GatewrightError):
-                detail = detail_of(await self.link.client.events(newest.run_id))
+                detail = detail_of(await self.link.client.events(newest.run_id), self.clock.now())
                 accepted = detail.run.accepted if detail is not None else None
         return self.page(request, "policies.html", board, newest=newest, accepted=accepted)
 
@@ -206,7 +206,7 @@ class ConsolePages:
             checked = msgspec.convert(run_id, RunId)
         except msgspec.ValidationError:
             checked = ""
-        detail = detail_of(await self.link.client.events(checked)) if checked else None
+        detail = detail_of(await self.link.client.events(checked), self.clock.now()) if checked else None
         if detail is None:
             raise MalformedError(f"there is no run {run_id[:80]}", code="run_unknown")
         return detail

@@ -83,8 +83,11 @@ class _Drawing:
     attempts: list[float] = field(default_factory=list)
 
 
-def timeline_of(records: Sequence[OrchestratorEvent], run_id: str) -> Timeline:
-    """The timeline of a run's events, as far as they go. Raises MalformedError for an event whose payload does not fit."""
+def timeline_of(records: Sequence[OrchestratorEvent], run_id: str, now: datetime | None = None) -> Timeline:
+    """The timeline of a run's events, as far as they go; what is open goes on until ``now``.
+
+    Raises MalformedError for an event whose payload does not fit.
+    """
     if not records:
         return Timeline((), (), 0.0)
     drawing = _Drawing(_moment(records[0].ts))
@@ -92,7 +95,10 @@ def timeline_of(records: Sequence[OrchestratorEvent], run_id: str) -> Timeline:
     for record in records:
         drawing.last = max(drawing.last, (_moment(record.ts) - drawing.begun).total_seconds())
         _apply(drawing, record)
-    _close_state(drawing, "open" if drawing.state not in {"S6", "FAILED", "ABORTED"} else "good")
+    is_open = drawing.state not in {"S6", "FAILED", "ABORTED"}
+    if is_open and now is not None:
+        drawing.last = max(drawing.last, (now - drawing.begun).total_seconds())
+    _close_state(drawing, "open" if is_open else "good")
     for task_id in list(drawing.given):
         _close_task(drawing, task_id, "open")
     return Timeline(_rows(drawing, run_id), tuple(drawing.attempts), drawing.last)

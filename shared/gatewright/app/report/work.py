@@ -65,14 +65,16 @@ def _row(task: RunTask, run: Run, result: TaskResult | None, limits: PageLimits)
     name = task.task_id.removeprefix(f"{run.run_id}.")
     how = _how(task.contract or run.contract)
     if result is None:
-        return classed("span", "sign-none", "\u2013"), tag("code", None, name), how, "\u2013", _open(task)
+        return classed("span", "sign-none", "\u2013"), tag("code", None, name), how, "\u2013", _open(task, run)
     who = f"{result.producer.role.lower()} {result.producer.agent_id}"
     words = result.failure or result.summary
     return sign(passed=task.status == "SUCCESS"), tag("code", None, name), how, who, clipped(words, limits.text)
 
 
-def _open(task: RunTask) -> str:
-    return "was never given out" if task.status == "PENDING" else "was not answered"
+def _open(task: RunTask, run: Run) -> str:
+    if run.ended:
+        return "was never given out" if task.status == "PENDING" else "was not answered"
+    return "is not given out yet" if task.status == "PENDING" else "is at work"
 
 
 def _how(contract: TaskContract | None) -> Element | str:

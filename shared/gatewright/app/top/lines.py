@@ -1,0 +1,155 @@
+"""What the lists of the board in a terminal say, as plain text. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, Literal
+
+from gatewright.app.board.board import Board
+from gatewright.app.board.filters import BoardFilter, counts_of, lists_of
+from gatewright.app.board.needs import Need
+from gatewright.app.board.rows import STAGES, BoardRow, RunStage, seconds_since
+from gatewright.app.report.timeline import STATE_NAMES
+from gatewright.app.top.inert import cell
+from gatewright.app.top.surroundings import TopSurroundings
+
+ListName = Literal["runs", "needs", "queues", "work"]
+LISTS: Final[tuple[ListName, ...]] = ("runs", "needs", "queues", "work")
+TITLES: Final[dict[ListName, str]] = {"runs": "Runs", "needs": "Needs you", "queues": "Queues", "work": "At work"}
+#: The columns of each list with their width in cells; 0: what is left of the line.
+COLUMNS: Final[dict[ListName, tuple[tuple[str, int], ...]]] = {
+    "runs": (("stands", 7), ("age", 6), ("asked", 0), ("state or reason", 15), ("run", 12)),
+    "needs": (("kind", 8), ("age", 6), ("who", 12), ("why", 0), ("run", 12)),
+    "queues": (("queue", 0), ("waiting", 7), ("in hand", 7), ("oldest", 6), ("asking", 6), ("paused until", 12)),
+    "work": (("role", 10), ("for", 6), ("task", 0), ("pool", 10), ("run", 12)),
+}
+STAGE_WORDS: Final[dict[RunStage, str]] = {
+    "running": "running",
+    "person": "person",
+    "locks": "paths",
+    "landed": "landed",
+    "failed": "failed",
+}
+EMPTY: Final[dict[ListName, str]] = {
+    "runs": "No runs yet. Start one:\n\n"
+    '  gatewright run "what is wanted" --allow src --exec "python tool.py" \\\n'
+    '    --test "python -m pytest -q"',
+    "needs": "Nothing waits for a person. To be told when something does:\n\n  gatewright approvals watch",
+    "queues": "No queue is known. What is wrong with a stack says:\n\n  gatewright doctor",
+    "work": "No task is given out. What waits for a process to take it, the list of queues says (g u).",
+}
+NOTHING_FITS: Final = "No run fits. All are shown again with:  /  and Enter"
+_KINDS: Final = {"approval": "approval", "silent_run": "silent", "dead_letter": "dead", "unreadable_run": "broken"}
+#: Lines of one list.
+MOST_LINES: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class ListedLine:
+    """One line of a list. ``key`` names it for good; ``run_id`` is the run that it is about, ``request_id`` what is asked."""
+
+    key: str
+    run_id: str
+    cells: tuple[str, ...]
+    request_id: str = ""
+
+
+def summary(board: Board, chosen: BoardFilter, needs: int) -> str:
+    """How many runs stand where, and how many things need a person."""
+    counts = counts_of(board, chosen)
+    words = "  ".join(f"{counts[stage]} {STAGE_WORDS[stage]}" for stage in STAGES)
+    narrowed = f"only {cell(chosen.text)!r}: " if chosen.text else ""
+    return f"{narrowed}{words}  · {needs} for you"
+
+
+def run_lines(board: Board, chosen: BoardFilter, now: datetime) -> list[ListedLine]:
+    """Runs that wait for a person, those that go on, those that have ended; the newest of each first."""
+    lists = lists_of(board, chosen)
+    rows = [row for stage in ("person", "running", "locks") for row in lists[stage]]
+    ended = sorted((*lists["landed"], *lists["failed"]), key=lambda row: row.order, reverse=True)
+    return [_run_line(row, now) for row in [*rows, *ended][:MOST_LINES]]
+
+
+def need_lines(needs: Sequence[Need], now: datetime) -> list[ListedLine]:
+    """What needs a person, what has waited longest first."""
+    return [
+        _line(
+            need.key,
+            (_KINDS[need.kind], age_words(need.since, now), need.who, need.why, short(need.run_id)),
+            run_id=need.run_id,
+            request_id=need.key if need.kind == "approval" else "",
+        )
+        for need in needs[:MOST_LINES]
+    ]
+
+
+def work_lines(board: Board, surroundings: TopSurroundings, now: datetime) -> list[ListedLine]:
+    """Roles without a process, then tasks that were given out and not answered, the oldest first, then the processes."""
+    missing = [_line(f"missing:{role}", (role, "", "NO PROCESS OF THIS ROLE ANSWERS", "", "")) for role in surroundings.missing]
+    tasks = [(task, row) for row in board.rows.values() for task in row.in_hand]
+    tasks.sort(key=lambda each: (each[0].since, each[0].task_id))
+    at_work = [
+        _line(
+            f"{row.run_id}/{task.task_id}",
+            (
+                task.role,
+                age_words(task.since, now),
+                task.task_id.removeprefix(f"{row.run_id}."),
+                task.pool,
+                short(row.run_id),
+            ),
+            run_id=row.run_id,
+        )
+        for task, row in tasks[:MOST_LINES]
+    ]
+    processes = [
+        _line(f"process:{role}", (role, "", f"{count} {'process' if count == 1 else 'processes'}", "", ""))
+        for role, count in surroundings.processes.items()
+    ]
+    return [*missing, *at_work, *processes]
+
+
+def queue_lines(surroundings: TopSurroundings, now: datetime) -> list[ListedLine]:
+    """Every work queue; one that waits while no process asks is one whose role does not run, or is busy."""
+    found = []
+    for state in surroundings.queues:
+        depth = state.depth
+        oldest = duration_words(depth.oldest) if depth.waiting else ""
+        paused = f"{duration_words((state.paused_until - now).total_seconds())} more" if state.paused_until else ""
+        counts = (str(depth.waiting), str(depth.in_hand), oldest, str(depth.pulls))
+        found.append(_line(depth.queue.durable, (depth.queue.durable, *counts, paused)))
+    return found[:MOST_LINES]
+
+
+def short(run_id: str) -> str:
+    """As much of a run id as commands want to find it."""
+    return run_id[:12]
+
+
+def age_words(moment: str, now: datetime) -> str:
+    """``42 s``, ``3 min``, ``5 h``, ``2 d`` since a timestamp; nothing for none."""
+    return duration_words(seconds_since(moment, now)) if moment else ""
+
+
+def duration_words(seconds: float) -> str:
+    """As ``age_words``."""
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{int(seconds // size)} {unit}"
+    return f"{max(0, int(seconds))} s"
+
+
+def _run_line(row: BoardRow, now: datetime) -> ListedLine:
+    state = STATE_NAMES.get(row.state, row.state)
+    why = row.code or (state if row.is_open else row.landed_ref.removeprefix("refs/heads/"))
+    age = age_words(row.created_at if row.is_open else row.finished_at or row.last_at, now)
+    asked = row.asks[0].request_id if row.asks else ""
+    cells = (STAGE_WORDS[row.stage], age, row.request, why, short(row.run_id))
+    return _line(row.run_id, cells, run_id=row.run_id, request_id=asked)
+
+
+def _line(key: str, cells: Sequence[str], *, run_id: str = "", request_id: str = "") -> ListedLine:
+    """The one place where words from outside become cells."""
+    return ListedLine(key, run_id, tuple(cell(each) for each in cells), request_id)

@@ -1,0 +1,113 @@
+"""What the screens draw from: the followed ledger, what stands around it, and what agents say. Kept up to date in one place."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict, deque
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Final
+
+from gatewright.app.board.board import Board
+from gatewright.app.board.needs import Need, needs_of
+from gatewright.app.feed.link import LedgerLink
+from gatewright.app.top.surroundings import TopSurroundings, look_around
+from gatewright.bus.port import Message
+from gatewright.bus.topology import LIVE_SUBJECT
+from gatewright.client.client import Client
+from gatewright.clock import Clock
+from gatewright.contracts import AgentActivity, codec
+from gatewright.errors import GatewrightError
+
+#: Seconds between two looks at what stands around the runs, and at the connection.
+LOOK_AROUND: Final = 5.0
+_LOOK: Final = 1.0
+#: Runs whose agents are remembered, and how much of each.
+_MOST_TALKING: Final = 100
+_MOST_SAID: Final = 200
+
+
+class TopSources:
+    """``connect`` gives a new connection each time. ``changed`` waits until anything is to be drawn anew."""
+
+    def __init__(
+        self,
+        connect: Callable[[], AbstractAsyncContextManager[Client]],
+        clock: Clock,
+        *,
+        look: Callable[[Client], Awaitable[TopSurroundings]] = look_around,
+    ) -> None:
+        self.link = LedgerLink(connect, warn=self._warned)
+        self.clock = clock
+        self.surroundings = TopSurroundings()
+        #: Why there is no connection, as far as that was told.
+        self.trouble = ""
+        self._look = look
+        self._said: OrderedDict[str, deque[AgentActivity]] = OrderedDict()
+
+    @property
+    def board(self) -> Board | None:
+        """The ledger as far as it was read; None until it was read to its end once."""
+        follower = self.link.follower
+        return follower.board if follower is not None and follower.current else None
+
+    @property
+    def live(self) -> bool:
+        """Whether what is shown is the ledger of this moment."""
+        return self.link.follower is not None and self.link.follower.connected
+
+    def needs(self) -> tuple[Need, ...]:
+        """What needs a person now."""
+        follower = self.link.follower
+        if follower is None:
+            return ()
+        return needs_of(follower.board, follower.letters, self.clock.now(), follower.silent)
+
+    def said(self, run_id: str) -> Sequence[AgentActivity]:
+        """What the agents of a run have said since this was opened, the newest last."""
+        return tuple(self._said.get(run_id, ()))
+
+    async def changed(self, revision: int) -> int:
+        """As the follower's, once there is one."""
+        follower = self.link.follower or await self.link.board_follower()
+        return await follower.changed(revision)
+
+    async def run(self) -> None:
+        """Keep all of it up to date until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.link.run())
+            group.create_task(self._listen())
+            group.create_task(self._look_around())
+
+    async def _look_around(self) -> None:
+        while True:
+            try:
+                self.surroundings = await self._look(self.link.client)
+            except GatewrightError as error:
+                self.surroundings = TopSurroundings(refused=error.message)
+                await asyncio.sleep(_LOOK)
+                continue
+            await asyncio.sleep(LOOK_AROUND)
+
+    async def _listen(self) -> None:
+        """Hear what agents say, on each connection anew; an identity that may not is told nothing."""
+        heard: Client | None = None
+        while True:
+            try:
+                client = self.link.client
+                if client is not heard:
+                    await client.bus.listen(LIVE_SUBJECT, self._hear)
+                    heard = client
+            except GatewrightError:
+                pass  # there is no connection now, or it may not
+            await asyncio.sleep(_LOOK)
+
+    async def _hear(self, message: Message) -> None:
+        said = codec.decode(message.data, AgentActivity)
+        self._said.setdefault(said.run_id, deque(maxlen=_MOST_SAID)).append(said)
+        self._said.move_to_end(said.run_id)
+        while len(self._said) > _MOST_TALKING:
+            self._said.popitem(last=False)
+
+    def _warned(self, words: str) -> None:
+        self.trouble = words

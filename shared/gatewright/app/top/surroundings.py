@@ -1,0 +1,45 @@
+"""The state of the system around the runs: how the work queues stand, and which processes answer. It only looks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from gatewright.bus.jetstream.bus import JetStreamBus
+from gatewright.bus.jetstream.processes import ask_processes
+from gatewright.bus.jetstream.queue_control import QueueState, queues, state_of
+from gatewright.bus.topology import TASK_ROLES
+from gatewright.client.client import Client
+from gatewright.errors import GatewrightError
+
+_ROLES = ("gatekeeper", *TASK_ROLES)
+
+
+@dataclass(frozen=True, slots=True)
+class TopSurroundings:
+    """``processes``: how many of each role answer. ``refused``: why it is not known, empty where it is."""
+
+    queues: tuple[QueueState, ...] = ()
+    processes: Mapping[str, int] = field(default_factory=dict)
+    refused: str = "not asked yet"
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Roles of which no process answers."""
+        return tuple(role for role in _ROLES if role not in self.processes) if not self.refused else ()
+
+
+async def look_around(client: Client) -> TopSurroundings:
+    """What an operator is told; for another identity, and on another bus than a NATS server, why it is nothing."""
+    if not isinstance(client.bus, JetStreamBus):
+        return TopSurroundings(refused="queues are told by a NATS server only")
+    connection = client.bus.connection
+    try:
+        found = await asyncio.gather(*(state_of(connection, each) for each in await queues(connection)))
+        processes = await ask_processes(connection)
+    except GatewrightError as error:
+        return TopSurroundings(refused=f"{error.message} [{error.reason}]: an operator's seed sees them (GATEWRIGHT_NATS_SEED)")
+    count = Counter(role for role in sorted({each.role for each in processes}) for each in processes if each.role == role)
+    return TopSurroundings(tuple(state for state in found if state is not None), dict(count), "")
