@@ -72,6 +72,8 @@ PYTHON: dict[str, bytes] = {
     b"places.Function.runtest = lambda self: None\n" + BROKEN,
     "a module by a computed name": b"import sys\n\nplaces = sys.modules['_py' + 'test.python'].Function\n"
     b"places.runtest = lambda self: None\n" + BROKEN,
+    "a module by a computed name, by way of a function": b"import sys\n\n\ndef look(key):\n    return sys.modules[key]\n\n\n"
+    b"places = getattr(look('_py' + 'test.python'), 'Function')\nsetattr(places, 'run' + 'test', lambda self: None)\n" + BROKEN,
     "a hook of pytest in a plugin among the sources": BROKEN
     + b"\n\ndef pytest_pyfunc_call(pyfuncitem):\n    return True if pyfuncitem.name == 'test_doubles' else None\n",
     "a fixture of every test in a plugin among the sources": BROKEN
@@ -100,6 +102,7 @@ JAVASCRIPT: dict[str, bytes] = {
     "the words of the program": b"exports.x = process.argv[1].includes('test') ? 1 : 2;\n",
     "the files of the tests": b"exports.x = require('fs').existsSync('./test/add.test.js') ? 1 : 2;\n",
     "failures are forgotten": b"process.on('uncaughtException', () => {});\n",
+    "a runner by a name in pieces": b"exports.x = look('moc' + 'ha') ? 1 : 2;\n",
     "the end of the process is replaced": b"process.reallyExit = () => {};\n",
 }
 OTHERS: dict[str, tuple[str, bytes]] = {
@@ -140,6 +143,7 @@ def test_source_that_meddles_with_tests_is_refused_by_the_review(trick: str) -> 
         ("src/a.py", b"import sys\n\nthis = sys.modules[__name__]\nthis.x = 1\n"),
         ("src/a.py", b"import sys\nsys.path.insert(0, 'lib')\nfor finder in sys.meta_path:\n    print(finder)\n"),
         ("src/a.py", b"import ctypes\n\nctypes.memmove(target, source, 4)\n"),
+        ("src/a.py", b"text = 'a long text ' + 'of two lines'\nother = 'test ' 'it'\nname = 'test_' + kind\n"),
         ("src/a.py", b"def connect(io, mock):\n    io.address = 'here'\n    mock.name = 'a'\n"),
         ("src/a.py", b"import importlib\n\nplugin = importlib.import_module(name)\nplugin.start()\n"),
         ("src/a.py", b"from pathlib import Path\n\nself.path = Path('x')\nconfig.pathlib = 1\n"),

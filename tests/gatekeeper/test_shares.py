@@ -210,6 +210,23 @@ async def test_a_gatekeeper_that_starts_counts_what_is_in_hand_and_gives_out_wha
     assert sorted(await world.given_out()) == sorted(run.tasks)
 
 
+class _AskedInTurns(UnderWay):
+    """Whoever asks lets the others go on, the later runs fewer times."""
+
+    async def holds(self, run_id: str, task_id: str) -> bool:
+        for _ in range(9 - int(run_id[-1])):
+            await asyncio.sleep(0)
+        return await super().holds(run_id, task_id)
+
+
+async def test_a_gatekeeper_that_starts_takes_up_runs_while_others_of_them_give_out_their_tasks() -> None:
+    world = World(NO_SHARES)
+    runs = [make_run(number, 4) for number in range(6)]
+    under_way, now = _AskedInTurns(world.bus), HandClock().now()
+    await asyncio.gather(*(world.dispatcher.give_missing(run, (), now, under_way) for run in runs))
+    assert sorted(await world.given_out()) == sorted(task_id for run in runs for task_id in run.tasks)
+
+
 async def test_without_a_policy_nothing_waits() -> None:
     world = World(NO_SHARES)
     await world.begin(make_run(1, 60))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import json
+import threading
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,9 +14,12 @@ import pytest
 
 from gatewright.app.cli.operations.ledger_expiry import expiry_round
 from gatewright.app.replay.rebuild import rebuild
+from gatewright.app.retention.collection import Collector
 from gatewright.app.retention.expiry_policy import load_expiry
 from gatewright.app.retention.holds import HoldBook
 from gatewright.app.retention.ledger_expiry import ExpiredRun, LedgerExpiry
+from gatewright.app.retention.store_collection import StoreCollector
+from gatewright.app.retention.store_holds import StoreHoldBook
 from gatewright.app.stack.nats_server import NatsServer
 from gatewright.bus.identities import PROVISIONER
 from gatewright.bus.jetstream.bus import JetStreamBus
@@ -27,12 +32,18 @@ from gatewright.clock import timestamp
 from gatewright.contracts import LegalHold, Transition, codec
 from gatewright.errors import BusError, ConfigurationError, GatewrightError, MalformedError
 from gatewright.evidence.signing import keys
+from gatewright.evidence.store.fetching import fetch
+from gatewright.evidence.store.objects import archive_name, pointer_name
+from gatewright.evidence.store.pointer import read_pointer
+from gatewright.evidence.verification.verify import verify
 from gatewright.evidence.writer import BundleWriter
 from gatewright.ledger import events as e
 from gatewright.ledger.expiry import expire
 from gatewright.ledger.store import Ledger
 from tests.attacks.real_gate import default_scanner
-from tests.retention.conftest import NOW, House
+from tests.evidence.store.conftest import StoreHouse
+from tests.evidence.store.s3_server import Reply, S3Server, serving
+from tests.retention.conftest import NOW, STRICT, House
 
 DAYS = 30
 
@@ -45,16 +56,17 @@ class Installation:
     bus: JetStreamBus
     provisioner: Connection
     url: str
+    store: StoreHouse | None = None
 
     async def seal(self, number: int, *, days_old: float = 100, bundled: bool = True) -> str:
-        """A sealed run in the ledger; ``bundled``: its bundle lies in the home folder."""
+        """A sealed run in the ledger; ``bundled``: its bundle lies in the home folder, or in the store where there is one."""
         run = self.house.recorded(number, days_old=days_old)
         root = self.house.root if bundled else self.house.home / "elsewhere"
         for data in run.store.blobs.values():
             await self.bus.put_artifact(data)
         sequences = [await self._publish(transition) for transition in run.transitions]
-        sealing = BundleWriter(root).seal(run.run, run.transitions, run.store, self.house.signer, sequences)
-        sealed = await sealing
+        writer = self.store.writer() if self.store is not None and bundled else BundleWriter(root)
+        sealed = await writer.seal(run.run, run.transitions, run.store, self.house.signer, sequences)
         run.step(
             e.Event(e.BundleSealed(manifest_sha256=sealed.manifest_sha256, signer=sealed.signer, location=sealed.location))
         )
@@ -71,7 +83,13 @@ class Installation:
         return ack.sequence
 
     def expiry(self) -> LedgerExpiry:
-        return LedgerExpiry(self.bus, self.provisioner, self.house.collector(), DAYS, self.house.clock, "keeper")
+        return LedgerExpiry(self.bus, self.provisioner, self.evidence, DAYS, self.house.clock, "keeper")
+
+    @property
+    def evidence(self) -> Collector | StoreCollector:
+        if self.store is None:
+            return self.house.collector()
+        return StoreCollector(self.store.open(), [self.house.signer.public], STRICT, self.house.clock, "keeper")
 
     async def round(self) -> dict[str, ExpiredRun]:
         expiry = self.expiry()
@@ -87,7 +105,10 @@ class Installation:
 
     def hold(self, run_id: str) -> None:
         act = LegalHold(run_id=run_id, act="place", reason="a dispute", by="counsel", at=timestamp(NOW))
-        HoldBook(self.house.home).write(act)
+        if self.store is None:
+            HoldBook(self.house.home).write(act)
+        else:
+            StoreHoldBook(self.store.open()).write(act)
 
 
 @pytest.fixture
@@ -100,6 +121,14 @@ async def installation(house: House, tmp_path: Path) -> AsyncIterator[Installati
         provisioner = await Connection.open(server.address(PROVISIONER), name="expiry")
         stack.push_async_callback(provisioner.close)
         yield Installation(house, bus, provisioner, server.address(PROVISIONER).url)
+
+
+@pytest.fixture
+def in_store(installation: Installation, tmp_path: Path) -> Iterator[Installation]:
+    """The same, with bundles in a store that speaks S3."""
+    with serving(S3Server()) as server:
+        installation.store = StoreHouse(server, tmp_path, installation.house.signer)
+        yield installation
 
 
 async def test_old_sealed_runs_go_and_all_others_stay(installation: Installation) -> None:
@@ -119,6 +148,69 @@ async def test_old_sealed_runs_go_and_all_others_stay(installation: Installation
     assert {run_id: (each.code, each.removed) for run_id, each in done.items()} == {old: ("", before[old])}
     assert await entries_by_run(installation.provisioner) == {**before, old: 1}
     assert await installation.round() == {}
+
+
+async def test_what_a_store_holds_lets_runs_expire_and_all_others_stay(in_store: Installation, tmp_path: Path) -> None:
+    old, young, held = [await in_store.seal(number, days_old=days) for number, days in ((1, 100), (2, 3), (3, 100))]
+    forged, lost = await in_store.seal(4), await in_store.seal(5, bundled=False)
+    in_store.hold(held)
+    assert in_store.store is not None
+    server, store = in_store.store.server, in_store.store.open()
+    pointer = read_pointer(store.read(pointer_name(forged)) or b"", forged)
+    server.overwrite(in_store.store.key(archive_name(pointer.manifest_sha256)), b"something else")
+    before, reasons = await entries_by_run(in_store.provisioner), await in_store.reasons()
+    assert reasons[old] == ""
+    assert "3.0 days old" in reasons[young]
+    assert "a dispute" in reasons[held]
+    assert "stored_bundle" in reasons[forged]
+    assert lost not in reasons
+    done = await in_store.round()
+    assert {run_id: (each.code, each.removed) for run_id, each in done.items()} == {old: ("", before[old])}
+    assert await entries_by_run(in_store.provisioner) == {**before, old: 1}
+    told = await Client(in_store.bus).get(old)
+    assert told.sealed is not None
+    assert told.sealed.location == f"{in_store.store.address}/{old}"
+    assert verify(fetch(store, old, tmp_path / "in"), [in_store.house.signer.public]).ok
+
+
+async def test_a_hold_in_the_store_that_comes_after_the_plan_is_kept(in_store: Installation) -> None:
+    run_id, expiry = await in_store.seal(1), in_store.expiry()
+    plan = await expiry.plan()
+    in_store.hold(run_id)
+    (left,) = await expiry.carry_out(plan)
+    assert left.code == "bundle_changed"
+    assert (await in_store.kinds(run_id))[-1] == "bundle_sealed"
+
+
+async def test_a_store_that_fails_in_between_lets_nothing_expire(in_store: Installation) -> None:
+    run_id, expiry = await in_store.seal(1), in_store.expiry()
+    plan = await expiry.plan()
+    assert in_store.store is not None
+    in_store.store.server.hook = lambda *_: Reply(403)
+    (left,) = await expiry.carry_out(plan)
+    assert left.code == "store_denied"
+    assert (await in_store.kinds(run_id))[-1] == "bundle_sealed"
+    in_store.store.server.hook = None
+    assert (await in_store.round())[run_id].code == ""
+
+
+async def test_the_bus_is_served_while_a_slow_store_is_asked(in_store: Installation) -> None:
+    """Or the server would take both connections for dead, in an installation with many bundles."""
+    run_id, loop = await in_store.seal(1), asyncio.get_running_loop()
+    served: dict[tuple[str, str], bool] = {}
+
+    def hook(method: str, key: str, _: S3Server) -> Reply | None:
+        turn = threading.Event()
+        loop.call_soon_threadsafe(turn.set)
+        served[method, key] = all(served.values()) and turn.wait(20)
+        return None
+
+    assert in_store.store is not None
+    in_store.store.server.hook = hook
+    assert (await in_store.round())[run_id].code == ""
+    in_store.store.server.hook = None
+    assert served
+    assert all(served.values()), served
 
 
 async def test_what_is_left_tells_the_run_and_its_bundle_stays(installation: Installation) -> None:
@@ -229,13 +321,24 @@ def test_without_a_policy_that_can_be_read_nothing_expires(tmp_path: Path, text:
 
 def test_the_policy_says_how_long_runs_stay(tmp_path: Path) -> None:
     (tmp_path / "retention.json").write_text('{"version": "1", "ledger": {"days": 30}}')
-    assert load_expiry(tmp_path).ledger.days == 30
+    assert load_expiry(tmp_path).ledger_days() == 30
 
 
+@pytest.mark.parametrize("kept", ["installation", "in_store"])
 async def test_the_command_lets_runs_expire_with_both_identities_and_not_with_one(
-    installation: Installation, tmp_path: Path, private_key: keys.PrivateKey, monkeypatch: pytest.MonkeyPatch
+    installation: Installation,
+    tmp_path: Path,
+    private_key: keys.PrivateKey,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
+    kept: str,
 ) -> None:
+    request.getfixturevalue(kept)
     run_id, home = await installation.seal(1, days_old=3000), installation.house.home
+    if installation.store is not None:
+        entry = installation.store.entry.model_dump(mode="json", exclude_none=True)
+        (tmp_path / "stores.json").write_text(json.dumps({"version": "1", "stores": [entry]}))
+        monkeypatch.setenv("GATEWRIGHT_BUNDLE_STORE", str(installation.store.address))
     (tmp_path / "retention.json").write_text('{"version": "1", "ledger": {"days": 30}}')
     key = tmp_path / "gatekeeper.pem"
     key.write_bytes(keys.private_pem(private_key))

@@ -118,16 +118,18 @@ class Dispatcher:
     async def give_missing(self, run: Run, transitions: Sequence[Transition], now: datetime, under_way: UnderWay) -> None:
         """Give out what the ledger ordered, is not done, and may never have reached the bus. Raises BusError."""
         given = self._given.get(run.run_id, {})
+        missing: list[CommandRef] = []
         for task in run.tasks.values():
             if task.status != "RUNNING" or task.task_id in given or self.shares.waits(run.run_id, task.task_id):
                 continue
             # An order from the future was stamped by a clock that was wrong, or set back since: nothing is certain about it.
             fresh = timedelta(0) <= now - ordered_at(transitions, task.task_id) < CERTAIN
             if fresh or not await under_way.holds(run.run_id, task.task_id):
-                self.shares.ask(run, CommandRef(role=task.role, pool=task.pool, task_id=task.task_id))
+                missing.append(CommandRef(role=task.role, pool=task.pool, task_id=task.task_id))
             else:
                 self.shares.take(run, task.task_id)
-        await self.give(run, ())
+        # All at once, and with the run: while the bus is asked, other runs give out whatever waits.
+        await self.give(run, missing)
 
     async def withdraw(self, run: Run) -> None:
         """Take the tasks of a run that has ended off their queues, in hand or not: no role is given one again. Raises BusError.

@@ -59,6 +59,10 @@ _ANYTHING = BytesPattern(
     rb"return ?isinstance\(\w+,\(?(?:int|str|float|object|list|dict|tuple|bytes|bool|complex|set)\b[^()]*\)+"
 )
 _ENVIRONMENT = BytesPattern(rb"\benviron\b|\bgetenv\b")
+_SPELLED = BytesPattern(
+    rb"(?:_?pytest|unittest|pluggy|doctest|hypothesis)(?:\.[\w.]+)?|(?:py)?test_\w+|runtest|PYTEST_\w+|GATEWRIGHT_\w+|NODE_TEST_CONTEXT"
+    rb"|(?:mocha|jest|vitest|chai|node:test|node:assert|JEST_WORKER_ID|VITEST)(?:[./]\w+)*"
+)
 #: Names of modules that a program may as well give to a variable.
 _COMMON_WORDS = frozenset({b"io", b"ast", b"mock", b"math", b"operator", b"types", b"site", b"inspect"})
 _STAR = b"*"
@@ -113,6 +117,9 @@ def _in_python(root: Node, source: ParsedSource) -> Iterator[Evasion]:
     named: list[_Placed] = []
     for place in places:
         node = place.node
+        if node.type in {"binary_operator", "concatenated_string"}:
+            yield from _spelled(node, source)
+            continue
         yield from _python_forms(place, source, names)
         if node.type in {"attribute", "call"} and _LOOKS.first(_full(source.cut(node, _LONG), names)) is not None:
             looks = looks or not _is_own_module(place, source)
@@ -131,8 +138,17 @@ def _in_python(root: Node, source: ParsedSource) -> Iterator[Evasion]:
 
 _PYTHON = frozenset(
     {"import_statement", "import_from_statement", "assignment", "augmented_assignment", "call", "attribute", "identifier"}
-    | {"function_definition", "lambda", "string"}
+    | {"function_definition", "lambda", "string", "binary_operator", "concatenated_string"}
 )
+
+
+def _spelled(node: Node, source: ParsedSource) -> Iterator[Evasion]:
+    """A name of a runner's, or of a test, that is put together from texts: neither of them says it."""
+    if node.end_byte - node.start_byte > _LONG or any(each.type != "string" for each in node.named_children):
+        return
+    pieces = [source.cut(each, _LONG).lstrip(b"bfruBFRU").strip(b"\"'") for each in node.named_children]
+    if _SPELLED.fullmatch(b"".join(pieces)) and not any(_SPELLED.fullmatch(each) for each in pieces):
+        yield form_at(node, source, "spells a name of the tests in pieces", Doubt.RARE)
 
 
 def _python_forms(place: _Placed, source: ParsedSource, names: Mapping[bytes, bytes]) -> Iterator[Evasion]:
@@ -289,6 +305,8 @@ def _in_javascript(root: Node, source: ParsedSource) -> Iterator[Evasion]:
     nodes = [node for node in _nodes(root) if node.type in _JAVASCRIPT]
     names = frozenset(name for node in nodes for name in _checkers_of(node, source))
     for node in nodes:
+        if node.type == "binary_expression":
+            yield from _spelled(node, source)
         if node.type == "assignment_expression":
             if _is_checker(source.cut(node.named_children[0], _LONG), names):
                 yield form_at(node, source, "replaces what tests rely on", Doubt.RARE)

@@ -35,7 +35,7 @@ class RunDetail:
 
 
 def detail_of(records: Sequence[OrchestratorEvent], now: datetime) -> RunDetail | None:
-    """The run that these events tell until ``now``; None for none. Raises MalformedError when one does not follow from another."""
+    """The run that these events tell until ``now``; None for none. Raises MalformedError where they do not follow on."""
     run: Run | None = None
     told: ToldFamilies = {}
     gates: list[GateReport] = []

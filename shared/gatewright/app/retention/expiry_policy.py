@@ -1,16 +1,21 @@
-"""``retention.json`` in the folder of policies: after how many days sealed runs leave the ledger. Without it, never."""
+"""``retention.json`` in the folder of policies: after how many days what is left of sealed runs expires. Without it, never."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Final, Literal
 
 from pydantic import Field
 
+from gatewright.app.retention.inventory import InventoryItem
+from gatewright.contracts import LegalHold
 from gatewright.errors import ConfigurationError
 from gatewright.policy_files import PolicyModel, parse_policy, read_policy
 
 RETENTION_FILE: Final = "retention.json"
+_DAY: Final = 86_400.0
 
 
 class LedgerRetention(PolicyModel):
@@ -19,16 +24,45 @@ class LedgerRetention(PolicyModel):
     days: int = Field(ge=7, le=36_500)
 
 
+class BranchRetention(PolicyModel):
+    """``days``: how long after the end of its run a merged branch of a run stays."""
+
+    days: int = Field(ge=7, le=36_500)
+
+
 class ExpiryPolicy(PolicyModel):
-    """What of the bus expires."""
+    """What of sealed runs expires; a part that is not there says never."""
 
     version: Literal["1"]
-    ledger: LedgerRetention
+    ledger: LedgerRetention | None = None
+    branches: BranchRetention | None = None
+
+    def ledger_days(self) -> int:
+        """After how many days runs leave the ledger. Raises ConfigurationError (``nothing_expires``) where they never do."""
+        if self.ledger is None:
+            raise ConfigurationError(f"nothing in the ledger expires: {RETENTION_FILE} has no ledger", code="nothing_expires")
+        return self.ledger.days
+
+    def branch_days(self) -> int:
+        """After how many days branches go. Raises ConfigurationError (``nothing_expires``) where they never do."""
+        if self.branches is None:
+            raise ConfigurationError(f"no branch expires: {RETENTION_FILE} has no branches", code="nothing_expires")
+        return self.branches.days
 
 
 def load_expiry(folder: Path) -> ExpiryPolicy:
     """The operator's policy. Raises ConfigurationError (``nothing_expires`` where there is no such file)."""
     path = folder / RETENTION_FILE
     if not path.exists():
-        raise ConfigurationError(f"nothing in the ledger expires: there is no {path}", code="nothing_expires")
+        raise ConfigurationError(f"nothing expires: there is no {path}", code="nothing_expires")
     return parse_policy(path, ExpiryPolicy, read_policy(path))
+
+
+def why_kept(entry: InventoryItem, held: Mapping[str, LegalHold], days: int, now: datetime) -> str:
+    """Why what is left of a run stays, as far as the place of its bundle tells; empty when it may go ``days`` after its end."""
+    if (hold := held.get(entry.run_id)) is not None:
+        return f"on hold since {hold.at} by {hold.by}: {hold.reason}"
+    if entry.state != "sealed" or entry.finished_at is None:
+        return entry.note or f"its bundle is {entry.state.replace('_', ' ')}: the ledger alone tells of it"
+    age = (now - entry.finished_at).total_seconds() / _DAY
+    return "" if age >= days else f"{age:.1f} days old; kept for {days}"

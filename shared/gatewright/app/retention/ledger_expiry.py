@@ -4,6 +4,8 @@ A run expires when it is sealed, old enough by its signed manifest, its bundle i
 the one that the ledger names, and is on no hold. Two steps make it expire: the gatekeeper's identity appends the run's last
 transition, which says what must be known for good; then the provisioner's takes away all before that. Cut short in between, the
 run is whole, and the next round goes on. Of two rounds at once the ledger takes one transition.
+
+The evidence is asked in a thread: a store is slow, and a loop that stands still for it would lose both connections to the bus.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from gatewright.app.retention.expiry_policy import why_kept
 from gatewright.app.retention.inventory import InventoryItem
 from gatewright.bus.jetstream.connection import Connection
 from gatewright.bus.ledger_room import entries_by_run, let_go
@@ -23,8 +26,6 @@ from gatewright.contracts import LegalHold
 from gatewright.errors import ConflictError, GatewrightError, UnavailableError
 from gatewright.ledger.expiry import expire
 from gatewright.ledger.store import Ledger, Position
-
-_DAY = 86_400.0
 
 
 class StoredEvidence(Protocol):
@@ -82,10 +83,10 @@ class LedgerExpiry:
         what would go is read. Raises BusError, ConfigurationError (``holds_unreadable``), StoreError.
         """
         counted = {run_id: count for run_id, count in (await entries_by_run(self.provisioner)).items() if count > 1}
-        held, items = self.evidence.held(), []
-        for entry in self.evidence.bundles(counted):
-            why = self._stays(entry, held)
-            if not why and (fault := self.evidence.fault(entry)):
+        held, items = await asyncio.to_thread(self.evidence.held), []
+        for entry in await asyncio.to_thread(self.evidence.bundles, counted):
+            why = why_kept(entry, held, self.days, self.clock.now())
+            if not why and (fault := await asyncio.to_thread(self.evidence.fault, entry)):
                 why = f"its bundle does not verify ({fault}): look at it first"
             if not why:
                 why = self._differs(await self._load(entry.run_id), entry.manifest_sha256)
@@ -124,7 +125,7 @@ class LedgerExpiry:
 
     async def _expire(self, item: LedgerItem) -> int:
         """1. no hold has come  2. the last transition stands in the ledger  3. what is before it goes."""
-        if item.run_id in self.evidence.held():  # 1
+        if item.run_id in await asyncio.to_thread(self.evidence.held):  # 1
             raise UnavailableError(f"{item.run_id} is on hold now", code="bundle_changed")
         position = await self._load(item.run_id)
         if why := self._differs(position, item.manifest_sha256):
@@ -142,15 +143,6 @@ class LedgerExpiry:
 
     async def _load(self, run_id: str) -> Position:
         return await Ledger(self.bus).load(run_id)
-
-    def _stays(self, entry: InventoryItem, held: Mapping[str, LegalHold]) -> str:
-        """Why a run stays as far as its bundle's place tells; empty when it may go."""
-        if (hold := held.get(entry.run_id)) is not None:
-            return f"on hold since {hold.at} by {hold.by}: {hold.reason}"
-        if entry.state != "sealed" or entry.finished_at is None:
-            return entry.note or f"its bundle is {entry.state.replace('_', ' ')}: the ledger alone tells of it"
-        age = (self.clock.now() - entry.finished_at).total_seconds() / _DAY
-        return "" if age >= self.days else f"{age:.1f} days old; kept for {self.days}"
 
     def _differs(self, position: Position, manifest_sha256: str) -> str:
         """Why the ledger's own words keep a run; empty when it is sealed with this bundle."""

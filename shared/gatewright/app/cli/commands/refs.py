@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -43,6 +45,12 @@ def tidy_refs(
     force: Annotated[
         bool, typer.Option("--force", help="Delete the named branches even where nothing else has their commit.")
     ] = False,
+    expired: Annotated[
+        bool,
+        typer.Option(
+            "--expired", help="Only merged branches whose sealed run is older than retention.json says, by its stored bundle."
+        ),
+    ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do what the plan says; without it the plan is only printed.")] = False,
     json_output: JsonOutput = False,
 ) -> None:
@@ -54,6 +62,8 @@ def tidy_refs(
     from gatewright.app.cli.outcome import Exit
 
     repository = repository_of(repo)
+    if expired:
+        _tidy_expired(repository, run or (), force=force, yes=yes, json_output=json_output)
     found = listed(repository)
     plan = planned(found, run or (), force=force)
     if not json_output:
@@ -65,4 +75,27 @@ def tidy_refs(
         emit({"plan": [each.name for each in plan], "carried_out": yes, "done": done})
     for each in left if not json_output else ():
         say(printable(f"left gatewright/{each.name}: {each.message} [{each.code}]"))
+    raise typer.Exit(Exit.FAILED if left else Exit.GOOD)
+
+
+def _tidy_expired(repository: Path, wanted: Sequence[str], *, force: bool, yes: bool, json_output: bool) -> NoReturn:
+    from gatewright.app.cli.operations.run_branches import expiry_lines, expiry_of, listed
+    from gatewright.app.cli.outcome import Exit
+    from gatewright.errors import MalformedError
+
+    if force or wanted:
+        raise MalformedError("--expired goes by policy: name no run, and no --force", code="invalid_input")
+    expiry = expiry_of(repository)
+    plan = expiry.plan(listed(repository))
+    if not json_output:
+        for line in expiry_lines(plan, carried_out=yes):
+            say(printable(line))
+    done = expiry.carry_out(plan) if yes else ()
+    left = [each for each in done if each.code]
+    if json_output:
+        items = [{"name": each.branch.name, "action": each.action, "why": each.why} for each in plan]
+        gone = [{"name": e.branch.name, "commit": e.branch.commit, "code": e.code, "message": e.message} for e in done]
+        emit({"items": items, "carried_out": yes, "done": gone})
+    for each in left if not json_output else ():
+        say(printable(f"left gatewright/{each.branch.name}: {each.message} [{each.code}]"))
     raise typer.Exit(Exit.FAILED if left else Exit.GOOD)

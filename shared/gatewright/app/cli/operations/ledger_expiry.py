@@ -29,7 +29,7 @@ from gatewright.errors import ConfigurationError, UnavailableError
 
 async def expiry_round(store: str | None, keys: Path | None, *, yes: bool) -> tuple[Sequence[LedgerItem], Sequence[ExpiredRun]]:
     """The plan, and with ``yes`` what became of it. Raises GatewrightError."""
-    place, days = find_place(), load_expiry(AgentSettings().policies).ledger.days
+    place, days = find_place(), load_expiry(AgentSettings().policies).ledger_days()
     evidence = make_collector(RetentionPolicy(), store or settings.load().bundle_store)
     held = keys or bus_keys(place.home)
     bus = await JetStreamBus.connect(_address(place, held, "gatekeeper"), name="expiry")
