@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from gatewright.bus.memory.bus import MemoryBus
@@ -29,9 +30,10 @@ from gatewright.ledger.run import Run
 from gatewright.ledger.store import Ledger, Position
 from gatewright.services.gatekeeper.decider import gate_checks as q
 from gatewright.services.gatekeeper.decider.inputs import AbortReceived, Submitted
-from gatewright.services.gatekeeper.dispatch.dispatcher import UnderWay
+from gatewright.services.gatekeeper.dispatch.dispatcher import TASK_QUEUES, UnderWay
 from gatewright.services.gatekeeper.gates.landing.locks import PathLocks
 from gatewright.services.gatekeeper.orchestrator import Orchestrator
+from gatewright.services.gatekeeper.policies.shares import SharesPolicy
 from gatewright.services.gatekeeper.projections.follower import LedgerFollower
 from gatewright.services.gatekeeper.projections.stalled_runs import StalledRuns
 from tests.attacks.whole_gatekeeper import (
@@ -44,6 +46,7 @@ from tests.attacks.whole_gatekeeper import (
     make_tests,
     open_gatekeeper,
 )
+from tests.gatekeeper.test_shares import commands, make_run
 from tests.git.conftest import first_repository, make_repository
 from tests.git.repositories import MakeRepository
 
@@ -419,3 +422,33 @@ async def test_a_run_that_cannot_be_read_holds_up_no_other(pair: Pair) -> None:
         await another(pair.one, pair.folder, ledger=ledger).accept(submitted(contract_on(pair.first.repository)))
     await LedgerFollower(pair.second).resume()
     assert await tasks(pair.first.bus) == [f"{RUN}.plan"]
+
+
+@pytest.mark.parametrize("bounded", [True, False])
+async def test_the_room_that_another_gatekeeper_has_made_is_given_to_what_waits_here(*, bounded: bool, pair: Pair) -> None:
+    """One task at a time of a repository: the first gatekeeper's run has it, and one of the second's waits for it."""
+    gatekeeper, here = pair.first, pair.second.dispatcher
+    await gatekeeper.submit(contract_on(gatekeeper.repository))
+    await gatekeeper.plan()
+    at_work = await pair.run()
+    here.shares.policy = SharesPolicy(version="1", tasks_per_repository=1 if bounded else None)
+    here.shares.take(at_work, *(task.task_id for task in at_work.workers()))
+    rival = make_run(2, 1)
+    accepted = msgspec.structs.replace(
+        rival.accepted,
+        repository_url=at_work.accepted.repository_url,
+        repository_identity=at_work.accepted.repository_identity,
+    )
+    rival = dataclasses.replace(rival, accepted=accepted)
+
+    async def given_out() -> list[str]:
+        found = [message.headers["Nats-Msg-Id"] async for message in gatekeeper.bus.unsettled(TASK_QUEUES)]
+        return [each for each in found if each.startswith(rival.run_id)]
+
+    await here.give(rival, commands(rival))
+    assert await given_out() == ([] if bounded else [f"{rival.run_id}.w00"])
+    await pair.second.moved_elsewhere(RUN)
+    assert await given_out() == ([] if bounded else [f"{rival.run_id}.w00"])  # it moved, and its task is at work as before
+    await gatekeeper.work(gatekeeper.patch({"README.md": b"changed\n"}))
+    await pair.second.moved_elsewhere(RUN)
+    assert await given_out() == [f"{rival.run_id}.w00"]
