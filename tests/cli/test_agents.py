@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -100,6 +101,11 @@ def test_the_list_says_what_is_here(tmp_path: Path, installation: Path) -> None:
     said = invoke_in(tmp_path, {"PATH": "/usr/bin:/bin", SETTING: str(installation)}, ("agents", "list", "--json"))
     rows = {row["name"]: row for row in json.loads(said.stdout)["agents"]}
     assert (rows["codex"]["version"], rows["codex"]["usable"], rows["claude"]["usable"]) == ("0.169.0", True, False)
+    assert (rows["codex"]["admitted"], rows["claude"]["admitted"]) == (None, None)
+    words = invoke_in(tmp_path, {"PATH": "/usr/bin:/bin", SETTING: str(installation)}, ("agents", "list")).stdout
+    assert "`gatewright agents probe codex` first" in words
+    columns = {found.end() for line in words.splitlines() if (found := re.match(r"[✔✘] \S+ +", line))}
+    assert len(columns) == 1
 
 
 def test_the_login_check_fails_without_a_key_and_sends_nothing(tmp_path: Path, installation: Path) -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 import msgspec
 
 from gatewright.agents.admission_record import ADMISSIONS
+from gatewright.agents.probed import probed_agents
 from gatewright.app.cluster.asking import ClusterLook
-from gatewright.app.console.admissions import probed_agents
 from gatewright.bus.jetstream.processes import Process
 from gatewright.bus.jetstream.queue_depths import QueueDepth
 from gatewright.bus.topology import ROLES, consumers

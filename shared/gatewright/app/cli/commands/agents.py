@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import typer
@@ -21,15 +22,18 @@ def register(app: typer.Typer) -> None:
 
 @reported
 def list_agents(json_output: JsonOutput = False) -> None:
-    """The agents of agents.json, and where they are installed on this host; the models of the worker, in order."""
+    """The agents of agents.json, where they are installed on this host, and which were probed; the models of the worker."""
     from gatewright.agents.installation import find_agent
     from gatewright.agents.policy import load_agents
+    from gatewright.agents.probed import probed_agents
+    from gatewright.app.cli.context import find_place
     from gatewright.app.cli.settings import AgentSettings
     from gatewright.models.policy import load_models
 
     settings = AgentSettings()
     policy = load_agents(settings.policies).policy
     models = load_models(settings.policies).policy.route("worker")
+    probed = {(each.agent, each.package_version): each.admitted for each in probed_agents(find_place().home)}
     rows = []
     for entry in policy.agents:
         found = find_agent(entry, settings.installations)
@@ -41,16 +45,31 @@ def list_agents(json_output: JsonOutput = False) -> None:
                 "usable": found is not None and found.version_holds,
                 "folder": str(found.folder) if found else None,
                 "versions": f">={entry.versions.since} <{entry.versions.before}",
+                "admitted": probed.get((entry.name, found.version)) if found else None,
             }
         )
     if json_output:
         emit({"agents": rows, "models": list(models)})
         return
+    name, protocol = (max((len(str(row[key])) for row in rows), default=0) for key in ("name", "protocol"))
     for row in rows:
         state = "not installed" if row["folder"] is None else f"{row['version']} in {row['folder']}"
-        fits = "" if row["usable"] or row["folder"] is None else f", and {row['versions']} is wanted"
-        say(f"{'✔' if row['usable'] else '✘'} {row['name']:<12} {row['protocol']:<17} {printable(state + fits)}")
+        if row["folder"] is not None:
+            state += f": {_standing(row)}"
+        say(f"{'✔' if row['usable'] else '✘'} {row['name']:<{name}} {row['protocol']:<{protocol}} {printable(state)}")
     say(f"  models of the worker: {printable(', '.join(models) or 'none')}")
+
+
+def _standing(row: Mapping[str, Any]) -> str:
+    """Whether an agent that is here may be used, and what would have to be done first."""
+    if not row["usable"]:
+        return f"{row['versions']} is wanted"
+    words = {
+        True: "probed and admitted",
+        False: "probed, and not admitted",
+        None: f"`gatewright agents probe {row['name']}` first",
+    }
+    return words[row["admitted"]]
 
 
 @reported
