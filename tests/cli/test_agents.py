@@ -104,7 +104,7 @@ def test_the_list_says_what_is_here(tmp_path: Path, installation: Path) -> None:
     assert (rows["codex"]["admitted"], rows["claude"]["admitted"]) == (None, None)
     words = invoke_in(tmp_path, {"PATH": "/usr/bin:/bin", SETTING: str(installation)}, ("agents", "list")).stdout
     assert "`gatewright agents probe codex` first" in words
-    columns = {found.end() for line in words.splitlines() if (found := re.match(r"[✔✘] \S+ +", line))}
+    columns = {found.end() for line in words.splitlines() if (found := re.match(r"[✘·] \S+ +", line))}
     assert len(columns) == 1
 
 

@@ -56,7 +56,8 @@ def list_agents(json_output: JsonOutput = False) -> None:
         state = "not installed" if row["folder"] is None else f"{row['version']} in {row['folder']}"
         if row["folder"] is not None:
             state += f": {_standing(row)}"
-        say(f"{'✔' if row['usable'] else '✘'} {row['name']:<{name}} {row['protocol']:<{protocol}} {printable(state)}")
+        mark = {True: "✔", False: "✘", None: "·"}[row["admitted"] if row["usable"] else False]
+        say(f"{mark} {row['name']:<{name}} {row['protocol']:<{protocol}} {printable(state)}")
     say(f"  models of the worker: {printable(', '.join(models) or 'none')}")
 
 
