@@ -34,7 +34,7 @@ def list_agents(json_output: JsonOutput = False) -> None:
     policy = load_agents(settings.policies).policy
     models = load_models(settings.policies).policy.route("worker")
     probed = {(each.agent, each.package_version): each.admitted for each in probed_agents(find_place().home)}
-    rows = []
+    rows: list[dict[str, Any]] = []
     for entry in policy.agents:
         found = find_agent(entry, settings.installations)
         rows.append(
@@ -51,7 +51,7 @@ def list_agents(json_output: JsonOutput = False) -> None:
     if json_output:
         emit({"agents": rows, "models": list(models)})
         return
-    name, protocol = (max((len(str(row[key])) for row in rows), default=0) for key in ("name", "protocol"))
+    name, protocol = (max((len(row[key]) for row in rows), default=0) for key in ("name", "protocol"))
     for row in rows:
         state = "not installed" if row["folder"] is None else f"{row['version']} in {row['folder']}"
         if row["folder"] is not None:
