@@ -29,13 +29,15 @@ from rich.console import Console
 from rich.table import Table
 
 HERE = Path(__file__).resolve().parent
-DEMO = HERE.parent.parent / ".demo"
+ROOT = HERE.parent.parent
+#: A place for each Python: two of them may be tried at once.
+DEMO = ROOT / ".demo" / f"python-{platform.python_version()}"
 PROJECT = DEMO / "markdown"
 #: Where ``make agents`` installs coding agents.
-AGENTS = HERE.parent.parent / ".agents"
+AGENTS = ROOT / ".agents"
 PINNED = (HERE / "requirements.lock", HERE / "sdist.txt")
 #: An environment for each Python and each set of pinned packages that the demo is run with.
-PREFIX = DEMO / f"env-{platform.python_version()}-{hashlib.sha256(b''.join(map(Path.read_bytes, PINNED))).hexdigest()[:8]}"
+PREFIX = DEMO / f"env-{hashlib.sha256(b''.join(map(Path.read_bytes, PINNED))).hexdigest()[:8]}"
 #: git on the project, whatever the user's own configuration signs or hooks into.
 IDENTITY = ("-c", "user.name=Demo", "-c", "user.email=demo@localhost")
 GIT = ("git", "-C", str(PROJECT), *IDENTITY, "-c", "commit.gpgSign=false", "-c", "core.hooksPath=/dev/null")
@@ -65,7 +67,7 @@ def main() -> int:
 def prepare() -> None:
     """A git repository from a source distribution, and an environment for its tests and the codemod."""
     console.rule("set-up")
-    DEMO.mkdir(exist_ok=True)
+    DEMO.mkdir(parents=True, exist_ok=True)
     (DEMO / ".gitignore").write_text("*\n")
     if not (PREFIX / "ready").exists():
         set_up()
@@ -203,11 +205,12 @@ def look(landed: dict[str, object], refused: dict[str, object]) -> None:
     """What to look at next."""
     console.print("\nlook at it yourself:")
     command_line = shlex.quote(str(Path(sys.executable).with_name("gatewright")))
+    project = PROJECT.relative_to(ROOT)
     for words, command in (
-        ("what the two workers changed", f"git -C .demo/markdown diff main {landed['branch']}"),
-        ("the landed commit and its trailers", f"git -C .demo/markdown log -1 {landed['branch']}"),
+        ("what the two workers changed", f"git -C {project} diff main {landed['branch']}"),
+        ("the landed commit and its trailers", f"git -C {project} log -1 {landed['branch']}"),
         ("the evidence of the first run", f"ls {shlex.quote(str(landed['bundle']))}"),
-        ("why the first attack was refused", f"cd .demo/markdown && {command_line} show {refused['run_id']}"),
+        ("why the first attack was refused", f"cd {project} && {command_line} show {refused['run_id']}"),
     ):
         console.print(f"  {words}:\n      [bold]{command}[/]", soft_wrap=True)
 

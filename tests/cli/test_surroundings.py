@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import subprocess
@@ -13,6 +14,7 @@ import pytest
 from gatewright.app.cli.known_errors import as_known
 from gatewright.app.cli.outcome import Exit, exit_of_error
 from gatewright.errors import GatewrightError
+from tests.command_line import invoke
 from tests.series import series
 
 #: errno -> the code that a script may match on
@@ -120,6 +122,17 @@ def test_a_document_that_is_nested_too_deeply_is_bad_input(tmp_path: Path) -> No
             )
             assert done.returncode == 2, (command, done.stderr)
             assert "defect" not in done.stderr
+
+
+@pytest.mark.parametrize("words", [("show",), ("hooks", "status"), ("doctor",)])
+def test_a_folder_that_is_gone_is_bad_input(words: tuple[str, ...], tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    with contextlib.chdir(gone):
+        gone.rmdir()
+        done = invoke(words)
+    assert done.returncode == 2, done.stderr
+    assert "the folder in which this was started is gone" in done.stderr
 
 
 def test_a_name_that_cannot_be_used_is_bad_input() -> None:

@@ -9,6 +9,7 @@ import errno
 import importlib.metadata
 import os
 import re
+from pathlib import Path
 
 from gatewright.errors import GatewrightError, MalformedError, UnavailableError
 from gatewright.host_errors import host_error, too_deep
@@ -34,7 +35,19 @@ def as_known(error: BaseException) -> GatewrightError | None:
     if isinstance(error, OSError) and error.errno in _NAMES and error.filename is not None:
         name = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else str(error.filename)
         return MalformedError(f"{name}: {error.strerror}", code="path_unusable")
+    if isinstance(error, FileNotFoundError) and _is_nowhere():
+        words = "the folder in which this was started is gone: change to another one"
+        return MalformedError(words, code="path_unusable")
     return host_error(error)
+
+
+def _is_nowhere() -> bool:
+    """Whether this process stands in a folder that was deleted."""
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        return True
+    return False
 
 
 def _missing(error: ImportError) -> GatewrightError | None:
