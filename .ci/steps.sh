@@ -23,6 +23,14 @@ told() { # told NAME EXIT_CODE SECONDS
     failed+=("$1")
 }
 
+verdict() { # What failed, and whether nothing did.
+    local name
+    for name in "${failed[@]}"; do
+        echo "FAILED: $name"
+    done
+    [ ${#failed[@]} -eq 0 ]
+}
+
 step() { # step NAME BOUND COMMAND...
     local name=$1 bound=$2 started=$SECONDS code=0
     shift 2

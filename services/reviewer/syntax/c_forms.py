@@ -66,15 +66,16 @@ _ASKS = BytesPattern(rb"(?:find|contains|ends_with|starts_with|rfind|compare|end
 _TEST_TEXT = BytesPattern(
     rb"\"(?:[\w./*-]*[./_*-])?(?:[uU]nit)?[tT]ests?(?:[./_*-][\w./*-]*)?\"|\"[tT]est[_A-Z*]?\w*\"|\"\w+_tests?\""
 )
-_WHO = BytesPattern(
-    rb"\bprogram_invocation_(?:short_)?name\b|\b__progname\b|\bgetprogname\b|\bargv\s*\[\s*0\s*\]|\bbacktrace(?:_symbols)?\b"
-    rb"|/proc/(?:self|%\w+)/(?:exe|comm|cmdline|maps)|/proc/self\b|\bdladdr\b|\bAT_EXECFN\b|\b_NSGetExecutablePath\b"
-    rb"|\bGetModuleFileName\w*\b|\b__BASE_FILE__\b|\bcurrent_exe|\bstd::source_location\b|\bstacktrace::current\b|\bPR_GET_NAME\b"
-)
 #: What a program is called, or lies at.
-_PROGRAM = BytesPattern(
+_CALLED = (
     rb"\bprogram_invocation_(?:short_)?name\b|\b__progname\b|\bgetprogname\b|/proc/self/(?:exe|comm|cmdline)|\bAT_EXECFN\b"
     rb"|\b_NSGetExecutablePath\b|\bbacktrace_symbols\b|\bdladdr\b|\bPR_GET_NAME\b"
+)
+_PROGRAM = BytesPattern(_CALLED)
+#: The same, and all else by which source learns where it runs.
+_WHO = BytesPattern(
+    _CALLED + rb"|\bargv\s*\[\s*0\s*\]|\bbacktrace\b|/proc/self\b|/proc/%\w+/(?:exe|comm|cmdline|maps)"
+    rb"|\bGetModuleFileName\w*\b|\b__BASE_FILE__\b|\bcurrent_exe|\bstd::source_location\b|\bstacktrace::current\b"
 )
 _VARIABLE = BytesPattern(rb"\"(?:CTEST|GTEST|MESON_TEST|CK|CATCH|BOOST_TEST|CMOCKA|UNITY)_\w*=?\"|\"MESON_TEST\w*\"")
 _INCLUDES = BytesPattern(

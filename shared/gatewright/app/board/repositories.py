@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import median
@@ -51,9 +51,21 @@ class RepositoryAccount:
 
 def repository_account(board: Board, url: str) -> RepositoryAccount | None:
     """What the board knows of a repository; None where it has no run of it."""
-    rows = sorted((row for row in board.rows.values() if row.repository == url), key=lambda row: row.order, reverse=True)
-    if not rows:
-        return None
+    rows = [row for row in board.rows.values() if row.repository == url]
+    return _account(url, rows) if rows else None
+
+
+def repository_accounts(board: Board) -> tuple[RepositoryAccount, ...]:
+    """Every repository that the board has a run of, the one with the newest run first."""
+    rows: defaultdict[str, list[BoardRow]] = defaultdict(list)
+    for row in board.rows.values():
+        rows[row.repository].append(row)
+    found = (_account(url, each) for url, each in rows.items())
+    return tuple(sorted(found, key=lambda each: each.newest[0].order, reverse=True))
+
+
+def _account(url: str, found: Iterable[BoardRow]) -> RepositoryAccount:
+    rows = sorted(found, key=lambda row: row.order, reverse=True)
     landed = [row for row in rows if row.stage == "landed"]
     failed = [row for row in rows if row.stage == "failed"]
     spans = [span_of(row) for row in landed if row.finished_at]
@@ -70,13 +82,6 @@ def repository_account(board: Board, url: str) -> RepositoryAccount | None:
         to_land=(median(spans), max(spans)) if spans else None,
         locks=tuple(row for row in rows if row.is_open and (row.locked or row.holders)),
     )
-
-
-def repository_accounts(board: Board) -> tuple[RepositoryAccount, ...]:
-    """Every repository that the board has a run of, the one with the newest run first."""
-    urls = {row.repository for row in board.rows.values()}
-    found = (repository_account(board, url) for url in urls)
-    return tuple(sorted((each for each in found if each is not None), key=lambda each: each.newest[0].order, reverse=True))
 
 
 def _makers(rows: Iterable[BoardRow]) -> tuple[MakerAccount, ...]:

@@ -21,7 +21,7 @@ from gatewright.app.report.limits import PageLimits
 from gatewright.app.report.patch import parse_patch
 from gatewright.app.report.timeline import STATE_NAMES
 from gatewright.app.report.verdicts import gates, reviews, tests
-from gatewright.app.report.visible import seconds_words, visible
+from gatewright.app.report.visible import duration_words, seconds_words, visible
 from gatewright.app.report.work import work
 from gatewright.errors import MalformedError
 from gatewright.evidence import layout
@@ -135,8 +135,4 @@ def _ago(moment: str, now: datetime) -> str:
     """A time for people, as the page's script writes it too."""
     if not moment:
         return ""
-    seconds = max(0, int((now - datetime.fromisoformat(moment).astimezone(UTC)).total_seconds()))
-    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
-        if seconds >= 2 * size:
-            return f"{seconds // size} {unit} ago"
-    return f"{seconds} s ago"
+    return f"{duration_words((now - datetime.fromisoformat(moment).astimezone(UTC)).total_seconds())} ago"

@@ -53,5 +53,13 @@ def seconds_words(seconds: float) -> str:
     return f"{minutes // 60} h {minutes % 60:02} min"
 
 
+def duration_words(seconds: float) -> str:
+    """About how long, in one unit: ``42 s``, ``3 min``, ``5 h``, ``2 d``; nothing below zero."""
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{int(seconds // size)} {unit}"
+    return f"{max(0, int(seconds))} s"
+
+
 def _escaped(char: str) -> str:
     return char.encode("unicode_escape").decode("ascii")

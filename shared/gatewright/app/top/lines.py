@@ -12,6 +12,7 @@ from gatewright.app.board.filters import BoardFilter, counts_of, lists_of
 from gatewright.app.board.needs import Need
 from gatewright.app.board.rows import STAGES, BoardRow, RunStage, seconds_since
 from gatewright.app.report.timeline import STATE_NAMES
+from gatewright.app.report.visible import duration_words
 from gatewright.app.top.inert import cell
 from gatewright.app.top.surroundings import TopSurroundings
 
@@ -129,16 +130,8 @@ def short(run_id: str) -> str:
 
 
 def age_words(moment: str, now: datetime) -> str:
-    """``42 s``, ``3 min``, ``5 h``, ``2 d`` since a timestamp; nothing for none."""
+    """About how long it is since a timestamp; nothing for none."""
     return duration_words(seconds_since(moment, now)) if moment else ""
-
-
-def duration_words(seconds: float) -> str:
-    """As ``age_words``."""
-    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
-        if seconds >= 2 * size:
-            return f"{int(seconds // size)} {unit}"
-    return f"{max(0, int(seconds))} s"
 
 
 def _run_line(row: BoardRow, now: datetime) -> ListedLine:

@@ -27,6 +27,7 @@ from gatewright.app.top.lines import (
     work_lines,
 )
 from gatewright.app.top.surroundings import TopSurroundings
+from gatewright.bus.jetstream.queue_control import QueueState
 
 
 def every_list(
@@ -85,7 +86,7 @@ def board_document(board: Board, needs: Sequence[Need], surroundings: TopSurroun
     }
 
 
-def _queue(state: Any) -> dict[str, Any]:
+def _queue(state: QueueState) -> dict[str, Any]:
     depth = state.depth
     return {
         "queue": depth.queue.durable,

@@ -10,11 +10,9 @@ from dataclasses import dataclass, field
 from gatewright.bus.jetstream.bus import JetStreamBus
 from gatewright.bus.jetstream.processes import ask_processes
 from gatewright.bus.jetstream.queue_control import QueueState, queues, state_of
-from gatewright.bus.topology import TASK_ROLES
+from gatewright.bus.topology import ROLES
 from gatewright.client.client import Client
 from gatewright.errors import GatewrightError
-
-_ROLES = ("gatekeeper", *TASK_ROLES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +26,7 @@ class TopSurroundings:
     @property
     def missing(self) -> tuple[str, ...]:
         """Roles of which no process answers."""
-        return tuple(role for role in _ROLES if role not in self.processes) if not self.refused else ()
+        return tuple(role for role in ROLES if role not in self.processes) if not self.refused else ()
 
 
 async def look_around(client: Client) -> TopSurroundings:
@@ -41,5 +39,5 @@ async def look_around(client: Client) -> TopSurroundings:
         processes = await ask_processes(connection)
     except GatewrightError as error:
         return TopSurroundings(refused=f"{error.message} [{error.reason}]: an operator's seed sees them (GATEWRIGHT_NATS_SEED)")
-    count = Counter(role for role in sorted({each.role for each in processes}) for each in processes if each.role == role)
+    count = Counter(sorted(each.role for each in processes))
     return TopSurroundings(tuple(state for state in found if state is not None), dict(count), "")
