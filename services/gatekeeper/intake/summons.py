@@ -13,7 +13,7 @@ from gatewright.contracts import SummonsList, SummonsRequest, codec
 from gatewright.contracts.people.summons import SummonsStanding
 from gatewright.errors import DeniedError, GatewrightError, MalformedError
 from gatewright.host_errors import host_errors
-from gatewright.ledger.run import Run
+from gatewright.ledger.run import AskedSummons, Run
 from gatewright.rules.summons import most_of, summons_id, summons_orders
 from gatewright.secrets.documents import check_document
 from gatewright.secrets.scanner import SecretScanner
@@ -68,10 +68,7 @@ class SummonsService:
                 await self.orchestrator.advance(run.run_id, SummonsReceived(request, name, rule.name, bounds))
                 run = await self._run(request.run_id, rule)
                 self._check_taken(run, request, asked, rule)
-        listed = tuple(
-            SummonsStanding(task=replace(each.task, transfer=None), asked_at=each.at, answer=each.answer)
-            for each in run.summonses.values()
-        )
+        listed = tuple(_standing(each) for each in run.summonses.values())
         left = max(0, most_of(bounds) - len(listed)) if not run.ended else 0
         return SummonsList(run_id=run.run_id, summonses=listed, asked=tuple(asked), left=left)
 
@@ -91,3 +88,9 @@ class SummonsService:
         if run is None or not publishers.may_see(run, rule):
             raise MalformedError(f"there is no run {run_id}", code="run_unknown")
         return run
+
+
+def _standing(asked: AskedSummons) -> SummonsStanding:
+    """As publishers see it: what the role's model was asked has no bound, and is in the events and in the bundle."""
+    answer = replace(asked.answer, consultation=None) if asked.answer is not None else None
+    return SummonsStanding(task=replace(asked.task, transfer=None), asked_at=asked.at, answer=answer)

@@ -162,11 +162,11 @@ _APPROVALS = {
     "approval_unknown": "`gatewright approvals list` names what waits for an answer",
     "bad_grant": "give paths, risk and classes as `gatewright approvals grant --help` says",
     "bad_time": "give 18:00, 4h, 2d, or a whole time with its zone (2026-05-04T18:00+02:00)",
-    "bad_summons": "name a role, a kind and a question as `gatewright summon --help` says",
     "bad_vote": "give a colour, a scope, a rationale and anchors as `gatewright review vote --help` says",
     "bad_ssh_key": "give a public key of OpenSSH: ed25519, ECDSA, RSA, or one of a hardware token",
     "bad_ssh_signature": "give the signature as `ssh-keygen -Y sign` writes it",
 }
+_SUMMONSES = {"bad_summons": "name a role, a kind and a question as `gatewright summon --help` says"}
 BAD_INPUT: Final[tuple[Reason, ...]] = (
     *section("bad_input", "cli.md#for-scripts", _COMMANDS),
     *section("bad_input", "schemas.md#when-a-document-is-refused", _DOCUMENTS),
@@ -179,4 +179,5 @@ BAD_INPUT: Final[tuple[Reason, ...]] = (
     *section("bad_input", "backup.md#when-something-is-wrong", _BACKUPS),
     *section("bad_input", "stores.md#when-something-is-wrong", _STORES),
     *section("bad_input", "approvals.md#what-is-refused", _APPROVALS),
+    *section("bad_input", "summons.md#what-is-refused", _SUMMONSES),
 )

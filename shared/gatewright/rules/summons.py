@@ -33,6 +33,8 @@ UNFIT = "output_schema_mismatch"
 _MOST_BRIEF = 16_000
 _MOST_SPEC = 4_000
 _MOST_LINES = 20
+#: Characters of an answer's places and open questions.
+_MOST_BESIDE = 60_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,8 @@ def summons_orders(
     """The tasks that a request comes to; those that the run has already are not among them.
 
     1. there is a policy, and was when the run was accepted  2. the run is open  3. the roles are those of the policy  4. what
-    a role may send was approved, where that is asked  5. no more than the bound in all. Raises DeniedError: nothing is asked.
+    a role may send was approved, where that is asked  5. no more than the bound in all. Raises DeniedError: nothing is asked, and
+    nothing either under a key that another question had.
     """
     if bounds is None or FILE not in run.accepted.policies:  # 1
         words = f"no role is asked about this run: the policy has no {FILE}, or had none when the run was accepted"
@@ -61,6 +64,10 @@ def summons_orders(
         raise DeniedError(f"{run.run_id} has ended: its bundle tells what there is", code="summons_after_end")
     made = [_order(run, request, number, bounds, publisher) for number in range(len(request.items))]
     fresh = [order for order in made if order.task_id not in run.summonses]
+    for order in made:
+        known = run.summonses.get(order.task_id)
+        if known is not None and known.task.item != order.item:
+            raise DeniedError("the key was used for another question about this run", code="idempotency_key_reused")
     for order in fresh:
         role = order.item.role
         if role not in bounds.roles:  # 3
@@ -108,9 +115,26 @@ def answer_to(asked: AskedSummons, answer: SummonsAnswer) -> SummonsAnswer:
     if answer.status == "ANSWERED" and not answer.answer.strip():
         answer = replace(answer, status="NOT_ANSWERED", code=UNFIT, message=f"the {item.role} answered with no words")
     if answer.status == "ANSWERED":
-        return replace(answer, code="ok")
+        return _within(replace(answer, code="ok"))
     code = reason_of(answer.code, "task_failed")
     return replace(answer, code=code, answer="", confidence=None, evidence=(), open_questions=())
+
+
+def _within(answer: SummonsAnswer) -> SummonsAnswer:
+    """The first of its places and open questions, as long as they are within the bound: eight answers have to fit a reply."""
+    room = _MOST_BESIDE
+    places, questions = [], []
+    for place in answer.evidence:
+        room -= len(place.path) + len(place.note)
+        if room < 0:
+            break
+        places.append(place)
+    for question in answer.open_questions:
+        room -= len(question)
+        if room < 0:
+            break
+        questions.append(question)
+    return replace(answer, evidence=tuple(places), open_questions=tuple(questions))
 
 
 def brief_of(run: Run) -> str:

@@ -65,5 +65,4 @@ def _answer(answer: SummonsAnswer) -> Iterator[str]:
         yield printable(f"  at {place.path}{f':{place.line}' if place.line else ''}: {place.note}")
     for each in answer.open_questions:
         yield printable(f"  open: {each}")
-    model = f", {answer.consultation.model}" if answer.consultation is not None else ""
-    yield printable(f"  ({answer.agent_id}{model}; confidence {answer.confidence}; no gate reads this)")
+    yield printable(f"  ({answer.agent_id}; confidence {answer.confidence}; no gate reads this)")
