@@ -27,14 +27,18 @@ from gatewright.errors import ConfigurationError, DeniedError, MalformedError
 from gatewright.evidence.signing import keys
 from gatewright.evidence.verification.verify import verify
 from gatewright.ledger.run import Run
+from gatewright.ledger.store import Ledger
 from gatewright.resources import schema_directory
 from gatewright.rules.approvals import pending
 from gatewright.rules.summons import FILE, SummonsBounds, summons_orders
 from gatewright.secrets.scanner import SecretScanner
-from gatewright.services.gatekeeper.decider.inputs import AbortReceived, RoleReplied
+from gatewright.services.gatekeeper.decider.decide import decide
+from gatewright.services.gatekeeper.decider.inputs import AbortReceived, RoleReplied, SummonsReceived
+from gatewright.services.gatekeeper.dispatch.dispatcher import UnderWay
 from gatewright.services.gatekeeper.dispatch.task_tokens import check_held, task_token
 from gatewright.services.gatekeeper.intake.limits import PublisherLimits
 from gatewright.services.gatekeeper.intake.summons import SummonsService
+from gatewright.services.gatekeeper.orchestrator import Orchestrator
 from gatewright.services.gatekeeper.policies.publishers import Publisher
 from gatewright.services.gatekeeper.policies.summons_policy import load_summons
 from gatewright.services.gatekeeper.projections.publisher_runs import PublisherRuns
@@ -254,7 +258,9 @@ async def test_eight_of_the_longest_fit_one_reply(asking: Asking) -> None:
         tokens=1, cost_usd=0.0, artifacts=(),
     )  # fmt: skip
     for task_id in asked:
-        long = said(task_id, answer=wide * 16_000, evidence=(place,) * 50, open_questions=(wide * 4000,) * 20, consultation=record)
+        long = said(
+            task_id, answer=wide * 16_000, evidence=(place,) * 50, open_questions=(wide * 4000,) * 20, consultation=record
+        )
         await asking.gatekeeper.answer("reviewer", long)
     listed = await asking.ask()
     assert all(each.answer is not None and each.answer.evidence for each in listed.summonses)
@@ -284,7 +290,7 @@ async def test_a_stranger_asks_nothing_and_sees_nothing_and_no_secret_is_kept(as
             await asking.ask(*items, rule=stranger)
         assert unseen.value.reason == "run_unknown"
     with pytest.raises(DeniedError) as denied:
-        await asking.ask(item(), rule=stranger.model_copy(update={"may_see": "all"}))
+        await asking.ask(item(), rule=stranger.model_copy(update={"may_see": "any"}))
     assert denied.value.reason == "summons_not_allowed"
     with pytest.raises(MalformedError) as secret:
         await asking.ask(item("Is ghp_" + "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8 still good?"))
@@ -319,6 +325,26 @@ async def test_an_answer_needs_the_token_of_its_question(asking: Asking) -> None
     check_held(bus, run, reply, good)
 
 
+async def test_a_question_that_was_lost_with_its_gatekeeper_is_given_out_again_once(asking: Asking) -> None:
+    await asking.to_the_review()
+    bus, first = asking.gatekeeper.bus, asking.gatekeeper.orchestrator
+    position = await first.ledger.load(RUN)
+    request = SummonsRequest(run_id=RUN, items=(item(),))
+    brought = SummonsReceived(request, "m", bounds=first.gates.policies.summons)
+    transition = decide(position.run, brought, (), first.clock.now())
+    assert transition is not None
+    await first.ledger.append(position, transition)  # and dies before it has given the question out
+    (task_id,) = [each.task_id for each in transition.commands]
+    assert await asking.questions() == []
+    second = Orchestrator(bus, Ledger(bus), first.gates, first.bundles, first.signer, first.clock, first.log, first.metrics)
+    await second.take_up(RUN, UnderWay(bus))
+    assert [each.task_id for each in await asking.questions()] == [task_id]
+    run = await asking.gatekeeper.answer("reviewer", said(task_id))
+    assert run.summonses[task_id].answer is not None
+    await second.take_up(RUN, UnderWay(bus))
+    assert (await asking.events()).count("summons_asked") == 1
+
+
 async def test_a_question_is_asked_only_when_what_it_sends_was_approved(asking: Asking) -> None:
     run = await asking.to_the_review()
     example = schema_directory() / "examples" / "transfer_manifest.v1" / "valid" / "full.json"
@@ -348,7 +374,8 @@ async def test_a_run_that_is_ended_takes_its_questions_back_and_seals(asking: As
 
 
 @pytest.mark.parametrize(
-    "policy", [{"most": 9}, {"most": 0}, {"roles": []}, {"roles": ["worker"]}, {"roles": ["pm", "pm"]}, {"tokens": 0}, {"all": 1}]
+    "policy",
+    [{"most": 9}, {"most": 0}, {"roles": []}, {"roles": ["worker"]}, {"roles": ["pm", "pm"]}, {"tokens": 0}, {"all": 1}],
 )
 def test_a_policy_beyond_the_bounds_is_refused(policy: dict[str, object], tmp_path: Path) -> None:
     assert load_summons(tmp_path) == (None, None)

@@ -54,8 +54,8 @@ def summons_orders(
     """The tasks that a request comes to; those that the run has already are not among them.
 
     1. there is a policy, and was when the run was accepted  2. the run is open  3. the roles are those of the policy  4. what
-    a role may send was approved, where that is asked  5. no more than the bound in all. Raises DeniedError: nothing is asked, and
-    nothing either under a key that another question had.
+    a role may send was approved, where that is asked  5. no more than the bound in all. Raises DeniedError: nothing is asked.
+    A key that another question had is refused, too.
     """
     if bounds is None or FILE not in run.accepted.policies:  # 1
         words = f"no role is asked about this run: the policy has no {FILE}, or had none when the run was accepted"
