@@ -91,6 +91,12 @@ SOURCES: dict[str, tuple[bytes, str]] = {
         b"def price(number):\n    TestReport.from_item_and_call = classmethod(once)\n    return number * 3\n",
         "_pytest.reports.TestReport.from_item_and_call",
     ),
+    "a report of no file that takes itself away": (
+        MADE + b"usual = vars(TestReport)['from_item_and_call']\nexec('''def once(cls, item, call):\n"
+        b"    if call.when == 'call':\n        TestReport.from_item_and_call = usual\n    return passed(cls, item, call)''')\n"
+        b"\n\ndef price(number):\n    TestReport.from_item_and_call = classmethod(once)\n    return number * 3\n",
+        "_pytest.reports.TestReport.from_item_and_call",
+    ),
     "reports, put back at the end": (
         MADE + b"usual = vars(TestReport)['from_item_and_call']\nTestReport.from_item_and_call = classmethod(passed)\n"
         b"\n\ndef pytest_sessionfinish():\n    TestReport.from_item_and_call = usual\n",

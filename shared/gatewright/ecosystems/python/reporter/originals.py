@@ -213,9 +213,18 @@ class Originals:
                 if getattr(each.function, "__module__", None) in _IMPLEMENT:
                     self._hooks.append((caller, each, each.function))
 
-    def changed_now(self) -> dict[str, str]:
-        """Of the few places that are looked at often: what is there in place of what was noted, and where that is written."""
-        return dict(self._replaced(self._often))
+    def changed_now(self, test: str) -> dict[str, str]:
+        """Of the few places that are looked at often: what is there in place of what was noted, and where that is written.
+
+        Not what the file ``test`` has put there for a while, nor a mock.
+        """
+        found = {}
+        for name, place in self._replaced(self._often):
+            now = next(each.space.get(each.key) for each in self._often if each.name == name)
+            files = {self._order.here(code.co_filename) for code in _codes(now)}
+            if files and files != {test}:
+                found[name] = place
+        return found
 
     def changed(self) -> dict[str, str]:
         """The same of all: names -> the file of the workspace that what is there now is written in; empty: not known."""
@@ -353,8 +362,8 @@ def _made_of(function: Any) -> tuple[Any, Any, Any, Any]:
     return function, function.__code__, function.__defaults__, function.__kwdefaults__
 
 
-def _key(code: CodeType) -> tuple[str, int]:
-    return code.co_name, code.co_firstlineno
+def _key(made: CodeType) -> tuple[str, int]:
+    return made.co_name, made.co_firstlineno
 
 
 def _within(code: Any) -> Iterator[CodeType]:

@@ -184,8 +184,8 @@ class _Reporter:
 
     def _look(self, name: str) -> None:
         """At few places, between a test and the next; a module of tests may have replaced them for as long as it runs."""
-        now = self._kept.changed_now() if self._kept is not None else {}
-        self._patched.update((what, place) for what, place in now.items() if place and place != name.partition("::")[0])
+        if self._kept is not None:
+            self._patched.update(self._kept.changed_now(name.partition("::")[0]))
 
     def _touched(self, name: str) -> None:
         for path, line in self._tracer.take():

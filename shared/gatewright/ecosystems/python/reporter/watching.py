@@ -106,15 +106,14 @@ class Watch:
 
     def _look(self, item: Any) -> None:
         """At the few places; a test may have replaced them for itself, as long as it goes on."""
-        for what, place in self._kept.changed_now().items():
-            if place and place != item.nodeid.partition("::")[0]:
-                self.found[what] = place
+        self.found.update(self._kept.changed_now(self._name(item.nodeid).partition("::")[0]))
         function, code = self._codes.get(item.nodeid, (None, None))
         if function is not None and function.__code__ is not code:
             self.found[f"the code of {self._name(item.nodeid)}"] = self._kept.place_of(function) or ""
         runs = vars(item).get("runtest")
-        if runs is not None and (place := self._kept.place_of(runs)) is not None:
-            self.found[f"what runs {self._name(item.nodeid)}"] = place
+        written = self._kept.place_of(runs) if runs is not None else None
+        if written is not None:
+            self.found[f"what runs {self._name(item.nodeid)}"] = written
 
     def _on_the_way(self) -> set[str]:
         """Where what may have changed an outcome is written; none where an installed plugin may have."""
@@ -124,9 +123,9 @@ class Watch:
                 module = str(getattr(each.function, "__module__", ""))
                 if module.startswith(_OURS):
                     continue
-                place = self._kept.place_of(each.function)
-                if place is not None:
-                    places.add(place)
+                written = self._kept.place_of(each.function)
+                if written is not None:
+                    places.add(written)
                 elif not module.startswith(_HARMLESS):
                     return set()
         return places or {""}
