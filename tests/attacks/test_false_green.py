@@ -334,6 +334,7 @@ async def test_an_honest_change_passes_under_medium(suite: Suite, tmp_path: Path
     assert (report.verdict, report.summary) == ("PASS", "passed; suite: the baseline's tests on this change: 4 passed")
 
 
+@pytest.mark.long
 async def test_a_doctest_that_goes_with_its_function_is_opened_by_the_options_that_the_refusal_tells(tmp_path: Path) -> None:
     source = b'def kept():\n    """\n    >>> kept()\n    1\n    """\n    return 1\n'
     gone = b'\n\ndef gone():\n    """\n    >>> gone()\n    2\n    """\n    return 2\n'
