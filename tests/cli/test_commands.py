@@ -160,6 +160,7 @@ def complete(here: Path, typed: str) -> list[str]:
     words = typed.split(" ")
     environment = {
         "PATH": os.environ["PATH"],
+        "GIT_CEILING_DIRECTORIES": os.environ["GIT_CEILING_DIRECTORIES"],
         "_GATEWRIGHT_COMPLETE": "complete_bash",
         "COMP_WORDS": typed,
         "COMP_CWORD": str(len(words) - 1),
