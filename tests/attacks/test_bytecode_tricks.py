@@ -49,6 +49,7 @@ async def test_bytecode_that_source_puts_in_the_place_of_a_test_is_refused(suite
     assert codes(suite.judged(report, "recorded")) == ["report_missing"]
 
 
+@pytest.mark.long
 async def test_bytecode_that_one_change_has_left_is_not_there_for_the_next_one(suite: Suite) -> None:
     await suite.tested({"other.py": IN_ITS_PLACE}, PYTEST)
     report = await suite.tested({"pricing.py": BROKEN}, PYTEST)

@@ -55,6 +55,7 @@ async def test_bytecode_of_the_right_source_beside_a_broken_one_is_refused(suite
     assert name in broken.detail
 
 
+@pytest.mark.long
 async def test_bytecode_that_goes_is_an_honest_change(tmp_path: Path) -> None:
     name = f"__pycache__/other.{TAG}.pyc"
     suite = Suite(tmp_path, {**FILES, name: unchecked(b"", "other.py")})

@@ -110,6 +110,7 @@ async def test_a_test_file_is_renamed_so_that_nothing_collects_it(suite: Suite) 
     assert {"tests_lost", "tests_none", "report_missing"} & await codes(suite, changes)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "script",
     series(
@@ -153,6 +154,7 @@ async def test_a_recipe_whose_exit_code_is_ignored(suite: Suite) -> None:
     assert await codes(suite, changes, MAKE) & {"report_missing", "tests_not_alive"}
 
 
+@pytest.mark.long
 async def test_assertions_that_always_hold(suite: Suite) -> None:
     """Patched where the planted test finds it, too: in a module that the script loads before each test file."""
     script = package("node --require ./src/patch.js --test")

@@ -245,6 +245,7 @@ async def test_a_codemod_that_makes_its_files_unreadable(
         assert result.git.patch == ""
 
 
+@pytest.mark.long
 async def test_a_fork_bomb(fixture: HandlerFixture, worker: WorkerHandler) -> None:
     result = await run_codemod(fixture, worker, "import os\nwhile True:\n    os.fork()\n", seconds=3.0)
     assert result.status == "FAILED"
@@ -258,6 +259,7 @@ async def test_endless_output(fixture: HandlerFixture, worker: WorkerHandler) ->
     assert max(map(len, fixture.artifacts.stored.values())) < 64 * 1024 * 1024
 
 
+@pytest.mark.long
 async def test_a_file_without_end(fixture: HandlerFixture, worker: WorkerHandler) -> None:
     script = "with open('src/big', 'wb') as file:\n    while True:\n        file.write(b'x' * (1 << 24))\n"
     result = await run_codemod(fixture, worker, script, seconds=30.0)

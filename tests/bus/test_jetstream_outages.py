@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+import warnings
 from contextlib import aclosing
 from pathlib import Path
 
@@ -54,6 +55,29 @@ async def test_a_publish_waits_for_a_server_that_is_away(tmp_path: Path) -> None
         ack = await publishing
         assert (ack.sequence, [message.sequence async for message in bus.replay("gw.run.r")]) == (1, [1])
         await bus.close()
+
+
+async def test_a_server_that_takes_connections_and_says_nothing_is_left_no_socket_of_ours(tmp_path: Path) -> None:
+    """One that is stopped, or whose host is: each attempt fails after its connection was made."""
+    server = await OpenServer.open(tmp_path)
+    bus = await JetStreamBus.connect(server.url, name="worker")
+    await server.stop()
+    begun: asyncio.Queue[asyncio.StreamWriter] = asyncio.Queue()
+    ends: asyncio.Queue[bytes] = asyncio.Queue()
+
+    async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        begun.put_nowait(writer)
+        ends.put_nowait(await reader.read())
+        writer.close()
+
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always", ResourceWarning)
+        async with await asyncio.start_server(say_nothing, "127.0.0.1", server.port):
+            await begun.get()
+            assert await ends.get() == b""
+            await begun.get()
+            await bus.close()
+    assert [str(each.message) for each in told if issubclass(each.category, ResourceWarning)] == []
 
 
 async def test_a_call_gives_up_on_a_server_that_stays_away(tmp_path: Path) -> None:

@@ -118,6 +118,7 @@ def test_an_installed_wheel_gives_nobody_a_package_called_services(installed: Pa
     assert "No module named 'services'" in python(installed, "-c", "import services", cwd=tmp_path).stderr
 
 
+@pytest.mark.long
 def test_a_role_started_beside_a_foreign_package_called_services_does_not_run_it(installed: Path, tmp_path: Path) -> None:
     for folder in (tmp_path / "services", tmp_path / "services" / "worker"):
         folder.mkdir()
@@ -130,6 +131,7 @@ def test_a_role_started_beside_a_foreign_package_called_services_does_not_run_it
     assert not (tmp_path / "run-by-mistake").exists()
 
 
+@pytest.mark.long
 def test_a_change_lands_from_an_installed_wheel(installed: Path, project: Path, tmp_path: Path) -> None:
     (project / "services").mkdir()
     (project / "services" / "__init__.py").write_text(LEAVES_A_MARK)

@@ -128,6 +128,7 @@ def test_a_bypassed_commit_is_caught_at_the_push(repository: Repository, git: Gi
     assert git("push", "--quiet", "origin", ":refs/heads/good").returncode == 0
 
 
+@pytest.mark.long
 def test_a_hook_that_is_there_is_never_overwritten_silently_and_comes_back(
     gatewright: Command, repository: Repository, contract: Path, git: Git, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -235,6 +236,7 @@ def test_a_hook_whose_interpreter_is_gone_lets_nothing_through(repository: Repos
     assert "is gone" in stopped.stderr
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("installed")
 def test_a_commit_cannot_change_the_contract_that_judges_it(repository: Repository, git: Git) -> None:
     wider = (repository.path / ".git/gatewright/contract.json").read_text().replace('"src"', '"README.md"')

@@ -72,6 +72,7 @@ def wait_for_tests(process: subprocess.Popen[str]) -> frozenset[int]:
     return descendants(process.pid)
 
 
+@pytest.mark.long
 def test_detached_stack_is_the_only_one_and_goes_down_without_a_trace(repository: Path) -> None:
     up = call(repository, "up", "--detach", "--workers", "2", "--json")
     assert up.returncode == 0, up.stderr
@@ -88,6 +89,7 @@ def test_detached_stack_is_the_only_one_and_goes_down_without_a_trace(repository
     assert [process for process in processes if identity(process["pid"])] == []
 
 
+@pytest.mark.long
 def test_interrupted_run_is_aborted_with_a_bundle_and_leaves_no_process(repository: Path) -> None:
     process = begin(repository, *CHANGE, "--test", "sleep 60")
     family = wait_for_tests(process)

@@ -106,6 +106,7 @@ def test_a_module_of_our_own_that_is_missing_is_a_defect() -> None:
     assert as_known(ModuleNotFoundError("No module named 'gatewright.services.pm'", name="gatewright.services.pm")) is None
 
 
+@pytest.mark.long
 def test_a_document_that_is_nested_too_deeply_is_bad_input(tmp_path: Path) -> None:
     for number, deep in enumerate((b"[" * 100_000, b'{"a":' * 100_000 + b"1" + b"}" * 100_000)):
         file = tmp_path / f"deep-{number}.json"

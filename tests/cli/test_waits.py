@@ -97,6 +97,17 @@ def test_a_full_disk_of_this_host_is_told(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert asyncio.run(WaitFinder(bus, None).waits_of(view)) == ()
 
 
+async def test_a_connection_that_is_broken_is_told_until_it_is_back(bus: JetStreamBus) -> None:
+    view, finder = view_after(at_work()), WaitFinder(bus, None)
+    await bus.connection._on_disconnect()
+    (wait,) = await finder.waits_of(view)
+    assert (wait.kind, wait.since) == ("no_bus", bus.connection.away_since)
+    await bus.connection._on_disconnect()
+    assert wait.since == bus.connection.away_since
+    await bus.connection._on_reconnect()
+    assert [wait.kind for wait in await finder.waits_of(view)] != ["no_bus"]
+
+
 async def test_show_tells_of_a_missing_worker_and_of_a_paused_queue(bus: JetStreamBus, gatewright: Command) -> None:
     await write_run(bus, at_work().transitions)
     await bus.publish(WORKER.subject, b"a task", schema="task_contract.v1", message_id="task-1")

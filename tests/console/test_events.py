@@ -55,6 +55,7 @@ class OpenPage:
         self.position = position
 
 
+@pytest.mark.long
 async def test_over_two_hundred_interruptions_nothing_is_lost_and_nothing_doubled() -> None:
     """The page, the stream, or the whole console is gone at each step, before or after what it was sent was taken in."""
     bus = MemoryBus(MemoryServer())

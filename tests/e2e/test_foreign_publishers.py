@@ -73,6 +73,7 @@ def test_node_publishes_a_contract_and_reads_the_verdict(
     assert "bundle_sealed" in said.stdout
 
 
+@pytest.mark.long
 def test_node_is_told_every_fault_by_pointer(
     stack: Stack, node_example: Path, make_project: MakeProject, tmp_path: Path
 ) -> None:
@@ -88,6 +89,7 @@ def test_node_is_told_every_fault_by_pointer(
         assert pointer in said.stdout
 
 
+@pytest.mark.long
 def test_plain_nats_py_publishes_a_contract(stack: Stack, make_project: MakeProject, tmp_path: Path) -> None:
     contract = make_contract_file(make_project(), tmp_path / "contract.json")
     said = publish(

@@ -38,6 +38,7 @@ def hidden(tmp_path: Path) -> tuple[str, ...]:
     return (*WORDS, "--hidden-test", "python -m pytest -q tests/test_hidden.py", "--hidden-file", given)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("tool", ["fake", "plant"])
 def test_a_change_made_for_the_visible_tests_alone_does_not_land(
     stack: Stack, shop: Repository, tmp_path: Path, tool: str

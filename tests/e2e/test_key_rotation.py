@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from tests.e2e.conftest import MakeProject
 from tests.e2e.stack import SECONDS, Stack, slow_request, wait_until
 
@@ -15,6 +17,7 @@ def signer_of(stack: Stack, run_id: str) -> str:
     return signer
 
 
+@pytest.mark.long
 def test_a_run_that_was_at_work_when_the_key_was_replaced_is_signed_with_the_new_one(
     stack: Stack, make_project: MakeProject
 ) -> None:

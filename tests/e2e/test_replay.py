@@ -73,6 +73,7 @@ def test_a_run_is_told_again_from_its_bundle(stack: Stack, make_project: MakePro
     assert set(told["derived"]) <= set(contents(Path(result["bundle"])))
 
 
+@pytest.mark.long
 def test_a_codemod_done_again_gives_the_same_and_lands_nothing(stack: Stack, make_project: MakeProject) -> None:
     project = make_project()
     _, result = stack.run(project, "--allow", "src", "--exec", EDIT, "--test", CHECK)

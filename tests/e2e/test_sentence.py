@@ -116,6 +116,7 @@ def asked(bundle: Path, task: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.long
 def test_a_sentence_is_proposed_first_and_nothing_runs(thinking: Stack, project: Path) -> None:
     code, result = run(thinking, project)
     assert (code, result["status"], result["failure"]["code"]) == (2, "FAILED", "proposal_unconfirmed")

@@ -153,6 +153,7 @@ async def test_a_copy_that_cannot_be_got_out_of_the_way_is_refused_even_where_it
         assert codes(project.suite.judged(report))[0] == "environment_shadows_candidate"
 
 
+@pytest.mark.long
 async def test_an_old_copy_that_its_own_tests_like_does_not_hide_a_broken_candidate(make_project: MakeProject) -> None:
     likes_one = TEST.replace("== 2", "== 1")
     project = make_project({**SRC, "tests/test_core.py": likes_one}, "finder first")
@@ -161,6 +162,7 @@ async def test_an_old_copy_that_its_own_tests_like_does_not_hide_a_broken_candid
     assert codes(project.suite.judged(report, "recorded")) == ["environment_shadows_candidate"]
 
 
+@pytest.mark.long
 async def test_a_console_script_and_a_program_that_tests_start_run_the_candidate(make_project: MakeProject) -> None:
     test = "import subprocess\n\n\ndef test_answer():\n    assert subprocess.run(['shop']).returncode == 2\n"
     project = make_project({**SRC, "tests/test_core.py": test}, "copy")
@@ -192,6 +194,7 @@ async def test_unittest_runs_the_candidate_too(make_project: MakeProject) -> Non
     assert (proof_of(report).shadowed, proof_of(report).untouched) == ((), ())
 
 
+@pytest.mark.long
 async def test_changed_sources_that_no_test_loads_are_named_and_can_be_refused(make_project: MakeProject) -> None:
     project = make_project(SRC)
     changes = {"src/shop/core.py": TWO, "src/shop/alone.py": "x = 1\n", "docs/conf.py": "y = 1\n", "data.txt": "z\n"}
@@ -207,6 +210,7 @@ async def test_changed_sources_that_no_test_loads_are_named_and_can_be_refused(m
     assert list(broken_by_untested(ordered, "said")) == []
 
 
+@pytest.mark.long
 async def test_a_compiled_module_that_only_the_installed_copy_has_is_named_where_tests_fail_for_want_of_it(
     make_project: MakeProject,
 ) -> None:

@@ -62,6 +62,7 @@ TOOLCHAIN = toolchain()
 needs_go = pytest.mark.skipif(TOOLCHAIN is None, reason="there is no Go that a sandbox may show")
 
 
+@pytest.mark.long
 @needs_go
 async def test_each_test_is_told_with_its_outcome(tmp_path: Path) -> None:
     ran = await Suite(tmp_path, EVERYTHING, FILES, TOOLCHAIN).all()

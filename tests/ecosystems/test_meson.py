@@ -31,6 +31,7 @@ FILES = {
 }
 
 
+@pytest.mark.long
 @needs_meson
 async def test_each_test_is_told_with_its_outcome(tmp_path: Path) -> None:
     ran = await Suite(tmp_path, MAKE, FILES).all()

@@ -86,6 +86,7 @@ async def test_the_command_is_proved_however_it_is_given(suite: Suite, command: 
     await assert_proved(suite, command)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("distribution", series(["", "--dist loadgroup"], "--dist loadgroup"))
 async def test_the_command_is_proved_when_several_processes_share_its_tests(tmp_path: Path, distribution: str) -> None:
     # In the environment of these tests, which has xdist; without the other plugins, which take long to load.

@@ -45,6 +45,7 @@ def summed(folder: Path, installer: Installer) -> Tree:
     return Tree({path: (project / path).read_text() for path in (*FILES, "go.sum")})
 
 
+@pytest.mark.long
 @needs_go
 async def test_modules_of_go_sum_are_found_without_a_network(tmp_path: Path, place: Folder, run: Run) -> None:
     proxy = go_proxy(tmp_path / "proxy", "example.org/needed", 'package needed\n\nfunc Word() string { return "needed" }\n')

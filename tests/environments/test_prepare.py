@@ -105,6 +105,7 @@ async def test_what_a_project_declares_for_its_tests_is_installed_and_the_projec
     assert os.access(prefix / "bin/tell", os.X_OK)
 
 
+@pytest.mark.long
 async def test_two_runs_that_ask_at_once_make_it_once(prepared: Prepared) -> None:
     one, other = prepared.prefixes
     assert one == other
@@ -149,6 +150,7 @@ def test_an_interpreter_without_ensurepip_says_what_to_install() -> None:
     assert "python3-venv" in done.stderr
 
 
+@pytest.mark.long
 async def test_a_half_made_environment_is_made_anew(prepared: Prepared) -> None:
     prefix = prepared.prefixes[0]
     (prefix / PREPARED).unlink()
@@ -183,6 +185,7 @@ async def test_an_installer_that_fails_is_quoted_and_leaves_nothing_and_nothing_
     assert lock.suffix == ".lock"
 
 
+@pytest.mark.long
 async def test_a_tool_for_development_that_cannot_be_had_does_not_keep_tests_from_their_environment(
     tmp_path: Path, wheels: Path
 ) -> None:

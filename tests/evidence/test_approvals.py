@@ -38,6 +38,7 @@ async def test_an_approved_run_verifies_and_says_who_when_over_which_tree(
     assert words.endswith(f"over tree {TREE}")
 
 
+@pytest.mark.long
 async def test_no_file_of_an_approval_can_be_changed(tmp_path: Path, signer: Signer, private_key: PrivateKey) -> None:
     bundle = await sealed(make_approved(), tmp_path / "runs", signer)
     paths = [path for path in files_of(bundle) if path.startswith("approvals/")]

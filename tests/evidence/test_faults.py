@@ -49,6 +49,7 @@ def check_unfinished(folder: Path, recorded: RecordedRun, key: keys.PublicKey) -
     return False
 
 
+@pytest.mark.long
 @EVERY
 def test_a_process_killed_at_any_fsync_leaves_a_whole_bundle_or_one_that_says_that_it_is_not(
     tmp_path: Path, signer: Signer, private_key: keys.PrivateKey, sealed_bundles: dict[str, Path], every: int

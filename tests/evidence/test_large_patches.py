@@ -92,6 +92,7 @@ def repository(make_repository: MakeRepository) -> Repository:
     return make_repository()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("size", SIZES)
 def test_honest_patch_of_many_megabytes_verifies_with_its_repository(repository: Repository, tmp_path: Path, size: int) -> None:
     async def land() -> GitFacts:

@@ -146,6 +146,7 @@ async def gatekeeping(bus: JetStreamBus, home: Path, *publishers: str) -> AsyncI
         await asyncio.wait_for(serving, 30)
 
 
+@pytest.mark.long
 async def test_the_queue_of_a_publisher_that_is_added_is_read_by_a_gatekeeper_that_runs_and_no_more_once_it_is_revoked(
     house: House, make_repository: MakeRepository, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -327,6 +327,7 @@ def test_the_digest_of_the_policies_changes_with_the_rules_and_with_the_roster(t
     assert len(found) == 4
 
 
+@pytest.mark.long
 async def test_a_hundred_mixed_requests_are_cleared_in_a_few_decisions_each_an_own_signed_record(
     opened: Opened, tmp_path: Path
 ) -> None:

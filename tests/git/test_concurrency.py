@@ -36,6 +36,7 @@ asyncio.run(main(*sys.argv[1:]))
 """
 
 
+@pytest.mark.long
 async def test_processes_that_open_one_mirror_at_once_agree(make_repository: MakeRepository, tmp_path: Path) -> None:
     repository = make_repository(files={f"d{number}/f": b"%d\n" % number for number in range(200)})
     root = tmp_path / "mirrors"

@@ -52,6 +52,7 @@ async def test_the_mirror_that_was_not_used_for_longest_goes_first(tmp_path: Pat
     assert not list((tmp_path / "mirrors").glob("new-*"))
 
 
+@pytest.mark.long
 async def test_a_mirror_that_is_in_use_is_never_removed(tmp_path: Path, make_mirror: MakeMirror) -> None:
     old, new = [await make_mirror(name, age) for name, age in (("a", 1000), ("b", 10))]
     room = MirrorRoom(tmp_path / "mirrors", 4 * MIB)
@@ -61,6 +62,7 @@ async def test_a_mirror_that_is_in_use_is_never_removed(tmp_path: Path, make_mir
     os.close(descriptor)
 
 
+@pytest.mark.long
 async def test_what_an_open_run_starts_from_is_kept(tmp_path: Path, make_mirror: MakeMirror) -> None:
     old, new = [await make_mirror(name, age) for name, age in (("a", 1000), ("b", 10))]
     (commit,) = os.listdir(old / "refs/gate/keep")  # noqa: PTH208 - its name is wanted

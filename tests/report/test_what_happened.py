@@ -91,6 +91,7 @@ def make_wide(count: int, lines: int = 3) -> RecordedRun:
     return make_success(GitFacts(names=names, patch=body))
 
 
+@pytest.mark.long
 def test_five_thousand_files_are_summed_by_folder_on_a_page_of_bounded_size(seal: SealRun, make_page: MakePage) -> None:
     page = make_page(seal(make_wide(5_000)))
     told = words(page, "change")
@@ -101,6 +102,7 @@ def test_five_thousand_files_are_summed_by_folder_on_a_page_of_bounded_size(seal
     assert len(page) < LARGEST
 
 
+@pytest.mark.long
 def test_files_of_a_patch_that_is_not_read_to_its_end_are_counted_all_the_same(seal: SealRun, make_page: MakePage) -> None:
     page = make_page(seal(make_wide(5_000, lines=40)))
     assert "5,000 files" in words(page, "change")

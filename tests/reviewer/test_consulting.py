@@ -155,6 +155,7 @@ async def test_a_model_that_cannot_be_asked_is_no_review(fixture: HandlerFixture
     assert (blocked.verdict, len(provider.requests)) == ("BLOCKED", 1)
 
 
+@pytest.mark.long
 async def test_a_change_that_no_model_could_be_shown_whole_is_not_let_pass(
     fixture: HandlerFixture, provider: ScriptedProvider
 ) -> None:

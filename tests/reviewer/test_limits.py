@@ -64,6 +64,7 @@ async def test_more_than_can_be_read_is_not_let_pass(fixture: HandlerFixture, mo
     assert (report.verdict, [finding.code for finding in report.findings]) == ("FAIL", ["review_limit"])
 
 
+@pytest.mark.long
 async def test_a_review_that_is_given_up_ends_its_judge(fixture: HandlerFixture) -> None:
     before = children()
     handling = asyncio.create_task(review(fixture, reviewer(fixture, 60.0, FOREVER), b"x\n"))

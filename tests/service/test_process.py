@@ -54,6 +54,7 @@ async def test_process_becomes_ready_works_and_leaves_cleanly(
     assert server.url.encode() not in role.raw
 
 
+@pytest.mark.long
 async def test_process_killed_in_the_middle_of_a_task_loses_nothing(
     server: OpenServer, gatekeeper: Gatekeeper, start_role: StartRole
 ) -> None:

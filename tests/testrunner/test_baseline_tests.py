@@ -61,6 +61,7 @@ async def test_a_test_that_was_made_to_agree_with_broken_source_fails_as_the_bas
     assert suite.judged(report) == ()
 
 
+@pytest.mark.long
 async def test_tests_that_were_deleted_come_back_and_those_that_were_added_are_away(suite: Suite) -> None:
     found = await on_candidate(suite, {"tests/test_a.py": None, "tests/test_c.py": TESTS, "pricing.py": SOURCE + b"# said\n"})
     assert found.paths == ("tests/test_a.py", "tests/test_c.py")
@@ -82,6 +83,7 @@ SETTINGS: dict[str, dict[str, bytes | None]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", series(SETTINGS, "conftest.py", "checks.mk"))
 async def test_settings_that_choose_less_are_as_the_baseline_has_them(suite: Suite, name: str) -> None:
     command = "make test" if name in {"Makefile", "checks.mk"} else PYTEST
@@ -101,6 +103,7 @@ async def test_what_the_command_names_as_its_settings_is_as_the_baseline_has_it(
 RENAMED = {"pricing.py": SOURCE.replace(b"price", b"cost"), "tests/test_a.py": TESTS.replace(b"price", b"cost")}
 
 
+@pytest.mark.long
 async def test_tests_that_cannot_be_imported_any_more_are_told_and_refuse_nothing(suite: Suite) -> None:
     found = await on_candidate(suite, RENAMED)
     assert baseline_tests_in_words(found) == (
@@ -118,6 +121,7 @@ async def test_a_conftest_that_cannot_be_imported_any_more_is_told_and_refuses_n
     )
 
 
+@pytest.mark.long
 async def test_the_first_tests_of_a_project_have_nothing_to_be_compared_with(tmp_path: Path) -> None:
     suite = Suite(tmp_path, {"pricing.py": SOURCE})
     report = await suite.tested({"tests/test_a.py": TESTS})
@@ -165,6 +169,7 @@ async def test_a_file_in_the_place_of_the_folder_of_tests_does_not_keep_them_awa
     assert found.failed == ("tests/test_a.py::test_doubles",)
 
 
+@pytest.mark.long
 async def test_a_report_that_leaves_the_baseline_s_tests_out_is_refused_where_proof_is_asked_for(suite: Suite) -> None:
     report = await suite.tested({"tests/test_a.py": TESTS + b"# said\n"})
 

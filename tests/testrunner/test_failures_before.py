@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from gatewright.rules.proof import in_words
 from tests.ecosystems.suites import PYTEST, Suite, proof_of
 
@@ -23,6 +25,7 @@ async def test_the_tests_that_failed_before_the_change_are_told_and_no_others(tm
     assert in_words(proof).endswith("failed before the change too: tests/test_old.py::test_broken_already")
 
 
+@pytest.mark.long
 async def test_a_change_that_breaks_what_was_whole_is_told_nothing_of_the_kind(tmp_path: Path) -> None:
     files = {**FILES, "tests/test_old.py": b"def test_whole():\n    assert True\n"}
     proof = proof_of(await Suite(tmp_path, files).tested(BROKEN))
@@ -36,6 +39,7 @@ async def test_a_command_of_no_framework_is_run_on_the_baseline_as_it_is(tmp_pat
     assert in_words(proof_of(report)).endswith("it failed before the change too (it ended with 3)")
 
 
+@pytest.mark.long
 async def test_tests_that_cannot_be_collected_before_or_now_are_told_by_the_exit_code(tmp_path: Path) -> None:
     report = await Suite(tmp_path, {**FILES, "tests/test_old.py": b"import missing_module\n"}).tested(
         BROKEN, f"{PYTEST} tests/test_old.py"

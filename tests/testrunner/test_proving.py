@@ -100,6 +100,7 @@ def left_behind(suite: Suite) -> list[Path]:
     return list((suite.fixture.state / "workspaces").glob("*/tasks/*"))
 
 
+@pytest.mark.long
 async def test_control_and_baseline_end_with_a_command_that_fails(tmp_path: Path) -> None:
     marked = Marked()
     suite = watched(tmp_path, marked)
@@ -129,6 +130,7 @@ RAN = (
 SKIPS_ONE_MORE = RAN.replace(b"def test_b", b"@pytest.mark.skip\ndef test_b")
 
 
+@pytest.mark.long
 async def test_a_test_that_ran_on_the_baseline_and_is_skipped_now_is_lost(tmp_path: Path) -> None:
     suite = Suite(tmp_path, {"tests/test_a.py": RAN})
     report = await suite.tested({"tests/test_a.py": SKIPS_ONE_MORE})

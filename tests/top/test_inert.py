@@ -66,6 +66,7 @@ def test_a_change_is_shown_without_its_sequences_and_not_without_end() -> None:
     assert (len(long), "gatewright show run-1" in long[-1]) == (MOST_PATCH_LINES + 1, True)
 
 
+@pytest.mark.long
 async def test_no_word_of_a_run_is_markup_or_leads_the_terminal(terminal: TerminalBoard) -> None:
     run = hostile_run()
     await terminal.write(run.transitions)
@@ -82,6 +83,7 @@ async def test_no_word_of_a_run_is_markup_or_leads_the_terminal(terminal: Termin
         assert pilot.app.is_running
 
 
+@pytest.mark.long
 async def test_a_request_is_approved_with_the_phrase_that_is_typed_and_a_refusal_is_told(terminal: TerminalBoard) -> None:
     request, brought = hostile_request(), list[tuple[str, str]]()
 

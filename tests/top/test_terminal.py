@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from textual.widgets import Input, Tabs
 
 from gatewright.app.top.questions import AbortScreen, WordsScreen
@@ -65,6 +66,7 @@ async def test_after_the_server_was_gone_the_board_equals_the_ledger_again(termi
         await until(pilot, lambda: column(pilot, 0) == ["landed", "landed"])
 
 
+@pytest.mark.long
 async def test_one_run_is_shown_with_timeline_and_change_and_goes_on(terminal: TerminalBoard) -> None:
     whole = make_run(1)
     await terminal.write(whole[:3])
@@ -84,6 +86,7 @@ async def test_one_run_is_shown_with_timeline_and_change_and_goes_on(terminal: T
         assert lists(pilot).listed == "runs"
 
 
+@pytest.mark.long
 async def test_the_filter_narrows_the_runs_and_an_empty_one_shows_all(terminal: TerminalBoard) -> None:
     await terminal.write(make_run(1))
     await terminal.write(make_run(2))

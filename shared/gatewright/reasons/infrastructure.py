@@ -38,6 +38,7 @@ _BUS = {
     "identity_missing": "make the identity with `gatewright keys bus`",
     "ledger_being_read": "ask again once the ledger is read",
     "no_stack": "start the system: `gatewright up`, or name a bus (GATEWRIGHT_NATS_URL)",
+    "stack_gone": "`gatewright up` goes on with what was under way, then `gatewright watch` follows it",
     "stream_replicas_too_many": "lower GATEWRIGHT_STREAM_REPLICAS, or add servers to the cluster",
     "topology_outdated": "`gatewright topology --apply` brings the bus up to date",
 }

@@ -236,6 +236,7 @@ def slow(client: ssl.SSLSocket) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("say", [endless, slow])
 async def test_a_server_without_end_is_left(
     certificate: Path, make_mirrors: MakeMirrors, tmp_path: Path, server: GitServer, say: object
@@ -247,6 +248,7 @@ async def test_a_server_without_end_is_left(
     assert error.reason in {"git_timeout", "repository_too_large", "repository_unreadable", "git_output_too_large"}
 
 
+@pytest.mark.long
 async def test_a_server_that_sends_more_than_there_is_room_for_is_refused(
     server: GitServer, remote: Repository, make_mirrors: MakeMirrors, tmp_path: Path
 ) -> None:

@@ -80,6 +80,7 @@ async def test_good_tests_notice_each_mutant_by_the_tests_that_run_its_line(suit
     assert {(each.line, each.tests) for each in sample.mutants} == {(2, 2), (3, 1), (4, 1)}
 
 
+@pytest.mark.long
 async def test_what_weak_tests_do_not_notice_is_shown_with_its_line_and_left_nowhere(suite: Suite) -> None:
     changes = {"pricing.py": CHANGED, TESTS: WEAK}
     tree, _ = await suite.fixture.changed(changes)

@@ -13,11 +13,13 @@ from gatewright.app.stack.state import StackState, read
 from gatewright.app.stack.supervisor import StackOptions, Supervisor
 from gatewright.bus.identities import BusAddress
 from gatewright.client.client import Client
-from gatewright.errors import MalformedError, UnavailableError
+from gatewright.errors import ConfigurationError, MalformedError, UnavailableError
 from gatewright.tasks.inputs import EVERY, offered_below
 
 #: Seconds between two looks at a home folder that another run uses.
 _LOOK_AGAIN = 0.2
+#: Seconds between two looks whether the stack that a command uses is still there.
+_LOOK_FOR_END = 1.0
 #: Seconds that a server which should be there is waited for.
 CONNECT_PATIENCE = 3.0
 
@@ -41,17 +43,56 @@ class StackSession:
 async def attached(bus: BusAddress | None, home: Path, *, lasting: bool = False) -> AsyncIterator[Client]:
     """A client of the system that runs now; with ``lasting`` only of one that does not end with a run.
 
-    Raises UnavailableError (code ``no_stack``) when none does, BusError when it cannot be reached.
+    Raises UnavailableError (``no_stack``; ``stack_gone`` when it ends meanwhile), BusError when it cannot be reached.
     """
+    running: contextlib.AbstractAsyncContextManager[None] = contextlib.nullcontext()
     if bus is None:
         state = read(home)
         if state is None or (lasting and not state.shared):
             raise UnavailableError(
                 "no stack runs here: start one with `gatewright up`, or set GATEWRIGHT_NATS_URL", code="no_stack"
             )
-        bus = state.address()
-    async with Client.connect(bus, requested_by="command line", patience=CONNECT_PATIENCE) as client:
+        bus, running = state.address(), while_it_runs(home, state.url)
+    async with Client.connect(bus, requested_by="command line", patience=CONNECT_PATIENCE) as client, running:
         yield client
+
+
+@contextlib.asynccontextmanager
+async def while_it_runs(home: Path, url: str) -> AsyncIterator[None]:
+    """What is done inside ends with UnavailableError (``stack_gone``) once the stack of ``home`` at ``url`` does.
+
+    A stack that is started again has another address: the one that ended would be waited for without end.
+    """
+    looking = asyncio.create_task(_has_gone(home, url))
+    try:
+        async with asyncio.timeout(None) as limit:
+
+            def end(task: asyncio.Task[None]) -> None:
+                if not task.cancelled():
+                    limit.reschedule(0)
+
+            looking.add_done_callback(end)
+            yield
+            looking.remove_done_callback(end)
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        raise UnavailableError(
+            f"the stack of {home} has ended: `gatewright up` goes on with what was under way, then `gatewright watch` shows it",
+            code="stack_gone",
+        ) from None
+    finally:
+        looking.cancel()
+
+
+async def _has_gone(home: Path, url: str) -> None:
+    """Returns once no stack of that address lives in ``home``."""
+    while True:
+        await asyncio.sleep(_LOOK_FOR_END)
+        with contextlib.suppress(ConfigurationError):  # what cannot be read has not said that it ends
+            state = await asyncio.to_thread(read, home)
+            if state is None or state.url != url:
+                return
 
 
 @contextlib.asynccontextmanager

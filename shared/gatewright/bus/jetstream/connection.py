@@ -29,6 +29,7 @@ from gatewright.bus.jetstream.api import ReplyT, decoded, translated
 from gatewright.bus.permissions import API_PREFIX
 from gatewright.bus.port import NO_ANSWER, NO_RESPONDERS
 from gatewright.bus.subjects import check_service, check_size
+from gatewright.clock import SystemClock, timestamp
 from gatewright.errors import BusError, ConfigurationError
 
 log = logging.getLogger(__name__)
@@ -62,6 +63,8 @@ class Connection:
         self.address = address
         self.credential = credential
         self.client = Client()
+        #: Since when there is no connection (RFC 3339); empty while there is one.
+        self.away_since = ""
         self._on_lost = on_lost
         self._opened = False
         self._closing = False
@@ -271,6 +274,21 @@ class Connection:
             self.client._pending_data_size = 0  # noqa: SLF001
         with contextlib.suppress(nats.errors.Error, OSError):
             await self.client.close()
+        trying: asyncio.Task[None] | None = self.client._reconnection_task  # noqa: SLF001
+        while trying and not trying.done():
+            # Before Python 3.12 a cancellation that meets a connection just made is swallowed, and the client would go on.
+            trying.cancel()
+            await asyncio.wait({trying}, timeout=_PAUSE_SECONDS)
+        self._drop_attempt()
+
+    def _drop_attempt(self) -> None:
+        """Close the socket of an attempt to connect that failed after it was there, as with a server that is stopped.
+
+        The client opens the next one over it, and would leave it to the garbage collector.
+        """
+        transport = self.client._transport  # noqa: SLF001
+        if transport and not self.client.is_connected:
+            transport.close()  # type: ignore[no-untyped-call] # no types there
 
     def _because(self) -> str:
         return f" ({self._complaint})" if self._complaint else ""
@@ -289,13 +307,16 @@ class Connection:
             log.warning("bus: %s: %s", self.name, self._complaint)
         if isinstance(error, nats.errors.Error) and _REFUSED.search(self._complaint) and not self._closing:
             self._refuse(f"the NATS server refused the credential of {self.name}: {self._complaint}")
+        self._drop_attempt()
 
     async def _on_disconnect(self) -> None:
+        self.away_since = self.away_since or timestamp(SystemClock().now())
         self._up.clear()
 
     async def _on_reconnect(self) -> None:
         log.info("bus: %s: connected again", self.name)
         self._complaint = ""
+        self.away_since = ""
         self._up.set()
         self._wake()
 

@@ -14,6 +14,7 @@ from gatewright.app.cli.context import CommandContext
 from gatewright.app.cli.output import printable
 from gatewright.app.cli.people.inbox import named
 from gatewright.app.cli.people.signing import sign_decision
+from gatewright.app.cli.session import while_it_runs
 from gatewright.app.stack.state import read
 from gatewright.bus.identities import APPROVER, load
 from gatewright.client.approvals import ApprovalInbox
@@ -59,19 +60,24 @@ def for_approver(place: CommandContext, seed: Path | None) -> CommandContext | N
 
 @contextlib.asynccontextmanager
 async def open_inbox(place: CommandContext) -> AsyncIterator[ApprovalInbox]:
-    """Raises UnavailableError (``no_stack``), BusError; ConfigurationError for a seed that is not an approver's."""
+    """An inbox of the system that runs now.
+
+    Raises UnavailableError (``no_stack``, ``stack_gone``), BusError; ConfigurationError for a seed that is not an approver's.
+    """
     from gatewright.bus.jetstream.bus import JetStreamBus
 
     address = place.bus
+    running: contextlib.AbstractAsyncContextManager[None] = contextlib.nullcontext()
     if address is None:
         state = read(place.home)
         if state is None:
             words = "no stack runs here: start one with `gatewright up`, or set GATEWRIGHT_NATS_URL and the seed of an approver"
             raise UnavailableError(words, code="no_stack")
-        address = state.address(APPROVER)
+        address, running = state.address(APPROVER), while_it_runs(place.home, state.url)
     bus = await JetStreamBus.connect(address, name=APPROVER, patience=_PATIENCE)
     try:
-        yield ApprovalInbox(bus)
+        async with running:
+            yield ApprovalInbox(bus)
     finally:
         await bus.close()
 

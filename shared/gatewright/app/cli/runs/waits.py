@@ -32,7 +32,7 @@ from gatewright.rules.delegations import waited_for
 class Wait(msgspec.Struct, frozen=True):
     """One entry of ``waits``. ``kind`` is stable, ``since`` is RFC 3339, ``detail`` is for people and says what to do."""
 
-    kind: Literal["approval", "locks", "queue_paused", "no_process", "disk_full"]
+    kind: Literal["approval", "locks", "queue_paused", "no_process", "disk_full", "no_bus"]
     since: str
     detail: str
 
@@ -55,6 +55,8 @@ class WaitFinder:
         """All that keeps the run from going on now, as far as can be seen; nothing for one that has ended."""
         if view.run.ended:
             return ()
+        if isinstance(self.bus, JetStreamBus) and (since := self.bus.connection.away_since):
+            return (Wait("no_bus", since, "for the connection to the bus, which is broken; it is tried again all the time"),)
         return (
             *_approval_waits(view),
             *_lock_waits(view),
