@@ -123,7 +123,7 @@ async def test_what_was_handed_on_cannot_be_answered_handed_on_again_or_brought_
     await inbox.decide(first)
     assert await refused(inbox, first) == "approval_handed_on"  # sent again, byte by byte
     for verdict in ("approve", "reject"):
-        assert await refused(inbox, signed(await inbox.said(verdict))) == "approval_handed_on"  # type: ignore[arg-type]
+        assert await refused(inbox, signed(await inbox.said(verdict))) == "approval_handed_on"
     assert await refused(inbox, signed(await handed(inbox, TEAM[0]))) == "approval_handed_on"
     assert await refused(inbox, signed(await handed(inbox, "ana", "ben"), "ben")) == "approval_handed_on"
     await inbox.decide(signed(await inbox.said("comment", comment="it is Ben's now")))
