@@ -23,6 +23,7 @@ _MOST = 100
 
 def facts(framework: Framework, completed: Completed, told: Told, changed: Iterable[str] = ()) -> TestProof:
     """What the run itself shows; ``changed`` are the files that differ from the baseline."""
+    changed = list(changed)
     return TestProof(
         framework=framework.name,
         version=told.version,
@@ -30,12 +31,19 @@ def facts(framework: Framework, completed: Completed, told: Told, changed: Itera
         counts=count_outcomes(told),
         # A command that starts the framework several times may run a test in each of them.
         duplicates=tuple(sorted(told.duplicates)[:_MOST]) if told.begun == 1 else (),
+        patched=_patched(told, changed),
         untouched=_untouched(framework, told, changed),
         shadowed=(
             *(f"{name} -> {place}" for name, place in sorted(told.origins.items())[:_MOST]),
             *_in_place(framework, changed),
         ),
     )
+
+
+def _patched(told: Told, changed: Iterable[str]) -> tuple[str, ...]:
+    """What of the runner was not its own, but for what a file does that the baseline has as it is."""
+    mine = frozenset(changed)
+    return tuple(f"{path}::{what}" for what, path in sorted(told.patched.items()) if not path or path in mine)[:_MOST]
 
 
 def _in_place(framework: Framework, changed: Iterable[str]) -> tuple[str, ...]:

@@ -103,7 +103,7 @@ SOURCE_TRICKS = {
     ),
     "the runner of a test is replaced": (
         b"import _pytest.python\n_pytest.python.Function.runtest = lambda self: None\n",
-        "tests_not_alive",
+        "runner_patched",
     ),
     "assertions are taken out when they are rewritten": (
         (
@@ -111,7 +111,7 @@ SOURCE_TRICKS = {
             b"    def visit_Assert(self, node):\n        return ast.copy_location(ast.Pass(), node)\n\n\n"
             b"rewrite.AssertionRewriter.run = lambda self, tree: Without().visit(tree)\n"
         ),
-        "tests_not_alive",
+        "runner_patched",
     ),
     "reports are made to say that all passed": (
         (
@@ -119,7 +119,7 @@ SOURCE_TRICKS = {
             b"def from_item_and_call(cls, item, call):\n    report = made(cls, item, call)\n    report.outcome = 'passed'\n"
             b"    return report\n\n\nTestReport.from_item_and_call = classmethod(from_item_and_call)\n"
         ),
-        "tests_not_alive",
+        "runner_patched",
     ),
     "later tests are rewritten at import": (
         (
@@ -195,7 +195,7 @@ async def test_a_test_case_that_runs_nothing_is_refused(tmp_path: Path) -> None:
     trick = b"import unittest\nunittest.TestCase.run = lambda self, result=None: None\n"
     trick += b"unittest.TestCase.__call__ = lambda self, *arguments, **named: None\n"
     report = await verdict(suite, tmp_path, {"pricing.py": trick + BROKEN})
-    assert (report.verdict, report.code) == ("FAIL", "tests_not_alive"), report.summary
+    assert (report.verdict, report.code) == ("FAIL", "runner_patched"), report.summary
 
 
 CONFTEST_TRICKS = {
@@ -225,7 +225,7 @@ CONFTEST_TRICKS = {
             b"import pytest\n\n\n@pytest.hookimpl(hookwrapper=True)\ndef pytest_runtest_makereport():\n"
             b"    made = yield\n    made.get_result().outcome = 'passed'\n"
         ),
-        "tests_not_alive",
+        "runner_patched",
     ),
     "failures are told to be expected": (
         b"import pytest\n\n\ndef pytest_itemcollected(item):\n    item.add_marker(pytest.mark.xfail)\n",

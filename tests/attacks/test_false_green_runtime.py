@@ -47,7 +47,7 @@ SOURCE_TRICKS: dict[str, tuple[bytes, str]] = {
         b"    if isinstance(each, type) and each.__name__ == '_Reporter':\n"
         b"        each.pytest_runtest_logreport = logreport\n"
         b"_pytest.main.Session.testsfailed = property(lambda self: 0, lambda self, number: None)\n" + BROKEN,
-        "tests_not_alive",
+        "runner_patched",
     ),
     "no file can be opened any more": (
         b"import os, resource\n"
@@ -85,7 +85,7 @@ SOURCE_TRICKS: dict[str, tuple[bytes, str]] = {
         b"def from_call(cls, func, when, reraise=None):\n    call = made(cls, func, when, reraise)\n"
         b"    object.__setattr__(call, 'excinfo', None)\n    return call\n\n\n"
         b"runner.CallInfo.from_call = classmethod(from_call)\n" + BROKEN,
-        "tests_not_alive",
+        "runner_patched",
     ),
     "an import hook replaces pytest's own runner": (
         b"import sys\n\n\nclass Finder:\n    def find_spec(self, name, path=None, target=None):\n"
@@ -93,7 +93,7 @@ SOURCE_TRICKS: dict[str, tuple[bytes, str]] = {
         b"            runner.pytest_runtest_call = lambda item: None\n"
         b"            sys.modules['_pytest.python'].Function.runtest = lambda self: None\n        return None\n\n\n"
         b"sys.meta_path.insert(0, Finder())\n" + BROKEN,
-        "tests_not_alive",
+        "runner_patched",
     ),
     "a filter of warnings ends the process": (
         b"import os, warnings\n\n\nclass Filter:\n    def match(self, text):\n        os._exit(0)\n\n\n"
@@ -104,12 +104,12 @@ SOURCE_TRICKS: dict[str, tuple[bytes, str]] = {
     ),
     "assertions that fail are skips": (
         b"import builtins\nfrom _pytest.outcomes import Skipped\nbuiltins.AssertionError = Skipped\n" + BROKEN,
-        "tests_not_alive",
+        "runner_patched",
     ),
     "failures are not counted": (
         b"import _pytest.main\nnone = property(lambda self: 0, lambda self, number: None)\n"
         b"_pytest.main.Session.testsfailed = none\n" + BROKEN,
-        "report_missing",
+        "runner_patched",
     ),
     "the parent of the tests is killed": (
         b"import os, signal\n" + ends("os.kill(os.getppid(), signal.SIGKILL); os._exit(0)"),

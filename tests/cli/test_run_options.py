@@ -158,6 +158,7 @@ def test_all_faults_are_raised_together(tmp_path: Path) -> None:
     [
         ((), None),
         (("--max-seconds", "90"), Budget(wall_sec=90)),
+        (("--budget-usd", "2.5"), Budget(cost_usd=2.5)),
         (
             ("--max-seconds", "1.5", "--max-tokens", "0", "--max-cost", "0.25", "--max-iterations", "3"),
             Budget(wall_sec=1.5, tokens=0, cost_usd=0.25, iterations=3),

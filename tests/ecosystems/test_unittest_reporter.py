@@ -70,10 +70,10 @@ async def test_a_part_of_a_test_that_fails_makes_it_fail(suite: Suite) -> None:
     assert "test_pricing.py::Doubles.test_each\tfailed" in suite.table(report)
 
 
-async def test_a_command_whose_method_of_running_is_replaced_is_not_alive(suite: Suite) -> None:
+async def test_a_command_whose_method_of_running_is_replaced_is_refused(suite: Suite) -> None:
     # Since 3.12 a run in which no test began ends with 5.
     steps = b"(r.startTest(self), r.addSuccess(self), r.stopTest(self))"
     passes = b"import unittest\nunittest.TestCase.run = lambda self, r=None: " + steps + b"\n"
     report = await suite.tested({"pricing.py": passes + b"def price(number):\n    return 7\n"}, "python -m unittest")
     assert report.status == "PASS"
-    assert codes(suite.judged(report, "recorded")) == ["tests_not_alive"]
+    assert codes(suite.judged(report, "recorded")) == ["runner_patched"]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from pathlib import Path
 
 import pytest
 
 from gatewright.evidence import layout
-from gatewright.evidence.signing.envelopes import Signer
+from gatewright.evidence.signing.envelopes import Signer, payload_of
 from gatewright.evidence.signing.keys import PrivateKey
 from gatewright.evidence.verification.consistency import check
 from gatewright.evidence.verification.findings import STEPS, Verification
@@ -69,6 +70,20 @@ def test_two_signed_statements_that_contradict_each_other_are_named(
     sign_again(bundle, signer, **claims)
     found = [each for each in verify(bundle, [private_key.public]).findings if each.code == "statements_contradict"]
     assert {(each.path, each.against) for each in found} == {(layout.ENVELOPE, place) for place in against}
+
+
+def test_verdict_and_checks_about_different_things_are_named(
+    make_bundle: MakeBundle, signer: Signer, private_key: PrivateKey
+) -> None:
+    bundle = make_bundle("success")
+    checks = json.loads(payload_of((bundle / layout.CHECKS).read_bytes()))
+    (commit,) = [subject for subject in checks["subject"] if "gitCommit" in subject["digest"]]
+    commit["digest"]["gitCommit"] = "8" * 40
+    (bundle / layout.CHECKS).write_bytes(signer.envelope(json.dumps(checks).encode()))
+    found = [each for each in verify(bundle, [private_key.public]).findings if each.code == "statements_contradict"]
+    assert [(each.path, each.against, each.message) for each in found] == [
+        (layout.ENVELOPE, layout.CHECKS, "they are about different things")
+    ]
 
 
 def test_failed_run_whose_verdict_was_signed_as_passed_is_named(

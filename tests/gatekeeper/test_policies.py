@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -22,9 +23,13 @@ from gatewright.permissions import (
     narrower,
 )
 from gatewright.resources import policy_directory, schema_directory
+from gatewright.services.gatekeeper.policies import load as load_policies
 from gatewright.services.gatekeeper.policies.full_access import names_full_access
 from gatewright.services.gatekeeper.policies.load import FILES, Policies, load
 from gatewright.services.gatekeeper.policies.roles import CEILINGS
+
+ROOT = Path(__file__).resolve().parents[2]
+OWN_FILE = re.compile(r'^(?:[A-Z]+_)?FILE(?:: Final)? = "(\w+\.json)"$', re.MULTILINE)
 
 
 @pytest.fixture
@@ -156,6 +161,20 @@ def test_every_change_of_a_policy_changes_the_digest(folder: Path, policies: Pol
 )
 def test_paths_fall_into_their_class(path: bytes, kind: str | None, policies: Policies) -> None:
     assert [found.name for found in policies.path_classes(path)] == ([kind] if kind else [])
+
+
+def test_no_change_writes_a_file_of_the_policy_folder(policies: Policies) -> None:
+    """A repository may hold the folder that judges it. The files are those that the product and its pages name."""
+    product = [path.read_text("utf-8") for path in (ROOT / "shared" / "gatewright").rglob("*.py")]
+    pages = [path.read_text("utf-8") for path in (ROOT / "docs").rglob("*.md")]
+    constants = {name for text in product for name in OWN_FILE.findall(text)}
+    named = {name for text in (*product, *pages) for name in re.findall(r"policies/(\w+\.json)", text)}
+    loaded = re.findall(r'"(\w+\.json)"', Path(load_policies.__file__).read_text("utf-8"))
+    # What lies beside the identities, and in the home folder.
+    files = (constants | named | set(loaded)) - {"limits.json", "stack.json"}
+    assert files >= {"stores.json", "transfers.json", "retention.json", "models.json", "roles.json"}
+    judged = {name: [found.name for found in policies.path_classes(f"policies/{name}".encode())] for name in files}
+    assert {name: found for name, found in judged.items() if found != ["sacred"]} == {}
 
 
 def test_a_path_of_two_classes_needs_both_opened(policies: Policies) -> None:

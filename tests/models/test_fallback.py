@@ -57,6 +57,9 @@ async def test_the_next_model_of_the_route_answers_when_the_first_does_not(provi
     assert call.tried
     assert all(each.startswith("one/main: ") for each in call.tried)
     assert provider.requests[-1].json["model"] == "spare"
+    said = gateway.records.stand_ins("main")
+    assert said.startswith("main was to be asked, and spare answered 1 of 1 calls; tried first: one/main: ")
+    assert gateway.records.stand_ins("spare") == ""
 
 
 @pytest.mark.parametrize("status", [400, 404, 413, 422])

@@ -217,7 +217,8 @@ def test_environment_that_only_root_can_read_is_named(environment: Path) -> None
 
 
 def test_homes_of_people_are_known() -> None:
-    # ``nobody`` can run tests as well, and has no home.
-    people = {account for account in (0, os.getuid()) if pwd.getpwuid(account).pw_name != "nobody"}
-    assert {Path(pwd.getpwuid(account).pw_dir).resolve() for account in people} <= home_folders()
+    # ``nobody``, and a number that no account has, can run tests as well, and have no home.
+    people = [account for account in pwd.getpwall() if account.pw_uid in (0, os.getuid()) and account.pw_name != "nobody"]
+    assert people
+    assert {Path(account.pw_dir).resolve() for account in people} <= home_folders()
     assert Path("/") not in home_folders()

@@ -9,7 +9,6 @@ import socket
 import stat
 import sys
 import textwrap
-import time
 from pathlib import Path
 
 import pytest
@@ -27,10 +26,8 @@ def test_the_binary_comes_with_the_wheel() -> None:
     assert find_binary().name == "nats-server"
 
 
-async def test_a_server_is_ready_quickly_and_durable(tmp_path: Path) -> None:
-    start = time.perf_counter()
+async def test_a_server_is_ready_and_durable(tmp_path: Path) -> None:
     async with await NatsServer.start(tmp_path / "a folder" / "nats") as server:
-        assert time.perf_counter() - start < 2
         bus = await JetStreamBus.connect(server.address("provisioner"), name="setup")
         assert bus.connection.client.max_payload == 8 * 1024 * 1024
         await bus.close()

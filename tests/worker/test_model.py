@@ -19,7 +19,12 @@ from tests.models.provider import KEY, ScriptedProvider
 from tests.models.turns import Fail, Say, Script
 
 GOOD = "Here it is:\n\n```python\n# file: src/a.py\nx = 2\n```\n"
-SCRIPTS: dict[str, Script] = {"good": [Say(GOOD)], "words": [Say("I would rather not.")], "failing": [Fail(401)]}
+SCRIPTS: dict[str, Script] = {
+    "good": [Say(GOOD)],
+    "words": [Say("I would rather not.")],
+    "failing": [Fail(401)],
+    "down": [Fail(500)],
+}
 
 
 @pytest.fixture
@@ -59,6 +64,20 @@ async def test_the_files_of_the_reply_are_the_patch(
     (request,) = provider.requests
     assert b"x = 1" in request.body
     assert b"read me" not in request.body
+
+
+async def test_the_result_names_the_model_that_stood_in(
+    fixture: HandlerFixture, provider: ScriptedProvider, tmp_path: Path
+) -> None:
+    policy = provider.policy("good")
+    policy["providers"].append(provider.provider("down", name="down", apis=["responses", "chat_completions"]))
+    policy["models"].append({"name": "down", "provider": "down", "price": None})
+    policy["routes"][0]["models"] = ["down", "scripted"]
+    policies = Path(shutil.copytree(policy_directory(), tmp_path / "policies"))
+    (policies / "models.json").write_text(json.dumps(policy))
+    result = await work(fixture, make_handler(Settings(home=fixture.state, policies=policies)), "down")
+    assert result.status == "SUCCESS"
+    assert "down was to be asked, and scripted answered 1 of 1 calls" in result.summary
 
 
 async def test_a_reply_without_files_is_refused_and_kept(

@@ -37,7 +37,7 @@ from gatewright.services.worker.agents.brief import brief, out_of_scope
 from gatewright.services.worker.agents.carried_session import CarriedSession
 from gatewright.services.worker.agents.earlier import begin_at, earlier_round
 from gatewright.services.worker.agents.masking import without_masked
-from gatewright.services.worker.agents.port import AgentEnd, AgentEvent, AgentOrder, AgentProtocol, Tell
+from gatewright.services.worker.agents.port import AgentEnd, AgentEvent, AgentOrder, AgentProblem, AgentProtocol, Tell
 from gatewright.services.worker.agents.protocols import launch_of, protocol_of
 from gatewright.services.worker.agents.record import AgentRecord, event_name, in_words
 from gatewright.services.worker.executors.agent_choice import NOT_INSTALLED, AgentChoice
@@ -141,6 +141,8 @@ class AgentExecutor:
         async with self._workspaces.open(job.mirror, job.baseline, shown, planted=planted) as workspace:
             seen = await asyncio.to_thread(see_environment, prefix)
             end, failure = await self._converse(job, work, workspace, prefix)
+            if stood_in := work.gateway.records.stand_ins(work.model):
+                work.tell(AgentProblem(message=stood_in))
             work.gateway.check()
             work.gateway.check_played()
             await asyncio.to_thread(refuse_changed, seen)
@@ -158,6 +160,8 @@ class AgentExecutor:
         if state is not None:
             job.kept[AGENT_SESSION] = state
         summary = f"{work.agent.entry.name} {work.agent.version} with {work.model} says: {_words(end.text) or end.how}"
+        if stood_in:
+            summary += f" ({stood_in})"
         return ExecutionResult(tree, patch, {}, summary, environment=seen)
 
     async def _converse(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any, Final
 
 from gatewright.errors import DeniedError
@@ -67,7 +68,9 @@ class ModelExecutor:
         if isinstance(reply, ExecutionFailure):
             return ExecutionResult(failure=reply)
         job.kept[REPLY_LOG] = reply.encode("utf-8", "replace")
-        return await change_of(job, job.kept[REPLY_LOG])
+        result = await change_of(job, job.kept[REPLY_LOG])
+        stood_in = gateway.records.stand_ins(model)
+        return replace(result, summary=f"{result.summary} ({stood_in})".strip()) if stood_in else result
 
 
 async def _files(job: Job) -> list[str]:

@@ -45,8 +45,8 @@ class AccountLimits:
     payload: int = 0
 
 
-#: Processes of a role share an identity.
-ROLE_LIMITS = AccountLimits(connections=1024)
+#: Processes of a role share an identity; each has about twenty subscriptions, however many tasks it has in hand.
+ROLE_LIMITS = AccountLimits(connections=1024, subscriptions=100)
 #: All gatekeepers, operators and provisioners together: a gatekeeper listens for many answers at once, and to each publisher on
 #: a connection of its own.
 RESIDENT_LIMITS = AccountLimits(connections=1024, subscriptions=10_000)

@@ -238,6 +238,8 @@ class TestProof(Document):
     failed_before: Names = ()
     #: Files of tests that were changed while the commands ran.
     rewritten: Names = ()
+    #: Functions of the runner in whose place others were, or outcomes that were changed: ``path::what``; no path: not known.
+    patched: Names = ()
     untouched: Names = ()
     #: ``name -> place`` of modules that the candidate has and that came from elsewhere.
     shadowed: Names = ()

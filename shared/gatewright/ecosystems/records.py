@@ -11,6 +11,8 @@ One record is one line of JSON, at most ``LONGEST`` bytes, so that several proce
 - ``touched``: ``id``, ``path``, ``line``: a line that was asked about, and a test that ran it; the id is empty for one that is
   run while tests are loaded
 - ``origin``: ``name``, ``path``: a top-level module of the workspace that came from elsewhere
+- ``patched``: ``name``, ``path``: something of the runner that is not what the runner brought, or an outcome that was changed
+  on its way out; and the file of the workspace that does it, empty where that is not known
 - ``end``: ``status``, the exit code that the framework is about to give
 
 The pipe can be written to, never rewritten: what a test has told stays told. A record without the token is counted as forged.
@@ -36,7 +38,7 @@ class Record(msgspec.Struct, frozen=True):
     """One line, with the fields of every kind."""
 
     token: str
-    kind: Literal["begin", "collected", "test", "loaded", "touched", "origin", "end"]
+    kind: Literal["begin", "collected", "test", "loaded", "touched", "origin", "patched", "end"]
     framework: str = ""
     version: str = ""
     id: str = ""
@@ -59,6 +61,8 @@ class Told:
     touched: dict[tuple[str, int], set[str]] = field(default_factory=dict)
     touches: int = 0
     origins: dict[str, str] = field(default_factory=dict)
+    #: What of the runner was not its own, with the file that is in its place.
+    patched: dict[str, str] = field(default_factory=dict)
     framework: str = ""
     version: str = ""
     #: The exit code of each ``end``; several where the command starts the framework several times.
@@ -87,7 +91,10 @@ def read_records(lines: Iterable[bytes], token: str) -> Told:
             continue
         if record.token != token:
             told.forged += 1
-        elif len(told.outcomes) + len(told.collected) + len(told.loaded) + len(told.origins) + told.touches >= MOST:
+        elif (
+            len(told.outcomes) + len(told.collected) + len(told.loaded) + len(told.origins) + len(told.patched) + told.touches
+            >= MOST
+        ):
             told.overflow = True
         else:
             _take(told, record)
@@ -114,6 +121,8 @@ def _take(told: Told, record: Record) -> None:
             told.touched.setdefault((record.path, record.line), set()).add(record.id)
         case "origin":
             told.origins[record.name] = record.path
+        case "patched":
+            told.patched[record.name] = record.path
         case "end" if record.status is not None:
             told.ends.append(record.status)
         case _:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from dataclasses import dataclass, field
 
 import msgspec
@@ -64,6 +65,16 @@ class CallRecords:
 
     def add(self, record: CallRecord) -> None:
         self.calls.append(record)
+
+    def stand_ins(self, asked: str) -> str:
+        """In words which models answered in the place of ``asked``, how often, what was tried first; empty where none did."""
+        answered = Counter(call.model_used for call in self.calls if call.model_used is not None)
+        others = sorted(name for name in answered if name != asked)
+        if not others:
+            return ""
+        tried = dict.fromkeys(words for call in self.calls if call.model_used in others for words in call.tried)
+        counts = ", ".join(f"{name} answered {answered[name]} of {answered.total()} calls" for name in others)
+        return f"{asked} was to be asked, and {counts}; tried first: {'; '.join([*tried][:3]) or 'nothing'}"
 
     def as_jsonl(self) -> bytes:
         """One line of JSON for each call."""

@@ -54,6 +54,10 @@ _PROOFS = {
         " out of the change), or use --env auto"
     ),
     "report_missing": "tests were not told to their end: look for what ends the command early, or sets its exit code",
+    "runner_patched": (
+        "the change puts something of its own in the place of what runs tests: take that out, or open the file that does it by"
+        " its name (--allow-tests PATH)"
+    ),
     "tests_lost": "keep the tests, or name their files (--allow-tests PATH) when they are meant to go",
     "tests_none": "no test ran: look at what the command selects",
     "tests_not_alive": "the command succeeds although a test fails: look at what the change does to how tests are run",

@@ -30,6 +30,7 @@ SHADOWED: Final = "environment_shadows_candidate"
 CODES: Final = frozenset(
     {
         "report_missing",
+        "runner_patched",
         SHADOWED,
         "tests_lost",
         "tests_none",
@@ -134,6 +135,8 @@ def in_words(proof: TestProof) -> str:
         words.append(f"{len(proof.newly_skipped)} newly skipped")
     if not proof.complete:
         words.append("its report is not complete")
+    if proof.patched:
+        words.append(f"{len(proof.patched)} changed in the runner itself")
     if proof.untouched:
         words.append(f"changed, and loaded by no test: {_quoted(proof.untouched)}")
     if proof.control is not None:
@@ -206,22 +209,43 @@ def _instrumented(command: TestCommand) -> bool:
 
 
 def _disproved(command: TestCommand, contract: TaskContract) -> Iterator[Broken]:
-    """1. all was told, of the tests as they are  2. something ran  3. it could have failed  4. nothing is lost."""
+    """1. the runner was itself  2. all was told, of the tests as they are  3. something ran  4. it could have failed
+
+    5. nothing is lost.
+    """
     proof, name = command.proof, command.name
     if proof is None:
         return
     counts = proof.counts
     contradictory = counts is not None and _contradict(proof, counts)
-    if not proof.complete or counts is None or counts.failed or proof.duplicates or proof.rewritten or contradictory:  # 1
+    if patched := [each for each in proof.patched if not _named(file_of(each), contract)]:  # 1
+        yield from _by_patch(patched, name)
+        return
+    if not proof.complete or counts is None or counts.failed or proof.duplicates or proof.rewritten or contradictory:  # 2
         yield Broken("report_missing", RULE, f"{name}: {_what_is_missing(proof)}")
         return
-    if not counts.passed:  # 2
+    if not counts.passed:  # 3
         skipped = f", {counts.skipped} were skipped" if counts.skipped else ""
         yield Broken("tests_none", RULE, f"{name}: no test ran{skipped}")
         return
-    if not alive(proof) and not proof.unproven:  # 3
+    if not alive(proof) and not proof.unproven:  # 4
         yield Broken("tests_not_alive", RULE, f"{name}: {_how_the_control_ended(proof)}")
-    yield from _lost(proof, name, contract)  # 4
+    yield from _lost(proof, name, contract)  # 5
+
+
+def _named(path: str, contract: TaskContract) -> bool:
+    """Whether the contract opens this very file; a folder that it opens does not let what lies in it patch the runner."""
+    return bool(path) and contract.scope is not None and path in contract.scope.allow_protected_paths
+
+
+def _by_patch(patched: Iterable[str], name: str) -> Iterator[Broken]:
+    found: dict[str, list[str]] = {}
+    for each in patched:
+        path, _, what = each.partition("::")
+        found.setdefault(path, []).append(what)
+    for path, its in found.items():
+        words = f"{name}: not as the runner brought it: {_quoted(its)}"
+        yield Broken("runner_patched", RULE, words, path.encode("utf-8", "surrogatepass") or None)
 
 
 def _contradict(proof: TestProof, counts: TestCounts) -> bool:

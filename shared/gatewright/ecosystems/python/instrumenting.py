@@ -13,7 +13,7 @@ from gatewright.ecosystems.python.reporter.channel import ORDER, TOKEN
 
 #: What the reporter is called inside.
 PACKAGE = "gatewright_reporter"
-_SOURCES = ("__init__.py", "channel.py", "pytest_plugin.py", "tracing.py", "unittest_hook.py")
+_SOURCES = ("__init__.py", "channel.py", "originals.py", "pytest_plugin.py", "tracing.py", "unittest_hook.py", "watching.py")
 
 
 @cache

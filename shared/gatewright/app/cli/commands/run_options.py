@@ -194,7 +194,9 @@ class RunFlags:
     max_tokens: Annotated[
         int | None, typer.Option(min=0, max=2**53 - 1, metavar="N", help="Budget: tokens of all models together.")
     ] = None
-    max_cost: Annotated[float | None, typer.Option(min=0, max=1e9, metavar="USD", help="Budget: US dollars.")] = None
+    max_cost: Annotated[
+        float | None, typer.Option("--max-cost", "--budget-usd", min=0, max=1e9, metavar="USD", help="Budget: US dollars.")
+    ] = None
     max_iterations: Annotated[
         int | None,
         typer.Option(min=1, max=2**53 - 1, metavar="N", help="Budget: rounds of the fix loop, or turns of an agent."),

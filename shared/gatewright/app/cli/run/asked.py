@@ -40,13 +40,17 @@ def missing_agent(name: str | None, model: str | None, *, plays: bool = False) -
         missing = [] if plays else missing_key(model or entry.model, entry.asks_by)
         if not missing:
             return []
-        faults += missing
+        faults += missing if name is not None else [_of(entry, fault) for fault in missing]
     return _of_those_here(faults)
 
 
 def _of_those_here(faults: list[Fault]) -> list[Fault]:
     """What is wrong with agents that are here comes alone: what is not installed keeps no run of another agent."""
     return [fault for fault in faults if fault.code != "agent_not_installed"] or faults
+
+
+def _of(entry: AgentEntry, fault: Fault) -> Fault:
+    return Fault(fault.pointer, fault.code, f"{entry.name}: {fault.message}")
 
 
 def missing_key(model: str | None, api: Api | None = None) -> list[Fault]:

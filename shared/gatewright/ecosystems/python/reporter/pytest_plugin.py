@@ -7,16 +7,18 @@ have no token. Ids are relative to the workspace, wherever pytest sees its root.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from . import channel, tracing
+from . import channel, originals, tracing, watching
 
 _NAME = __name__
 _HANDED_OVER = "gatewright_loaded"
 _TOUCHED = "gatewright_touched"
+_PATCHED = "gatewright_patched"
 
 _tokens = [channel.take_token()]
 _order = channel.ReceivedOrder()
@@ -24,6 +26,11 @@ _seen = channel.watch_reading()
 _tracer = tracing.Tracer(_order)
 _tracer.start()
 os.environ.pop("PYTEST_PLUGINS", None)
+
+
+def pytest_addhooks(pluginmanager: Any) -> None:
+    """Called as soon as this plugin is loaded: before anything of the workspace is."""
+    _kept.note_hooks(pluginmanager.hook)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -67,6 +74,8 @@ class _Selecting:
 
     def __init__(self, config: Any) -> None:
         self.ids = _Ids(config)
+        self._plugins = config.pluginmanager
+        self.watch = watching.Watch(_order, _kept, self.ids.of)
         self.collected: list[str] = []
         self.touched: list[tuple[str, str, int]] = []
 
@@ -89,6 +98,11 @@ class _Selecting:
             return
         items[:] = list({self.ids.of(item.nodeid): item for item in items if self.ids.of(item.nodeid) in _order.only}.values())
 
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: Any) -> None:
+        self.watch.begin(session)
+        self._plugins.register(self.watch, "gatewright_watch")
+
     def _cases(self, planted: str, items: tuple[Any, ...]) -> list[Any]:
         """Each case of a planted test: a fixture that every test uses may have made several of it."""
         found = {self.ids.of(item.nodeid): item for item in items}
@@ -107,6 +121,7 @@ class _Worker(_Selecting):
         origins = channel.strange_origins(_order)
         self._config.workeroutput[_HANDED_OVER] = (channel.loaded_files(_order, _seen), origins)
         self._config.workeroutput[_TOUCHED] = self.touched
+        self._config.workeroutput[_PATCHED] = self.watch.end()
 
 
 class _Reporter(_Selecting):
@@ -166,6 +181,7 @@ class _Reporter(_Selecting):
         self._loaded.update(loaded)
         self._origins.update(origins)
         self.touched += getattr(node, "workeroutput", {}).get(_TOUCHED, ())
+        self.watch.found.update(getattr(node, "workeroutput", {}).get(_PATCHED, {}))
 
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
     def pytest_sessionfinish(self, session: Any) -> Iterator[None]:
@@ -178,4 +194,11 @@ class _Reporter(_Selecting):
             self._tell("loaded", path=path)
         for name, place in {**self._origins, **channel.strange_origins(_order)}.items():
             self._tell("origin", name=name, path=place)
+        for what, place in sorted(self.watch.end().items()):
+            self._tell("patched", name=what, path=place)
         self._tell("end", status=int(session.exitstatus))
+
+
+_kept = originals.Originals(
+    _order, (*originals.PYTEST, *originals.UNITTEST), (sys.modules[__name__], channel, originals, tracing, watching)
+)

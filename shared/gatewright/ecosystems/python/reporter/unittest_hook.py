@@ -14,7 +14,7 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
 
-from . import channel, tracing
+from . import channel, originals, tracing
 
 _RUNNER = "unittest.runner"
 #: What a result is told, and what it means.
@@ -89,6 +89,7 @@ def _change(module: Any, reporter: _Reporter) -> None:
         return result
 
     runner.run, runner._makeResult = told_run, told_result  # noqa: SLF001
+    reporter.note()
 
 
 class _Reporter:
@@ -102,6 +103,13 @@ class _Reporter:
         self._heard = False
         self.running = False
         self._tracer = tracer
+        self._kept: originals.Originals | None = None
+        self._patched: dict[str, str] = {}
+
+    def note(self) -> None:
+        """Note the runner's own functions, among which ours are by now."""
+        own = (sys.modules[__name__], channel, originals, tracing)
+        self._kept = originals.Originals(self._order, originals.UNITTEST, own)
 
     def begin(self, test: Any) -> Any:
         """What is to be run of ``test``, a suite."""
@@ -142,6 +150,7 @@ class _Reporter:
             name = _id(self._order, test)
             self._touched(name)
             self._ended(name)
+            self._look(name)
             return stop(test)
 
         def add_subtest(test: Any, part: Any, error: Any) -> Any:
@@ -173,6 +182,11 @@ class _Reporter:
                 self._states[each] = outcome
                 self._ended(each)
 
+    def _look(self, name: str) -> None:
+        """At few places, between a test and the next; a module of tests may have replaced them for as long as it runs."""
+        if self._kept is not None:
+            self._patched.update(self._kept.changed_now(name.partition("::")[0]))
+
     def _touched(self, name: str) -> None:
         for path, line in self._tracer.take():
             self._tell("touched", id=name, path=path, line=line)
@@ -191,6 +205,10 @@ class _Reporter:
             self._tell("loaded", path=path)
         for name, place in channel.strange_origins(self._order).items():
             self._tell("origin", name=name, path=place)
+        if self._kept is not None:
+            self._patched.update(self._kept.changed())
+        for what, place in sorted(self._patched.items()):
+            self._tell("patched", name=what, path=place)
         self.running = False
         self._tell("end", status=0 if result is not None and result.wasSuccessful() else 1)
 

@@ -1,0 +1,136 @@
+"""What a test of pytest comes to inside, at the runner's own functions, held against what is told of it outside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from importlib.machinery import ExtensionFileLoader, SourceFileLoader, SourcelessFileLoader
+from types import FunctionType
+from typing import Any
+from zipimport import zipimporter
+
+import pytest
+from _pytest.assertion.rewrite import AssertionRewritingHook
+
+from . import channel, originals
+
+#: Hooks by which an outcome can be made another one on its way out.
+_ON_THE_WAY = (
+    "pytest_pyfunc_call",
+    "pytest_runtest_call",
+    "pytest_runtest_logreport",
+    "pytest_runtest_makereport",
+    "pytest_runtest_protocol",
+    "pytest_runtest_setup",
+    "pytest_runtest_teardown",
+)
+#: Installed plugins that have these hooks, and leave outcomes as they are.
+_HARMLESS = ("_hypothesis_pytestplugin", "anyio", "pytest_asyncio", "pytest_cov", "pytest_mock", "pytest_timeout", "xdist")
+_OURS = (__package__, "_pytest.")
+#: All places are looked at after so many reports, few of them around each test.
+_EACH = 100
+_READERS = (ExtensionFileLoader, SourceFileLoader, SourcelessFileLoader, AssertionRewritingHook, zipimporter, type(None))
+
+
+class Watch:
+    """Registered when all is collected, so that its wrappers are the innermost ones, and what it hears last is the last word.
+
+    ``found`` has what was not as it has to be: what -> the file of the workspace that it is written in, empty where that is not
+    known.
+    """
+
+    def __init__(self, order: channel.ReceivedOrder, kept: originals.Originals, name: Callable[[str], str]) -> None:
+        self.found: dict[str, str] = {}
+        self._order = order
+        self._kept = kept
+        self._name = name
+        self._failed: set[tuple[str, str]] = set()
+        self._codes: dict[str, tuple[Any, Any]] = {}
+        self._count = 0
+        self._hooks: Any = None
+
+    def begin(self, session: Any) -> None:
+        """Note the tests that were collected, and what has read them."""
+        self._kept.note_loaded()
+        self.found.update(self._kept.changed())
+        self._hooks = session.config.hook
+        readers = set()
+        for item in getattr(session, "items", ()):
+            function = _function(item)
+            if function is not None:
+                self._codes[item.nodeid] = (function, function.__code__)
+            readers.add(type(getattr(getattr(item, "module", None), "__loader__", None)))
+        for reader in readers.difference(_READERS):
+            place = self._kept.place_of(reader)
+            if place is not None:
+                self.found[f"what reads modules of tests: {reader.__name__}"] = place
+
+    def end(self) -> dict[str, str]:
+        """All that was found."""
+        self.found.update(self._kept.changed())
+        return self.found
+
+    @pytest.hookimpl(hookwrapper=True, trylast=True)
+    def pytest_runtest_call(self, item: Any) -> Iterator[None]:
+        self._failed.clear()
+        self._look(item)
+        outcome: Any = yield
+        if outcome.excinfo is not None:
+            self._failed.add((item.nodeid, "call"))
+        self._look(item)
+
+    @pytest.hookimpl(hookwrapper=True, trylast=True)
+    def pytest_pyfunc_call(self, pyfuncitem: Any) -> Iterator[None]:
+        outcome: Any = yield
+        if outcome.excinfo is not None:
+            self._failed.add((pyfuncitem.nodeid, "call"))
+
+    @pytest.hookimpl(hookwrapper=True, trylast=True)
+    def pytest_runtest_makereport(self, item: Any, call: Any) -> Iterator[None]:
+        outcome: Any = yield
+        if outcome.excinfo is None and outcome.get_result().outcome == "failed":
+            self._failed.add((item.nodeid, call.when))
+        elif call.when != "call":
+            self._failed.discard((item.nodeid, call.when))  # when it is run again
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        self._count += 1
+        if not self._count % _EACH:
+            # A fixture of several tests may still have something replaced, that it will put back.
+            self.found.update((what, place) for what, place in self._kept.changed().items() if place)
+        if report.outcome != "passed" or (report.nodeid, report.when) not in self._failed:
+            return
+        name = self._name(report.nodeid)
+        for place in self._on_the_way():
+            self.found[f"what {name} came to, which failed and was told to have passed"] = place
+
+    def _look(self, item: Any) -> None:
+        """At the few places; a test may have replaced them for itself, as long as it goes on."""
+        self.found.update(self._kept.changed_now(self._name(item.nodeid).partition("::")[0]))
+        function, code = self._codes.get(item.nodeid, (None, None))
+        if function is not None and function.__code__ is not code:
+            self.found[f"the code of {self._name(item.nodeid)}"] = self._kept.place_of(function) or ""
+        runs = vars(item).get("runtest")
+        written = self._kept.place_of(runs) if runs is not None else None
+        if written is not None:
+            self.found[f"what runs {self._name(item.nodeid)}"] = written
+
+    def _on_the_way(self) -> set[str]:
+        """Where what may have changed an outcome is written; none where an installed plugin may have."""
+        places: set[str] = set()
+        for name in _ON_THE_WAY:
+            for each in getattr(self._hooks, name).get_hookimpls():
+                module = str(getattr(each.function, "__module__", ""))
+                if module.startswith(_OURS):
+                    continue
+                written = self._kept.place_of(each.function)
+                if written is not None:
+                    places.add(written)
+                elif not module.startswith(_HARMLESS):
+                    return set()
+        return places or {""}
+
+
+def _function(item: Any) -> Any:
+    function = getattr(item, "function", None)
+    return function if isinstance(function, FunctionType) else None
