@@ -34,7 +34,7 @@ from gatewright.telemetry.metrics import Metrics
 from tests.factories import make_contract
 
 #: Seconds until a process that died is there again, and for which the ledger of a run is kept after its end.
-RESTART, KEPT = 5.0, 120.0
+RESTART, KEPT = 5.0, 60.0
 LOOK = 5.0
 #: When nothing has been written to the ledger for so long, nothing will be.
 DEAD_SECONDS = 3_600.0

@@ -11,8 +11,7 @@ from msgspec.structs import replace as altered
 from benchmarks.simulation.world import Outcome, Scenario, World
 from gatewright.bus.port import Message
 from gatewright.contracts import Transition
-from gatewright.ledger import store
-from gatewright.ledger.entry_validation import End
+from gatewright.ledger.entry_validation import End, next_link
 from gatewright.services.gatekeeper.orchestrator import Orchestrator
 
 DEADLY = Scenario(
@@ -51,13 +50,11 @@ def test_reading_back_fewer_runs_changes_nothing_else() -> None:
 
 
 def test_what_is_not_read_as_it_was_written_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    read = store.next_link
-
     def other(message: Message, run_id: str, end: End) -> Transition | None:
-        found = read(message, run_id, end)
+        found = next_link(message, run_id, end)
         return None if found is None else altered(found, cause=altered(found.cause, message_id="another"))
 
-    monkeypatch.setattr(store, "next_link", other)
+    monkeypatch.setattr("gatewright.ledger.store.next_link", other)
     with pytest.raises(AssertionError, match="is not read as it was written"):
         played(DEADLY)
 
