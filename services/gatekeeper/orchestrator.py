@@ -26,6 +26,7 @@ from gatewright.ledger.run import Run
 from gatewright.ledger.spans import run_spans
 from gatewright.ledger.store import NOWHERE, Ledger, Position
 from gatewright.order_artifacts.canonical_memory import entry_of
+from gatewright.rules.summons import open_summonses
 from gatewright.secrets.documents import redact_words
 from gatewright.services.gatekeeper.decider.decide import decide
 from gatewright.services.gatekeeper.decider.gate_checks import next_step, required_checks
@@ -259,7 +260,7 @@ class Orchestrator:
 
     async def _stop_work(self, run: Run) -> None:
         """A run that has ended holds no paths; roles that work for it stop, and none is given its tasks again."""
-        if any(task.status == "RUNNING" for task in run.tasks.values()):
+        if any(task.status == "RUNNING" for task in run.tasks.values()) or open_summonses(run):
             await self.bus.broadcast(CANCEL_SUBJECT, cancel_notice(run.run_id))  # and again, see projections/cancellations.py
             await self.dispatcher.withdraw(run)
         await self._release(run)

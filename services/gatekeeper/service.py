@@ -42,6 +42,7 @@ from gatewright.services.gatekeeper.intake.endpoint import SubmissionService
 from gatewright.services.gatekeeper.intake.limits import PublisherLimits
 from gatewright.services.gatekeeper.intake.result_consumer import ResultConsumer
 from gatewright.services.gatekeeper.intake.run_queries import RunQueries
+from gatewright.services.gatekeeper.intake.summons import SummonsService
 from gatewright.services.gatekeeper.orchestrator import Orchestrator
 from gatewright.services.gatekeeper.policies.load import load
 from gatewright.services.gatekeeper.projections.bundle_place import BundlePlace
@@ -86,7 +87,8 @@ async def serve(service: Service, settings: Settings) -> None:
             following = group.create_task(_look_after(service, follower))
             timing = group.create_task(follower.deadlines.keep(orchestrator, service.stop))
             tending = group.create_task(look_after(room, service.log))
-            handlers = {SUBMIT_SUBJECT: submissions.submit, **asked.endpoints()}
+            summonses = SummonsService(orchestrator, submissions.limits, service.log, submissions.scanner)
+            handlers = {SUBMIT_SUBJECT: submissions.submit, **asked.endpoints(), **summonses.endpoints()}
             people = ApprovalService(orchestrator, follower.index, follower.approvals, service.log, submissions.scanner)
             doors = _doors(tuple(handlers), [each.name for each in orchestrator.gates.policies.publishers.publishers])
             doors.append({subject: subject for subject in people.endpoints()})

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 from gatewright.service.tasks import run_service
 from gatewright.services.pm.handler import make_handler
 from gatewright.services.pm.settings import Settings
+from gatewright.structured.summons import summoned
 
 if __name__ == "__main__":
-    raise SystemExit(run_service("pm", make_handler, Settings))
+    raise SystemExit(run_service("pm", summoned("pm", make_handler, attrgetter("agent_id")), Settings))

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 from gatewright.service.tasks import run_service
-from gatewright.services.reviewer.handler import confine, make_handler
+from gatewright.services.reviewer.handler import confine, make_handler, sockets_of
 from gatewright.services.reviewer.settings import Settings
+from gatewright.structured.summons import summoned
 
 if __name__ == "__main__":
-    raise SystemExit(run_service("reviewer", make_handler, Settings, before=confine))
+    raise SystemExit(
+        run_service(
+            "reviewer", summoned("reviewer", make_handler, attrgetter("agent_id"), sockets_of), Settings, before=confine
+        )
+    )

@@ -39,7 +39,7 @@ BEYOND = "review_limit"
 
 def confine(settings: Settings) -> str:
     """Leave this process its mirrors, and the place of its model's socket, to write to, and nothing else; how, or why not."""
-    places = [_mirrors(settings), *([_sockets(settings)] if "reviewer" in settings.consult else ())]
+    places = [_mirrors(settings), *([sockets_of(settings)] if "reviewer" in settings.consult else ())]
     for place in places:
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
     return confine_writes(places)
@@ -51,7 +51,7 @@ def make_handler(settings: Settings) -> ReviewerHandler:
     mirrors.mkdir(mode=0o700, parents=True, exist_ok=True)
     judge = BoundedJudge(FUNCTION, ProcessBounds(settings.review_seconds))
     rules = RuleReview(judge, settings.max_file_bytes)
-    models = RoleModels.of("reviewer", settings, sockets=_sockets(settings))
+    models = RoleModels.of("reviewer", settings, sockets=sockets_of(settings))
     consulting = ReviewConsultant(models, PromptLibrary(settings.prompts))
     opened = settings.open_mirrors("reviewer")
     return ReviewerHandler(settings.agent_id, opened, rules, consulting, confined=_is_confined(mirrors))
@@ -161,7 +161,8 @@ def _mirrors(settings: Settings) -> Path:
     return settings.mirrors("reviewer")
 
 
-def _sockets(settings: Settings) -> Path:
+def sockets_of(settings: Settings) -> Path:
+    """Where the socket of its model's gateway may lie."""
     return settings.directory("reviewer") / "sockets"
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 from gatewright.service.tasks import run_service
 from gatewright.services.techlead.handler import make_handler
 from gatewright.services.techlead.settings import Settings
+from gatewright.structured.summons import summoned
 
 if __name__ == "__main__":
-    raise SystemExit(run_service("techlead", make_handler, Settings))
+    raise SystemExit(run_service("techlead", summoned("techlead", make_handler, attrgetter("agent_id")), Settings))

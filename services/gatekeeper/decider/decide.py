@@ -21,7 +21,7 @@ from gatewright.order_artifacts.hidden_acceptance import completed
 from gatewright.rules.rounds import CURABLE
 from gatewright.rules.routing import route
 from gatewright.rules.shards import plan_task_id
-from gatewright.services.gatekeeper.decider import candidates, people
+from gatewright.services.gatekeeper.decider import candidates, people, summons
 from gatewright.services.gatekeeper.decider import task_contracts as orders
 from gatewright.services.gatekeeper.decider.draft import BUDGET_EXCEEDED, Draft
 from gatewright.services.gatekeeper.decider.gate_checks import (
@@ -51,6 +51,7 @@ from gatewright.services.gatekeeper.decider.inputs import (
     RoleReplied,
     SealReported,
     Submitted,
+    SummonsReceived,
     UsageReceived,
 )
 
@@ -83,8 +84,8 @@ def decide(run: Run | None, item: Input, verdicts: Sequence[Verdict], now: datet
             _answered(draft, item, verdicts)
         case UsageReceived() if not run.ended:
             _used(draft, item)
-        case DecisionsReceived() if not run.ended:
-            people.decided(draft, verdict_of(verdicts, DecisionVerdict))
+        case DecisionsReceived() | SummonsReceived() if not run.ended:
+            _brought(draft, item, verdicts)
         case DeadlineReached() if run.parked:
             people.expire(draft)
         case DeadlineReached() if not run.ended:
@@ -148,7 +149,18 @@ def _plan(draft: Draft, contract: TaskContract) -> None:
     draft.dispatch(plan_task_id(draft.run.run_id), "techlead", orders.planning(contract, draft.run.run_id))
 
 
+def _brought(draft: Draft, item: DecisionsReceived | SummonsReceived, verdicts: Sequence[Verdict]) -> None:
+    """People have decided about the run, or want to know something about it."""
+    if isinstance(item, SummonsReceived):
+        summons.asked(draft, item)
+    else:
+        people.decided(draft, verdict_of(verdicts, DecisionVerdict))
+
+
 def _answered(draft: Draft, item: RoleReplied, verdicts: Sequence[Verdict]) -> None:
+    if (question := summons.summoned(draft.run, item)) is not None:
+        summons.answered(draft, item, question)
+        return
     if misfit(draft.run, item) is not None:
         words = f"the {item.role} answered with a document that is not the one its task is bound to"
         draft.end("FAILED", "output_schema_mismatch", words)

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from gatewright.budgets import Excess
 from gatewright.bus.topology import DEFAULT_POOL
-from gatewright.contracts import GateReport, TaskContract, TaskResult, Transition
+from gatewright.contracts import GateReport, SummonsTask, TaskContract, TaskResult, Transition
 from gatewright.contracts.people.revision_orders import FoundFault
 from gatewright.contracts.records import Cause, CommandRef, OrchestratorEvent
 from gatewright.contracts.vocabulary import Budget, Usage
@@ -80,6 +80,12 @@ class Draft:
         ordered = e.TaskDispatched(task_id=task_id, role=role, pool=pool, contract=contract, budget=budget)
         self.add(ordered, role="gatekeeper", task_id=task_id)
         self._commands.append(CommandRef(role=role, pool=pool, task_id=task_id))
+
+    def summon(self, task: SummonsTask) -> None:
+        """Ask a role a question: the event now, the message once the transition is in the ledger."""
+        role = task.item.role
+        self.add(e.SummonsAsked(task=task), role="gatekeeper", task_id=task.task_id)
+        self._commands.append(CommandRef(role=role, pool=self.run.summonses[task.task_id].pool, task_id=task.task_id))
 
     def dispatch_judge(self, role: TaskRole, order: Callable[[Run, TaskContract, str], TaskContract]) -> None:
         """Give the candidate to the reviewer or the test runner; or each, where several are in the running, to one of them."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from gatewright.bus.identities import DEFAULT_PUBLISHER
-from gatewright.contracts import GateReport, Plan, ReviewReport, RunRequest, TaskContract, TaskResult, TestReport
+from gatewright.contracts import Error, GateReport, Plan, ReviewReport, RunRequest, TaskContract, TaskResult, TestReport
 from gatewright.contracts.people.approvals import ApprovalRule, SignedDecision
 from gatewright.contracts.progress import MemoryBounds
 from gatewright.contracts.routing import RoutingRules
@@ -363,7 +363,7 @@ def expected(run: Run, item: RoleReplied) -> RunTask | None:
 
 def _fits(item: RoleReplied) -> bool:
     """Whether the document is none of another role's."""
-    return isinstance(item.document, ANSWERS[item.role]) or not isinstance(item.document, tuple(ANSWERS.values()))
+    return isinstance(item.document, ANSWERS[item.role] | Error)
 
 
 def late(run: Run, item: RoleReplied) -> RunTask | None:

@@ -11,6 +11,8 @@ from gatewright.contracts import (
     Plan,
     ReviewReport,
     RunRequest,
+    SummonsAnswer,
+    SummonsRequest,
     TaskContract,
     TaskResult,
     TestReport,
@@ -19,8 +21,9 @@ from gatewright.contracts import (
 from gatewright.contracts.people.approvals import SignedDecision
 from gatewright.contracts.progress import MemoryEntry
 from gatewright.ledger.run import TaskRole
+from gatewright.rules.summons import SummonsBounds
 
-RoleDocument = TaskContract | Plan | TaskResult | ReviewReport | TestReport | Error
+RoleDocument = TaskContract | Plan | TaskResult | ReviewReport | TestReport | SummonsAnswer | Error
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +69,16 @@ class DecisionsReceived:
 
 
 @dataclass(frozen=True, slots=True)
+class SummonsReceived:
+    """Questions to roles beside the run, from a publisher that may ask them; ``bounds`` are the policy's."""
+
+    request: SummonsRequest
+    message_id: str
+    publisher: str = DEFAULT_PUBLISHER
+    bounds: SummonsBounds | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class UsageReceived:
     """What a task has used up so far; the subject says which role told it."""
 
@@ -100,7 +113,17 @@ class SealReported:
     memory: MemoryEntry | None = None
 
 
-Input = Submitted | RoleReplied | AbortReceived | DecisionsReceived | UsageReceived | DeadlineReached | Continue | SealReported
+Input = (
+    Submitted
+    | RoleReplied
+    | AbortReceived
+    | DecisionsReceived
+    | SummonsReceived
+    | UsageReceived
+    | DeadlineReached
+    | Continue
+    | SealReported
+)
 
 
 def kind(item: Input) -> str:
@@ -114,6 +137,8 @@ def kind(item: Input) -> str:
             return "abort"
         case DecisionsReceived():
             return "decided"
+        case SummonsReceived():
+            return "summons"
         case UsageReceived(role=role):
             return f"usage.{role}"
         case DeadlineReached():

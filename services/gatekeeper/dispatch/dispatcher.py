@@ -14,15 +14,16 @@ import msgspec
 from msgspec.structs import replace
 
 from gatewright.bus.port import BEAT_HEADER, PUBLISHER_HEADER, TASK_TOKEN_HEADER, TRACE_HEADER, Bus
-from gatewright.bus.topology import task_queue, task_subject
+from gatewright.bus.topology import DEFAULT_CLASS, task_queue, task_subject
 from gatewright.bus.versions import written_here
 from gatewright.contracts import RequestTask, Transition, codec
 from gatewright.contracts.records import CommandRef
-from gatewright.contracts.vocabulary import Document
+from gatewright.contracts.vocabulary import Document, Priority
 from gatewright.errors import BusError
-from gatewright.ledger.run import Run, RunTask
+from gatewright.ledger.run import Run
 from gatewright.ledger.spans import task_context
 from gatewright.order_artifacts.hidden_acceptance import visible
+from gatewright.rules.summons import open_summonses, summons_leave
 from gatewright.rules.transfers import leave_for
 from gatewright.services.gatekeeper.dispatch.priority import InFlight, class_of
 from gatewright.services.gatekeeper.dispatch.shares import FairShares
@@ -99,7 +100,10 @@ class Dispatcher:
         self._in_flight.saw(run)
         self.shares.saw(run)
         for command in commands:
-            self.shares.ask(run, command)
+            if command.task_id in run.summonses:
+                await self._summon(run, command)
+            else:
+                self.shares.ask(run, command)
         if self.shares.knows(run.run_id):
             self._runs[run.run_id] = run
         await self.give_waiting()
@@ -128,6 +132,10 @@ class Dispatcher:
                 missing.append(CommandRef(role=task.role, pool=task.pool, task_id=task.task_id))
             else:
                 self.shares.take(run, task.task_id)
+        for asked in open_summonses(run):
+            task_id = asked.task.task_id
+            if task_id not in given and not await under_way.holds(run.run_id, task_id):
+                missing.append(CommandRef(role=asked.task.item.role, pool=asked.pool, task_id=task_id))
         # All at once, and with the run: while the bus is asked, other runs give out whatever waits.
         await self.give(run, missing)
 
@@ -137,19 +145,21 @@ class Dispatcher:
         A task that another process gave out is looked for; one that was found, or is gone, is not looked for again.
         """
         given = self._given.setdefault(run.run_id, {})
-        for task in run.tasks.values():
-            if task.status != "RUNNING" or given.get(task.task_id) == _TAKEN_BACK:
+        running = [(task.task_id, task.role, task.pool) for task in run.tasks.values() if task.status == "RUNNING"]
+        running += [(asked.task.task_id, asked.task.item.role, asked.pool) for asked in open_summonses(run)]
+        for task_id, role, pool in running:
+            if given.get(task_id) == _TAKEN_BACK:
                 continue
-            sequence = given.get(task.task_id) or await self._place_of(run.run_id, task)
+            sequence = given.get(task_id) or await self._place_of(TaskRef(run.run_id, task_id), role, pool)
             if sequence:
                 await self._bus.remove(TASKS, sequence)
-            given[task.task_id] = _TAKEN_BACK
+            given[task_id] = _TAKEN_BACK
 
-    async def _place_of(self, run_id: str, task: RunTask) -> int:
+    async def _place_of(self, ref: TaskRef, role: str, pool: str) -> int:
         """Where in the stream a task lies; 0 when it is there no more. Task ids from outside are unique within a run only."""
-        every_class = task_queue(task_subject(task.role, task.pool)) + ".*"
+        every_class = task_queue(task_subject(role, pool)) + ".*"
         async for message in self._bus.unsettled(every_class):
-            if ref_of(message) == TaskRef(run_id, task.task_id):
+            if ref_of(message) == ref:
                 return message.sequence
         return 0
 
@@ -161,8 +171,16 @@ class Dispatcher:
         self._runs.pop(run_id, None)
 
     async def _publish(self, run: Run, command: CommandRef) -> None:
+        await self._put(
+            run, command, class_of(run, command.task_id, self._in_flight.of_others(run, command.role, command.pool))
+        )
+
+    async def _summon(self, run: Run, command: CommandRef) -> None:
+        """A question takes no share of the work, of which there are eight at most, and waits for it behind its urgent part."""
+        await self._put(run, command, DEFAULT_CLASS)
+
+    async def _put(self, run: Run, command: CommandRef, task_class: Priority) -> None:
         document = task_document(run, command)
-        task_class = class_of(run, command.task_id, self._in_flight.of_others(run, command.role, command.pool))
         stored = await self._bus.publish(
             task_subject(command.role, command.pool, task_class),
             codec.encode(document),
@@ -189,6 +207,9 @@ def ordered_at(transitions: Sequence[Transition], task_id: str) -> datetime:
 
 def task_document(run: Run, command: CommandRef) -> Document:
     """What a command of the ledger puts on the bus: the contract of the task with its leave; for the pm the request."""
+    asked = run.summonses.get(command.task_id)
+    if asked is not None:
+        return replace(asked.task, transfer=summons_leave(run, command.role))
     task = run.tasks[command.task_id]
     if task.contract is not None:
         return replace(task.contract, transfer=leave_for(run, task.role))

@@ -27,11 +27,12 @@ def check_held(bus: Bus, run: Run, item: RoleReplied | UsageReceived, message: M
     role at all is left to the decider. Raises DeniedError (``task_not_held``).
     """
     named = None if isinstance(item.document, TaskContract) else item.document.task_id
-    tasks = [task for task in run.tasks.values() if task.role == item.role and named in (None, task.task_id)]
+    tasks = [task.task_id for task in run.tasks.values() if task.role == item.role and named in (None, task.task_id)]
+    tasks += [task_id for task_id, asked in run.summonses.items() if asked.task.item.role == item.role and named == task_id]
     brought = message.headers.get(TASK_TOKEN_HEADER, "")
-    valid = [token for task in tasks for token in _tokens(bus, run.run_id, task.task_id)]
+    valid = [token for task_id in tasks for token in _tokens(bus, run.run_id, task_id)]
     if tasks and not any(_same(token, brought) for token in valid):
-        raise DeniedError(f"an answer for {tasks[0].task_id} without the token of the task", code="task_not_held")
+        raise DeniedError(f"an answer for {tasks[0]} without the token of the task", code="task_not_held")
 
 
 def check_claimed(bus: Bus, run_id: str, task_id: str, message: Message) -> None:

@@ -6,7 +6,17 @@ import msgspec
 
 from gatewright.bus.port import SCHEMA_HEADER, Message
 from gatewright.bus.topology import TASK_ROLES, result_subject
-from gatewright.contracts import Error, Plan, ReviewReport, TaskContract, TaskResult, TestReport, UsageReport, codec
+from gatewright.contracts import (
+    Error,
+    Plan,
+    ReviewReport,
+    SummonsAnswer,
+    TaskContract,
+    TaskResult,
+    TestReport,
+    UsageReport,
+    codec,
+)
 from gatewright.contracts.vocabulary import RunId
 from gatewright.errors import MalformedError
 from gatewright.services.gatekeeper.decider.inputs import RoleReplied, UsageReceived
@@ -21,7 +31,7 @@ def answer_of(message: Message) -> RoleReplied | UsageReceived:
     document = codec.decode_named(message.data, message.headers.get(SCHEMA_HEADER, ""))
     if isinstance(document, UsageReport):
         return UsageReceived(role, document, message_id(message))
-    if not isinstance(document, TaskContract | Plan | TaskResult | ReviewReport | TestReport | Error):
+    if not isinstance(document, TaskContract | Plan | TaskResult | ReviewReport | TestReport | SummonsAnswer | Error):
         raise MalformedError(f"a {role} does not answer with {codec.schema_of(document)}", code="unexpected_document")
     return RoleReplied(role, document, message_id(message))
 

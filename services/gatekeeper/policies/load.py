@@ -24,6 +24,8 @@ from gatewright.models.policy import MODELS_FILE, ModelsPolicy
 from gatewright.models.transfers import TRANSFERS_FILE, TransfersPolicy, load_transfers
 from gatewright.policy_files import PolicyModel, parse_policy, read_policy
 from gatewright.profiles.policy import ENVIRONMENTS_FILE, EnvironmentsPolicy
+from gatewright.rules.summons import FILE as SUMMONS_FILE
+from gatewright.rules.summons import SummonsBounds
 from gatewright.services.gatekeeper.policies.approval_policy import ApprovalPolicy, load_approval_policy
 from gatewright.services.gatekeeper.policies.beats import BEATS_FILE, BeatsPolicy, load_beats
 from gatewright.services.gatekeeper.policies.cel_rules import CelRule, load_rules
@@ -37,6 +39,7 @@ from gatewright.services.gatekeeper.policies.publishers import Publishers
 from gatewright.services.gatekeeper.policies.roles import RoleTable, registry_faults
 from gatewright.services.gatekeeper.policies.routing_policy import ROUTING_FILE, load_routing
 from gatewright.services.gatekeeper.policies.shares import SHARES_FILE, SharesPolicy, load_shares
+from gatewright.services.gatekeeper.policies.summons_policy import load_summons
 
 ProtectedClass = Literal["sacred", "ci", "protected", "runner", "dependencies", "migrations"]
 #: The contract field that opens a class, or what does so in its place. ``by name``: only by naming the very file.
@@ -135,6 +138,8 @@ class Policies:
     transfers: TransfersPolicy | None
     #: How much of earlier runs a run is told; None: nothing.
     memory: MemoryBounds | None
+    #: Which questions roles may be asked about open runs; None: none.
+    summons: SummonsBounds | None
     publishers: Publishers
     models: ModelsPolicy
     agents: AgentsPolicy
@@ -192,7 +197,9 @@ def load(folder: Path, named: tuple[str, ...] = ()) -> Policies:
     routing, routing_sha256 = load_routing(folder, people.rules)
     transfers, transfers_sha256 = load_transfers(folder)
     memory, memory_sha256 = load_memory(folder)
+    summons, summons_sha256 = load_summons(folder)
     optional = {
+        SUMMONS_FILE: summons_sha256,
         MEMORY_FILE: memory_sha256,
         ROUTING_FILE: routing_sha256,
         TRANSFERS_FILE: transfers_sha256,
@@ -227,6 +234,7 @@ def load(folder: Path, named: tuple[str, ...] = ()) -> Policies:
         routing=routing,
         transfers=transfers,
         memory=memory,
+        summons=summons,
         publishers=publishers,
         models=parse_policy(folder / MODELS_FILE, ModelsPolicy, contents[MODELS_FILE]),
         agents=parse_policy(folder / AGENTS_FILE, AgentsPolicy, contents[AGENTS_FILE]),

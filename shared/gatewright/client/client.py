@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, TypeVar
@@ -33,9 +33,12 @@ from gatewright.contracts import (
     RunStatus,
     StatusRequest,
     SubmitReply,
+    SummonsList,
+    SummonsRequest,
     TaskContract,
     codec,
 )
+from gatewright.contracts.people.summons import SummonsItem
 from gatewright.contracts.vocabulary import Artifact, RunId
 from gatewright.errors import BusError, LimitError, MalformedError, UnavailableError
 from gatewright.ledger.events import ABOUT_BUNDLES
@@ -259,6 +262,46 @@ class Client:
         await self._bus.publish(
             self._subjects["abort"], codec.encode(request), schema="abort_request.v1", message_id=f"{run_id}:abort:{new_id()}"
         )
+
+    async def summon(self, run_id: str, items: Sequence[SummonsItem], *, key: str | None = None) -> SummonsList:
+        """Ask roles about an open run, all of ``items`` or none: evidence beside the run, which no gate reads.
+
+        ``key``: 8 to 64 letters, digits, ``_`` and ``-``; the same questions under the same key are asked once.
+        Raises MalformedError (``run_unknown``), DeniedError (``too_many_summonses``, ...), LimitError.
+        """
+        return await self._summoned(_checked(run_id), tuple(items), key or new_id())
+
+    async def summonses(self, run_id: str) -> SummonsList:
+        """What roles were asked about a run, and their answers. Raises MalformedError (``run_unknown``), LimitError."""
+        return await self._summoned(_checked(run_id), (), None)
+
+    async def summons_answered(self, asked: SummonsList, *, timeout: float | None = None) -> SummonsList:  # noqa: ASYNC109 - part of the offer
+        """The same once all that ``asked`` has asked is answered, or the run has ended.
+
+        Raises UnavailableError (code ``summons_unanswered``) after ``timeout`` seconds.
+        """
+        pause = FIRST_PAUSE
+        try:
+            async with asyncio.timeout(timeout):
+                while True:
+                    wait = pause = min(LONGEST_PAUSE, pause * 1.5)
+                    try:
+                        listed = msgspec.structs.replace(await self.summonses(asked.run_id), asked=asked.asked)
+                        open_ones = {each.task.task_id for each in listed.summonses if each.answer is None}
+                        if not open_ones & set(asked.asked) or (await self.status(asked.run_id)).status != "RUNNING":
+                            return listed
+                    except LimitError as error:
+                        wait = error.retry_after or pause
+                    await asyncio.sleep(wait)
+        except TimeoutError:
+            words = f"not all roles have answered within {timeout} s; `gatewright summon RUN` shows what comes later"
+            raise UnavailableError(words, code="summons_unanswered") from None
+
+    async def _summoned(self, run_id: str, items: tuple[SummonsItem, ...], key: str | None) -> SummonsList:
+        request = SummonsRequest(run_id=run_id, items=items, key=key, requested_by=self._requested_by[:200])
+        data, subject = codec.encode(request), self._subjects["summon"]
+        answer = await self._bus.request(subject, data, schema="summons_request.v1", timeout=STATUS_TIMEOUT)
+        return answered(answer, SummonsList)
 
     async def put_artifact(self, data: bytes) -> str:
         """Store bytes; returns the URI ``artifact:sha256:<hex>``."""

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping
+from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from gatewright.bus.identities import BusAddress
 from gatewright.client.client import DEFAULT_URL, Client
-from gatewright.contracts import OrchestratorEvent, RunList, RunRequest, RunStatus, TaskContract
+from gatewright.contracts import OrchestratorEvent, RunList, RunRequest, RunStatus, SummonsList, TaskContract
+from gatewright.contracts.people.summons import SummonsItem
 from gatewright.contracts.vocabulary import Artifact
 from gatewright.ledger.run import Run
 
@@ -94,6 +95,15 @@ class SyncClient:
 
     def abort(self, run_id: str, reason: str) -> None:
         self._call(self._client.abort(run_id, reason))
+
+    def summon(self, run_id: str, items: Sequence[SummonsItem], *, key: str | None = None) -> SummonsList:
+        return self._call(self._client.summon(run_id, items, key=key))
+
+    def summonses(self, run_id: str) -> SummonsList:
+        return self._call(self._client.summonses(run_id))
+
+    def summons_answered(self, asked: SummonsList, *, timeout: float | None = None) -> SummonsList:
+        return self._call(self._client.summons_answered(asked, timeout=timeout))
 
     def put_artifact(self, data: bytes) -> str:
         return self._call(self._client.put_artifact(data))

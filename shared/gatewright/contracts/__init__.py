@@ -22,6 +22,7 @@ from gatewright.contracts.people.approvals import (
     GrantRevocation,
 )
 from gatewright.contracts.people.revision_orders import RevisionOrder
+from gatewright.contracts.people.summons import SummonsAnswer, SummonsList, SummonsOpinion, SummonsRequest, SummonsTask
 from gatewright.contracts.progress import CanonicalMemory, ProgressPacket
 from gatewright.contracts.proposals import ContractProposal, PlanProposal, ReviewOpinion
 from gatewright.contracts.records import AgentRegistry, OrchestratorEvent, RunManifest, Transition
@@ -117,6 +118,11 @@ __all__ = [
     "StatusClaim",
     "StatusRequest",
     "SubmitReply",
+    "SummonsAnswer",
+    "SummonsList",
+    "SummonsOpinion",
+    "SummonsRequest",
+    "SummonsTask",
     "TaskContract",
     "TaskResult",
     "TestReport",

@@ -199,6 +199,16 @@ def approval_grant(request_id: str, ending: str = "json") -> str:
     return f"approvals/{safe(request_id)}/grant.{ending}"
 
 
+def summons_question(task_id: str) -> str:
+    """What a role was asked beside the run."""
+    return f"summonses/{safe(task_id)}/question.json"
+
+
+def summons_answer(task_id: str) -> str:
+    """What it said to that, or why it said nothing."""
+    return f"summonses/{safe(task_id)}/answer.json"
+
+
 def artifact(digest: str) -> str:
     return f"artifacts/{digest}"
 
@@ -224,6 +234,8 @@ _KINDS: tuple[tuple[re.Pattern[str], type[Document]], ...] = tuple(
         (r"approvals/[^/]+/request\.json", contracts.ApprovalRequest),
         (r"approvals/[^/]+/decision-[0-9]+\.json", contracts.ApprovalDecision),
         (r"approvals/[^/]+/grant\.json", contracts.ApprovalGrant),
+        (r"summonses/[^/]+/question\.json", contracts.SummonsTask),
+        (r"summonses/[^/]+/answer\.json", contracts.SummonsAnswer),
     )
 )
 

@@ -12,6 +12,7 @@ import msgspec
 
 from gatewright.contracts.people.approvals import ApprovalRequest, ApprovalRule, DecisionVerdict, RosterPerson, SignedDecision
 from gatewright.contracts.people.review_votes import ConsensusReceipt
+from gatewright.contracts.people.summons import SummonsAnswer, SummonsTask
 from gatewright.contracts.progress import MemoryBounds, MemoryEntry
 from gatewright.contracts.records import OrchestratorEvent
 from gatewright.contracts.reports import (
@@ -242,6 +243,20 @@ class TransferPlanned(Payload, frozen=True):
     manifest: TransferManifest
 
 
+class SummonsAsked(Payload, frozen=True):
+    """A role is asked a question beside the run."""
+
+    event_type: ClassVar[str] = "summons_asked"
+    task: SummonsTask
+
+
+class SummonsAnswered(Payload, frozen=True):
+    """What became of it. It moves nothing."""
+
+    event_type: ClassVar[str] = "summons_answered"
+    answer: SummonsAnswer
+
+
 class TaskFinished(Payload, frozen=True):
     """A worker has answered. ``accepted``: its patch passed the diff gate, and ``tree`` is what the gatekeeper computed."""
 
@@ -434,6 +449,8 @@ PAYLOADS: dict[str, type[Payload]] = {
         ApprovalExpired,
         ReviewRouted,
         TransferPlanned,
+        SummonsAsked,
+        SummonsAnswered,
         TaskFinished,
         TaskFailed,
         UsageReported,

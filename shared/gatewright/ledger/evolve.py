@@ -11,6 +11,7 @@ from datetime import datetime
 
 import msgspec
 
+from gatewright.bus.topology import DEFAULT_POOL
 from gatewright.contracts import GateReport, TaskContract
 from gatewright.contracts.records import OrchestratorEvent, Transition
 from gatewright.contracts.vocabulary import Usage
@@ -18,7 +19,7 @@ from gatewright.errors import MalformedError
 from gatewright.ledger import events as e
 from gatewright.ledger.candidates import candidate_of, chosen, orders_of, put_back, seen_from
 from gatewright.ledger.expiry import expired
-from gatewright.ledger.run import AskedApproval, CandidateState, FoundReason, Run, RunFailure, RunTask, TaskStatus
+from gatewright.ledger.run import AskedApproval, AskedSummons, CandidateState, FoundReason, Run, RunFailure, RunTask, TaskStatus
 from gatewright.ledger.spending import most
 from gatewright.ledger.votes import answered, withdrawn
 
@@ -104,6 +105,8 @@ def _apply(run: Run, payload: e.Payload, record: OrchestratorEvent) -> Run:  # n
             return replace(run, routing=routing)
         case e.TransferPlanned(manifest=manifest):
             return replace(run, transfers=(*run.transfers, manifest))
+        case e.SummonsAsked() | e.SummonsAnswered():
+            return _summoned(run, payload, record.ts)
         case e.CandidateChosen(candidate=number):
             return chosen(run, number)
         case e.FixOrdered():
@@ -161,6 +164,20 @@ def _asked(run: Run, payload: e.ApprovalRequested | _Answer, now: str) -> Run:
         case _:
             known = replace(known, status="expired", at=now)
     return replace(run, approvals={**run.approvals, payload.request_id: known})
+
+
+def _summoned(run: Run, payload: e.SummonsAsked | e.SummonsAnswered, now: str) -> Run:
+    """A question is asked once, and answered once."""
+    if isinstance(payload, e.SummonsAsked):
+        task = payload.task
+        if task.task_id in run.summonses or task.task_id in run.tasks:
+            raise MalformedError(f"{task.task_id[:80]!r} was given out before", code="bad_event")
+        asked = AskedSummons(task, run.pools.get(task.item.role, DEFAULT_POOL), now)
+        return replace(run, summonses={**run.summonses, task.task_id: asked})
+    known = run.summonses.get(payload.answer.task_id)
+    if known is None or known.answer is not None:
+        raise MalformedError(f"{payload.answer.task_id[:80]!r} waits for no answer", code="bad_event")
+    return replace(run, summonses={**run.summonses, known.task.task_id: replace(known, answer=payload.answer)})
 
 
 def _found(run: Run, report: GateReport, candidate: int) -> tuple[FoundReason, ...]:

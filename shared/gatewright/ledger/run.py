@@ -10,6 +10,7 @@ from typing import Literal
 from gatewright.bus.identities import DEFAULT_PUBLISHER
 from gatewright.contracts.people.approvals import ApprovalRequest, ApprovalStatus, Delegation, RosterPerson
 from gatewright.contracts.people.review_votes import ConsensusReceipt, ReviewVote
+from gatewright.contracts.people.summons import SummonsAnswer, SummonsTask
 from gatewright.contracts.reports import GateReport, Plan, ReviewReport, TaskResult, TestReport
 from gatewright.contracts.routing import ReviewRouting
 from gatewright.contracts.run_request import RunRequest
@@ -95,6 +96,16 @@ class AskedApproval:
 
 
 @dataclass(frozen=True, slots=True)
+class AskedSummons:
+    """A question to a role beside the run, which the ledger has since ``at``, and what became of it."""
+
+    task: SummonsTask
+    pool: str
+    at: str
+    answer: SummonsAnswer | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class FoundReason:
     """What a gate has found that a rule may ask about: ``reason``, or ``reason:class``. ``candidate``: whose change."""
 
@@ -158,6 +169,8 @@ class Run:
     routing: ReviewRouting | None = None
     #: What roles may send to providers of models; empty where the policy has no rules of it.
     transfers: tuple[TransferManifest, ...] = ()
+    #: What roles were asked beside the run, by id of the task, in the order of asking. It moves nothing.
+    summonses: Mapping[str, AskedSummons] = field(default_factory=dict)
     #: Where the run stood when it was parked, and since when it is; empty while it is not.
     parked_from: State | None = None
     parked_at: str = ""

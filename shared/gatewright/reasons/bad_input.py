@@ -166,6 +166,7 @@ _APPROVALS = {
     "bad_ssh_key": "give a public key of OpenSSH: ed25519, ECDSA, RSA, or one of a hardware token",
     "bad_ssh_signature": "give the signature as `ssh-keygen -Y sign` writes it",
 }
+_SUMMONSES = {"bad_summons": "name a role, a kind and a question as `gatewright summon --help` says"}
 BAD_INPUT: Final[tuple[Reason, ...]] = (
     *section("bad_input", "cli.md#for-scripts", _COMMANDS),
     *section("bad_input", "schemas.md#when-a-document-is-refused", _DOCUMENTS),
@@ -178,4 +179,5 @@ BAD_INPUT: Final[tuple[Reason, ...]] = (
     *section("bad_input", "backup.md#when-something-is-wrong", _BACKUPS),
     *section("bad_input", "stores.md#when-something-is-wrong", _STORES),
     *section("bad_input", "approvals.md#what-is-refused", _APPROVALS),
+    *section("bad_input", "summons.md#what-is-refused", _SUMMONSES),
 )

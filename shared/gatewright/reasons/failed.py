@@ -94,6 +94,7 @@ _CONTRADICTIONS = dict.fromkeys(
     (
         "approval_contradicts",
         "routing_contradicts",
+        "summons_contradicts",
         "transfer_contradicts",
         "attempt_contradicts",
         "bad_signature",

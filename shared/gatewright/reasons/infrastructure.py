@@ -134,6 +134,7 @@ _SERVICES = {
     "not_stopped": "the process did not end: look at it, then run the same command again",
     "role_keeps_dying": "its log in the home folder says why",
     "secret_scan_failed": "check that the scanner runs: `gatewright doctor`",
+    "summons_unanswered": "see with `gatewright queue list` whether the role runs; the answer is recorded when it comes",
     "task_failed": _LOGS,
 }
 _PROMPTS = {

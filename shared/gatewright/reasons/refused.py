@@ -147,6 +147,14 @@ _APPROVALS = {
     "too_many_delegations": "decide it: it was handed on as often as it may be",
     "too_many_comments": "approve or reject it",
 }
+_SUMMONSES = {
+    "summons_after_end": "read what was answered with `gatewright show {run}`: only an open run can be asked about",
+    "summons_no_model": "name the role in GATEWRIGHT_CONSULT, and give it a route and a key in policies/models.json",
+    "summons_not_allowed": "ask the publisher of the run or an operator to ask",
+    "summons_off": "have the operator write policies/summons.json; it holds for runs that are accepted after that",
+    "summons_role_not_allowed": "ask a role that policies/summons.json names",
+    "too_many_summonses": "read what was answered already: `gatewright summon {run}`",
+}
 _CONSOLE = {
     "agent_code_wrong": "give the page the code that `gatewright sign-agent` printed when it was started",
     "console_read_only": "start the console without --read-only, and with the identity that the message names",
@@ -167,6 +175,7 @@ REFUSED: Final[tuple[Reason, ...]] = (
     *section("refused", "cli.md#when-a-run-does-not-succeed", _LANDING),
     *section("refused", "approvals.md#what-is-refused", _APPROVALS),
     *section("refused", "review.md#what-is-refused", _REVIEWS),
+    *section("refused", "summons.md#what-is-refused", _SUMMONSES),
     *section("refused", "console.md#what-is-refused", _CONSOLE),
     *section("refused", "delivery.md#dead-letters", _OPERATIONS),
     *section("refused", "models.md#when-a-call-fails", _MODELS),

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from gatewright.contracts import ContractProposal, PlanProposal, ReviewOpinion, codec
+from gatewright.contracts import ContractProposal, PlanProposal, ReviewOpinion, SummonsOpinion, codec
 from gatewright.errors import Fault, MalformedError
 from gatewright.prompts.prompt import Prompt
 from gatewright.resources import schema_directory
@@ -20,10 +20,10 @@ from gatewright.structured.errors import StructuredOutputError
 #: Bytes of an answer; a larger one is not read.
 MAX_BYTES = 256 * 1024
 #: The documents that a model may be asked for, and no others: each has a schema and a marker to repeat.
-Proposal = ContractProposal | PlanProposal | ReviewOpinion
-BINDINGS: tuple[type[Proposal], ...] = (ContractProposal, PlanProposal, ReviewOpinion)
+Proposal = ContractProposal | PlanProposal | ReviewOpinion | SummonsOpinion
+BINDINGS: tuple[type[Proposal], ...] = (ContractProposal, PlanProposal, ReviewOpinion, SummonsOpinion)
 
-P = TypeVar("P", ContractProposal, PlanProposal, ReviewOpinion)
+P = TypeVar("P", ContractProposal, PlanProposal, ReviewOpinion, SummonsOpinion)
 
 
 async def _no_rules(_: object) -> Sequence[Fault]:

@@ -11,7 +11,7 @@ from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 from gatewright.budgets import BILLION, Excess, nano, overdrawn
-from gatewright.contracts import RequestTask, TaskContract
+from gatewright.contracts import RequestTask, SummonsTask, TaskContract
 from gatewright.contracts.vocabulary import MAX_INTEGER, Budget, Document, Usage
 from gatewright.errors import BudgetError, MalformedError
 
@@ -30,8 +30,9 @@ _MOST_NANO = 10**9 * BILLION
 
 def budget_of(task: Document) -> Budget:
     """What a task may use up."""
-    given = task.request.budget if isinstance(task, RequestTask) else task.budget if isinstance(task, TaskContract) else None
-    return given or Budget()
+    if isinstance(task, RequestTask):
+        return task.request.budget or Budget()
+    return (task.budget if isinstance(task, TaskContract | SummonsTask) else None) or Budget()
 
 
 class BudgetMeter:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -17,6 +17,8 @@ from gatewright.contracts import (
     Plan,
     RequestTask,
     ReviewReport,
+    SummonsAnswer,
+    SummonsTask,
     TaskContract,
     TaskResult,
     TestReport,
@@ -43,6 +45,10 @@ ANSWERS: Mapping[Role, type[Document]] = {
     "reviewer": ReviewReport,
     "testrunner": TestReport,
 }
+
+#: Roles that are asked questions beside runs, too: a question has a schema of its own, and so has its answer.
+SUMMONED: frozenset[Role] = frozenset({"pm", "techlead", "reviewer"})
+QUESTION: Final = "summons_task.v1"
 
 #: Seconds for compiling a request that sets no limit of its own.
 REQUEST_SECONDS = 120.0
@@ -81,7 +87,7 @@ class TaskAnswer:
 def read_task(role: Role, message: Message) -> DeliveredTask:
     """The task in ``message``. Raises MalformedError (UnknownSchemaError) when it is none that ``role`` accepts."""
     schema = message.headers.get(SCHEMA_HEADER, "")
-    if schema != ACCEPTS[role]:
+    if schema != ACCEPTS[role] and not (schema == QUESTION and role in SUMMONED):
         raise MalformedError(f"{role} accepts {ACCEPTS[role]}, not {schema[:80]!r}", code="schema_not_accepted")
     match codec.decode_named(message.data, schema):
         case RequestTask() as order:
@@ -91,6 +97,8 @@ def read_task(role: Role, message: Message) -> DeliveredTask:
         case TaskContract() as contract:
             seconds = contract.timeout_retry.timeout_sec
             return DeliveredTask(contract, TaskRef(contract.log_refs.run_id, contract.task_id), contract.attempt, seconds)
+        case SummonsTask() as question:
+            return DeliveredTask(question, TaskRef(question.run_id, question.task_id), 1, question.timeout_sec)
         case other:
             raise MalformedError(f"{type(other).__name__} is no task", code="schema_not_accepted")
 
@@ -125,7 +133,7 @@ def make_answer(role: Role, task: DeliveredTask, document: Document) -> TaskAnsw
     """
     if isinstance(document, Error):
         document = msgspec.structs.replace(document, run_id=task.ref.run_id, task_id=task.ref.task_id, role=role)
-    elif not isinstance(document, ANSWERS[role]):
+    elif not isinstance(document, SummonsAnswer if isinstance(task.document, SummonsTask) else ANSWERS[role]):
         raise MalformedError(f"{role} may not answer with {type(document).__name__}", code="answer_not_valid")
     elif not _belongs(task, document):
         raise MalformedError(f"the {type(document).__name__} is not about this task", code="answer_not_valid")

@@ -14,7 +14,7 @@ from gatewright.bus import topology as t
 from gatewright.bus.identities import DEFAULT_PUBLISHER, OPERATOR_PUBLISHER
 from gatewright.bus.permissions import publisher_subjects
 from gatewright.contracts import codec
-from gatewright.tasks.protocol import ACCEPTS, ANSWERS
+from gatewright.tasks.protocol import ACCEPTS, ANSWERS, QUESTION, SUMMONED
 
 #: Which headers a message has.
 Kind = Literal["submission", "question", "reply", "task", "answer", "ledger", "telling", "claim", "piece", "dead", "foreign"]
@@ -60,6 +60,7 @@ _SERVICES: dict[str, _Service] = {
     "status": _Service("question", "How a run stands.", ("status_request.v1",), ("run_status.v1", _ERROR)),
     "events": _Service("question", "What has happened in a run.", ("events_request.v1",), ("run_events.v1", _ERROR)),
     "runs": _Service("question", "Which runs there are.", ("runs_request.v1",), ("run_list.v1", _ERROR)),
+    "summon": _Service("question", "Ask roles about an open run.", ("summons_request.v1",), ("summons_list.v1", _ERROR)),
     "bundle": _Service("question", "A sealed bundle, part by part.", ("bundle_request.v1",), ("bundle_part.v1", _ERROR)),
     "request": _Service("submission", "Leave a request; no answer comes.", ("run_request.v1", "cloud_event")),
     "contract": _Service("submission", "Leave a contract; no answer comes.", ("task_contract.v1", "cloud_event")),
@@ -134,7 +135,7 @@ def _role_channels() -> tuple[Channel, ...]:
             t.task_subject(role, "{pool}").rpartition(".")[0] + ".{class}",
             f"Tasks of the {role}, by pool and class of priority.",
             "task",
-            (ACCEPTS[role],),
+            (ACCEPTS[role], *((QUESTION,) if role in SUMMONED else ())),
         )
         for role in t.TASK_ROLES
     )
@@ -144,7 +145,12 @@ def _role_channels() -> tuple[Channel, ...]:
             t.result_subject(role),
             f"What the {role} answers, and what it has used.",
             "answer",
-            (codec.schema_name(ANSWERS[role]), "usage_report.v1", _ERROR),
+            (
+                codec.schema_name(ANSWERS[role]),
+                *(("summons_answer.v1",) if role in SUMMONED else ()),
+                "usage_report.v1",
+                _ERROR,
+            ),
         )
         for role in t.TASK_ROLES
     )

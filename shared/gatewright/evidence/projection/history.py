@@ -39,6 +39,8 @@ class RunHistory:
         asked += [(task_id, plan.consultation) for task_id, plan in self.plans.items()]
         asked += [(task_id, review.consultation) for task_id, review in self.reviews.items()]
         asked += [(task_id, error.consultation) for task_id, error in self.errors.items()]
+        answers = ((task_id, each.answer) for task_id, each in self.run.summonses.items())
+        asked += [(task_id, answer.consultation) for task_id, answer in answers if answer is not None]
         return ((task_id, each) for task_id, each in asked if each is not None)
 
 

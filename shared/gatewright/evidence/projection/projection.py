@@ -60,6 +60,7 @@ def project(
     for number, gate in enumerate(history.gates, 1):
         files.document(layout.gate_report(number, gate.gate, gate.task_id), gate)
     _approval_files(files, history)
+    _summons_files(files, history)
     _artifact_files(files, history)
     status: Literal["ok", "fail"] = "fail" if files.missing else "ok"
     report = EvidenceReport(status=status, missing=tuple(files.missing), withheld=tuple(sorted(files.left_out)))
@@ -189,6 +190,14 @@ def _approval_files(files: FilePlan, history: RunHistory) -> None:
                 files.document(place("delegate.json"), payload.delegate)
         elif isinstance(payload, e.ApprovalByGrant):
             _signed_files(files, payload, partial(layout.approval_grant, payload.request_id))
+
+
+def _summons_files(files: FilePlan, history: RunHistory) -> None:
+    """What roles were asked beside the run, and said; a question that the run's end has overtaken has no answer."""
+    for task_id, asked in history.run.summonses.items():
+        files.document(layout.summons_question(task_id), asked.task)
+        if asked.answer is not None:
+            files.document(layout.summons_answer(task_id), asked.answer)
 
 
 def _signed_files(files: FilePlan, payload: e.ApprovalDecided | e.ApprovalByGrant, place: Callable[[str], str]) -> None:

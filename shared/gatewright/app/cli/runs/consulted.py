@@ -24,6 +24,8 @@ def consultation_in(payload: e.Payload) -> Consultation | None:
             return review.consultation
         case e.TaskFailed(error=error):
             return error.consultation
+        case e.SummonsAnswered(answer=answer):
+            return answer.consultation
         case _:
             return None
 

@@ -117,6 +117,11 @@ def _said(record: OrchestratorEvent, view: RunView) -> list[tuple[Mark, str, str
             return [_tested(tests, _about(view, tests.task_id)), *(("plain", "", f"  {line}") for line in proof_lines(tests))]
         case e.ReviewRouted(routing=routing):
             return [_routed(routing)]
+        case e.SummonsAsked(task=task):
+            return [("given", task.item.role, f"is asked beside the run: {task.item.question}")]
+        case e.SummonsAnswered(answer=answer):
+            words = f"answers ({answer.confidence})" if answer.status == "ANSWERED" else f"gives no answer: {answer.code}"
+            return [("plain" if answer.status == "ANSWERED" else "warn", answer.role, words)]
         case e.CandidateChosen(candidate=number, standings=ranked):
             return [("good", "gatekeeper", f"candidate {number} of {len(ranked)} lands: {why_chosen(ranked)}")]
         case e.FixOrdered():

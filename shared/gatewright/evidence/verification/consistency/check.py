@@ -20,6 +20,7 @@ from gatewright.evidence.verification.consistency.routing import check_routing
 from gatewright.evidence.verification.consistency.sequence import check_sequence
 from gatewright.evidence.verification.consistency.signed import check_signed
 from gatewright.evidence.verification.consistency.subjects import check_subjects
+from gatewright.evidence.verification.consistency.summons import check_summons
 from gatewright.evidence.verification.consistency.tables import check_tables
 from gatewright.evidence.verification.consistency.telling import Contradiction, Telling, retell
 from gatewright.evidence.verification.consistency.transfers import check_transfers
@@ -38,6 +39,7 @@ CHECKS: tuple[Check, ...] = (
     check_approvals,
     check_routing,
     check_transfers,
+    check_summons,
     check_ending,
 )
 
@@ -57,14 +59,15 @@ def check_consistency(reading: Reading, step: int) -> str:
     14. routing: how much the change risks was told by the rules, before anything rested on it
     15. evidence: what votes point at is in the run  16. memory: what it was told of earlier runs is of its publisher, on its
     repository, within the bounds of its policy
-    17. transfers: what could go to providers of models was written down, and asked about.
+    17. transfers: what could go to providers of models was written down, and asked about
+    18. summonses: roles were asked beside the run within the bounds, and answered what they were asked.
     """
     history = reading.history
     if history is None:
         return "the story could not be told"
     try:
         telling = retell(history, reading.names, reading.names_of)
-        found = [contradiction for check in CHECKS for contradiction in check(telling)]  # 1 to 8, 13, 14, 17
+        found = [contradiction for check in CHECKS for contradiction in check(telling)]  # 1 to 8, 13, 14, 17, 18
         reading.approved.extend(approved_by(telling))
         found += check_change(telling, reading, step)  # 9
         found += check_tables(telling, reading, step)  # 11

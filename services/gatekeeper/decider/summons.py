@@ -1,0 +1,62 @@
+"""Questions to roles beside a run: what asks them, and what is recorded of their answers. Neither moves the run."""
+
+from __future__ import annotations
+
+from gatewright.clock import timestamp
+from gatewright.contracts import Error, SummonsAnswer, TaskContract
+from gatewright.contracts.people.summons import SummonsRole
+from gatewright.errors import DeniedError
+from gatewright.ledger import events as e
+from gatewright.ledger.candidates import reason_of
+from gatewright.ledger.run import AskedSummons, Run
+from gatewright.rules.summons import UNFIT, answer_to, summons_orders
+from gatewright.services.gatekeeper.decider.draft import Draft
+from gatewright.services.gatekeeper.decider.inputs import RoleDocument, RoleReplied, SummonsReceived
+
+_MOST_WORDS = 4000
+
+
+def asked(draft: Draft, item: SummonsReceived) -> None:
+    """Ask all questions of a request, or none: who sent it finds out why by the same rules."""
+    try:
+        orders = summons_orders(draft.run, item.request, item.bounds, item.publisher)
+    except DeniedError:
+        return
+    for order in orders:
+        draft.summon(order)
+
+
+def summoned(run: Run, item: RoleReplied) -> AskedSummons | None:
+    """The question that an answer names; None for an answer to a task of the run. A contract names no task of it."""
+    document = item.document
+    return None if isinstance(document, TaskContract) else run.summonses.get(document.task_id or "")
+
+
+def answered(draft: Draft, item: RoleReplied, question: AskedSummons) -> None:
+    """Record what became of a question, once; of another role than the one that was asked, nothing."""
+    role = question.task.item.role
+    if question.answer is not None or item.role != role:
+        return
+    answer = answer_to(question, _answer_of(item.document, role, timestamp(draft.now)))
+    level: e.Level = "INFO" if answer.status == "ANSWERED" else "WARN"
+    draft.add(e.SummonsAnswered(answer=answer), level=level, task_id=answer.task_id, role=role)
+
+
+def _answer_of(document: RoleDocument, role: SummonsRole, now: str) -> SummonsAnswer:
+    """What a role said, as an answer: an error is one without words, and another document than was asked for is none."""
+    if isinstance(document, SummonsAnswer):
+        return document
+    code, words = UNFIT, f"the {role} answered with another document"
+    consultation = None
+    if isinstance(document, Error):
+        code, words, consultation = reason_of(document.code, "task_failed"), document.message, document.consultation
+    return SummonsAnswer(
+        run_id="run-unknown",
+        task_id="-",
+        role=role,
+        status="NOT_ANSWERED",
+        code=code,
+        answered_at=now,
+        message=words[:_MOST_WORDS],
+        consultation=consultation,
+    )

@@ -1,0 +1,45 @@
+"""``summons.json``: which roles may be asked about open runs, how often, and at what cost. Without it none is asked."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, model_validator
+
+from gatewright.contracts.people.summons import MOST_SUMMONSES, SummonsRole
+from gatewright.contracts.vocabulary import Budget
+from gatewright.policy_files import PolicyModel, parse_policy, read_policy
+from gatewright.rules.summons import FILE, SummonsBounds
+
+
+class SummonsPolicy(PolicyModel):
+    """``most``: questions about one run. ``timeout_sec``, ``tokens`` and ``cost_usd``: what one answer may take."""
+
+    version: str = Field(pattern="^1$")
+    most: Annotated[int, Field(ge=1, le=MOST_SUMMONSES)] = MOST_SUMMONSES
+    roles: tuple[SummonsRole, ...] = Field(default=("pm", "techlead", "reviewer"), min_length=1)
+    timeout_sec: float = Field(default=120.0, ge=1, le=600)
+    tokens: int = Field(default=200_000, ge=1)
+    cost_usd: float | None = Field(default=None, gt=0, le=1000)
+
+    @model_validator(mode="after")
+    def _once(self) -> SummonsPolicy:
+        if len(set(self.roles)) != len(self.roles):
+            raise ValueError("a role is named twice")
+        return self
+
+    @property
+    def bounds(self) -> SummonsBounds:
+        budget = Budget(wall_sec=self.timeout_sec, tokens=self.tokens, cost_usd=self.cost_usd)
+        return SummonsBounds(self.most, self.roles, self.timeout_sec, budget)
+
+
+def load_summons(folder: Path) -> tuple[SummonsBounds | None, str | None]:
+    """The bounds and the digest of the file; None and None where there is none. Raises ConfigurationError."""
+    path = folder / FILE
+    if not path.exists():
+        return None, None
+    data = read_policy(path)
+    return parse_policy(path, SummonsPolicy, data).bounds, hashlib.sha256(data).hexdigest()

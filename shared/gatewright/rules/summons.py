@@ -1,0 +1,207 @@
+"""Which questions roles may be asked about an open run, what they are told of it, and what their answers may be. Pure.
+
+An answer is evidence beside the run. No rule, no gate and no state of a run reads it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from gatewright.bus.identities import DEFAULT_PUBLISHER
+from gatewright.contracts import SummonsAnswer, SummonsRequest, SummonsTask, TestReport, codec
+from gatewright.contracts.people.summons import MOST_SUMMONSES, SummonsRole
+from gatewright.contracts.transfers import TransferLeave
+from gatewright.contracts.vocabulary import Artifact, Budget
+from gatewright.errors import DeniedError
+from gatewright.ledger.candidates import reason_of
+from gatewright.ledger.run import AskedSummons, Run
+from gatewright.order_artifacts.hidden_acceptance import shown_to_makers
+from gatewright.rules.approvals import pending
+from gatewright.rules.transfers import leave_for
+
+#: The policy file; only runs that were accepted under one can be asked about.
+FILE = "summons.json"
+#: What a role is given to read besides the brief.
+CHANGE = "candidate.diff"
+#: The reasons of a role that has no model, and of one that answered with something else.
+NO_MODEL = "summons_no_model"
+UNFIT = "output_schema_mismatch"
+_MOST_BRIEF = 16_000
+_MOST_SPEC = 4_000
+_MOST_LINES = 20
+#: Characters of an answer's places and open questions.
+_MOST_BESIDE = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class SummonsBounds:
+    """What the operator's policy allows: ``most`` questions about a run, to these ``roles``, each within ``seconds`` and
+    ``budget``."""
+
+    most: int
+    roles: tuple[SummonsRole, ...]
+    seconds: float
+    budget: Budget | None = None
+
+
+def summons_orders(
+    run: Run, request: SummonsRequest, bounds: SummonsBounds | None, publisher: str = DEFAULT_PUBLISHER
+) -> tuple[SummonsTask, ...]:
+    """The tasks that a request comes to; those that the run has already are not among them.
+
+    1. there is a policy, and was when the run was accepted  2. the run is open  3. the roles are those of the policy  4. what
+    a role may send was approved, where that is asked  5. no more than the bound in all. Raises DeniedError: nothing is asked.
+    A key that another question had is refused, too.
+    """
+    if bounds is None or FILE not in run.accepted.policies:  # 1
+        words = f"no role is asked about this run: the policy has no {FILE}, or had none when the run was accepted"
+        raise DeniedError(words, code="summons_off")
+    if run.ended:  # 2
+        raise DeniedError(f"{run.run_id} has ended: its bundle tells what there is", code="summons_after_end")
+    made = [_order(run, request, number, bounds, publisher) for number in range(len(request.items))]
+    fresh = [order for order in made if order.task_id not in run.summonses]
+    for order in made:
+        known = run.summonses.get(order.task_id)
+        if known is not None and known.task.item != order.item:
+            raise DeniedError("the key was used for another question about this run", code="idempotency_key_reused")
+    for order in fresh:
+        role = order.item.role
+        if role not in bounds.roles:  # 3
+            raise DeniedError(f"the policy has the {role} answer no questions: {FILE}", code="summons_role_not_allowed")
+        if leave_for(run, role) is not None and not work_was_given_out(run):  # 4
+            words = f"what the {role} may send to a provider of models is not approved yet"
+            raise DeniedError(words, code="transfer_not_approved")
+    if fresh and len(run.summonses) + len(fresh) > (most := most_of(bounds)):  # 5
+        words = f"{len(run.summonses)} of {most} questions about {run.run_id} were asked, and these are {len(fresh)} more"
+        raise DeniedError(words, code="too_many_summonses")
+    return tuple(fresh)
+
+
+def most_of(bounds: SummonsBounds | None) -> int:
+    """How many questions a run may have: never more than eight."""
+    return min(bounds.most, MOST_SUMMONSES) if bounds is not None else 0
+
+
+def summons_id(run_id: str, request: SummonsRequest, publisher: str, number: int) -> str:
+    """The same for a question that is brought again; ``number`` counts the items of the request from 0."""
+    said = codec.encode(replace(request, requested_by="")) if request.key is None else request.key.encode()
+    whole = b"\0".join((publisher.encode(), said, str(number).encode()))
+    return f"{run_id}.summons.{hashlib.sha256(whole).hexdigest()[:12]}"
+
+
+def open_summonses(run: Run) -> tuple[AskedSummons, ...]:
+    """Those that wait for an answer."""
+    return tuple(asked for asked in run.summonses.values() if asked.answer is None)
+
+
+def work_was_given_out(run: Run) -> bool:
+    """Whether a worker was given a task: by then all that a person has to approve of transfers is approved."""
+    return any(task.role == "worker" and task.status != "PENDING" for task in run.tasks.values())
+
+
+def summons_leave(run: Run, role: str) -> TransferLeave | None:
+    """What the answer to a question may send: what the tasks of that role may, once that is approved."""
+    return leave_for(run, role) if work_was_given_out(run) else None
+
+
+def answer_to(asked: AskedSummons, answer: SummonsAnswer) -> SummonsAnswer:
+    """``answer`` as it is recorded: with the ids of the question, and the words of no other outcome than it names."""
+    item = asked.task.item
+    answer = replace(answer, run_id=asked.task.run_id, task_id=asked.task.task_id, role=item.role)
+    if answer.status == "ANSWERED" and not answer.answer.strip():
+        answer = replace(answer, status="NOT_ANSWERED", code=UNFIT, message=f"the {item.role} answered with no words")
+    if answer.status == "ANSWERED":
+        return _within(replace(answer, code="ok"))
+    code = reason_of(answer.code, "task_failed")
+    return replace(answer, code=code, answer="", confidence=None, evidence=(), open_questions=())
+
+
+def _within(answer: SummonsAnswer) -> SummonsAnswer:
+    """The first of its places and open questions, as long as they are within the bound: eight answers have to fit a reply."""
+    room = _MOST_BESIDE
+    places, questions = [], []
+    for place in answer.evidence:
+        room -= len(place.path) + len(place.note)
+        if room < 0:
+            break
+        places.append(place)
+    for question in answer.open_questions:
+        room -= len(question)
+        if room < 0:
+            break
+        questions.append(question)
+    return replace(answer, evidence=tuple(places), open_questions=tuple(questions))
+
+
+def brief_of(run: Run) -> str:
+    """What the ledger says of an open run, in the gatekeeper's words; of what is hidden from makers nothing."""
+    text = "\n".join(_lines(run))
+    return text if len(text) <= _MOST_BRIEF else f"{text[:_MOST_BRIEF]}\n(cut)"
+
+
+def _order(run: Run, request: SummonsRequest, number: int, bounds: SummonsBounds, publisher: str) -> SummonsTask:
+    return SummonsTask(
+        run_id=run.run_id,
+        task_id=summons_id(run.run_id, request, publisher, number),
+        item=request.items[number],
+        brief=brief_of(run),
+        evidence=tuple(_evidence(run)),
+        timeout_sec=bounds.seconds,
+        publisher=publisher,
+        requested_by=request.requested_by,
+        budget=bounds.budget,
+    )
+
+
+def _evidence(run: Run) -> Iterator[Artifact]:
+    if run.candidate is not None and (digest := run.candidate.patch.rpartition(":")[2]):
+        yield Artifact(name=CHANGE, uri=run.candidate.patch, sha256=digest)
+
+
+def _lines(run: Run) -> Iterator[str]:
+    stands = f"{run.parked_from}, and waits for people" if run.parked else run.state
+    yield f"The run stands in {stands}, in round {run.attempt}."
+    yield f"Ordered: {run.accepted.user_request[:_MOST_SPEC]}"
+    contract = run.contract
+    if contract is not None:
+        yield from _some("May change", contract.allowed_paths)
+        shown = (
+            f"{test.cmd} ({'must pass' if test.must_pass else 'is looked at'})"
+            for test in contract.acceptance_tests
+            if not test.hidden
+        )
+        yield from _some("Acceptance commands", shown)
+    if run.plan is not None:
+        yield from _some("Shards", (", ".join(shard.allowed_paths) for shard in run.plan.contracts))
+    if run.candidate is not None:
+        yield f"The change: {run.candidate.changed_files} files, {run.candidate.changed_lines} lines, tree {run.candidate.tree}"
+    elif run.candidates:
+        yield f"{len(run.candidates)} candidates are made, and none is chosen yet."
+    else:
+        yield "There is no change yet."
+    if run.review is not None:
+        found = (f"{each.path or '-'}:{each.line or '-'} {each.code}: {each.message}" for each in run.review.findings)
+        yield f"Review: {run.review.verdict}"
+        yield from _some("Findings", found)
+    if run.tests is not None and contract is not None:
+        report = shown_to_makers(run.tests, contract)
+        if isinstance(report, TestReport):
+            yield f"Tests: {report.status}"
+            yield from _some("Commands", (f"{each.name}: exit code {each.exit_code}" for each in report.commands))
+    if run.routing is not None:
+        yield f"Risk: {run.routing.tier}"
+    yield from _some("Asked of people", (f"{each.request.rule}: {each.request.why}" for each in pending(run)))
+
+
+def _some(title: str, lines: Iterable[str]) -> Iterator[str]:
+    """At most so many, and how many more."""
+    found = [" ".join(line.split())[:500] for line in lines]
+    if found:
+        yield f"{title}:"
+        yield from (f"- {line}" for line in found[:_MOST_LINES])
+        if len(found) > _MOST_LINES:
+            yield f"- and {len(found) - _MOST_LINES} more"

@@ -1,0 +1,133 @@
+"""Answers questions about a run beside a role's own tasks: by the role's model, from what the question brings alone.
+
+The role reads no repository for it and writes nothing. A role that has no model to ask says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from gatewright.clock import timestamp
+from gatewright.contracts import Error, SummonsAnswer, SummonsOpinion, SummonsTask
+from gatewright.contracts.consultation import Clamp
+from gatewright.contracts.people.summons import SummonsRole
+from gatewright.contracts.proposals import Observation
+from gatewright.contracts.vocabulary import Document
+from gatewright.git.patches.lines import shown_lines
+from gatewright.prompts.library import PromptLibrary
+from gatewright.prompts.orders import summons_order
+from gatewright.rules.summons import CHANGE, NO_MODEL
+from gatewright.service.settings import ServiceSettings
+from gatewright.structured.answers import StructuredQuestion
+from gatewright.structured.asking import Asking
+from gatewright.structured.errors import UNANSWERED
+from gatewright.structured.recording import consultation_of, failure_of
+from gatewright.structured.session import RoleModels
+from gatewright.tasks.handler import TaskContext, TaskHandler
+
+_NOT_THERE: Final = "line_not_there"
+
+S = TypeVar("S", bound=ServiceSettings)
+
+
+def summoned(
+    role: SummonsRole,
+    make_handler: Callable[[S], TaskHandler[Any]],
+    agent_of: Callable[[S], str],
+    sockets: Callable[[S], Path] | None = None,
+) -> Callable[[S], TaskHandler[Any]]:
+    """What makes the handler of a role that answers questions beside its tasks.
+
+    ``agent_of`` tells the id that it answers under, ``sockets`` where the socket of its model's gateway may lie.
+    """
+
+    def make(settings: S) -> TaskHandler[Any]:
+        place = sockets(settings) if sockets is not None else None
+        models = RoleModels.of(role, settings, sockets=place)
+        consulting = SummonsConsultant(role, agent_of(settings), models, PromptLibrary(settings.prompts))
+        return SummonedHandler(make_handler(settings), consulting)
+
+    return make
+
+
+class SummonedHandler:
+    """A role's handler, and the answers to questions."""
+
+    def __init__(self, tasks: TaskHandler[Any], consulting: SummonsConsultant) -> None:
+        self._tasks = tasks
+        self._consulting = consulting
+
+    async def handle(self, task: Document, context: TaskContext) -> Document:
+        """Raises what the role's own handler does, and what a model's gateway does."""
+        if isinstance(task, SummonsTask):
+            return await self._consulting.answer(task, context)
+        return await self._tasks.handle(task, context)
+
+
+class SummonsConsultant:
+    """Of the role ``role``, as ``agent_id``. Keeps nothing between questions."""
+
+    def __init__(self, role: SummonsRole, agent_id: str, models: RoleModels, library: PromptLibrary) -> None:
+        self._role: SummonsRole = role
+        self._agent_id = agent_id
+        self._models = models
+        self._library = library
+
+    async def answer(self, task: SummonsTask, context: TaskContext) -> SummonsAnswer | Error:
+        """The model's answer; that there is none is one as well. Raises what a model's gateway does, ArtifactError."""
+        if not self._models.configured:
+            words = (
+                f"the {self._role} has no model to ask: name the role in GATEWRIGHT_CONSULT, and give it a route and its key"
+            )
+            return self._made(task, context, status="NOT_ANSWERED", code=NO_MODEL, message=words)
+        patch = await self._change(task, context)
+        asking = Asking(StructuredQuestion(summons_order(self._library, task, patch), SummonsOpinion))
+        async with self._models.session(task.budget, context, task.run_id, task.task_id, task.transfer) as session:
+            try:
+                opinion = await asking.ask(session)
+            except UNANSWERED as error:
+                return await failure_of(asking, error, session.spent, context.artifacts)
+        kept, dropped = anchored_places(opinion, patch)
+        context.log.info("summons_answered", model=session.spent.model, asked=len(asking.answers), dropped=len(dropped))
+        record = await consultation_of(asking, opinion, session.spent, context.artifacts, clamped=dropped)
+        return self._made(
+            task,
+            context,
+            status="ANSWERED",
+            code="ok",
+            answer=opinion.answer,
+            confidence=opinion.confidence,
+            evidence=kept,
+            open_questions=opinion.open_questions,
+            consultation=record,
+        )
+
+    async def _change(self, task: SummonsTask, context: TaskContext) -> bytes | None:
+        found = next((each for each in task.evidence if each.name == CHANGE), None)
+        return await context.artifacts.get(found.uri) if found is not None else None
+
+    def _made(self, task: SummonsTask, context: TaskContext, **said: Any) -> SummonsAnswer:
+        return SummonsAnswer(
+            run_id=task.run_id,
+            task_id=task.task_id,
+            role=self._role,
+            answered_at=timestamp(context.clock.now()),
+            agent_id=self._agent_id,
+            **said,
+        )
+
+
+def anchored_places(opinion: SummonsOpinion, patch: bytes | None) -> tuple[tuple[Observation, ...], tuple[Clamp, ...]]:
+    """The places of an answer that the change shows, and those that were dropped: nothing else of the run has lines."""
+    lines = shown_lines(patch) if patch is not None else {}
+    kept: list[Observation] = []
+    dropped: list[Clamp] = []
+    for each in opinion.evidence:
+        if each.path in lines and (each.line is None or each.line in lines[each.path]):
+            kept.append(each)
+        else:
+            place = f"{each.path}:{each.line or '-'} {each.note}"
+            dropped.append(Clamp(field="evidence", proposed=place, granted="", reason=_NOT_THERE))
+    return tuple(kept), tuple(dropped)
