@@ -29,7 +29,7 @@ def make_summoned(forgery: Forgery = as_it_is, *, questions: int = 2, role: str 
     run = RoutedRun(rules=None)
     run.forgery = with_policy
     run.up_to_the_tests()
-    orders = []
+    orders: list[SummonsTask] = []
     for first in range(0, questions, 8):
         items = tuple(SummonsItem(role="reviewer", question=f"Question {n}?") for n in range(first, min(first + 8, questions)))
         orders += summons_orders(run.run, SummonsRequest(run_id=run.run_id, items=items), BOUNDS)
@@ -39,7 +39,7 @@ def make_summoned(forgery: Forgery = as_it_is, *, questions: int = 2, role: str 
         run_id=run.run_id, task_id=orders[0].task_id, role="reviewer", status="ANSWERED", code="ok", answered_at=STAMP,
         answer="It is.", confidence="low",
     )  # fmt: skip
-    run.step(e.Event(e.SummonsAnswered(answer=said), task_id=said.task_id, role=role))  # type: ignore[arg-type]
+    run.step(e.Event(e.SummonsAnswered(answer=said), task_id=said.task_id, role=role))
     run.finish()
     return run
 
