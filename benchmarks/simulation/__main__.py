@@ -3,30 +3,61 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
+import gc
+import resource
 import sys
 import time
 from statistics import mean
 
+from benchmarks.simulation.economy import LoopWithoutWaiting
 from benchmarks.simulation.world import Outcome, Scenario, World
+
+#: Runs from one word about how far it is to the next.
+TOLD = 1_000
 
 
 def main() -> int:
     words = argparse.ArgumentParser(description=__doc__)
     words.add_argument("--runs", type=int, default=3_000)
     words.add_argument("--workers", type=int, default=10_000)
-    words.add_argument("--gatekeepers", type=int, default=60)
+    words.add_argument("--gatekeepers", type=int, default=120)
     words.add_argument("--others", type=int, default=2_000, help="processes of each other role")
     words.add_argument("--arrivals", type=float, default=300.0, help="runs a second")
     words.add_argument("--worker-dies", type=float, default=0.01, help="chance for each task")
     words.add_argument("--answer-doubled", type=float, default=0.005, help="chance for each task")
     words.add_argument("--gatekeeper-dies", type=float, default=0.001, help="chance for each input")
     words.add_argument("--seed", type=int, default=1)
+    words.add_argument("--read-every", type=int, default=100, help="one run in so many is read back from its bytes")
     scenario = Scenario(**vars(words.parse_args()))
+    # Little here goes in circles; looking for it among all open runs again and again would be a third of the work.
+    gc.disable()
+    world = World(scenario)
     before = time.process_time()
-    outcome = asyncio.run(World(scenario).play())
+    outcome = run(world)
     sys.stdout.write(table(scenario, outcome, time.process_time() - before))
     return 1 if outcome.lost or outcome.doubled else 0
+
+
+def run(world: World) -> Outcome:
+    """Play it to its end, and tell every ``TOLD`` runs how far it is, and how much memory there was at most."""
+    loop = LoopWithoutWaiting()
+    world.progress = tell
+    try:
+        return loop.run_until_complete(world.play())
+    finally:
+        loop.close()
+
+
+def tell(outcome: Outcome) -> None:
+    over = outcome.landed + outcome.failed
+    if over % TOLD == 0:
+        gc.collect()
+        sys.stderr.write(f"{over} runs over, {time.process_time():.0f} s, {most_memory()} MB\n")
+
+
+def most_memory() -> int:
+    """The most memory that this process has had, in MiB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
 
 
 def table(scenario: Scenario, outcome: Outcome, spent: float) -> str:
@@ -36,6 +67,7 @@ def table(scenario: Scenario, outcome: Outcome, spent: float) -> str:
         ("landed, failed, lost, doubled", f"{outcome.landed}, {outcome.failed}, {outcome.lost}, {outcome.doubled}"),
         ("deaths", ", ".join(f"{number} {what}" for what, number in sorted(outcome.deaths.items()))),
         ("messages stored, repetitions not stored", f"{outcome.messages}, {outcome.repeated}"),
+        ("inputs that came after a run was audited, a minute after its seal", str(outcome.too_late)),
         ("transitions that another gatekeeper wrote first", str(outcome.conflicts)),
         *(
             (f"seconds until a task of a {size} run began, mean and longest", f"{mean(waits):.1f}, {max(waits):.1f}")
@@ -43,7 +75,9 @@ def table(scenario: Scenario, outcome: Outcome, spent: float) -> str:
             if waits
         ),
         ("simulated seconds", f"{outcome.seconds:.0f}"),
+        ("times a run was read back from its bytes, as it was written", str(outcome.read_back)),
         ("processor seconds, runs in each", f"{spent:.0f}, {scenario.runs / spent:.0f}"),
+        ("most memory", f"{most_memory()} MB"),
     ]
     return "| | |\n|---|---|\n" + "".join(f"| {name} | {value} |\n" for name, value in rows)
 

@@ -7,10 +7,13 @@ The rules are those of the server: ids are remembered for the stream's window, a
 from __future__ import annotations
 
 import hashlib
+import pickle
+import zlib
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import cache
 
 from gatewright.bus import topology as t
 from gatewright.bus.port import MESSAGE_ID_HEADER, SCHEMA_HEADER, Message, PublishAck
@@ -18,6 +21,9 @@ from gatewright.bus.subjects import matches
 from gatewright.errors import ConflictError
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
+_RUN = t.run_subject("")
+_WINDOWS = {stream.name: stream.dedupe_seconds for stream in t.STREAMS}
+_kept_by = cache(t.stream_of)
 
 
 class ProcessDied(BaseException):
@@ -80,25 +86,29 @@ class SimulatedBus:
     def __init__(self, clock: SimulatedClock, arrived: Callable[[t.Consumer], None]) -> None:
         self.clock = clock
         self.queues = {queue.subject: Queue(queue) for queue in t.consumers()}
+        self._found: dict[str, Queue] = {}
         self.ledger: dict[str, list[Message]] = {}
+        self._shelf: dict[str, bytes] = {}
         self.published = self.repeated = self.conflicts = 0
         self._arrived = arrived
         self._sequence = 0
         self._seen: dict[tuple[str, str], tuple[int, float]] = {}
 
     def queue_of(self, subject: str) -> Queue:
-        found = self.queues.get(subject)
-        return found or next(queue for pattern, queue in self.queues.items() if matches(pattern, subject))
+        found = self.queues.get(subject) or self._found.get(subject)
+        if found is None:
+            found = next(queue for pattern, queue in self.queues.items() if matches(pattern, subject))
+            self._found[subject] = found
+        return found
 
     def store(self, subject: str, data: bytes, headers: Mapping[str, str], expected: int | None = None) -> PublishAck:
-        stream = t.stream_of(subject)
-        last = self.ledger[subject][-1].sequence if subject in self.ledger else 0
-        if expected is not None and expected != last:
+        stream = "RUNS" if subject.startswith(_RUN) else _kept_by(subject)
+        if expected is not None and expected != self._last(subject):
             self.conflicts += 1
             raise ConflictError(f"{subject} has moved on")
         key, now = (stream, headers[MESSAGE_ID_HEADER]), self.clock.seconds
         known = self._seen.get(key)
-        if known is not None and now - known[1] < next(s.dedupe_seconds for s in t.STREAMS if s.name == stream):
+        if known is not None and now - known[1] < _WINDOWS[stream]:
             self.repeated += 1
             return PublishAck(stream, known[0], duplicate=True)
         self._sequence += 1
@@ -108,12 +118,34 @@ class SimulatedBus:
         self._seen[key] = (self._sequence, now)
         message = Message(subject, data, headers, self._sequence, self.clock.now().timestamp())
         if stream == "RUNS":
+            self.entries(subject)
             self.ledger.setdefault(subject, []).append(message)
         else:
             queue = self.queue_of(subject)
             queue.put(message)
             self._arrived(queue.config)
         return PublishAck(stream, self._sequence, duplicate=False)
+
+    def entries(self, subject: str) -> list[Message]:
+        """What the ledger holds of a run."""
+        if (packed := self._shelf.pop(subject, None)) is not None:
+            self.ledger[subject] = pickle.loads(zlib.decompress(packed))  # noqa: S301 - packed below
+        return self.ledger.get(subject, [])
+
+    def shelve(self, subject: str) -> None:
+        """The run is over: its entries take little room until they are wanted again."""
+        self._shelf[subject] = zlib.compress(pickle.dumps(self.entries(subject)), 1)
+        del self.ledger[subject]
+
+    def drop(self, subject: str) -> list[Message]:
+        """The entries of a run, which the ledger holds no more."""
+        entries = self.entries(subject)
+        del self.ledger[subject]
+        return entries
+
+    def _last(self, subject: str) -> int:
+        entries = self.entries(subject)
+        return entries[-1].sequence if entries else 0
 
     def _forget(self, now: float) -> None:
         while self._seen:
@@ -163,7 +195,7 @@ class Line:
         return stored
 
     async def replay(self, subject: str, *, follow: bool = False, after: int = 0) -> AsyncGenerator[Message, None]:
-        for message in tuple(self.bus.ledger.get(subject, ())):
+        for message in tuple(self.bus.entries(subject)):
             if message.sequence > after and not follow:
                 yield message
 

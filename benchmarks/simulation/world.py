@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 import random
+from array import array
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -16,13 +17,13 @@ from typing import Any, cast
 import msgspec
 
 from benchmarks.simulation.bus import Line, ProcessDied, SimulatedBus, SimulatedClock
+from benchmarks.simulation.economy import EconomicLedger, SharedReadings
 from benchmarks.simulation.roles import NoBundles, NoSigner, PassingGates, said
 from gatewright.bus import topology as t
 from gatewright.bus.port import MESSAGE_ID_HEADER, Message
 from gatewright.contracts import TaskContract, Transition, codec
 from gatewright.contracts.vocabulary import Repository
 from gatewright.ledger.events import Landed, RunFinished, TaskFinished
-from gatewright.ledger.store import Ledger
 from gatewright.services.gatekeeper.decider.inputs import Input, RoleReplied, Submitted
 from gatewright.services.gatekeeper.dispatch.dispatcher import UnderWay
 from gatewright.services.gatekeeper.orchestrator import Orchestrator
@@ -33,7 +34,7 @@ from gatewright.telemetry.metrics import Metrics
 from tests.factories import make_contract
 
 #: Seconds until a process that died is there again, and for which the ledger of a run is kept after its end.
-RESTART, KEPT = 5.0, 300.0
+RESTART, KEPT = 5.0, 60.0
 LOOK = 5.0
 #: When nothing has been written to the ledger for so long, nothing will be.
 DEAD_SECONDS = 3_600.0
@@ -44,7 +45,8 @@ class Scenario:
     """``arrivals`` a second; ``task_seconds`` is a mean, ``gate_seconds`` what an input costs a gatekeeper.
 
     ``worker_dies`` and ``answer_doubled`` are chances for each task, ``gatekeeper_dies`` for each input. Ten runs
-    in a row share a repository, and one run in ``large_every`` has ``large`` shards.
+    in a row share a repository, and one run in ``large_every`` has ``large`` shards. One run in ``read_every`` is read back
+    from its bytes by every gatekeeper that comes to it; of the others it knows what was written.
     """
 
     runs: int
@@ -61,6 +63,7 @@ class Scenario:
     gatekeeper_dies: float = 0.001
     large: int = 24
     large_every: int = 100
+    read_every: int = 1
 
 
 @dataclass
@@ -76,7 +79,11 @@ class Outcome:
     conflicts: int = 0
     tasks: int = 0
     #: Seconds from order to start, of worker tasks of small and of large runs.
-    waits: dict[str, list[float]] = field(default_factory=lambda: {"small": [], "large": []})
+    waits: dict[str, array[float]] = field(default_factory=lambda: {"small": array("d"), "large": array("d")})
+    #: Inputs of runs that had been audited and forgotten.
+    too_late: int = 0
+    #: How often a run was read back from its bytes, and found to be what was written.
+    read_back: int = 0
     first_task: float = -1.0
     last_answer: float = 0.0
 
@@ -98,7 +105,7 @@ class _Gatekeeper:
         self.line = Line(world.bus)
         self.orchestrator = Orchestrator(
             cast("Any", self.line),
-            Ledger(cast("Any", self.line), writer=name),
+            EconomicLedger(self.line, name, world.readings),
             cast("Any", PassingGates()),
             cast("Any", NoBundles()),
             cast("Any", NoSigner()),
@@ -119,22 +126,25 @@ class World:
         self.outcome = Outcome()
         self.bus = SimulatedBus(self.clock, self._arrived)
         self.free = dict.fromkeys(t.TASK_ROLES, scenario.others) | {"worker": scenario.workers}
+        self.readings = SharedReadings(self._is_read)
         self.names = 0
         self.idle = [self._gatekeeper() for _ in range(scenario.gatekeepers)]
         self.stalled = StalledRuns(lambda: 1 + self.chance.random())
         self.orders: dict[str, tuple[TaskContract, int]] = {}
         self.answers: dict[int, Input] = {}
         self.open = scenario.runs
+        self.progress: Callable[[Outcome], None] = lambda _outcome: None
         self._events: list[tuple[float, int, Callable[[], Awaitable[None]]]] = []
         self._number = 0
         self._wanted: list[t.Consumer] = []
         self._entries: dict[str, int] = {}
+        #: The gatekeepers that have moved a run which is not over.
+        self._knowing: dict[str, dict[_Gatekeeper, None]] = {}
         self._moved = 0.0
 
     async def play(self) -> Outcome:
         """Until every run has been looked at after its end, or nothing happens any more."""
-        for number in range(self.scenario.runs):
-            self._later(number / self.scenario.arrivals, lambda number=number: self._submit(number))  # type: ignore[misc]
+        await self._submit(0)
         self._later(LOOK, self._look)
         while self._events and self.open and self.clock.seconds - self._moved < DEAD_SECONDS:
             self.clock.seconds, _, happens = heapq.heappop(self._events)
@@ -144,8 +154,11 @@ class World:
         self.outcome.seconds = self.clock.seconds
         self.outcome.lost = self.open
         self.outcome.messages, self.outcome.repeated = self.bus.published, self.bus.repeated
-        self.outcome.conflicts = self.bus.conflicts
+        self.outcome.conflicts, self.outcome.read_back = self.bus.conflicts, self.readings.compared
         return self.outcome
+
+    def _is_read(self, run_id: str) -> bool:
+        return int(run_id.removeprefix("run-"), 16) % self.scenario.read_every == 0
 
     def _later(self, seconds: float, happens: Callable[[], Awaitable[None]]) -> None:
         self._number += 1
@@ -161,11 +174,15 @@ class World:
         self.orders[run_id] = (contract, shards)
         item = Submitted(run_id, f"{number + 1:032x}", contract, "0" * 64, f"submit:{run_id}")
         self._store(t.CONTRACT_SUBJECT, item, {"run_id": run_id}, item.message_id)
+        if number + 1 < self.scenario.runs:
+            self._later((number + 1) / self.scenario.arrivals - self.clock.seconds, lambda: self._submit(number + 1))
 
     def _store(self, subject: str, item: Input, ids: dict[str, str], message_id: str) -> None:
         self._number += 1
         self.answers[self._number] = item
-        self.bus.store(subject, msgspec.json.encode(ids | {"answer": self._number}), {MESSAGE_ID_HEADER: message_id})
+        data = msgspec.json.encode(ids | {"answer": self._number})
+        if self.bus.store(subject, data, {MESSAGE_ID_HEADER: message_id}).duplicate:
+            del self.answers[self._number]
 
     async def _deliver(self, consumer: t.Consumer) -> None:
         """What waits there goes to a process that is free."""
@@ -234,7 +251,10 @@ class World:
         if dies:
             gatekeeper.line.arm(self.chance.randrange(4), after=self.chance.random() < 0.5)
         try:
-            if run_id in self.orders:
+            if run_id not in self.orders:
+                self.outcome.too_late += 1
+            else:
+                self._knowing.setdefault(run_id, {})[gatekeeper] = None
                 await gatekeeper.orchestrator.advance(run_id, item)
         except ProcessDied:
             dies = True
@@ -272,6 +292,7 @@ class World:
             gatekeeper = self.idle[0]
             under_way = UnderWay(cast("Any", gatekeeper.line))
             for run_id in due:
+                self._knowing.setdefault(run_id, {})[gatekeeper] = None
                 await gatekeeper.orchestrator.take_up(run_id, under_way)
                 self._saw(run_id)
                 self.stalled.looked(run_id, self.clock.seconds)
@@ -279,19 +300,31 @@ class World:
 
     def _saw(self, run_id: str) -> None:
         """Whatever was written about the run is told to those who follow the ledger."""
-        entries = self.bus.ledger.get(t.run_subject(run_id), [])
+        entries = self.bus.entries(t.run_subject(run_id))
+        sealed = False
         for message in entries[self._entries.get(run_id, 0) :]:
             entry = read_entry(message)
             if entry is not None and self.stalled.saw(entry, self.clock.seconds):
+                sealed = True
                 self._later(KEPT, lambda: self._audit(run_id))
             self._moved = self.clock.seconds
         self._entries[run_id] = len(entries)
+        if sealed:
+            self._over(run_id)
+            self.bus.shelve(t.run_subject(run_id))
+
+    def _over(self, run_id: str) -> None:
+        """Every gatekeeper hears of a seal, and remembers nothing more of the run."""
+        self.readings.positions.pop(run_id, None)
+        for gatekeeper in self._knowing.pop(run_id, ()):
+            gatekeeper.orchestrator.left_behind(run_id)
 
     async def _audit(self, run_id: str) -> None:
         """How a run ended, by its ledger alone; then it is forgotten, here as in the product."""
         if run_id not in self.orders:
             return
-        entries = self.bus.ledger.pop(t.run_subject(run_id))
+        entries = self.bus.drop(t.run_subject(run_id))
+        self._over(run_id)
         events = [event for message in entries for event in codec.decode(message.data, Transition).events]
         finished = Counter(event.task_id for event in events if event.event_type == TaskFinished.event_type)
         kinds = Counter(event.event_type for event in events)
@@ -303,3 +336,4 @@ class World:
         self.outcome.failed += not whole
         self._entries.pop(run_id)
         self.open -= 1
+        self.progress(self.outcome)

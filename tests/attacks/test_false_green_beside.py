@@ -46,6 +46,7 @@ PLUGINS: dict[str, dict[str, bytes | None]] = {
 }
 
 
+@pytest.mark.long
 async def test_bytecode_of_the_right_source_beside_a_broken_one_is_refused(suite: Suite) -> None:
     name = f"__pycache__/pricing.{TAG}.pyc"
     report = await suite.tested({"pricing.py": BROKEN, name: unchecked(SOURCE, "pricing.py")}, PYTEST)

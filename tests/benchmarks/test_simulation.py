@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace as altered
 
 from benchmarks.simulation.world import Outcome, Scenario, World
+from gatewright.bus.port import Message
+from gatewright.contracts import Transition
+from gatewright.ledger.entry_validation import End, next_link
 from gatewright.services.gatekeeper.orchestrator import Orchestrator
 
 DEADLY = Scenario(
@@ -36,6 +41,30 @@ def test_no_run_is_lost_or_doubled_where_every_process_dies_often() -> None:
 
 def test_the_same_seed_is_the_same_world() -> None:
     assert played(DEADLY) == played(DEADLY)
+
+
+def test_reading_back_fewer_runs_changes_nothing_else() -> None:
+    everyone, few = played(DEADLY), played(replace(DEADLY, read_every=5))
+    assert everyone.read_back > few.read_back > 0
+    assert replace(few, read_back=everyone.read_back) == everyone
+
+
+def test_what_is_not_read_as_it_was_written_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    def other(message: Message, run_id: str, end: End) -> Transition | None:
+        found = next_link(message, run_id, end)
+        return None if found is None else altered(found, cause=altered(found.cause, message_id="another"))
+
+    monkeypatch.setattr("gatewright.ledger.store.next_link", other)
+    with pytest.raises(AssertionError, match="is not read as it was written"):
+        played(DEADLY)
+
+
+def test_of_a_run_that_is_over_nothing_is_remembered() -> None:
+    world = World(DEADLY)
+    asyncio.run(world.play())
+    assert world.bus.published > 100
+    assert (world.bus.ledger, world.readings.positions, world.orders, world.answers) == ({}, {}, {}, {})
+    assert not any(gatekeeper.orchestrator.ledger.baselines() for gatekeeper in world.idle)
 
 
 def test_tasks_of_small_runs_do_not_stand_behind_those_of_large_ones() -> None:

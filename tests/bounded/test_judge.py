@@ -51,6 +51,7 @@ async def test_a_child_has_no_settings_and_no_secrets_in_its_environment(monkeyp
     assert b"GATEWRIGHT" not in await judge("who").ask(b"")
 
 
+@pytest.mark.long
 async def test_an_endless_judgement_is_given_up_and_its_child_is_gone() -> None:
     before = children()
     asked = judge("forever", ProcessBounds(seconds=3.0))

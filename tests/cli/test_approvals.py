@@ -18,13 +18,15 @@ from msgspec.structs import replace
 
 from gatewright.app.cli.people.inbox import most_urgent_first, named, page, statistics_of, table
 from gatewright.app.cli.people.notifying import Notifier, digest
+from gatewright.app.cli.people.session import Answer, signed_answers
 from gatewright.app.cli.people.signing import public_key, sign_decision, usual_key
-from gatewright.contracts import ApprovalList, codec
-from gatewright.contracts.people.approvals import ApprovalStanding
+from gatewright.contracts import ApprovalDecision, ApprovalList, codec
+from gatewright.contracts.people.approvals import ApprovalStanding, Delegation
 from gatewright.errors import ConfigurationError, MalformedError
 from gatewright.evidence.signing import keys
 from gatewright.resources import schema_directory
 from gatewright.rules.approvals import NAMESPACE, decision_on
+from gatewright.rules.delegations import waited_for
 from gatewright.ssh_signatures import verify_ssh
 
 NOW = datetime(2026, 5, 4, 11, tzinfo=UTC)
@@ -103,6 +105,42 @@ def test_a_run_stands_for_all_that_waits_in_it_and_an_unknown_name_for_nothing()
     with pytest.raises(MalformedError) as refusal:
         named([waiting], ["run-elsewhere0000"])
     assert refusal.value.reason == "approval_unknown"
+
+
+def test_a_request_that_was_handed_on_says_to_whom_and_is_told_anew() -> None:
+    (waiting, _) = standings()
+    handed = replace(waiting, delegations=(Delegation(person="ana", to="ben", at="2026-05-04T10:30:00.000Z"),))
+    assert "(handed to ben)" in table([handed], NOW)[1]
+    assert "by ana to ben at 2026-05-04T10:30:00.000Z" in "\n".join(page(handed))
+    notifier = Notifier()
+    notifier.given("screen", [waiting])
+    assert notifier.new("screen", [waiting]) == []
+    assert notifier.new("screen", [handed]) == [handed]
+
+
+@pytest.mark.parametrize(
+    ("approvers", "handed", "waits"),
+    [
+        (("ana", "@release"), (("ana", "ben"),), ("ben", "@release")),
+        (("ana", "@release"), (("ana", "ben"), ("ben", "carl")), ("carl", "@release")),
+        (("@release",), (("ana", "ben"),), ("@release", "ben")),
+        (("ana", "ben"), (("ana", "ben"),), ("ben",)),
+        (("ana",), (), ("ana",)),
+    ],
+)
+def test_a_request_waits_for_who_has_it_now(
+    approvers: tuple[str, ...], handed: tuple[tuple[str, str], ...], waits: tuple[str, ...]
+) -> None:
+    known = [Delegation(person=person, to=to, at="") for person, to in handed]
+    assert waited_for(approvers, known) == waits
+
+
+def test_a_delegation_is_signed_with_the_name_of_who_is_to_have_it(tmp_path: Path) -> None:
+    key = make_key(tmp_path, "pem")
+    (signed,) = signed_answers(standings()[:1], Answer("delegate", "ana", key, delegate_to="ben"), NOW)
+    decision = codec.decode(signed.document.encode(), ApprovalDecision)
+    assert (decision.verdict, decision.person, decision.delegate_to) == ("delegate", "ana", "ben")
+    verify_ssh(public_key(key), NAMESPACE, signed.document.encode(), signed.signature)
 
 
 def test_a_rule_that_always_gets_a_yes_can_be_seen() -> None:

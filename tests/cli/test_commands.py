@@ -160,6 +160,7 @@ def complete(here: Path, typed: str) -> list[str]:
     words = typed.split(" ")
     environment = {
         "PATH": os.environ["PATH"],
+        "GIT_CEILING_DIRECTORIES": os.environ["GIT_CEILING_DIRECTORIES"],
         "_GATEWRIGHT_COMPLETE": "complete_bash",
         "COMP_WORDS": typed,
         "COMP_CWORD": str(len(words) - 1),
@@ -169,6 +170,7 @@ def complete(here: Path, typed: str) -> list[str]:
     return subprocess.run(argv, cwd=here, env=environment, capture_output=True, text=True, check=False).stdout.split()
 
 
+@pytest.mark.long
 def test_the_shell_completes_commands_options_and_run_ids(tmp_path: Path) -> None:
     for run_id in ("run-0123456789abcdef0123", "run-1123456789abcdef0123"):
         (tmp_path / ".gatewright" / "runs" / run_id).mkdir(parents=True)

@@ -66,6 +66,7 @@ def write(repository: Repository, name: str, text: str) -> None:
     path.write_text(text)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("installed")
 def test_a_commit_inside_passes_and_one_outside_is_stopped(repository: Repository, git: Git) -> None:
     write(repository, "src/app.py", "changed\n")

@@ -89,6 +89,7 @@ def test_two_workers_share_the_tasks_of_a_run(stack: Stack, make_project: MakePr
     assert len(finished) == len(producers) == 2
 
 
+@pytest.mark.long
 def test_failing_tests_are_fixed_by_the_second_answer(stack: Stack, make_project: MakeProject) -> None:
     project = make_project()
     half = "python tools/edit.py 0 src/a.py"

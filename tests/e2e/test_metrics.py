@@ -88,6 +88,7 @@ def test_a_running_system_shows_every_documented_metric_and_no_other(stack: Stac
     assert {metric.name for metric in METRICS} - with_samples == set()
 
 
+@pytest.mark.long
 def test_a_run_leaves_its_times_and_the_queues_are_seen_to_be_served(stack: Stack, make_project: MakeProject) -> None:
     stages = ("S0", "S1", "S2", "S3", "S4", "S6")
 

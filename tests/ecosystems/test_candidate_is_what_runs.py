@@ -142,6 +142,7 @@ async def test_the_candidate_is_proved_beside_an_installed_copy(make_project: Ma
     assert project.suite.judged(report) == ()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("how", series(["finder first", "early"], "early"))
 async def test_a_copy_that_cannot_be_got_out_of_the_way_is_refused_even_where_its_tests_fail(
     make_project: MakeProject, how: str

@@ -65,6 +65,7 @@ async def test_a_failure_is_told_and_the_ids_of_a_baseline_without_running_its_t
     assert "meson.build::adds" in collected.told.collected
 
 
+@pytest.mark.long
 @needs_meson
 async def test_assertions_that_are_left_out_of_the_build_are_no_living_command(tmp_path: Path) -> None:
     files = {**FILES, "meson.build": TOP.replace("'c')", "'c', default_options: ['b_ndebug=true'])")}

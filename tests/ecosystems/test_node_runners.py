@@ -112,3 +112,16 @@ async def test_a_test_that_ends_the_process_does_not_look_like_success(name: str
     dies = SUITES[name][path] + "it('dies', () => { process.exit(0); });\nit('comes after', () => {});\n"
     ran = await suite(name, tmp_path, **{path: dies}).all()
     assert ran.completed.exit_code != 0 or not ran.told.complete or "failed" in ran.told.outcomes.values(), ran.words
+
+
+@pytest.mark.skipif(installed("jest") is None, reason="there is no jest (npm install --global)")
+async def test_the_control_of_a_large_suite_of_jest_loads_a_part_of_it(tmp_path: Path) -> None:
+    text = "it('adds', () => { expect(2 + 2).toBe(4); });\n"
+    large = suite("jest", tmp_path, **{f"src/part{number}.test.js": text for number in range(30)})
+    assert len((await large.all()).told.outcomes) == 33
+    sentinel, ran = await large.control()
+    assert (ran.told.outcomes[sentinel.failing], ran.told.outcomes[sentinel.passing]) == ("failed", "passed")
+    assert "1 of 11 total" in ran.words
+    assert ran.completed.exit_code != 0
+    small = suite("jest", tmp_path / "small", **{f"src/part{number}.test.js": text for number in range(5)})
+    assert "1 of 7 total" in (await small.control())[1].words

@@ -89,6 +89,7 @@ def run(prefix: Path, program: str) -> str:
     return done.stdout.strip()
 
 
+@pytest.mark.long
 async def test_what_a_project_declares_for_its_tests_is_installed_and_the_project_is_told_of_but_not_installed(
     tmp_path: Path, wheels: Path
 ) -> None:
@@ -162,6 +163,7 @@ async def test_a_half_made_environment_is_made_anew(prepared: Prepared) -> None:
     assert not prepared.mark.exists()
 
 
+@pytest.mark.long
 async def test_an_installer_that_fails_is_quoted_and_leaves_nothing_and_nothing_of_a_package_without_a_wheel_runs(
     tmp_path: Path, wheels: Path
 ) -> None:

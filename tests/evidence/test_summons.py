@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from gatewright.contracts import SummonsAnswer, SummonsRequest
-from gatewright.contracts.people.summons import SummonsItem, SummonsTask
+from gatewright.contracts import SummonsAnswer, SummonsRequest, SummonsTask
+from gatewright.contracts.people.summons import SummonsItem
 from gatewright.contracts.vocabulary import Artifact
 from gatewright.evidence import layout
 from gatewright.evidence.signing.envelopes import Signer

@@ -1,4 +1,4 @@
-"""``python -m tests.faults.rolling_upgrade --old REV [--seconds 60]``: an older commit and this one side by side, under load.
+"""``python -m tests.faults.rolling_upgrade [--old REV] [--seconds 60]``: an older commit and this one side by side, under load.
 
 Every process is that of the older commit at first. One after another is ended and started again from this checkout, roles
 first and gatekeepers last; then, in the reverse order, all are taken back. Runs are given all the time, asked for and by
@@ -41,6 +41,7 @@ LEAVE_SECONDS = 40.0
 #: Runs that are open at a time: more would wait for the test runner, and show nothing.
 LANES = 8
 PATIENCE = 90.0
+OLDER = "0.0.1"
 
 
 @dataclass
@@ -102,12 +103,24 @@ async def answers(bus: JetStreamBus, role: str) -> None:
                 return
 
 
+def before_the_newest_schemas() -> str:
+    """The commit before the newest change of what crosses the bus. Raises CalledProcessError where the history is not here."""
+
+    def asked(*words: str) -> str:
+        return subprocess.run(("git", *words), cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
+
+    newest = asked("rev-list", "--no-merges", "--max-count=1", "HEAD", "--", "shared/schemas")
+    return asked("rev-parse", "--verify", "--quiet", f"{newest}^")
+
+
 def extract(revision: str, into: Path) -> Path:
-    """The tree of a commit of this repository."""
+    """The tree of a commit of this repository, with a version of its own, as every release has: readers go by it."""
     data = subprocess.run(("git", "archive", revision), cwd=ROOT, check=True, capture_output=True).stdout
     into.mkdir()
     with tarfile.open(fileobj=BytesIO(data)) as packed:
         packed.extractall(into, filter="fully_trusted")  # noqa: S202 - our own commit
+    version = into / "shared/gatewright/version.py"
+    version.write_text(f'"""An older version."""\n\n__version__ = "{OLDER}"\n')
     return into
 
 
@@ -176,11 +189,11 @@ async def _under_load(fleet: Fleet, house: House, seconds: float) -> dict[str, o
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--old", required=True, help="a commit of this repository")
+    parser.add_argument("--old", help="a commit of this repository; left out: the one before the newest change of a schema")
     parser.add_argument("--seconds", type=float, default=60.0, help="how long the upgrade and the way back take together")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="gatewright-upgrade-") as root:
-        found = asyncio.run(trial(Path(root), given.old, given.seconds))
+        found = asyncio.run(trial(Path(root), given.old or before_the_newest_schemas(), given.seconds))
     for name, value in found.items():
         sys.stdout.write(f"{name:18} {value}\n")
     return 1 if found["faults"] or found["dead letters"] else 0

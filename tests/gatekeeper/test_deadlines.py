@@ -108,6 +108,20 @@ def test_a_consensus_is_read_and_the_wall_clock_goes_on() -> None:
     assert deadlines.due(START + 100.1) == (RUN_ID,)
 
 
+@pytest.mark.parametrize("verdict", ["comment", "delegate"])
+def test_what_is_no_answer_leaves_the_time_for_one_as_it_was(verdict: str) -> None:
+    world = BudgetedRun(Script(), budget=Budget(wall_sec=1e6))
+    world.deliver_until("S2")
+    deadlines = watched(world)
+    asked = {"request": {"request_id": "request-1", "expires_at": NOW.isoformat()}}
+    told = (("approval_requested", asked), ("state_entered", {"state": "AWAITING_APPROVAL"}))
+    said = (("approval_decided", {"request_id": "request-1", "verdict": verdict}),)
+    for number, payloads in enumerate((told, said), 9):
+        events = [{"event_type": name, "ts": NOW.isoformat(), "payload": payload} for name, payload in payloads]
+        deadlines.saw(make_entry(json.dumps({"number": number, "events": events}).encode(), RUN_ID))
+    assert deadlines.due(NOW.timestamp() + 1) == (RUN_ID,)
+
+
 def test_waiting_costs_no_memory() -> None:
     """A run that reports a thousand times stands in the queue once."""
     world = BudgetedRun(Script(), budget=Budget(wall_sec=100))

@@ -71,6 +71,7 @@ def test_tombstone_is_checked_by_others_tools(house: House) -> None:
     assert statement["subject"][0]["name"] == "manifest.json"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("every", lengths(4, 1))
 def test_power_cut_at_any_step_leaves_a_whole_bundle_or_a_tombstone(house: House, every: int) -> None:
     bundle = house.seal(1)

@@ -68,6 +68,7 @@ async def test_process_killed_in_the_middle_of_a_task_loses_nothing(
     assert result.summary == "2"
 
 
+@pytest.mark.long
 async def test_sigterm_gives_a_long_task_back_and_another_process_takes_it_at_once(
     server: OpenServer, gatekeeper: Gatekeeper, start_role: StartRole
 ) -> None:
@@ -106,6 +107,7 @@ async def test_unexpected_error_ends_the_process_with_one_and_a_redacted_traceba
     assert await gatekeeper.task_in_queue(5)
 
 
+@pytest.mark.long
 async def test_server_that_comes_back_is_found_again(
     tmp_path: Path, server: OpenServer, gatekeeper: Gatekeeper, start_role: StartRole
 ) -> None:
@@ -159,6 +161,7 @@ async def test_metrics_address_that_is_taken_stops_the_start(server: OpenServer,
     assert "cannot serve metrics on 127.0.0.1" in role.lines[-1]["cause"]
 
 
+@pytest.mark.long
 async def test_metrics_can_be_switched_off(server: OpenServer, start_role: StartRole) -> None:
     role = await start_role({"nats_url": server.url, "metrics_port": "-1"})
     assert (await role.logged("service_started"))["metrics_port"] == -1

@@ -18,6 +18,7 @@ FILES = {
 BROKEN = {"pricing.py": b"def price(number):\n    return number\n"}
 
 
+@pytest.mark.long
 async def test_the_tests_that_failed_before_the_change_are_told_and_no_others(tmp_path: Path) -> None:
     report = await Suite(tmp_path, FILES).tested(BROKEN)
     proof = proof_of(report)

@@ -18,6 +18,7 @@ from gatewright.rules.approvals import (
     stage_of,
     unasked,
 )
+from gatewright.rules.delegations import waited_for
 from gatewright.rules.grants import in_force
 from gatewright.rules.repairs import recorded, revision_order
 from gatewright.rules.rounds import refused_by
@@ -60,7 +61,7 @@ def decided(draft: Draft, verdict: DecisionVerdict | None) -> None:
         said = recorded(draft.run, each, verdict.roster_sha256)
         blocks = each.decision.verdict == "reject" or (each.decision.vote is not None and each.decision.vote.colour == "red")
         draft.add(said, level="WARN" if blocks else "INFO", role="gatekeeper")
-        answered = answered or each.decision.verdict != "comment"
+        answered = answered or each.decision.verdict not in {"comment", "delegate"}
     if not answered:
         return
     if not draft.judged(verdict.report):
@@ -87,7 +88,8 @@ def expire(draft: Draft) -> None:
         draft.add(e.ApprovalExpired(request_id=asked.request.request_id), level="WARN", role="gatekeeper")
         others = next_asked(draft.run, asked)
         if others is None:
-            words = f"{', '.join(asked.request.approvers)} did not answer {asked.request.rule} until {asked.request.expires_at}"
+            silent = ", ".join(waited_for(asked.request.approvers, asked.delegations))
+            words = f"{silent} did not answer {asked.request.rule} until {asked.request.expires_at}"
             draft.end("FAILED", EXPIRED, words)
             return
         request = make_request(draft.run, others, len(draft.run.approvals) + 1, draft.now, asked.request)

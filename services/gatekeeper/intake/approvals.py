@@ -224,11 +224,14 @@ def standing_of(
         patch=patch,
         patch_bytes=patch_bytes,
         review=standing(run, asked),
+        delegations=asked.delegations,
     )
 
 
 def _counted(asked: AskedApproval, each: JudgedDecision) -> bool:
-    """Whether a vote is among those that the ledger has; what is no vote is not asked."""
+    """Whether a vote or a delegation is among those that the ledger has; what is neither is not asked."""
+    if each.delegate is not None:
+        return (each.person.name, each.delegate.name) in [(known.person, known.to) for known in asked.delegations]
     said = (each.person.name, each.decision.decided_at, each.decision.vote)
     return each.decision.vote is None or said in [(cast.person.name, cast.decided_at, cast.vote) for cast in asked.votes]
 

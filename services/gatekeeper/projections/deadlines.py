@@ -190,7 +190,7 @@ class Deadlines:
             case ApprovalDecided.event_type | ApprovalExpired.event_type:
                 answer = _ANSWERED.decode(event.payload)
                 open_still = answer.verdict == "vote" and answer.consensus is None
-                if answer.verdict != "comment" and not open_still:
+                if answer.verdict not in {"comment", "delegate"} and not open_still:
                     moments.answers.pop(answer.request_id, None)
             case StateEntered.event_type:
                 self._enter(run_id, moments, _ENTERED.decode(event.payload).state, _seconds(event.ts))

@@ -183,7 +183,8 @@ class ApprovalRequested(Payload, frozen=True):
 class ApprovalDecided(Payload, frozen=True):
     """A person has answered: ``approver``, as the roster of that digest had them, with the key of that ``fingerprint``.
 
-    ``consensus`` is set with the vote that makes one: it says yes to the request, or no where it is red.
+    ``consensus`` is set with the vote that makes one: it says yes to the request, or no where it is red. ``delegate`` is who is
+    asked in the place of the approver, as that roster had them, where it is a delegation.
     """
 
     event_type: ClassVar[str] = "approval_decided"
@@ -194,6 +195,7 @@ class ApprovalDecided(Payload, frozen=True):
     approver: RosterPerson
     roster_sha256: str
     consensus: ConsensusReceipt | None = None
+    delegate: RosterPerson | None = None
 
 
 class ApprovalByRule(Payload, frozen=True):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from gatewright.bus.identities import DEFAULT_PUBLISHER
-from gatewright.contracts.people.approvals import ApprovalRequest, ApprovalStatus, RosterPerson
+from gatewright.contracts.people.approvals import ApprovalRequest, ApprovalStatus, Delegation, RosterPerson
 from gatewright.contracts.people.review_votes import ConsensusReceipt, ReviewVote
 from gatewright.contracts.people.summons import SummonsAnswer, SummonsTask
 from gatewright.contracts.reports import GateReport, Plan, ReviewReport, TaskResult, TestReport
@@ -92,6 +92,7 @@ class AskedApproval:
     comments: tuple[str, ...] = ()
     votes: tuple[CastVote, ...] = ()
     consensus: ConsensusReceipt | None = None
+    delegations: tuple[Delegation, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

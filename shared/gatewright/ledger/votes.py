@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from gatewright.contracts import ApprovalDecision, codec
-from gatewright.contracts.people.approvals import ApprovalStatus
+from gatewright.contracts.people.approvals import ApprovalStatus, Delegation
 from gatewright.errors import MalformedError
 from gatewright.ledger.events import ApprovalDecided
 from gatewright.ledger.run import AskedApproval, CastVote
@@ -19,6 +19,8 @@ def answered(asked: AskedApproval, event: ApprovalDecided, now: str) -> AskedApp
             return replace(asked, comments=(*asked.comments, event.approver.name))
         case "vote":
             return voted(asked, event, now)
+        case "delegate":
+            return delegated(asked, event, now)
         case "approve":
             return replace(asked, status="approved", person=event.approver.name, at=now)
         case "reject":
@@ -40,6 +42,14 @@ def voted(asked: AskedApproval, event: ApprovalDecided, now: str) -> AskedApprov
         return asked
     status: ApprovalStatus = "rejected" if event.consensus.red else "approved"
     return replace(asked, status=status, person=event.approver.name, at=now, consensus=event.consensus)
+
+
+def delegated(asked: AskedApproval, event: ApprovalDecided, now: str) -> AskedApproval:
+    """The request after it was handed on; it waits as before. Raises MalformedError for a delegation to none."""
+    to = codec.decode(event.signed.document.encode(), ApprovalDecision).delegate_to
+    if to is None:
+        raise MalformedError(f"{event.request_id[:80]!r}: a delegation to none", code="bad_event")
+    return replace(asked, delegations=(*asked.delegations, Delegation(person=event.approver.name, to=to, at=now)))
 
 
 def withdrawn(approvals: Mapping[str, AskedApproval]) -> Mapping[str, AskedApproval]:

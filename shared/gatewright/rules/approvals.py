@@ -16,6 +16,7 @@ from gatewright.contracts.people.approvals import ApprovalRule, AskStage, Risk, 
 from gatewright.errors import DeniedError
 from gatewright.git.access.repository_patterns import ref_covered
 from gatewright.ledger.run import AskedApproval, Run
+from gatewright.rules.delegations import delegate_of, keeps
 from gatewright.rules.landing import landing_ref
 from gatewright.rules.quorum import names_person
 from gatewright.rules.reviewing import check_vote
@@ -53,13 +54,14 @@ class MatchedRule:
 
 @dataclass(frozen=True, slots=True)
 class JudgedDecision:
-    """A decision that counts: whose it is, by which key, on which request."""
+    """A decision that counts: whose it is, by which key, on which request. ``delegate``: to whom it hands that on."""
 
     decision: ApprovalDecision
     signed: SignedDecision
     request: ApprovalRequest
     person: RosterPerson
     fingerprint: str
+    delegate: RosterPerson | None = None
 
 
 def stage_of(run: Run) -> AskStage | None:
@@ -192,7 +194,8 @@ def judge_decision(run: Run, signed: SignedDecision, roster: ApproverRoster, now
 
     1. it is the canonical form of a decision  2. about this run and one of its requests  3. which waits for an answer, in time
     4. about exactly what was asked, and what the run has now  5. signed by a key of the roster, in force, and by the person
-    that it names  6. who may decide this  7. and not about a run of their own  8. with the exact phrase.
+    that it names  6. who may decide this, and has not handed it on  7. and not about a run of their own  8. with the exact
+    phrase  9. and is handed on, if it is, to a person who may decide it.
     Raises MalformedError, VerificationError (``signature_invalid``), DeniedError; each with the code of its reason.
     """
     data = signed.document.encode()
@@ -204,21 +207,27 @@ def judge_decision(run: Run, signed: SignedDecision, roster: ApproverRoster, now
     person, key_print = signer_on(roster, signed.signature, data, NAMESPACE, now)  # 5
     if person.name != decision.person:
         raise DeniedError(f"it names {decision.person}, and the key is that of {person.name}", code="approver_differs")
-    dispatcher = request.reason == "escalation" and has_ordered(run, person)
-    if not dispatcher and not names_person(request.approvers, person):  # 6
+    asked = run.approvals[request.request_id]
+    if not _is_dispatcher(run, request, person) and not names_person(request.approvers, person):  # 6
         raise DeniedError(
             f"{person.name} may not decide {request.rule}: {', '.join(request.approvers)}", code="approver_not_allowed"
         )
+    if decision.verdict != "comment":
+        keeps(asked, person.name)
     if decision.verdict in {"approve", "vote"}:
-        alone = decision.verdict == "vote" or not (request.yourself or dispatcher)
-        if alone and is_own(run, person):  # 7
-            raise DeniedError(f"{person.name} may not approve a run of their own", code="approval_of_own_run")
+        _not_own(run, request, person)  # 7
         if decision.verdict == "approve" and request.phrase and decision.phrase != request.phrase:  # 8
             raise DeniedError(f"the rule wants the exact words {request.phrase!r}", code="approval_phrase_differs")
     check_vote(run, request, decision, person, now)
-    if decision.verdict == "comment" and len(run.approvals[request.request_id].comments) >= MOST_COMMENTS:
+    if decision.verdict == "comment" and len(asked.comments) >= MOST_COMMENTS:
         raise DeniedError(f"{MOST_COMMENTS} comments are kept, not more", code="too_many_comments")
-    return JudgedDecision(decision, signed, request, person, key_print)
+    delegate = delegate_of(decision, asked, roster)  # 9
+    if delegate is not None:
+        if not _is_dispatcher(run, request, delegate) and not names_person(request.approvers, delegate):
+            words = f"{delegate.name} may not decide {request.rule}: {', '.join(request.approvers)}"
+            raise DeniedError(words, code="delegate_not_allowed")
+        _not_own(run, request, delegate)
+    return JudgedDecision(decision, signed, request, person, key_print, delegate)
 
 
 def judge_batch(items: Sequence[JudgedDecision]) -> None:
@@ -233,6 +242,16 @@ def judge_batch(items: Sequence[JudgedDecision]) -> None:
             raise DeniedError(
                 f"{item.request.request_id} is decided alone: {item.request.rule} allows no batch", code="batch_not_allowed"
             )
+
+
+def _is_dispatcher(run: Run, request: ApprovalRequest, person: RosterPerson) -> bool:
+    return request.reason == "escalation" and has_ordered(run, person)
+
+
+def _not_own(run: Run, request: ApprovalRequest, person: RosterPerson) -> None:
+    alone = request.reason == "review" or not (request.yourself or _is_dispatcher(run, request, person))
+    if alone and is_own(run, person):
+        raise DeniedError(f"{person.name} may not approve a run of their own", code="approval_of_own_run")
 
 
 def is_own(run: Run, person: RosterPerson) -> bool:

@@ -37,6 +37,7 @@ def recorded(run: Run, each: JudgedDecision, roster_sha256: str) -> ApprovalDeci
         approver=each.person,
         roster_sha256=roster_sha256,
         consensus=found.receipt if found is not None else None,
+        delegate=each.delegate,
     )
 
 

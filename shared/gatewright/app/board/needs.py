@@ -62,11 +62,11 @@ def approval_commands(request: ApprovalRequest) -> tuple[str, ...]:
 
 
 def _asked(row: BoardRow) -> Iterator[Need]:
-    for request in row.asks:
+    for request, whom in zip(row.asks, row.asked, strict=True):
         yield Need(
             key=request.request_id,
             kind="approval",
-            who=", ".join(request.approvers),
+            who=", ".join(whom),
             why=f"{request.rule}: {request.why}",
             since=request.created_at,
             on_silence=request.on_silence,

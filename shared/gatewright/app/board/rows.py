@@ -14,6 +14,7 @@ from gatewright.contracts.people.approvals import ApprovalRequest
 from gatewright.ledger.run import Run, RunTask
 from gatewright.ledger.spending import usage_of
 from gatewright.rules.approvals import pending
+from gatewright.rules.delegations import waited_for
 
 #: Where a run stands for people: at work, waiting for a person, waiting for paths that others hold, landed, ended otherwise.
 RunStage = Literal["running", "person", "locks", "landed", "failed"]
@@ -69,6 +70,7 @@ class BoardRow:
     holders: tuple[str, ...] = ()
     waiting_since: str = ""
     asks: tuple[ApprovalRequest, ...] = ()
+    asked: tuple[tuple[str, ...], ...] = ()
     sealed: bool = False
     expired: bool = False
     quiet_after: float = QUIET_SECONDS
@@ -104,7 +106,8 @@ def row_of(followed: OpenRun, sequence: int) -> BoardRow:
     stage = stage_of(run)
     failure, landed = run.failure, run.landed
     used = usage_of(run.tasks.values())
-    asks = tuple(asked.request for asked in pending(run)) if stage == "person" else ()
+    waiting = pending(run) if stage == "person" else ()
+    asks = tuple(asked.request for asked in waiting)
     return BoardRow(
         run_id=run.run_id,
         sequence=sequence,
@@ -125,6 +128,7 @@ def row_of(followed: OpenRun, sequence: int) -> BoardRow:
         holders=followed.holders if stage == "locks" else (),
         waiting_since=_waiting_since(followed, stage, asks),
         asks=asks,
+        asked=tuple(waited_for(each.request.approvers, each.delegations) for each in waiting),
         sealed=run.sealed is not None,
         expired=run.expired is not None,
         quiet_after=_quiet_after(run),

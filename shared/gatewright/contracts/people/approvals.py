@@ -44,7 +44,7 @@ AskReason = Literal[
 _ABOUT_CANDIDATES = frozenset({"protected_class", "landing", "risk_tier", "critic", "review"})
 AskStage = Literal["contract", "candidate", "round"]
 Risk = Literal["low", "medium", "high"]
-DecisionVerdict = Literal["approve", "reject", "comment", "vote"]
+DecisionVerdict = Literal["approve", "reject", "comment", "vote", "delegate"]
 ApprovalStatus = Literal["pending", "approved", "rejected", "expired", "withdrawn", "autopilot", "granted"]
 OnReject = Literal["end", "repair"]
 ProtectedClassName = Literal["ci", "protected", "runner", "dependencies", "migrations"]
@@ -191,7 +191,7 @@ class ApprovalRequest(Document):
 
 
 class ApprovalDecision(Document):
-    """What a person says of one request; its canonical JSON is what is signed."""
+    """What a person says of one request; its canonical JSON is what is signed. ``delegate_to``: who is asked in their place."""
 
     request_id: RequestId
     run_id: RunId
@@ -205,6 +205,7 @@ class ApprovalDecision(Document):
     comment: _Words = ""
     phrase: _Line = ""
     vote: ReviewVote | None = None
+    delegate_to: PersonName | None = None
 
 
 class SignedDecision(Document):
@@ -307,6 +308,14 @@ class ApprovalsRequest(Document):
     limit: Annotated[int, Meta(ge=1, le=1000)] = 200
 
 
+class Delegation(Document):
+    """A request that ``person`` has handed to ``to``, by the clock of the gatekeeper."""
+
+    person: PersonName
+    to: PersonName
+    at: str
+
+
 class ApprovalStanding(Document):
     """A request and what has become of it. ``patch`` is the candidate's, as far as it fits."""
 
@@ -320,6 +329,7 @@ class ApprovalStanding(Document):
     patch: str = ""
     patch_bytes: Count = 0
     review: ReviewStanding | None = None
+    delegations: tuple[Delegation, ...] = ()
 
 
 class ApprovalList(Document):

@@ -17,7 +17,7 @@ from gatewright.ecosystems.subtree import below
 
 _REPORTERS = resources.files("gatewright.ecosystems.node") / "reporters"
 #: The reporters that are brought in by a preloaded module; all of them, for a script that starts several runners.
-_PRELOADED = ("tell.cjs", "origins.cjs", "preload.cjs", "mocha.cjs", "jest.cjs", "vitest.mjs")
+_PRELOADED = ("tell.cjs", "origins.cjs", "preload.cjs", "mocha.cjs", "jest.cjs", "jest_filter.cjs", "vitest.mjs")
 #: What is loaded for each runner.
 _FILES = {
     NODE_TEST: ("tell.cjs", "origins.cjs", "node_test.mjs"),

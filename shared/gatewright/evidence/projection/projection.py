@@ -184,7 +184,10 @@ def _approval_files(files: FilePlan, history: RunHistory) -> None:
             files.document(layout.approval_request(payload.request.request_id), payload.request)
         elif isinstance(payload, e.ApprovalDecided):
             number += 1
-            _signed_files(files, payload, partial(layout.approval_decision, payload.request_id, number))
+            place = partial(layout.approval_decision, payload.request_id, number)
+            _signed_files(files, payload, place)
+            if payload.delegate is not None:
+                files.document(place("delegate.json"), payload.delegate)
         elif isinstance(payload, e.ApprovalByGrant):
             _signed_files(files, payload, partial(layout.approval_grant, payload.request_id))
 

@@ -86,6 +86,7 @@ async def test_an_agent_that_asks_for_nothing_is_seen(make_bench: MakeBench) -> 
     assert (bad.outcome, bad.found) == ("failed", "does not ask for edits nor for commands")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("fault", "words"),
     [("wasteful", "no turn"), ("silent", "does not say what it used"), ("listening", "listens on port(s) 4567")],
@@ -97,6 +98,7 @@ async def test_other_models_hidden_usage_and_open_ports_are_recorded(fault: str,
     assert fault == "wasteful" or words in found[0].found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fault", ["unasked", "defiant"])
 async def test_an_agent_that_does_what_it_was_refused_is_seen(fault: str, make_bench: MakeBench) -> None:
     assert (await obeys_no(make_bench(fault))).outcome == "failed"
@@ -106,6 +108,7 @@ async def test_an_agent_that_obeys_is_seen_to(make_bench: MakeBench) -> None:
     assert (await obeys_no(make_bench())).outcome == "passed"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("faults", "outcome"), [((), "passed"), (("late",), "failed"), (("defiant",), "failed")])
 async def test_a_write_after_the_turn_is_seen(faults: tuple[str, ...], outcome: str, make_bench: MakeBench) -> None:
     assert (await read_only(make_bench(*faults))).outcome == outcome
@@ -118,6 +121,7 @@ async def test_settings_of_the_repository_that_are_obeyed_must_be_hidden(make_be
     assert (await hostile_repository(make_bench("obedient", masked=(".claude",)))).outcome == "failed"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("faults", [(), ("stubborn",)])
 async def test_a_cancelled_agent_returns_and_leaves_nothing(faults: tuple[str, ...], make_bench: MakeBench) -> None:
     step = await cancel(make_bench(*faults))
@@ -131,6 +135,7 @@ async def test_an_agent_that_runs_no_command_was_not_seen_to_return_from_one(mak
     assert (step.outcome, step.found) == ("failed", "no command ran that could be cancelled: completed")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("faults", "outcome"), [((), "passed"), (("boastful",), "recorded")])
 async def test_success_without_a_model_is_seen(faults: tuple[str, ...], outcome: str, make_bench: MakeBench) -> None:
     assert (await failing_model(make_bench(*faults))).outcome == outcome

@@ -30,7 +30,7 @@ Comment = Annotated[str, typer.Option(metavar="TEXT", help="Words for the record
 def register(app: typer.Typer) -> None:
     approvals.command("list")(list_approvals)
     approvals.command("key")(roster_line)
-    for command in (show, approve, reject, comment, watch, stats):
+    for command in (show, approve, reject, comment, delegate, watch, stats):
         approvals.command()(command)
     app.add_typer(approvals, name="approvals")
 
@@ -106,6 +106,22 @@ def comment(
 ) -> None:
     """Say something for the record; the run goes on waiting."""
     _decide(names, _answer("comment", person, key, text), json_output=json_output)
+
+
+@reported
+def delegate(
+    names: Named,
+    to: Annotated[str, typer.Option(metavar="NAME", help="Who is asked in your place, as the roster names them.")],
+    *,
+    key: Key = None,
+    person: As = "",
+    comment: Comment = "",
+    json_output: JsonOutput = False,
+) -> None:
+    """Hand what waits for you to another person who may decide it. You cannot answer it then, nor take it back."""
+    from dataclasses import replace
+
+    _decide(names, replace(_answer("delegate", person, key, comment), delegate_to=to), json_output=json_output)
 
 
 @reported

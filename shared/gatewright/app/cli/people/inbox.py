@@ -13,6 +13,7 @@ from gatewright.app.cli.operations.dead_letters import age
 from gatewright.app.cli.output import printable
 from gatewright.contracts.people.approvals import ApprovalStanding
 from gatewright.errors import MalformedError
+from gatewright.rules.delegations import waited_for
 
 _RISKS = {"high": 0, "medium": 1, "low": 2}
 
@@ -52,9 +53,19 @@ def table(approvals: Sequence[ApprovalStanding], now: datetime) -> list[str]:
         left = _seconds(now, request.expires_at) if each.status == "pending" else 0.0
         lines.append(
             f"{request.request_id:<{width}} {request.risk:<6} {each.status:<9} {age(_seconds(request.created_at, now)):>7} "
-            f"{age(left) if each.status == 'pending' else '-':>7}  {printable(request.rule)}: {printable(request.why)[:120]}"
+            f"{age(left) if each.status == 'pending' else '-':>7}  {printable(request.rule)}{_handed(each)}: "
+            f"{printable(request.why)[:120]}"
         )
     return lines
+
+
+def holders(standing: ApprovalStanding) -> tuple[str, ...]:
+    """Whom a request waits for: people and ``@groups``."""
+    return waited_for(standing.request.approvers, standing.delegations)
+
+
+def _handed(standing: ApprovalStanding) -> str:
+    return printable(f" (handed to {standing.delegations[-1].to})") if standing.delegations else ""
 
 
 def page(standing: ApprovalStanding) -> list[str]:
@@ -70,7 +81,7 @@ def page(standing: ApprovalStanding) -> list[str]:
         "repository": f"{request.repository} at {request.baseline_commit}",
         "contract": f"sha256:{request.contract_sha256}",
         "tree": request.candidate_tree or "none yet: no work was given out",
-        "who": f"{', '.join(request.approvers)}{'' if request.yourself else ', not about a run of their own'}",
+        "who": f"{', '.join(holders(standing))}{'' if request.yourself else ', not about a run of their own'}",
         "until": request.expires_at,
         "on yes": request.on_yes,
         "on no": request.on_no,
@@ -79,6 +90,7 @@ def page(standing: ApprovalStanding) -> list[str]:
         "comments": ", ".join(standing.comments) or "none",
     }
     lines = [f"{name:<11} {printable(value)}" for name, value in facts.items()]
+    lines += [printable(f"{'handed on':<11} by {each.person} to {each.to} at {each.at}") for each in standing.delegations]
     lines += [f"gate        {gate.gate}: {gate.verdict} ({printable(gate.code)})" for gate in standing.gates]
     if standing.patch:
         lines += ["", *(printable(line) for line in standing.patch.splitlines())]

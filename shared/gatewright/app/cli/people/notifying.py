@@ -19,6 +19,7 @@ import msgspec
 
 from gatewright.app.cli.context import CommandContext
 from gatewright.app.cli.output import emit, note, printable, say
+from gatewright.app.cli.people.inbox import holders
 from gatewright.app.cli.people.session import open_inbox, waiting
 from gatewright.contracts.people.approvals import ApprovalStanding
 from gatewright.errors import ConfigurationError, UnavailableError
@@ -29,7 +30,7 @@ _PATIENCE = 10.0
 
 @dataclass
 class Notifier:
-    """``told`` are the requests that each way of telling has been given."""
+    """``told`` are the requests that each way of telling has been given, and how often they had been handed on then."""
 
     command: str = ""
     webhook: str = ""
@@ -42,11 +43,11 @@ class Notifier:
     def new(self, way: str, found: Sequence[ApprovalStanding]) -> list[ApprovalStanding]:
         """What one way of telling has not been given yet."""
         known = self.told.setdefault(way, set())
-        return [each for each in found if each.request.request_id not in known]
+        return [each for each in found if _told_of(each) not in known]
 
     def given(self, way: str, found: Sequence[ApprovalStanding]) -> None:
         """It has been given these."""
-        self.told.setdefault(way, set()).update(each.request.request_id for each in found)
+        self.told.setdefault(way, set()).update(_told_of(each) for each in found)
 
     def tell(self, found: Sequence[ApprovalStanding]) -> None:
         """Give command and webhook what is new to them; what fails is new again at the next look."""
@@ -75,6 +76,11 @@ class Notifier:
             return False
 
 
+def _told_of(standing: ApprovalStanding) -> str:
+    """A request that was handed on is told anew."""
+    return f"{standing.request.request_id} {len(standing.delegations)}"
+
+
 def digest(found: Sequence[ApprovalStanding]) -> dict[str, Any]:
     """All that is new in one document: enough to know that one is waited for, and nothing that has to be kept secret."""
     return {
@@ -85,7 +91,7 @@ def digest(found: Sequence[ApprovalStanding]) -> dict[str, Any]:
                 "run_id": each.request.run_id,
                 "rule": each.request.rule,
                 "risk": each.request.risk,
-                "approvers": list(each.request.approvers),
+                "approvers": list(holders(each)),
                 "expires_at": each.request.expires_at,
                 "show": f"gatewright approvals show {each.request.request_id}",
             }

@@ -31,13 +31,17 @@ MOST = 1000
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a person says: to each of the requests that are named. ``phrase`` None: it is asked for where a rule wants one."""
+    """What a person says of each request that is named. ``phrase`` None: it is asked for where a rule wants one.
+
+    ``delegate_to``: who is asked in the person's place, where it is a delegation.
+    """
 
     verdict: DecisionVerdict
     person: str
     key: Path
     comment: str = ""
     phrase: str | None = None
+    delegate_to: str | None = None
 
 
 def for_approver(place: CommandContext, seed: Path | None) -> CommandContext | None:
@@ -115,4 +119,5 @@ def _signed(standing: ApprovalStanding, answer: Answer, now: datetime) -> Signed
     if request.phrase and answer.verdict == "approve" and answer.phrase is None and sys.stdin.isatty():
         phrase = input(f"{request.request_id} ({printable(request.why)})\ntype exactly {printable(request.phrase)!r}: ")
     said = {"verdict": answer.verdict, "person": answer.person, "decided_at": timestamp(now), "comment": answer.comment}
-    return sign_decision(decision_on(request, **said, phrase=phrase if request.phrase else ""), answer.key)
+    words = {"phrase": phrase if request.phrase else "", "delegate_to": answer.delegate_to}
+    return sign_decision(decision_on(request, **said, **words), answer.key)

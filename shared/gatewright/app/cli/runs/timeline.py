@@ -180,6 +180,7 @@ def _people(
                 "reject": ("bad", f"rejects {rule}"),
                 "comment": ("plain", f"comments on {rule}"),
                 "vote": _voted(payload, rule),
+                "delegate": ("plain", f"hands {rule} to {payload.delegate.name if payload.delegate else 'none'}"),
             }
             return (said[verdict][0], person.name, f"{said[verdict][1]} with {payload.fingerprint}")
 

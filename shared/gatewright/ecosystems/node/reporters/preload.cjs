@@ -44,6 +44,9 @@ function added(name, order, given) {
   // On the baseline all are run: which tests there are is known only to those that run them.
   if (order.purpose === 'control' && titles.length > 0) {
     words.push(name === 'mocha' ? '--grep' : '--testNamePattern', titles.join('|'));
+    if (name === 'jest' && !given.some((word) => word.startsWith('--filter'))) {
+      words.push(`--filter=${path.join(__dirname, 'jest_filter.cjs')}`);
+    }
   }
   return words;
 }

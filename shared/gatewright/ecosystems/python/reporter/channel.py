@@ -13,7 +13,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 #: Name of the variable with the token, and of the file beside this package with all else that the reporter is told.
 TOKEN = "GATEWRIGHT_REPORT_TOKEN"  # noqa: S105 - its name
@@ -22,7 +22,8 @@ ORDER = "order.json"
 _LONGEST = 4096
 _FITS = 500
 
-Tell = Callable[..., None]
+if TYPE_CHECKING:  # 3.8 has no such type when it runs
+    Tell = Callable[..., None]
 
 
 class ReceivedOrder:

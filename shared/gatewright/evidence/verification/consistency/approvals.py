@@ -57,10 +57,11 @@ def approved_by(telling: Telling) -> Iterator[str]:
             vote = moment.after.approvals[moment.payload.request_id].votes[-1:]
             request = moment.before.approvals[moment.payload.request_id].request
             over = f"tree {request.candidate_tree}" if request.candidate_tree else f"contract {request.contract_sha256[:16]}"
-            verb = {"approve": "approved", "reject": "rejected"}.get(moment.payload.verdict, "")
+            verb = {"approve": "approved", "reject": "rejected", "delegate": "handed on"}.get(moment.payload.verdict, "")
             verb = verb or f"voted {vote[0].vote.colour} on"
+            to = f" to {moment.payload.delegate.name}" if moment.payload.delegate is not None else ""
             key = f"{moment.payload.approver.name} ({moment.payload.fingerprint})"
-            yield f"{key} {verb} {request.rule} at {moment.record.ts}, over {over}"
+            yield f"{key} {verb} {request.rule}{to} at {moment.record.ts}, over {over}"
         elif isinstance(moment.payload, e.ApprovalByRule):
             yield f"the rule {moment.payload.rule} approved by itself at {moment.record.ts}: no person was asked"
         elif isinstance(moment.payload, e.ApprovalByGrant):
@@ -90,11 +91,16 @@ def _decided(moment: Moment, event: e.ApprovalDecided, number: int) -> Iterator[
         yield moment.says(APPROVAL, path, layout.EVENTS, "it was decided at no time")
         return
     try:
-        judged = judge_decision(moment.before, event.signed, ApproverRoster(version="1", people=(event.approver,)), moment.when)
+        roster = ApproverRoster(
+            version="1", people=tuple(each for each in (event.approver, event.delegate) if each is not None)
+        )
+        judged = judge_decision(moment.before, event.signed, roster, moment.when)
     except GatewrightError as error:
         yield moment.says(APPROVAL, path, layout.EVENTS, f"the decision does not count ({error.reason}): {error.message}")
         return
     yield from _vote(moment, event, judged, path)
+    if judged.person != event.approver or judged.delegate != event.delegate:
+        yield moment.says(APPROVAL, path, layout.EVENTS, "another person was recorded than signed it, or than it was handed to")
     if (judged.decision.verdict, judged.fingerprint) != (event.verdict, event.fingerprint):
         words = (
             f"{event.verdict} by {event.fingerprint} was recorded, and {judged.decision.verdict} by {judged.fingerprint} signed"
