@@ -22,6 +22,7 @@ NAMELESS = {
     "events_request.v1",
     "approvals_request.v1",
     "runs_request.v1",
+    "summons_request.v1",
     "bundle_request.v1",
 }
 

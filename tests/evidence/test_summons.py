@@ -32,7 +32,7 @@ def make_summoned(forgery: Forgery = as_it_is, *, questions: int = 2, role: str 
     orders: list[SummonsTask] = []
     for first in range(0, questions, 8):
         items = tuple(SummonsItem(role="reviewer", question=f"Question {n}?") for n in range(first, min(first + 8, questions)))
-        orders += summons_orders(run.run, SummonsRequest(run_id=run.run_id, items=items), BOUNDS)
+        orders += summons_orders(run.run, SummonsRequest(run_id=run.run_id, questions=items), BOUNDS)
     run.forgery = forgery
     run.step(*(e.Event(e.SummonsAsked(task=order), task_id=order.task_id) for order in orders))
     said = SummonsAnswer(

@@ -66,7 +66,7 @@ class Asking:
         return rule
 
     async def ask(self, *items: SummonsItem, key: str | None = None, rule: Publisher | None = None) -> SummonsList:
-        request = SummonsRequest(run_id=RUN, items=items, key=key)
+        request = SummonsRequest(run_id=RUN, questions=items, key=key)
         return await self.service.ask(codec.encode(request), rule or self.rule())
 
     async def to_the_review(self) -> Run:
@@ -141,7 +141,7 @@ async def test_without_the_policy_nothing_is_asked_also_not_when_it_comes_later(
             await asking.ask(item())
         assert caught.value.reason == "summons_off"
         with pytest.raises(DeniedError) as caught:
-            summons_orders(run, SummonsRequest(run_id=RUN, items=(item(),)), SummonsBounds(8, ("reviewer",), 60.0))
+            summons_orders(run, SummonsRequest(run_id=RUN, questions=(item(),)), SummonsBounds(8, ("reviewer",), 60.0))
         assert caught.value.reason == "summons_off"
         assert await asking.questions() == []
         assert (await asking.ask()).left == 0
@@ -329,7 +329,7 @@ async def test_a_question_that_was_lost_with_its_gatekeeper_is_given_out_again_o
     await asking.to_the_review()
     bus, first = asking.gatekeeper.bus, asking.gatekeeper.orchestrator
     position = await first.ledger.load(RUN)
-    request = SummonsRequest(run_id=RUN, items=(item(),))
+    request = SummonsRequest(run_id=RUN, questions=(item(),))
     brought = SummonsReceived(request, "m", bounds=first.gates.policies.summons)
     transition = decide(position.run, brought, (), first.clock.now())
     assert transition is not None
@@ -349,7 +349,7 @@ async def test_a_question_is_asked_only_when_what_it_sends_was_approved(asking: 
     run = await asking.to_the_review()
     example = schema_directory() / "examples" / "transfer_manifest.v1" / "valid" / "full.json"
     manifest = replace(codec.decode(example.read_bytes(), TransferManifest), role="reviewer", run_id=RUN)
-    request, bounds = SummonsRequest(run_id=RUN, items=(item(),)), SummonsBounds(8, ("reviewer",), 60.0)
+    request, bounds = SummonsRequest(run_id=RUN, questions=(item(),)), SummonsBounds(8, ("reviewer",), 60.0)
     waiting = changed(run, transfers=(manifest,), tasks={})
     with pytest.raises(DeniedError) as caught:
         summons_orders(waiting, request, bounds)

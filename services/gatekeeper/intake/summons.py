@@ -59,8 +59,8 @@ class SummonsService:
         await asyncio.to_thread(check_document, request, self.scanner)  # 1
         run = await self._run(request.run_id, rule)  # 2
         bounds = self.orchestrator.gates.policies.summons
-        asked = [summons_id(run.run_id, request, rule.name, number) for number in range(len(request.items))]
-        if request.items:
+        asked = [summons_id(run.run_id, request, rule.name, number) for number in range(len(request.questions))]
+        if request.questions:
             if not publishers.may_abort(run, rule):
                 raise DeniedError(f"{rule.name} may not ask about a run of {run.publisher}", code="summons_not_allowed")
             if summons_orders(run, request, bounds, rule.name):  # 3

@@ -298,7 +298,7 @@ class Client:
             raise UnavailableError(words, code="summons_unanswered") from None
 
     async def _summoned(self, run_id: str, items: tuple[SummonsItem, ...], key: str | None) -> SummonsList:
-        request = SummonsRequest(run_id=run_id, items=items, key=key, requested_by=self._requested_by[:200])
+        request = SummonsRequest(run_id=run_id, questions=items, key=key, requested_by=self._requested_by[:200])
         data, subject = codec.encode(request), self._subjects["summon"]
         answer = await self._bus.request(subject, data, schema="summons_request.v1", timeout=STATUS_TIMEOUT)
         return answered(answer, SummonsList)

@@ -62,7 +62,7 @@ def summons_orders(
         raise DeniedError(words, code="summons_off")
     if run.ended:  # 2
         raise DeniedError(f"{run.run_id} has ended: its bundle tells what there is", code="summons_after_end")
-    made = [_order(run, request, number, bounds, publisher) for number in range(len(request.items))]
+    made = [_order(run, request, number, bounds, publisher) for number in range(len(request.questions))]
     fresh = [order for order in made if order.task_id not in run.summonses]
     for order in made:
         known = run.summonses.get(order.task_id)
@@ -147,7 +147,7 @@ def _order(run: Run, request: SummonsRequest, number: int, bounds: SummonsBounds
     return SummonsTask(
         run_id=run.run_id,
         task_id=summons_id(run.run_id, request, publisher, number),
-        item=request.items[number],
+        item=request.questions[number],
         brief=brief_of(run),
         evidence=tuple(_evidence(run)),
         timeout_sec=bounds.seconds,

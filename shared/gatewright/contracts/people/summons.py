@@ -45,13 +45,13 @@ class SummonsItem(Document):
 
 
 class SummonsRequest(Document):
-    """Ask roles about a run, all of ``items`` or none; without any: only what was asked and answered so far.
+    """Ask roles about a run, all of ``questions`` or none; without any: only what was asked and answered so far.
 
     ``key`` is the same when the same is asked again because no answer came. ``requested_by`` is a claim.
     """
 
     run_id: RunId
-    items: Annotated[tuple[SummonsItem, ...], Meta(max_length=MOST_SUMMONSES)] = ()
+    questions: Annotated[tuple[SummonsItem, ...], Meta(max_length=MOST_SUMMONSES)] = ()
     key: _Key | None = None
     requested_by: Annotated[str, Meta(max_length=200)] = ""
 
