@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -119,7 +120,7 @@ async def test_a_publisher_that_floods_its_submissions_takes_neither_the_gatekee
         assert codec.decode(answer.data, SubmitReply).run_id.startswith("run-")
         assert gatekeeper.reconnects == []
         async with asyncio.timeout(60):
-            while "gw.runs, gw.status, gw.submit was cut" not in caplog.text:  # noqa: ASYNC110 - a log gives no sign
+            while not re.search(r"gw\.submit.* was cut", caplog.text):  # noqa: ASYNC110 - a log gives no sign
                 await asyncio.sleep(0.05)
     await named.close()
     await gatekeeper.bus.close()
