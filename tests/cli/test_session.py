@@ -94,4 +94,4 @@ async def test_a_bus_that_was_named_is_no_stack_of_the_home_folder(home: Path) -
     goes_down(home)
     async with attached(named, home) as client:
         assert client.bus.connected
-        assert [task.get_name() for task in asyncio.all_tasks() if "_has_gone" in repr(task.get_coro())] == []
+        assert [task.get_name() for task in asyncio.all_tasks() if "_end_with" in repr(task.get_coro())] == []

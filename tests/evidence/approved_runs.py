@@ -46,6 +46,15 @@ class ApprovedRun(RecordedRun):
         if written:
             super().step(*written)
 
+    def up_to_the_request(self) -> None:
+        """One shard, reviewed and tested, for which Ana is asked."""
+        self.accept()
+        self.plan(shards=1)
+        self.work()
+        self.compose()
+        self.pass_review()
+        self.ask()
+
     def ask(self) -> None:
         test = f"{self.run_id}.test.a1"
         super().step(self.tests(test), self.gate("tests", task_id=test))
@@ -85,12 +94,7 @@ def decided(request: ApprovalRequest, secret: Ed25519PrivateKey = SECRET, **chan
 def make_approved(forgery: Forgery = as_it_is, rule: ApprovalRule = RULE) -> ApprovedRun:
     """One shard, approved by Ana before it landed."""
     run = ApprovedRun(forgery=forgery, rule=rule)
-    run.accept()
-    run.plan(shards=1)
-    run.work()
-    run.compose()
-    run.pass_review()
-    run.ask()
+    run.up_to_the_request()
     run.answer()
     run.finish()
     return run

@@ -47,12 +47,7 @@ def by_ana(request: ApprovalRequest) -> e.ApprovalDecided:
 def make_handed(first: Made = to_ben, second: Made = by_ben) -> ApprovedRun:
     """A run whose request Ana hands to Ben, who approves it."""
     run = ApprovedRun(forgery=as_it_is, rule=HANDED)
-    run.accept()
-    run.plan(shards=1)
-    run.work()
-    run.compose()
-    run.pass_review()
-    run.ask()
+    run.up_to_the_request()
     (asked,) = run.run.approvals.values()
     run.step(e.Event(first(asked.request)))
     run.step(e.Event(second(asked.request)), run.gate("approval"), e.Event(e.StateEntered(state="S4")))

@@ -29,12 +29,7 @@ RECEIPT = ConsensusReceipt(green=(ROLE_VOTER, "ana"), yellow=())
 def make_reviewed(forgery: Forgery = as_it_is, colour: VoteColour = "green", anchor: str = "tests:1") -> ApprovedRun:
     """Ana's vote makes the consensus with the role reviewer's report; then it lands."""
     run = ApprovedRun(forgery=forgery, rule=RULE)
-    run.accept()
-    run.plan(shards=1)
-    run.work()
-    run.compose()
-    run.pass_review()
-    run.ask()
+    run.up_to_the_request()
     (asked,) = run.run.approvals.values()
     vote = ReviewVote(colour=colour, scope=("all",), rationale="read", evidence=(anchor,))
     said = decision_on(asked.request, verdict="vote", person="ana", decided_at="2026-01-02T00:00:00.000Z", vote=vote)

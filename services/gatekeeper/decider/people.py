@@ -7,6 +7,7 @@ approved in advance as theirs.
 
 from __future__ import annotations
 
+from gatewright.contracts.people.approvals import LEFT_OPEN
 from gatewright.ledger import events as e
 from gatewright.rules.approvals import (
     MatchedRule,
@@ -18,7 +19,7 @@ from gatewright.rules.approvals import (
     stage_of,
     unasked,
 )
-from gatewright.rules.delegations import waited_for
+from gatewright.rules.delegations import holders
 from gatewright.rules.grants import in_force
 from gatewright.rules.repairs import recorded, revision_order
 from gatewright.rules.rounds import refused_by
@@ -61,7 +62,7 @@ def decided(draft: Draft, verdict: DecisionVerdict | None) -> None:
         said = recorded(draft.run, each, verdict.roster_sha256)
         blocks = each.decision.verdict == "reject" or (each.decision.vote is not None and each.decision.vote.colour == "red")
         draft.add(said, level="WARN" if blocks else "INFO", role="gatekeeper")
-        answered = answered or each.decision.verdict not in {"comment", "delegate"}
+        answered = answered or each.decision.verdict not in LEFT_OPEN
     if not answered:
         return
     if not draft.judged(verdict.report):
@@ -88,7 +89,7 @@ def expire(draft: Draft) -> None:
         draft.add(e.ApprovalExpired(request_id=asked.request.request_id), level="WARN", role="gatekeeper")
         others = next_asked(draft.run, asked)
         if others is None:
-            silent = ", ".join(waited_for(asked.request.approvers, asked.delegations))
+            silent = ", ".join(holders(asked))
             words = f"{silent} did not answer {asked.request.rule} until {asked.request.expires_at}"
             draft.end("FAILED", EXPIRED, words)
             return

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from gatewright.clock import timestamp
-from gatewright.contracts import Error, SummonsAnswer, TaskContract
-from gatewright.contracts.people.summons import SummonsRole
+from gatewright.contracts import Error, SummonsAnswer, SummonsTask, TaskContract
+from gatewright.contracts.people.summons import MOST_WORDS
 from gatewright.errors import DeniedError
 from gatewright.ledger import events as e
 from gatewright.ledger.candidates import reason_of
@@ -12,8 +12,6 @@ from gatewright.ledger.run import AskedSummons, Run
 from gatewright.rules.summons import UNFIT, answer_to, summons_orders
 from gatewright.services.gatekeeper.decider.draft import Draft
 from gatewright.services.gatekeeper.decider.inputs import RoleDocument, RoleReplied, SummonsReceived
-
-_MOST_WORDS = 4000
 
 
 def asked(draft: Draft, item: SummonsReceived) -> None:
@@ -37,26 +35,26 @@ def answered(draft: Draft, item: RoleReplied, question: AskedSummons) -> None:
     role = question.task.item.role
     if question.answer is not None or item.role != role:
         return
-    answer = answer_to(question, _answer_of(item.document, role, timestamp(draft.now)))
+    answer = answer_to(question, _answer_of(item.document, question.task, timestamp(draft.now)))
     level: e.Level = "INFO" if answer.status == "ANSWERED" else "WARN"
     draft.add(e.SummonsAnswered(answer=answer), level=level, task_id=answer.task_id, role=role)
 
 
-def _answer_of(document: RoleDocument, role: SummonsRole, now: str) -> SummonsAnswer:
+def _answer_of(document: RoleDocument, task: SummonsTask, now: str) -> SummonsAnswer:
     """What a role said, as an answer: an error is one without words, and another document than was asked for is none."""
     if isinstance(document, SummonsAnswer):
         return document
-    code, words = UNFIT, f"the {role} answered with another document"
+    code, words = UNFIT, f"the {task.item.role} answered with another document"
     consultation = None
     if isinstance(document, Error):
         code, words, consultation = reason_of(document.code, "task_failed"), document.message, document.consultation
     return SummonsAnswer(
-        run_id="run-unknown",
-        task_id="-",
-        role=role,
+        run_id=task.run_id,
+        task_id=task.task_id,
+        role=task.item.role,
         status="NOT_ANSWERED",
         code=code,
         answered_at=now,
-        message=words[:_MOST_WORDS],
+        message=words[:MOST_WORDS],
         consultation=consultation,
     )

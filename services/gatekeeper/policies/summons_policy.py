@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, get_args
 
 from pydantic import Field, model_validator
 
@@ -19,7 +19,7 @@ class SummonsPolicy(PolicyModel):
 
     version: str = Field(pattern="^1$")
     most: Annotated[int, Field(ge=1, le=MOST_SUMMONSES)] = MOST_SUMMONSES
-    roles: tuple[SummonsRole, ...] = Field(default=("pm", "techlead", "reviewer"), min_length=1)
+    roles: tuple[SummonsRole, ...] = Field(default=get_args(SummonsRole), min_length=1)
     timeout_sec: float = Field(default=120.0, ge=1, le=600)
     tokens: int = Field(default=200_000, ge=1)
     cost_usd: float | None = Field(default=None, gt=0, le=1000)

@@ -13,6 +13,7 @@ from datetime import datetime
 
 import msgspec
 
+from gatewright.contracts.people.approvals import LEFT_OPEN
 from gatewright.errors import GatewrightError, UnavailableError
 from gatewright.host_errors import host_errors
 from gatewright.ledger.events import (
@@ -190,7 +191,7 @@ class Deadlines:
             case ApprovalDecided.event_type | ApprovalExpired.event_type:
                 answer = _ANSWERED.decode(event.payload)
                 open_still = answer.verdict == "vote" and answer.consensus is None
-                if answer.verdict not in {"comment", "delegate"} and not open_still:
+                if answer.verdict not in LEFT_OPEN and not open_still:
                     moments.answers.pop(answer.request_id, None)
             case StateEntered.event_type:
                 self._enter(run_id, moments, _ENTERED.decode(event.payload).state, _seconds(event.ts))

@@ -183,8 +183,7 @@ class ApprovalRequested(Payload, frozen=True):
 class ApprovalDecided(Payload, frozen=True):
     """A person has answered: ``approver``, as the roster of that digest had them, with the key of that ``fingerprint``.
 
-    ``consensus`` is set with the vote that makes one: it says yes to the request, or no where it is red. ``delegate`` is who is
-    asked in the place of the approver, as that roster had them, where it is a delegation.
+    ``consensus`` comes with the vote that makes one: a yes, or a no where it is red. ``delegate``: whom it is handed to.
     """
 
     event_type: ClassVar[str] = "approval_decided"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gatewright.contracts import ApprovalDecision, ApproverRoster
-from gatewright.contracts.people.approvals import Delegation, RosterPerson
+from gatewright.contracts.people.approvals import ApprovalStanding, Delegation, RosterPerson
 from gatewright.errors import DeniedError
 from gatewright.ledger.run import AskedApproval
 
@@ -54,3 +54,8 @@ def waited_for(approvers: Sequence[str], delegations: Sequence[Delegation]) -> t
         if each.to not in names:
             names.append(each.to)
     return tuple(dict.fromkeys(names))
+
+
+def holders(asked: AskedApproval | ApprovalStanding) -> tuple[str, ...]:
+    """Whom a request waits for now: people and ``@groups``."""
+    return waited_for(asked.request.approvers, asked.delegations)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, get_args
 
 import msgspec
 
@@ -24,6 +24,7 @@ from gatewright.contracts import (
     TestReport,
     codec,
 )
+from gatewright.contracts.people.summons import SummonsRole
 from gatewright.contracts.vocabulary import Document
 from gatewright.errors import MalformedError, SandboxError
 from gatewright.reasons import family_of
@@ -47,7 +48,7 @@ ANSWERS: Mapping[Role, type[Document]] = {
 }
 
 #: Roles that are asked questions beside runs, too: a question has a schema of its own, and so has its answer.
-SUMMONED: frozenset[Role] = frozenset({"pm", "techlead", "reviewer"})
+SUMMONED: frozenset[Role] = frozenset(get_args(SummonsRole))
 QUESTION: Final = "summons_task.v1"
 
 #: Seconds for compiling a request that sets no limit of its own.

@@ -13,7 +13,7 @@ from typing import Literal
 from gatewright.bus import topology as t
 from gatewright.bus.identities import DEFAULT_PUBLISHER, OPERATOR_PUBLISHER
 from gatewright.bus.permissions import publisher_subjects
-from gatewright.contracts import codec
+from gatewright.contracts import SummonsAnswer, codec
 from gatewright.tasks.protocol import ACCEPTS, ANSWERS, QUESTION, SUMMONED
 
 #: Which headers a message has.
@@ -147,7 +147,7 @@ def _role_channels() -> tuple[Channel, ...]:
             "answer",
             (
                 codec.schema_name(ANSWERS[role]),
-                *(("summons_answer.v1",) if role in SUMMONED else ()),
+                *((codec.schema_name(SummonsAnswer),) if role in SUMMONED else ()),
                 "usage_report.v1",
                 _ERROR,
             ),

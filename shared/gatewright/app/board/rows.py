@@ -14,7 +14,7 @@ from gatewright.contracts.people.approvals import ApprovalRequest
 from gatewright.ledger.run import Run, RunTask
 from gatewright.ledger.spending import usage_of
 from gatewright.rules.approvals import pending
-from gatewright.rules.delegations import waited_for
+from gatewright.rules.delegations import holders
 
 #: Where a run stands for people: at work, waiting for a person, waiting for paths that others hold, landed, ended otherwise.
 RunStage = Literal["running", "person", "locks", "landed", "failed"]
@@ -128,7 +128,7 @@ def row_of(followed: OpenRun, sequence: int) -> BoardRow:
         holders=followed.holders if stage == "locks" else (),
         waiting_since=_waiting_since(followed, stage, asks),
         asks=asks,
-        asked=tuple(waited_for(each.request.approvers, each.delegations) for each in waiting),
+        asked=tuple(holders(each) for each in waiting),
         sealed=run.sealed is not None,
         expired=run.expired is not None,
         quiet_after=_quiet_after(run),

@@ -63,17 +63,13 @@ async def while_it_runs(home: Path, url: str) -> AsyncIterator[None]:
 
     A stack that is started again has another address: the one that ended would be waited for without end.
     """
-    looking = asyncio.create_task(_has_gone(home, url))
     try:
         async with asyncio.timeout(None) as limit:
-
-            def end(task: asyncio.Task[None]) -> None:
-                if not task.cancelled():
-                    limit.reschedule(0)
-
-            looking.add_done_callback(end)
-            yield
-            looking.remove_done_callback(end)
+            looking = asyncio.create_task(_end_with(home, url, limit))
+            try:
+                yield
+            finally:
+                looking.cancel()
     except TimeoutError:
         if not limit.expired():
             raise
@@ -81,18 +77,17 @@ async def while_it_runs(home: Path, url: str) -> AsyncIterator[None]:
             f"the stack of {home} has ended: `gatewright up` goes on with what was under way, then `gatewright watch` shows it",
             code="stack_gone",
         ) from None
-    finally:
-        looking.cancel()
 
 
-async def _has_gone(home: Path, url: str) -> None:
-    """Returns once no stack of that address lives in ``home``."""
-    while True:
+async def _end_with(home: Path, url: str, limit: asyncio.Timeout) -> None:
+    """Let ``limit`` run out once no stack of that address lives in ``home``."""
+    gone = False
+    while not gone:
         await asyncio.sleep(_LOOK_FOR_END)
         with contextlib.suppress(ConfigurationError):  # what cannot be read has not said that it ends
             state = await asyncio.to_thread(read, home)
-            if state is None or state.url != url:
-                return
+            gone = state is None or state.url != url
+    limit.reschedule(0)
 
 
 @contextlib.asynccontextmanager

@@ -45,6 +45,8 @@ _ABOUT_CANDIDATES = frozenset({"protected_class", "landing", "risk_tier", "criti
 AskStage = Literal["contract", "candidate", "round"]
 Risk = Literal["low", "medium", "high"]
 DecisionVerdict = Literal["approve", "reject", "comment", "vote", "delegate"]
+#: What leaves a request waiting as it was.
+LEFT_OPEN: frozenset[DecisionVerdict] = frozenset({"comment", "delegate"})
 ApprovalStatus = Literal["pending", "approved", "rejected", "expired", "withdrawn", "autopilot", "granted"]
 OnReject = Literal["end", "repair"]
 ProtectedClassName = Literal["ci", "protected", "runner", "dependencies", "migrations"]

@@ -27,6 +27,8 @@ SummonsKind = Literal["review", "qa", "critique", "research", "plan"]
 Confidence = Literal["low", "medium", "high"]
 #: Of one run, whatever the policy says.
 MOST_SUMMONSES = 8
+#: Characters that say why there is no answer.
+MOST_WORDS = 4000
 _Line = Annotated[str, Meta(min_length=1, max_length=500)]
 _Constraints = Annotated[tuple[_Line, ...], Meta(max_length=10)]
 _Key = Annotated[str, Meta(pattern=rf"^[A-Za-z0-9_-]{{8,64}}{END}")]
@@ -97,7 +99,7 @@ class SummonsAnswer(Document):
     code: NonEmpty
     answered_at: Timestamp
     agent_id: Annotated[str, Meta(max_length=200)] = ""
-    message: Annotated[str, Meta(max_length=4000)] = ""
+    message: Annotated[str, Meta(max_length=MOST_WORDS)] = ""
     answer: Annotated[str, Meta(max_length=16_000)] = ""
     confidence: Confidence | None = None
     evidence: Annotated[tuple[Observation, ...], Meta(max_length=50)] = ()

@@ -13,7 +13,7 @@ from gatewright.app.cli.hosts.connection import HostAccess
 from gatewright.app.cli.hosts.run_tools import RunName
 from gatewright.app.cli.runs.sources import find_run
 from gatewright.ledger.run import AskedApproval, Run
-from gatewright.rules.delegations import waited_for
+from gatewright.rules.delegations import holders
 
 _MOST = 50
 
@@ -52,7 +52,7 @@ def _entry(asked: AskedApproval) -> dict[str, Any]:
         "why": request.why,
         "rule": request.rule,
         "risk": request.risk,
-        "approvers": waited_for(request.approvers, asked.delegations),
+        "approvers": holders(asked),
         "expires_at": request.expires_at,
         "on_silence": request.on_silence,
         "decide_with": f"gatewright approvals show {request.request_id}",

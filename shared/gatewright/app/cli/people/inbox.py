@@ -13,7 +13,7 @@ from gatewright.app.cli.operations.dead_letters import age
 from gatewright.app.cli.output import printable
 from gatewright.contracts.people.approvals import ApprovalStanding
 from gatewright.errors import MalformedError
-from gatewright.rules.delegations import waited_for
+from gatewright.rules.delegations import holders
 
 _RISKS = {"high": 0, "medium": 1, "low": 2}
 
@@ -57,11 +57,6 @@ def table(approvals: Sequence[ApprovalStanding], now: datetime) -> list[str]:
             f"{printable(request.why)[:120]}"
         )
     return lines
-
-
-def holders(standing: ApprovalStanding) -> tuple[str, ...]:
-    """Whom a request waits for: people and ``@groups``."""
-    return waited_for(standing.request.approvers, standing.delegations)
 
 
 def _handed(standing: ApprovalStanding) -> str:

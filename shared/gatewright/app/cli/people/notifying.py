@@ -19,10 +19,10 @@ import msgspec
 
 from gatewright.app.cli.context import CommandContext
 from gatewright.app.cli.output import emit, note, printable, say
-from gatewright.app.cli.people.inbox import holders
 from gatewright.app.cli.people.session import open_inbox, waiting
 from gatewright.contracts.people.approvals import ApprovalStanding
 from gatewright.errors import ConfigurationError, UnavailableError
+from gatewright.rules.delegations import holders
 
 #: Seconds that a command or a webhook may take.
 _PATIENCE = 10.0

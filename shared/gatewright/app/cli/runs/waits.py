@@ -24,9 +24,8 @@ from gatewright.bus.topology import RESULT_CONSUMER, task_consumers
 from gatewright.clock import timestamp
 from gatewright.errors import BusError, UnavailableError
 from gatewright.host_errors import check_room
-from gatewright.ledger.run import AskedApproval
 from gatewright.rules.approvals import pending
-from gatewright.rules.delegations import waited_for
+from gatewright.rules.delegations import holders
 
 
 class Wait(msgspec.Struct, frozen=True):
@@ -103,10 +102,6 @@ def wait_lines(waits: Sequence[Wait]) -> list[str]:
     return [f"waits since {moment(wait.since).astimezone():%H:%M:%S}: {printable(wait.detail)}" for wait in waits]
 
 
-def _whom(asked: AskedApproval) -> str:
-    return ", ".join(waited_for(asked.request.approvers, asked.delegations))
-
-
 def _approval_waits(view: RunView) -> tuple[Wait, ...]:
     if not view.run.parked:
         return ()
@@ -114,7 +109,7 @@ def _approval_waits(view: RunView) -> tuple[Wait, ...]:
         Wait(
             "approval",
             asked.request.created_at,
-            f"for {_whom(asked)} to {'vote on' if voted else 'approve'} {asked.request.rule} "
+            f"for {', '.join(holders(asked))} to {'vote on' if voted else 'approve'} {asked.request.rule} "
             f"({asked.request.why}), until {asked.request.expires_at}: `gatewright approvals show {asked.request.request_id}`, "
             f"then `gatewright {'review vote' if voted else 'approvals approve'} {asked.request.request_id}`",
         )
