@@ -99,6 +99,27 @@ async def test_stop_leaves_no_process_and_no_announcement(make_stack: MakeStack,
     assert not (tmp_path / state.STATE_FILE).exists()
 
 
+LISTENER = """
+import signal
+ASKED = (signal.SIGTERM, signal.SIGINT)
+signal.pthread_sigmask(signal.SIG_BLOCK, ASKED)
+print("listening", flush=True)
+print(int(signal.sigwait(ASKED)))
+"""
+
+
+@pytest.mark.parametrize(("idle", "number"), [(False, signal.SIGTERM), (True, signal.SIGINT)])
+async def test_roles_are_told_to_leave_at_once_where_nothing_is_under_way(
+    make_stack: MakeStack, tmp_path: Path, *, idle: bool, number: signal.Signals
+) -> None:
+    supervisor = make_stack(LISTENER, grace=10.0)
+    await supervisor.start()
+    log = tmp_path / "logs" / "worker-1.log"
+    await until(lambda: "listening" in log.read_text())
+    await supervisor.stop(idle=idle)
+    assert log.read_text().split() == ["listening", str(int(number))]
+
+
 async def test_role_that_will_not_leave_is_killed_with_its_children(make_stack: MakeStack) -> None:
     supervisor = make_stack(STUBBORN)
     await supervisor.start()

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import signal
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -186,12 +187,17 @@ class Supervisor:
                 task.cancel()
             await asyncio.gather(*watching, return_exceptions=True)
 
-    async def stop(self) -> None:
-        """End every process, the roles before the server, and leave nothing behind. Safe to call twice."""
+    async def stop(self, *, idle: bool = False) -> None:
+        """End every process, the roles before the server, and leave nothing behind. Safe to call twice.
+
+        ``idle``: nothing is under way, so that no role waits for what it might still be given; were something given all the
+        same, the next stack would give it again after a while.
+        """
         if not self._running:
             return
         self._running = False
-        await asyncio.gather(*(kept.stop(self.options.grace) for kept in self._kept))
+        number = signal.SIGINT if idle else signal.SIGTERM
+        await asyncio.gather(*(kept.stop(self.options.grace, number=number) for kept in self._kept))
         if self._server_keeper is not None:
             self._server_keeper.cancel()
             await asyncio.gather(self._server_keeper, return_exceptions=True)
