@@ -194,6 +194,10 @@ def carry_out(module: str) -> NoReturn:
     else:
         code = 0
     atexit._run_exitfuncs()  # noqa: SLF001 - what was promised for the end
+    _leave_at_once(code)
+
+
+def _leave_at_once(code: int) -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     os._exit(code)
@@ -210,10 +214,11 @@ def main() -> None:
     if modules[:1] == [SECRETS]:
         modules, ahead = modules[2:], load_secrets(Path(modules[1]))
     order = Forks(orders, reports, modules, ahead).serve()
-    if order is not None:
-        gc.enable()
-        become(order)
-        carry_out(order.module)
+    if order is None:
+        _leave_at_once(0)
+    gc.enable()
+    become(order)
+    carry_out(order.module)
 
 
 if __name__ == "__main__":
