@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import pytest
 import uvicorn
 
+from gatewright.app.console.provider.settings import ProviderSettings
 from gatewright.app.console.roles import ConsoleRole
 from gatewright.app.console.serving import ConsoleAddress, ConsoleServer, make_app
 from gatewright.app.console.submitting import SubmitAccess
@@ -48,6 +49,7 @@ class ServedConsole:
     look: LookAtSystem | None = None
     tokens: dict[str, ConsoleRole] = field(default_factory=dict)
     agent_port: int = 8791
+    provider: ProviderSettings | None = None
     system: MemoryServer = field(default_factory=MemoryServer)
     _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.new_event_loop)
     _server: uvicorn.Server | None = None
@@ -70,7 +72,8 @@ class ServedConsole:
 
     def start(self) -> None:
         tokens: dict[str, ConsoleRole] = {self.token: "approver"} if self.token is not None else self.tokens
-        address = ConsoleAddress(port=self.port, tokens=tokens, agent=f"http://127.0.0.1:{self.agent_port}")
+        agent = f"http://127.0.0.1:{self.agent_port}"
+        address = ConsoleAddress(port=self.port, tokens=tokens, agent=agent, provider=self.provider)
         decide = self._open_inbox if self.decides else None
         app = make_app(
             self._connect, self.home, self.home / "key.pem", address, decide=decide, submit=self.submit, look=self.look

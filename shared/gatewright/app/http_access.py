@@ -28,16 +28,22 @@ def is_loopback(host: str) -> bool:
     return host in _LOOPBACK
 
 
-def read_token(file: Path) -> str:
-    """The token in a file that other accounts of this host may not read. Raises ConfigurationError."""
+def read_private_text(file: Path) -> str:
+    """The text of a file that other accounts of this host may not read: 4,096 characters. Raises ConfigurationError."""
     try:
         with file.open(encoding="ascii") as opened:
             mode = os.fstat(opened.fileno()).st_mode
-            token = opened.read(4096).strip()
+            text = opened.read(4096).strip()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{file} cannot be read: {error}", code="configuration_invalid") from error
     if stat.S_IMODE(mode) & 0o077:
         raise ConfigurationError(f"{file} may be read by others: chmod 600 {file}", code="configuration_invalid")
+    return text
+
+
+def read_token(file: Path) -> str:
+    """The token in a file that other accounts of this host may not read. Raises ConfigurationError."""
+    token = read_private_text(file)
     if len(token) < _SHORTEST_TOKEN or not token.isalnum():
         words = f"{file} holds no token: {_SHORTEST_TOKEN} letters and digits or more, for instance of `openssl rand -hex 32`"
         raise ConfigurationError(words, code="configuration_invalid")

@@ -47,6 +47,9 @@ _BACKUPS = {
     "restore_unfinished": "run `gatewright restore` again: it begins anew",
     "snapshot_interrupted": "look at the NATS server's log and disk, then take the backup again",
 }
+_CONSOLE = {
+    "sign_in_unavailable": "look whether the console reaches the provider that the file of --oidc names",
+}
 _CLUSTER = {
     "account_nearly_full": "give the account more storage, or let what is kept expire",
     "clock_skew": "set the clock of that host by NTP: time limits and retirements are told by it",
@@ -175,6 +178,7 @@ INFRASTRUCTURE: Final[tuple[Reason, ...]] = (
     *section("infrastructure", "publishing.md#error-codes", _PASSING, passing=True),
     *section("infrastructure", "bus.md#when-something-is-wrong", _BUS),
     *section("infrastructure", "observability.md#a-look-at-everything", _CLUSTER),
+    *section("infrastructure", "console.md#what-is-refused", _CONSOLE),
     *section("infrastructure", "backup.md#when-something-is-wrong", _BACKUPS),
     *section("infrastructure", "deploy.md#room-on-the-disks", _HOST),
     *section("infrastructure", "cli.md#for-scripts", _GIT),

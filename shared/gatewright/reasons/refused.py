@@ -159,7 +159,9 @@ _CONSOLE = {
     "agent_code_wrong": "give the page the code that `gatewright sign-agent` printed when it was started",
     "console_read_only": "start the console without --read-only, and with the identity that the message names",
     "form_foreign": "load the page again: what was sent did not come from a form of this browser",
-    "role_not_allowed": "sign in with the token of a role that may: docs/console.md",
+    "role_not_allowed": "sign in with a role that may: docs/console.md",
+    "sign_in_no_role": "ask the operator of the console for a role, or have the provider name one: docs/console.md",
+    "sign_in_refused": "begin the sign-in again; where that does not help, hold the file of --oidc against the provider",
     "signature_declined": "nothing is to be done: the person at the signing agent said no",
 }
 _OPERATIONS = {

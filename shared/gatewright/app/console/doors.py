@@ -42,16 +42,23 @@ _HEADERS = {
 
 @dataclass(slots=True)
 class SignedIn:
-    """Sign-ins in the memory of this process. ``tokens``: by token its role; none is wanted where there are none.
+    """Sign-ins in the memory of this process. ``tokens``: by token its role.
 
-    ``clock``: monotonic seconds. ``most``: what no role goes beyond here.
+    ``clock``: monotonic seconds. ``most``: what no role goes beyond here. ``provider``: whether people sign in elsewhere.
+    Where there is neither a token nor a provider, no sign-in is wanted.
     """
 
     tokens: Mapping[str, ConsoleRole]
     clock: Callable[[], float]
     most: ConsoleRole = "operator"
+    provider: bool = False
     _sessions: dict[str, tuple[float, ConsoleRole]] = field(default_factory=dict)
     _wrong: list[float] = field(default_factory=list)
+
+    @property
+    def wanted(self) -> bool:
+        """Whether people have to sign in."""
+        return bool(self.tokens) or self.provider
 
     def sign_in(self, given: str) -> str | None:
         """A new session for the right token; None for a wrong one, or after too many wrong ones."""
@@ -64,18 +71,22 @@ class SignedIn:
         if not found:
             self._wrong.append(now)
             return None
+        return self.begin(found[0])
+
+    def begin(self, role: ConsoleRole, seconds: float = SESSION_SECONDS) -> str:
+        """A new session of a person who is known, for so many seconds."""
         while len(self._sessions) >= _MOST_SESSIONS:
             del self._sessions[next(iter(self._sessions))]
         session = secrets.token_urlsafe(32)
-        self._sessions[session] = (now, found[0])
+        self._sessions[session] = (self.clock() + min(seconds, SESSION_SECONDS), role)
         return session
 
     def role_of(self, session: str) -> ConsoleRole | None:
         """What a request with this cookie may do; None: it is not let in."""
-        if not self.tokens:
+        if not self.wanted:
             return WITHOUT_TOKEN if may(self.most, WITHOUT_TOKEN) else self.most
-        begun, role = self._sessions.get(session, (0.0, None))
-        if role is None or self.clock() - begun >= SESSION_SECONDS:
+        ends, role = self._sessions.get(session, (0.0, None))
+        if role is None or self.clock() >= ends:
             return None
         return role if may(self.most, role) else self.most
 
@@ -90,7 +101,8 @@ def same_form(cookie: str, given: str) -> bool:
 
 def status_of(error: GatewrightError) -> int:
     """The status of HTTP that a refusal is told with."""
-    known = {"role_not_allowed": 403, "form_foreign": 403, "approval_unknown": 404, "run_unknown": 404}
+    forbidden = dict.fromkeys(("role_not_allowed", "form_foreign", "sign_in_refused", "sign_in_no_role"), 403)
+    known = {**forbidden, "approval_unknown": 404, "run_unknown": 404}
     by_family = {"bad_input": 400, "refused": 409, "failed": 409, "infrastructure": 503}
     return known.get(error.reason, by_family[error.family])
 

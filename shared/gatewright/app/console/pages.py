@@ -44,7 +44,7 @@ MOST_STREAMS = 200
 class ConsolePages:
     """``secure``: cookies go over TLS alone, because a proxy before this speaks it. ``agent``: who signs for people.
 
-    ``submits``: whether operators find a form to submit by.
+    ``submits``: whether operators find a form to submit by. ``provider``: the name of the host that people sign in at.
     """
 
     link: LedgerLink
@@ -55,6 +55,7 @@ class ConsolePages:
     secure: bool = False
     agent: str = ""
     submits: bool = False
+    provider: str = ""
     streams: int = 0
 
     def routes(self) -> list[Route | Mount]:
@@ -177,9 +178,11 @@ class ConsolePages:
         mark = cookie if len(cookie) >= 32 else secrets.token_urlsafe(32)
         template = self.templates.get_template("sign_in.html")
         wrong = request.method == "POST"
-        answer = HTMLResponse(
-            template.render(mark=mark, wrong=wrong, wanted=bool(self.signed_in.tokens)), 403 if wrong else 200
+        known = self.signed_in
+        text = template.render(
+            mark=mark, wrong=wrong, wanted=known.wanted, tokens=bool(known.tokens), provider=self.provider, error=None
         )
+        answer = HTMLResponse(text, 403 if wrong else 200)
         self._cookie(answer, FORM_COOKIE, mark)
         return answer
 
@@ -247,7 +250,7 @@ class ConsolePages:
             needs_mark=fingerprint(found),
             connected=follower is not None and follower.connected,
             mark=mark,
-            signs_in=bool(self.signed_in.tokens),
+            signs_in=self.signed_in.wanted,
             role=role or "viewer",
             agent=self.agent if role is not None and may(role, "approver") else "",
             origin=f"{'https' if self.secure else 'http'}://{request.headers.get('host', '')}",

@@ -19,6 +19,10 @@ from gatewright.app.console.decisions import DecisionPaths, OpenInbox
 from gatewright.app.console.doors import Doors, SignedIn
 from gatewright.app.console.drawing import make_templates
 from gatewright.app.console.pages import ConsolePages
+from gatewright.app.console.provider.attempts import SignInAttempts
+from gatewright.app.console.provider.exchange import ProviderExchange
+from gatewright.app.console.provider.paths import ProviderPaths
+from gatewright.app.console.provider.settings import ProviderSettings
 from gatewright.app.console.roles import ConsoleRole
 from gatewright.app.console.submitting import SubmitAccess, SubmitPaths
 from gatewright.app.console.surroundings import LookAtSystem, SurroundingPages
@@ -33,7 +37,8 @@ from gatewright.errors import ConfigurationError
 class ConsoleAddress:
     """Where the page is reached. ``names``: further values of ``Host``.
 
-    ``tokens``: by token its role; without any none is wanted, on loopback alone. ``agent``: the origin of signing agents.
+    ``tokens``: by token its role. ``provider``: where people sign in. Without both no sign-in is wanted, on loopback alone.
+    ``agent``: the origin of signing agents.
     """
 
     host: str = "127.0.0.1"
@@ -42,12 +47,24 @@ class ConsoleAddress:
     names: tuple[str, ...] = ()
     behind_proxy: bool = False
     agent: str = "http://127.0.0.1:8791"
+    provider: ProviderSettings | None = None
 
     def check(self) -> None:
-        """Raises ConfigurationError for an address that others reach without a token, or without TLS."""
+        """Raises ConfigurationError for an address that others reach without a sign-in, or without TLS.
+
+        And for a provider that would send people back to a name that is not answered, or over a way that others read along on.
+        """
         check_address(self.host, behind_proxy=self.behind_proxy)
-        if not self.tokens and (self.behind_proxy or not is_loopback(self.host)):
-            words = "others could look at it: give it a token (--token-file FILE)"
+        if not self.tokens and self.provider is None and (self.behind_proxy or not is_loopback(self.host)):
+            words = "others could look at it: have people sign in (--oidc FILE, or --token-file FILE)"
+            raise ConfigurationError(words, code="configuration_invalid")
+        if self.provider is None:
+            return
+        if self.provider.console_host not in self.hosts:
+            words = f"people would come back to {self.provider.console_host}, which is not answered: name it (--host-name NAME)"
+            raise ConfigurationError(words, code="configuration_invalid")
+        if self.behind_proxy and not self.provider.file.console.startswith("https:"):
+            words = "the proxy speaks TLS: the address `console` has to begin with https://"
             raise ConfigurationError(words, code="configuration_invalid")
 
     @property
@@ -88,7 +105,9 @@ def make_app(
     address.check()
     time = clock or SystemClock()
     link = LedgerLink(connect, warn)
-    signed_in = SignedIn(address.tokens, time.monotonic, "operator" if decide or submit else "viewer")
+    provider = address.provider
+    most: ConsoleRole = "operator" if decide or submit else "viewer"
+    signed_in = SignedIn(address.tokens, time.monotonic, most, provider is not None)
     agent = address.agent if decide is not None else ""
     pages = ConsolePages(
         link,
@@ -99,6 +118,7 @@ def make_app(
         address.behind_proxy,
         agent=agent,
         submits=submit is not None,
+        provider=provider.host if provider is not None else "",
     )
     deciding = DecisionPaths(link, signed_in, decide)
 
@@ -113,6 +133,10 @@ def make_app(
 
     surroundings = SurroundingPages(pages, home, look)
     routes = [*pages.routes(), *deciding.routes(), *SubmitPaths(pages, submit).routes(), *surroundings.routes()]
+    if provider is not None:
+        exchange = ProviderExchange(provider, time.monotonic, lambda: time.now().timestamp())
+        attempts = SignInAttempts(time.monotonic)
+        routes += ProviderPaths(exchange, attempts, signed_in, pages.templates, address.behind_proxy).routes()
     app = Starlette(routes=routes, lifespan=lifespan)
     doors = Doors(app, address.hosts, address.origins, signed_in, agent)
     return ConsoleApp(doors, link)

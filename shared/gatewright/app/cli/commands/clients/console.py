@@ -24,6 +24,10 @@ def console(
             help="A token that people sign in with, as viewer, approver or operator; needed beyond this host.",
         ),
     ] = None,
+    oidc: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="The provider of OpenID Connect that people sign in at, and their roles."),
+    ] = None,
     read_only: Annotated[bool, typer.Option("--read-only", help="People may look, and nothing can be sent.")] = False,
     approver_seed: Annotated[
         Path | None,
@@ -54,6 +58,7 @@ def console(
     from gatewright.app.cli.operations.cluster import see_cluster
     from gatewright.app.cli.people.session import for_approver, open_inbox
     from gatewright.app.cli.signing_agent.access import agent_origin
+    from gatewright.app.console.provider.settings import read_provider
     from gatewright.app.console.roles import read_tokens
     from gatewright.app.console.serving import ConsoleAddress, make_app, serve
     from gatewright.app.http_access import read_address
@@ -69,7 +74,9 @@ def console(
 
     host, port = read_address(http)
     tokens = read_tokens(token_file or ())
-    address = ConsoleAddress(host, port, tokens, tuple(host_name or ()), behind_proxy, agent_origin(sign_agent))
+    provider = read_provider(oidc) if oidc is not None else None
+    names, agent = tuple(host_name or ()), agent_origin(sign_agent)
+    address = ConsoleAddress(host, port, tokens, names, behind_proxy, agent, provider)
     approver = for_approver(place, approver_seed) if not read_only else None
     decide = partial(open_inbox, approver) if approver is not None else None
     submit = submit_access(place, publisher, publisher_seed) if not read_only else None

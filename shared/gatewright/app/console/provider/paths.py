@@ -1,0 +1,106 @@
+"""The way to the provider and back, as paths of the console."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+from jinja2 import Environment
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from gatewright.app.console.doors import SESSION_COOKIE, SignedIn, status_of
+from gatewright.app.console.provider.attempts import ATTEMPT_SECONDS, SignInAttempts, refusal
+from gatewright.app.console.provider.exchange import ProviderExchange
+from gatewright.app.console.provider.settings import RETURN_PATH, role_of
+from gatewright.app.console.roles import ConsoleRole
+from gatewright.errors import DeniedError, GatewrightError
+
+ATTEMPT_COOKIE = "gatewright_sign_in"
+#: Characters of what comes back with a browser.
+_LONGEST = 4096
+#: Sign-ins that the provider is asked about at a time.
+_AT_ONCE = 4
+
+
+@dataclass(slots=True)
+class ProviderPaths:
+    """``secure``: cookies go over TLS alone."""
+
+    exchange: ProviderExchange
+    attempts: SignInAttempts
+    signed_in: SignedIn
+    templates: Environment
+    secure: bool
+    _asking: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
+
+    def routes(self) -> list[Route]:
+        return [Route("/sign-in/provider", self.leave), Route(RETURN_PATH, self.come_back)]
+
+    async def leave(self, _request: Request) -> Response:
+        """To the provider."""
+        attempt = self.attempts.begin()
+        try:
+            async with self._asking:
+                address = await asyncio.to_thread(self.exchange.address, attempt)
+        except GatewrightError as error:
+            return self._refused(error)
+        answer = RedirectResponse(address, 303)
+        # Lax: the provider's site sends the browser back, and a strict cookie would stay behind.
+        answer.set_cookie(
+            ATTEMPT_COOKIE,
+            attempt.cookie,
+            max_age=int(ATTEMPT_SECONDS),
+            httponly=True,
+            samesite="lax",
+            secure=self.secure,
+            path="/sign-in",
+        )
+        return answer
+
+    async def come_back(self, request: Request) -> Response:
+        """From the provider, with a code for what it says of the person."""
+        try:
+            role = await self._known(request)
+        except GatewrightError as error:
+            return self._refused(error)
+        seconds = self.exchange.settings.file.session_seconds
+        # The session that this browser had before is over: one of another person, for instance.
+        self.signed_in.sign_out(request.cookies.get(SESSION_COOKIE, ""))
+        session = self.signed_in.begin(role, seconds)
+        answer = HTMLResponse(self.templates.get_template("signed_in.html").render(role=role))
+        answer.delete_cookie(ATTEMPT_COOKIE, path="/sign-in", httponly=True, samesite="lax", secure=self.secure)
+        answer.set_cookie(
+            SESSION_COOKIE, session, max_age=seconds, httponly=True, samesite="strict", secure=self.secure, path="/"
+        )
+        return answer
+
+    async def _known(self, request: Request) -> ConsoleRole:
+        """Raises DeniedError, LimitError, UnavailableError."""
+        given = request.query_params
+        if any(
+            len(given.getlist(name)) > 1 or len(given.get(name, "")) > _LONGEST for name in ("state", "code", "iss", "error")
+        ):
+            raise refusal("the way back is not one of the provider's")
+        cookie = request.cookies.get(ATTEMPT_COOKIE, "")
+        attempt = self.attempts.resume(cookie[:_LONGEST], given.get("state", ""))
+        try:
+            if "error" in given or not given.get("code"):
+                raise refusal("the provider let no one in")
+            async with self._asking:
+                claims = await asyncio.to_thread(self.exchange.claims, attempt, given["code"], given.get("iss"))
+            role = role_of(claims, self.exchange.settings.file)
+            if role is None:
+                words = "you are known to the provider, and have no role here: ask the operator of this console for one"
+                raise DeniedError(words, code="sign_in_no_role")
+        except GatewrightError:
+            self.attempts.failed()
+            raise
+        return role
+
+    def _refused(self, error: GatewrightError) -> Response:
+        text = self.templates.get_template("sign_in.html").render(
+            mark="", wrong=False, wanted=True, tokens=False, provider=self.exchange.settings.host, error=error
+        )
+        return HTMLResponse(text, status_of(error))

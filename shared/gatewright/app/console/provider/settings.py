@@ -1,0 +1,112 @@
+"""The operator's file about sign-in: the provider, what this console is called there, which of its claims give which role."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
+
+import msgspec
+
+from gatewright.app.console.roles import CONSOLE_ROLES, ConsoleRole
+from gatewright.app.http_access import is_loopback, read_private_text
+from gatewright.contracts.strict_json import parse
+from gatewright.errors import ConfigurationError, MalformedError
+
+#: Where the provider sends people back to, below the address of the console.
+RETURN_PATH = "/sign-in/return"
+_MOST_BYTES = 65_536
+
+_Text = Annotated[str, msgspec.Meta(min_length=1, max_length=1024)]
+
+
+class ProviderFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The file as it is written. ``roles``: by value of the claim ``role_claim`` what people who have it may do.
+
+    ``console``: the address that people reach this console by, as the provider knows it. ``client_secret_file``: beside this
+    file, where its name begins with no ``/``; without one the console is a public client, by PKCE alone. ``ca_file``:
+    certificates that the provider's is held against instead of those of this host. ``session_seconds``: how long a sign-in
+    counts.
+    """
+
+    version: Literal["1"]
+    issuer: _Text
+    client_id: _Text
+    console: _Text
+    role_claim: _Text
+    roles: Annotated[dict[_Text, Literal["viewer", "approver", "operator"]], msgspec.Meta(min_length=1, max_length=1000)]
+    client_secret_file: _Text | None = None
+    ca_file: _Text | None = None
+    scopes: Annotated[tuple[_Text, ...], msgspec.Meta(max_length=20)] = ("openid", "profile")
+    session_seconds: Annotated[int, msgspec.Meta(ge=60, le=43_200)] = 28_800
+
+
+class ProviderSettings(msgspec.Struct, frozen=True):
+    """The file as it counts: ``secret`` read, ``ca_file`` a path."""
+
+    file: ProviderFile
+    secret: str | None = None
+    ca_file: Path | None = None
+
+    @property
+    def return_address(self) -> str:
+        """What the provider has to have on its list for this client."""
+        return self.file.console.rstrip("/") + RETURN_PATH
+
+    @property
+    def console_host(self) -> str:
+        """The value of ``Host`` that people come back with."""
+        return urlsplit(self.file.console).netloc
+
+    @property
+    def host(self) -> str:
+        """What people know the provider by."""
+        return urlsplit(self.file.issuer).netloc
+
+
+def is_private_way(address: str) -> bool:
+    """Whether nothing between here and an address can read along or change what is said: TLS, or this host's own loopback."""
+    try:
+        parts = urlsplit(address)
+        host = parts.hostname or ""
+        _ = parts.port
+    except ValueError:
+        return False
+    plain = not (parts.username or parts.password or parts.fragment)
+    return plain and bool(host) and (parts.scheme == "https" or (parts.scheme == "http" and is_loopback(host)))
+
+
+def read_provider(path: Path) -> ProviderSettings:
+    """What the file says. Raises ConfigurationError, also for addresses that others could read along on the way to."""
+    try:
+        with path.open("rb") as opened:
+            data = opened.read(_MOST_BYTES + 1)
+        if len(data) > _MOST_BYTES:
+            raise ConfigurationError(f"{path} is longer than {_MOST_BYTES} bytes", code="configuration_invalid")
+        file = msgspec.convert(parse(data), ProviderFile)
+    except (OSError, MalformedError, msgspec.ValidationError) as error:
+        raise ConfigurationError(f"{path} tells of no provider to sign in at: {error}", code="configuration_invalid") from error
+    for name, address in (("issuer", file.issuer), ("console", file.console)):
+        if not is_private_way(address) or urlsplit(address).query:
+            words = f"{path}: {name} has to be an https address (http on this host's loopback alone), without a query"
+            raise ConfigurationError(words, code="configuration_invalid")
+    if urlsplit(file.console).path not in ("", "/"):
+        raise ConfigurationError(f"{path}: console has to be an address without a path", code="configuration_invalid")
+    if "openid" not in file.scopes:
+        raise ConfigurationError(f"{path}: scopes have to name openid", code="configuration_invalid")
+    secret = read_private_text(path.parent / file.client_secret_file) if file.client_secret_file is not None else None
+    if secret is not None and not secret:
+        raise ConfigurationError(f"{file.client_secret_file} is empty", code="configuration_invalid")
+    ca_file = path.parent / file.ca_file if file.ca_file is not None else None
+    if ca_file is not None and not ca_file.is_file():
+        raise ConfigurationError(f"{ca_file} is no file of certificates", code="configuration_invalid")
+    return ProviderSettings(file, secret, ca_file)
+
+
+def role_of(claims: Mapping[str, Any], file: ProviderFile) -> ConsoleRole | None:
+    """The highest role that a person's claims give; None: none does. A claim that is no text or list of texts gives nothing."""
+    told = claims.get(file.role_claim)
+    values = [told] if isinstance(told, str) else told if isinstance(told, list) else []
+    found = {file.roles[value] for value in values if isinstance(value, str) and value in file.roles}
+    return max(found, key=CONSOLE_ROLES.index) if found else None

@@ -1,0 +1,350 @@
+"""Sign-in at a provider of OpenID Connect: what lets a person in as what, and everything that does not."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import urllib.parse
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gatewright.app.console.doors import SignedIn
+from gatewright.app.console.provider.attempts import ATTEMPT_SECONDS, SignInAttempts
+from gatewright.app.console.provider.settings import ProviderFile, ProviderSettings, read_provider, role_of
+from gatewright.app.console.serving import ConsoleAddress
+from gatewright.errors import ConfigurationError, DeniedError, LimitError
+from tests.console.conftest import MakeConsole, ServedConsole, free_port
+from tests.console.identity_provider import (
+    CLIENT,
+    SECRET,
+    Claims,
+    IdentityProvider,
+    keep,
+    signed,
+    signed_by_another,
+    signed_with_the_secret,
+    unsigned,
+)
+from tests.console.test_pages import TOKEN, Answer, ask
+from tests.report.conftest import HOSTILE
+
+ROLES = {"gw-viewers": "viewer", "gw-operators": "operator", "gw-approvers": "approver"}
+EVERY = "0.0.0.0"  # noqa: S104 - to be refused
+
+
+@pytest.fixture
+def provider() -> Iterator[IdentityProvider]:
+    made = IdentityProvider()
+    made.open()
+    yield made
+    made.close()
+
+
+def written(folder: Path, issuer: str, console: str, changes: dict[str, Any] | None = None) -> Path:
+    """The operator's file, beside one with the secret."""
+    secret = folder / "secret"
+    secret.touch(0o600)
+    secret.write_text(SECRET + "\n")
+    document = {
+        "version": "1",
+        "issuer": issuer,
+        "client_id": CLIENT,
+        "client_secret_file": "secret",
+        "console": console,
+        "role_claim": "groups",
+        "roles": ROLES,
+    }
+    file = folder / "oidc.json"
+    file.write_text(json.dumps({**document, **(changes or {})}))
+    return file
+
+
+@pytest.fixture
+def signing_in(provider: IdentityProvider, make_console: MakeConsole, tmp_path: Path) -> ServedConsole:
+    port = free_port()
+    settings = read_provider(written(tmp_path, provider.issuer, f"http://127.0.0.1:{port}", {"session_seconds": 600}))
+    return make_console(port=port, provider=settings, decides=True)
+
+
+def at_provider(address: str) -> str:
+    """What a browser does that is sent to the provider: where it is sent then."""
+    parts = urllib.parse.urlsplit(address)
+    connection = http.client.HTTPConnection(parts.netloc)
+    connection.request("GET", f"{parts.path}?{parts.query}")
+    answer = connection.getresponse()
+    answer.read()
+    connection.close()
+    back = answer.getheader("Location") or ""
+    return back.partition("127.0.0.1")[2].partition("/")[2]
+
+
+def leave(console: ServedConsole) -> tuple[dict[str, str], str]:
+    """The cookies of a browser on its way, and the path that the provider sends it back to."""
+    left = ask(console, "/sign-in/provider")
+    assert left.status == 303, left.text
+    cookie = left.headers["set-cookie"]
+    assert {"HttpOnly", "SameSite=lax", "Path=/sign-in"} <= set(cookie.split("; "))
+    return {"Cookie": cookie.partition(";")[0]}, "/" + at_provider(left.headers["location"])
+
+
+def sign_in(console: ServedConsole) -> Answer:
+    cookies, back = leave(console)
+    return ask(console, back, headers=cookies)
+
+
+def session_of(answer: Answer) -> dict[str, str]:
+    """Of both cookies that are set the first."""
+    return {"Cookie": answer.headers["set-cookie"].partition(";")[0]}
+
+
+def told(answer: Answer) -> tuple[int, bool]:
+    return answer.status, "gatewright_session" in answer.headers.get("set-cookie", "")
+
+
+def test_a_person_of_the_provider_has_the_role_of_their_claim_until_they_sign_out(
+    signing_in: ServedConsole, provider: IdentityProvider
+) -> None:
+    console = signing_in
+    assert (ask(console, "/").status, ask(console, "/events").status) == (303, 401)
+    page = ask(console, "/sign-in").text
+    assert 'href="/sign-in/provider"' in page
+    assert 'name="token"' not in page
+
+    connection = http.client.HTTPConnection("127.0.0.1", console.port)
+    cookies, back = leave(console)
+    connection.request("GET", back, headers=cookies)
+    answer = connection.getresponse()
+    text, set_cookies = answer.read().decode(), answer.headers.get_all("set-cookie") or []
+    connection.close()
+    assert (answer.status, len(provider.redeemed)) == (200, 1)
+    (session,) = (each for each in set_cookies if each.startswith("gatewright_session="))
+    assert {"HttpOnly", "SameSite=strict", "Max-Age=600", "Path=/"} <= set(session.split("; "))
+    assert any(each.startswith("gatewright_sign_in=") and "Max-Age=0" in each for each in set_cookies)
+    assert 'content="0;url=/"' in text
+    signed_in = {"Cookie": session.partition(";")[0]}
+    board = ask(console, "/", headers=signed_in)
+    assert (board.status, "Sign out (operator)" in board.text) == (200, True)
+
+    # The way back leads in once.
+    assert told(ask(console, back, headers=cookies)) == (403, False)
+    assert len(provider.redeemed) == 1
+
+    form = board.headers["set-cookie"].partition(";")[0]
+    both = {"Cookie": f"{signed_in['Cookie']}; {form}"}
+    assert ask(console, "/sign-out", method="POST", form={"mark": "x" * 43}, headers=both).status == 403
+    assert ask(console, "/", headers=signed_in).status == 200
+    assert ask(console, "/sign-out", method="POST", form={"mark": form.partition("=")[2]}, headers=both).status == 303
+    assert ask(console, "/", headers=signed_in).status == 303
+
+
+def changed(**claims: Any) -> Callable[[Claims], Claims]:
+    return lambda made: {**made, **claims}
+
+
+def without(name: str) -> Callable[[Claims], Claims]:
+    return lambda made: {key: value for key, value in made.items() if key != name}
+
+
+#: Each a token that an honest provider would not give for this sign-in.
+TOKENS: dict[str, Callable[[Claims], Claims]] = {
+    "another attempt's nonce": changed(nonce="x" * 43),
+    "no nonce": without("nonce"),
+    "another issuer": changed(iss="https://attacker.example"),
+    "no issuer": without("iss"),
+    "another client": changed(aud="another"),
+    "another client's as well": changed(aud=[CLIENT, "another"]),
+    "of another party": changed(azp="another"),
+    "no audience": without("aud"),
+    "expired": changed(exp=1_000_000_000),
+    "for ever": without("exp"),
+    "not yet": changed(nbf=32_503_680_000),
+    "no person": without("sub"),
+    "another access token": changed(at_hash="x" * 22),
+    "times as words": changed(exp="later"),
+    "nonce of another kind": changed(nonce=["x"]),
+}
+
+
+def test_a_token_that_is_not_for_this_sign_in_lets_nobody_in(signing_in: ServedConsole, provider: IdentityProvider) -> None:
+    found = {}
+    for name, spoil in TOKENS.items():
+        provider.spoil = spoil
+        found[name] = told(sign_in(signing_in))
+    provider.spoil = keep
+    for sign in (unsigned, signed_by_another, signed_with_the_secret):
+        provider.sign = sign
+        found[sign.__name__] = told(sign_in(signing_in))
+    provider.sign = signed
+    for name, answer in {
+        "none": without("id_token"),
+        "no text": changed(id_token=[1]),
+        "no token": changed(id_token="a.b"),
+    }.items():
+        provider.answer = answer
+        found[name] = told(sign_in(signing_in))
+    assert found == dict.fromkeys(found, (403, False))
+    assert len(provider.redeemed) == len(found)
+    provider.answer = keep
+    assert told(sign_in(signing_in)) == (200, True)
+
+
+def test_a_way_back_that_this_browser_did_not_begin_asks_the_provider_nothing(
+    signing_in: ServedConsole, provider: IdentityProvider
+) -> None:
+    console = signing_in
+    (mine, back), (other, _) = leave(console), leave(console)
+    code = back.partition("?")[2]
+    path = "/sign-in/return?"
+    wrong = [
+        (back, {}),
+        (back, other),
+        (back, {"Cookie": "gatewright_sign_in="}),
+        (back, {"Cookie": mine["Cookie"].replace("=", "=9", 1)}),
+        (path + code.replace("state=", "state=x"), mine),
+        (path + "code=abc", mine),
+        (back + "&state=second", mine),
+        (path, mine),
+        (path + "state=%ff%00&code=x", mine),
+    ]
+    assert [told(ask(console, each, headers=headers)) for each, headers in wrong] == [(403, False)] * len(wrong)
+    assert provider.redeemed == []
+    assert told(ask(console, back, headers=mine)) == (200, True)
+
+
+def test_an_answer_of_another_provider_or_of_none_lets_nobody_in(signing_in: ServedConsole, provider: IdentityProvider) -> None:
+    cookies, back = leave(signing_in)
+    query = dict(urllib.parse.parse_qsl(back.partition("?")[2]))
+    changes: list[dict[str, str]] = [
+        {**query, "iss": "https://attacker.example"},
+        {name: value for name, value in query.items() if name != "iss"},
+        {**query, "code": "not-a-code"},
+        {"state": query["state"], "error": HOSTILE, "error_description": HOSTILE},
+    ]
+    for number, each in enumerate(changes):
+        if number:
+            cookies, again = leave(signing_in)
+            each["state"] = dict(urllib.parse.parse_qsl(again.partition("?")[2]))["state"]
+        answer = ask(signing_in, "/sign-in/return?" + urllib.parse.urlencode(each), headers=cookies)
+        assert told(answer) == (403, False)
+        assert "sign_in_refused" in answer.text
+        assert HOSTILE not in answer.text
+    assert provider.redeemed == []
+
+
+def test_a_person_without_a_role_is_told_so_and_is_not_let_in(signing_in: ServedConsole, provider: IdentityProvider) -> None:
+    for groups in ([], ["staff"], "gw-operators ", {"gw-operators": True}, [["gw-operators"]], None):
+        provider.person = {"sub": "ben", "groups": groups}
+        answer = sign_in(signing_in)
+        assert told(answer) == (403, False)
+        assert "sign_in_no_role" in answer.text
+    provider.person = {"sub": "ben", "groups": "gw-viewers"}
+    answer = sign_in(signing_in)
+    assert "Sign out (viewer)" in ask(signing_in, "/", headers=session_of(answer)).text
+
+
+def test_a_provider_that_is_another_or_tells_of_open_ways_is_not_gone_to(
+    signing_in: ServedConsole, provider: IdentityProvider
+) -> None:
+    descriptions = [
+        changed(issuer="https://attacker.example"),
+        changed(token_endpoint="http://attacker.example/token"),
+        changed(jwks_uri="file:///etc/passwd"),
+        changed(authorization_endpoint="javascript:alert(1)"),
+        without("jwks_uri"),
+    ]
+    for describe in descriptions:
+        provider.describe = describe
+        answer = ask(signing_in, "/sign-in/provider")
+        assert (answer.status, "sign_in_unavailable" in answer.text) == (503, True)
+        assert "set-cookie" not in answer.headers
+    provider.describe = keep
+    assert told(sign_in(signing_in)) == (200, True)
+
+
+def test_an_attempt_counts_once_and_for_ten_minutes_and_failures_are_limited() -> None:
+    now = [1000.5]
+    attempts = SignInAttempts(lambda: now[0])
+    first, late = attempts.begin(), attempts.begin()
+    assert len({first.cookie, first.state, first.nonce, first.verifier, late.state}) == 5
+    assert SignInAttempts(lambda: now[0]).begin().state not in (first.state, late.state)
+    assert attempts.resume(first.cookie, first.state) == first
+    with pytest.raises(DeniedError, match="used already"):
+        attempts.resume(first.cookie, first.state)
+    now[0] += ATTEMPT_SECONDS
+    with pytest.raises(DeniedError, match="too long"):
+        attempts.resume(late.cookie, late.state)
+    with pytest.raises(DeniedError):  # nor by a time that the browser says
+        attempts.resume("9" + late.cookie, late.state)
+    for _ in range(30):
+        attempts.failed()
+    honest = attempts.begin()
+    with pytest.raises(LimitError) as refused:
+        attempts.resume(honest.cookie, honest.state)
+    assert refused.value.reason == "service_busy"
+    now[0] += 60.0
+    assert attempts.resume(honest.cookie, honest.state) == honest
+
+
+def test_a_session_ends_when_its_time_is_over_and_no_later_than_any() -> None:
+    now = [0.0]
+    known = SignedIn({}, lambda: now[0], "approver", provider=True)
+    assert known.role_of("") is None
+    short, long = known.begin("operator", 600), known.begin("viewer", 10**9)
+    assert (known.role_of(short), known.role_of(long)) == ("approver", "viewer")
+    now[0] = 600.0
+    assert (known.role_of(short), known.role_of(long)) == (None, "viewer")
+    now[0] = 12 * 3600.0
+    assert known.role_of(long) is None
+
+
+def test_the_highest_role_of_a_claim_counts() -> None:
+    file = ProviderFile("1", "https://id.example", CLIENT, "https://c.example", "groups", dict(ROLES))  # type: ignore[arg-type]
+    assert role_of({"groups": ["gw-viewers", "gw-approvers", 7]}, file) == "approver"
+    assert role_of({"Groups": ["gw-viewers"]}, file) is None
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"version": "2"},
+        {"issuer": "http://id.example"},
+        {"issuer": "https://id.example/?x"},
+        {"issuer": "https://ana:word@id.example"},
+        {"console": "http://console.example"},
+        {"console": "https://console.example/below"},
+        {"roles": {}},
+        {"roles": {"gw": "root"}},
+        {"scopes": ["profile"]},
+        {"client_secret_file": "missing"},
+        {"client_secret_file": "open"},
+        {"ca_file": "missing"},
+        {"session_seconds": 10**9},
+        {"unknown": 1},
+    ],
+)
+def test_a_file_that_is_not_safe_to_sign_in_by_is_refused(tmp_path: Path, changes: dict[str, Any]) -> None:
+    (tmp_path / "open").touch(0o644)
+    with pytest.raises(ConfigurationError):
+        read_provider(written(tmp_path, "https://id.example", "https://console.example", changes))
+
+
+def test_others_reach_the_console_by_a_sign_in_and_tls_alone(tmp_path: Path) -> None:
+    def settings(console: str) -> ProviderSettings:
+        return read_provider(written(tmp_path, "https://id.example", console))
+
+    named, proxied = ("console.example",), settings("https://console.example")
+    ConsoleAddress(EVERY, 8790, {}, named, behind_proxy=True, provider=proxied).check()
+    ConsoleAddress(EVERY, 8790, {TOKEN: "viewer"}, named, behind_proxy=True, provider=proxied).check()
+    ConsoleAddress(provider=settings("http://127.0.0.1:8790")).check()
+    refused = [
+        ConsoleAddress(EVERY, 8790, {}, named, provider=proxied),
+        ConsoleAddress(EVERY, 8790, {}, named, behind_proxy=True),
+        ConsoleAddress(EVERY, 8790, {}, ("another.example",), behind_proxy=True, provider=proxied),
+        ConsoleAddress(EVERY, 8790, {}, named, behind_proxy=True, provider=settings("http://127.0.0.1:8790")),
+    ]
+    for address in refused:
+        with pytest.raises(ConfigurationError):
+            address.check()
