@@ -1,9 +1,9 @@
-"""``python -m benchmarks.lock_waiting [--runs 60]``: runs that wait for each other's paths.
+"""``python -m benchmarks.lock_waiting [--runs 60] [--work 1]``: runs that wait for each other's paths.
 
-All want one path of one repository on one ref, and work for a second each, so that they can only come one after the other.
-Measured are the time from the first dispatch to a worker until the last run's end, the gatekeeper's processor time, and the
-deliveries of the queues that it reads. All but the first are refused in the end, because the ref has moved by then: what is
-measured is how they come to their turn.
+All want one path of one repository on one ref, so that they can only come one after the other. Each works for a second; with
+review and tests it holds the path for longer. Measured are the time from the first dispatch to a worker until the last run's
+end, for how much of it the path was held, the gatekeeper's processor time, and the deliveries of the queues that it reads.
+All but the first are refused in the end, because the ref has moved by then: what is measured is how they come to their turn.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from msgspec.structs import replace
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.processor import used
-from benchmarks.waiting_work import PREFIX, SANDBOXED, make_fields, waiting_request, when
+from benchmarks.waiting_work import PREFIX, SANDBOXED, SECOND, make_fields, waiting_request, when
 from benchmarks.workload import git, proved
 from gatewright import Client
 from gatewright.app.cli.home import make_home
@@ -45,23 +45,27 @@ class _InfoReply(ApiReply):
 
 @dataclass(frozen=True)
 class Waited:
-    """``longest_pause``: seconds from one run's last judgement to the next one's dispatch, while others wait."""
+    """``held``: seconds that the runs had the path, together; ``longest_pause``: seconds from one run's last judgement to the
+    next one's dispatch, while others wait."""
 
     runs: int
+    work: float
     seconds: float
+    held: float
     longest_pause: float
     processor: float
     deliveries: int
 
     def __str__(self) -> str:
         return (
-            f"{self.runs} runs of 1 s on one path: {self.seconds:.1f} s, {self.longest_pause:.2f} s between two at most; "
-            f"gatekeeper {self.processor:.1f} s of processor time, {self.deliveries} deliveries"
+            f"{self.runs} runs that work for {self.work} s on one path: {self.seconds:.1f} s, {self.held:.1f} s of them with "
+            f"the path, {self.held / self.runs:.2f} s each; {self.longest_pause:.2f} s between two at most; gatekeeper "
+            f"{self.processor:.1f} s of processor time, {self.deliveries} deliveries"
         )
 
 
-async def measure(root: Path, runs: int) -> Waited:
-    fields = make_fields(root / "fields", 1)
+async def measure(root: Path, runs: int, work: float = SECOND) -> Waited:
+    fields = make_fields(root / "fields", 1, work)
     git(fields, "branch", "landing")
     home = root / "home"
     make_home(home)
@@ -94,7 +98,8 @@ async def measure(root: Path, runs: int) -> Waited:
     )
     done = sorted(when(event) for event in events if event.event_type == "run_finished")
     pauses = [later - earlier for earlier, later in zip(done, begun[1:], strict=False)]
-    return Waited(runs, done[-1] - begun[0], max(pauses, default=0.0), processor, delivered)
+    held = sum(done) - sum(begun)
+    return Waited(runs, work, done[-1] - begun[0], held, max(pauses, default=0.0), processor, delivered)
 
 
 async def deliveries(bus: JetStreamBus) -> int:
@@ -109,10 +114,11 @@ async def deliveries(bus: JetStreamBus) -> int:
 def main(words: Sequence[str] = ()) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=60)
-    runs = parser.parse_args(words).runs
+    parser.add_argument("--work", type=float, default=SECOND, help="seconds that each works")
+    given = parser.parse_args(words)
     with tempfile.TemporaryDirectory(prefix="gatewright-locks-") as folder:
         started = time.perf_counter()
-        print(asyncio.run(measure(Path(folder), runs)))
+        print(asyncio.run(measure(Path(folder), given.runs, given.work)))
         print(f"in all {time.perf_counter() - started:.1f} s")
 
 

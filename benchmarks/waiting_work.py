@@ -138,15 +138,18 @@ def when(event: OrchestratorEvent) -> float:
     return datetime.fromisoformat(event.ts).timestamp()
 
 
-def make_fields(path: Path, count: int) -> Path:
-    """A repository of ``count`` folders with a file for every shard: runs on different folders do not wait for each other."""
+def make_fields(path: Path, count: int, seconds: float = SECOND) -> Path:
+    """A repository of ``count`` folders with a file for every shard: runs on different folders do not wait for each other.
+
+    A task takes ``seconds``.
+    """
     for number in range(count):
         folder = path / f"field{number}"
         folder.mkdir(parents=True)
         for shard in range(MOST_SHARDS):
             (folder / f"file{shard}.txt").write_text(f"{number} {shard}\n")
-    # The start of the interpreter counts as part of the second.
-    (path / "wait.py").write_text(f"import time\ntime.sleep({SECOND} - time.process_time())\n")
+    # The start of the interpreter counts as part of the time.
+    (path / "wait.py").write_text(f"import time\ntime.sleep(max(0, {seconds} - time.process_time()))\n")
     (path / "test_fields.py").write_text(_TEST)
     git(path, "init", "--quiet", "--initial-branch=main")
     git(path, "add", "--all")

@@ -17,6 +17,7 @@ from gatewright.clock import SystemClock
 from gatewright.contracts import GateReport, TaskContract, codec
 from gatewright.contracts.reports import GateName
 from gatewright.errors import ArtifactError, ConfigurationError, DeniedError, GitError
+from gatewright.evidence.projection.history import POLICIES
 from gatewright.git.access.credentials import RepositoryAccess
 from gatewright.git.mirror import Mirror, Mirrors
 from gatewright.secrets.selection import DEFAULT_SCANNER, local_catalogue, make_scanner
@@ -97,7 +98,7 @@ class NoArtifacts:
 
 def _begin(gate: GateName, policies: Policies) -> GateContext:
     context = GateContext.begin(GateReportBuilder(RUN, gate), policies, NoArtifacts(), SystemClock())
-    context.report.saw("policies", policies.sha256)
+    context.report.saw(POLICIES, policies.sha256)
     return context
 
 

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from gatewright.contracts.reports import GateName
 from gatewright.evidence import layout
+from gatewright.evidence.projection.history import tell
 from gatewright.evidence.signing.envelopes import Signer, payload_of
 from gatewright.evidence.signing.keys import PrivateKey
 from gatewright.evidence.verification.consistency import check
@@ -17,7 +19,7 @@ from gatewright.evidence.verification.findings import STEPS, Verification
 from gatewright.evidence.verification.verify import verify
 from gatewright.evidence.writer import BundleWriter
 from tests.evidence.conftest import MakeBundle
-from tests.evidence.contradictions import as_told, retell
+from tests.evidence.contradictions import as_told, evidence, gate, retell
 from tests.evidence.recorded_runs import MAKERS, RecordedRun
 from tests.evidence.stories import STORIES
 from tests.evidence.stories_of_order import STORIES_OF_ORDER
@@ -54,6 +56,25 @@ def test_story_that_contradicts_itself_is_found_offline(name: str, signer: Signe
 @pytest.mark.parametrize("name", sorted(MAKERS))
 def test_honest_story_that_was_told_again_holds(name: str, signer: Signer, tmp_path: Path) -> None:
     assert sealed(retell(MAKERS[name](), as_told), signer, tmp_path).findings == ()
+
+
+LATER = "9" * 64
+
+
+@pytest.mark.parametrize("name", ["policy", "plan", "landing"])
+def test_run_whose_policies_were_changed_while_it_went_on_holds_and_says_so(
+    name: GateName, signer: Signer, tmp_path: Path
+) -> None:
+    """The gatekeeper was started again with others, before its gate judged what came in the meantime."""
+    recorded = MAKERS["success"]()
+    (judged,) = [gate for gate in tell(recorded.run, recorded.records).gates if gate.gate == name][-1:]
+    seen = tuple(found for found in judged.evidence if found.name != "policies")
+    told = retell(recorded, gate(name, evidence=(*seen, *evidence("policies", LATER), *evidence("policies/roles.json", LATER))))
+    assert sealed(told, signer, tmp_path).findings == ()
+    (bundle,) = tmp_path.iterdir()
+    checks = json.loads(payload_of((bundle / layout.CHECKS).read_bytes()))
+    named = [given["digest"]["sha256"] for given in checks["predicate"]["configuration"] if given["name"] == "policies"]
+    assert named == [told.run.accepted.policy_sha256, LATER]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,9 @@ from typing import Protocol
 
 from gatewright.clock import Clock
 from gatewright.contracts import GateReport, TaskContract
+from gatewright.evidence.projection.history import POLICIES
 from gatewright.git.mirror import Mirror
+from gatewright.ledger.events import RunAccepted
 from gatewright.services.gatekeeper.gates.approved import NOTHING, Approved
 from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
 from gatewright.services.gatekeeper.policies.load import Policies
@@ -49,6 +51,19 @@ class GateContext:
         return ChangeContext(
             *(self.report, self.policies, self.artifacts, self.clock, self.now, self.started, contract, mirror), approved
         )
+
+    def names_other_policies(self, accepted: RunAccepted) -> None:
+        """Tell by which policies this is judged, where they are no more those that the run was accepted under.
+
+        A gatekeeper that was started again, or another one beside it, may have others. The report names the digest over all
+        of them and those of the files that differ; a file that is no longer there is in the first alone.
+        """
+        if self.policies.sha256 == accepted.policy_sha256:
+            return
+        self.report.saw(POLICIES, self.policies.sha256)
+        for name, digest in sorted(self.policies.digests.items()):
+            if accepted.policies.get(name) != digest:
+                self.report.saw(f"{POLICIES}/{name}", digest)
 
     def close(self) -> GateReport:
         """The verdict."""

@@ -15,6 +15,7 @@ from gatewright.contracts import ReviewReport, TaskContract, TestReport, codec
 from gatewright.contracts.reports import GateName
 from gatewright.contracts.transfers import TransferManifest
 from gatewright.errors import BusError, ConflictError, GatewrightError
+from gatewright.evidence.projection.history import POLICIES
 from gatewright.evidence.signing.keys import PublicKey
 from gatewright.git.host.identity import repository_identity
 from gatewright.git.mirror import Mirror, Mirrors
@@ -124,14 +125,16 @@ class GateEngine:
                 return await self._landing(run)
 
     def _begin(self, run: Run, gate: GateName, task_id: str | None = None) -> GateContext:
-        return self._context(GateReportBuilder(run.run_id, gate, task_id, run.attempt))
+        context = self._context(GateReportBuilder(run.run_id, gate, task_id, run.attempt))
+        context.names_other_policies(run.accepted)
+        return context
 
     def _context(self, report: GateReportBuilder) -> GateContext:
         return GateContext.begin(report, self.policies, self.artifacts, self.clock)
 
     async def _intake(self, question: q.IntakeCheck) -> q.IntakeVerdict:
         context = self._context(GateReportBuilder(question.run_id, "policy"))
-        context.report.saw("policies", self.policies.sha256)
+        context.report.saw(POLICIES, self.policies.sha256)
         document, commit, tree = await judge_intake(context, question.document, self.mirrors, question.publisher)
         identity = ""
         if commit and document.repository is not None:
@@ -161,7 +164,6 @@ class GateEngine:
 
     def _contract(self, run: Run, contract: TaskContract) -> q.ContractVerdict:
         context = self._begin(run, "policy")
-        context.report.saw("policies", self.policies.sha256)
         if run.request is not None:
             judge_compiled(context, contract, visible(run.request), run.accepted.baseline_commit)
             contract = completed(contract, run.request)

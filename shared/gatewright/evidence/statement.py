@@ -15,7 +15,7 @@ import msgspec
 
 from gatewright.contracts.reports import TestCommand
 from gatewright.evidence import layout
-from gatewright.evidence.projection.history import RunHistory
+from gatewright.evidence.projection.history import POLICIES, RunHistory
 from gatewright.evidence.projection.summary_reports import outcomes
 from gatewright.rules.tests import passed
 
@@ -153,7 +153,8 @@ def _result(command: TestCommand) -> Result:
 
 def _configuration(history: RunHistory, digests: Mapping[str, str]) -> Iterable[Descriptor]:
     accepted = history.run.accepted
-    yield Descriptor("policies", {"sha256": accepted.policy_sha256}, POLICY)
+    for sha256 in history.policies():
+        yield Descriptor(POLICIES, {"sha256": sha256}, POLICY)
     for name, sha256 in sorted(accepted.policies.items()):
         yield Descriptor(f"policies/{name}", {"sha256": sha256})
     contract = digests.get(layout.CONTRACT)

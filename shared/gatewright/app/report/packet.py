@@ -213,7 +213,7 @@ def _provenance(history: RunHistory) -> list[str]:
         f"repository {code(accepted.repository_url)} from commit {code(accepted.baseline_commit)}",
         f"baseline tree {code(accepted.baseline_tree)}",
         f"order {code('sha256:' + accepted.submitted_sha256)} by {words(accepted.requested_by)}, {words(run.created_at)}",
-        f"policies {code('sha256:' + accepted.policy_sha256)}",
+        "policies " + ", later ".join(code("sha256:" + sha256) for sha256 in history.policies()),
         f"event chain {run.seq} {code(run.head)}, trace {code(run.trace_id)}",
     ]
     facts += [f"{_which(each, number)}: tree {code(each.tree)}" for number, each in enumerate(history.candidates, 1)]

@@ -14,6 +14,9 @@ from gatewright.errors import MalformedError
 from gatewright.ledger import events as e
 from gatewright.ledger.run import Run
 
+#: As what a gate's report names the digest of the policies that it judged by.
+POLICIES = "policies"
+
 
 @dataclass(frozen=True, slots=True)
 class RunHistory:
@@ -32,6 +35,14 @@ class RunHistory:
     candidates: tuple[e.CandidateComposed, ...]
     gates: tuple[GateReport, ...]
     decisive: tuple[GateReport, ...]
+
+    def policies(self) -> tuple[str, ...]:
+        """The sha256 of the policies that it was accepted under, and of the others that a gate judged by, in their order.
+
+        There are others where the operator changed them while the run went on.
+        """
+        seen = [found.digest for gate in self.gates for found in gate.evidence if found.name == POLICIES]
+        return tuple(dict.fromkeys([self.run.accepted.policy_sha256, *seen]))
 
     def consultations(self) -> Iterator[tuple[str, Consultation]]:
         """What roles asked models, by the task that they did."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from gatewright.contracts import GateReport
 from gatewright.contracts.reports import GateName
 from gatewright.evidence import layout
+from gatewright.evidence.projection.history import POLICIES
 from gatewright.evidence.verification.consistency.telling import Contradiction, Moment, Telling, gate_file
 from gatewright.ledger import events as e
 from gatewright.ledger.run import Run
@@ -119,8 +120,10 @@ def _looked_at(run: Run, report: GateReport) -> Mapping[str, tuple[str, str]]:
     accepted = run.accepted
     match report.gate:
         case "policy":
-            return {
-                "policies": (accepted.policy_sha256, layout.META),
+            # What was submitted is judged as it is accepted. A contract that is compiled later may be judged by other policies,
+            # and its verdict says by which: the signed checks name them all.
+            submitted = {} if run.tasks else {POLICIES: (accepted.policy_sha256, layout.META)}
+            return submitted | {
                 "baseline_commit": (accepted.baseline_commit, layout.GIT_BASELINE),
                 "baseline_tree": (accepted.baseline_tree, layout.GIT_BASELINE_TREE),
             }
