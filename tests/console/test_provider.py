@@ -155,6 +155,7 @@ TOKENS: dict[str, Callable[[Claims], Claims]] = {
     "another issuer": changed(iss="https://attacker.example"),
     "no issuer": without("iss"),
     "another client": changed(aud="another"),
+    "another client's by this one": changed(aud="another", azp=CLIENT),
     "another client's as well": changed(aud=[CLIENT, "another"]),
     "of another party": changed(azp="another"),
     "no audience": without("aud"),
@@ -206,6 +207,7 @@ def test_a_way_back_that_this_browser_did_not_begin_asks_the_provider_nothing(
         (path + code.replace("state=", "state=x"), mine),
         (path + "code=abc", mine),
         (back + "&state=second", mine),
+        (back + "&code=second", mine),
         (path, mine),
         (path + "state=%ff%00&code=x", mine),
     ]
@@ -215,19 +217,17 @@ def test_a_way_back_that_this_browser_did_not_begin_asks_the_provider_nothing(
 
 
 def test_an_answer_of_another_provider_or_of_none_lets_nobody_in(signing_in: ServedConsole, provider: IdentityProvider) -> None:
-    cookies, back = leave(signing_in)
-    query = dict(urllib.parse.parse_qsl(back.partition("?")[2]))
-    changes: list[dict[str, str]] = [
-        {**query, "iss": "https://attacker.example"},
-        {name: value for name, value in query.items() if name != "iss"},
-        {**query, "code": "not-a-code"},
-        {"state": query["state"], "error": HOSTILE, "error_description": HOSTILE},
+    changes: list[Callable[[Claims], Claims]] = [
+        changed(iss="https://attacker.example"),
+        without("iss"),
+        without("code"),
+        changed(code="not-a-code"),
+        changed(error=HOSTILE, error_description=HOSTILE),
     ]
-    for number, each in enumerate(changes):
-        if number:
-            cookies, again = leave(signing_in)
-            each["state"] = dict(urllib.parse.parse_qsl(again.partition("?")[2]))["state"]
-        answer = ask(signing_in, "/sign-in/return?" + urllib.parse.urlencode(each), headers=cookies)
+    for change in changes:
+        cookies, back = leave(signing_in)
+        query = change(dict(urllib.parse.parse_qsl(back.partition("?")[2])))
+        answer = ask(signing_in, "/sign-in/return?" + urllib.parse.urlencode(query), headers=cookies)
         assert told(answer) == (403, False)
         assert "sign_in_refused" in answer.text
         assert HOSTILE not in answer.text
@@ -262,6 +262,17 @@ def test_a_provider_that_is_another_or_tells_of_open_ways_is_not_gone_to(
         assert "set-cookie" not in answer.headers
     provider.describe = keep
     assert told(sign_in(signing_in)) == (200, True)
+
+
+def test_after_thirty_failures_within_a_minute_the_provider_is_not_asked_for_more(
+    signing_in: ServedConsole, provider: IdentityProvider
+) -> None:
+    for _ in range(30):
+        cookies, back = leave(signing_in)
+        assert told(ask(signing_in, back + "&error=access_denied", headers=cookies)) == (403, False)
+    answer = sign_in(signing_in)
+    assert (answer.status, "service_busy" in answer.text) == (503, True)
+    assert provider.redeemed == []
 
 
 def test_an_attempt_counts_once_and_for_ten_minutes_and_failures_are_limited() -> None:
