@@ -21,6 +21,7 @@ from gatewright.contracts.people.approvals import (
     GrantChange,
     GrantRevocation,
 )
+from gatewright.contracts.people.blocked import Blocked
 from gatewright.contracts.people.revision_orders import RevisionOrder
 from gatewright.contracts.people.summons import SummonsAnswer, SummonsList, SummonsOpinion, SummonsRequest, SummonsTask
 from gatewright.contracts.progress import CanonicalMemory, ProgressPacket
@@ -54,7 +55,6 @@ from gatewright.contracts.run_status import (
 from gatewright.contracts.task_contract import TaskContract
 from gatewright.contracts.transfers import TransferManifest
 from gatewright.contracts.work_documents import (
-    Blocked,
     Brief,
     DecisionsLog,
     Done,

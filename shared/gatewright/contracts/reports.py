@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta
 
 from gatewright.contracts.consultation import Consultation
+from gatewright.contracts.people.blocked import BlockedDocuments
 from gatewright.contracts.task_contract import TaskContract
 from gatewright.contracts.vocabulary import (
     END,
@@ -74,6 +75,8 @@ class TaskResult(Document):
     failure: str | None = None
     surroundings: Surroundings | None = None
     usage: Usage | None = None
+    #: What it could not tell, and has guessed.
+    blocked: BlockedDocuments = ()
 
 
 class WorkReport(Document):
