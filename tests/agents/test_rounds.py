@@ -154,4 +154,6 @@ async def test_a_session_that_the_agent_does_not_know_any_more_is_followed_by_a_
     state |= {"session": "00000000-0000-4000-8000-000000000000", "files": [{"path": f"{place}/none.jsonl", "text": "{}\n"}]}
     again = await work(fixture, worker, next_round(fixture, agent, result, json.dumps(state).encode()))
     assert "I begin anew" in transcript(fixture, again)
-    assert "a new one begins" in transcript(fixture, again) or "a fresh one begins" in transcript(fixture, again)
+    # Qwen Code says yes to a session that it does not know, and begins an empty one.
+    told = ("it may recall nothing",) if agent == "qwen-code" else ("a new one begins", "a fresh one begins")
+    assert any(words in transcript(fixture, again) for words in told)

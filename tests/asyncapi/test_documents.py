@@ -128,6 +128,18 @@ def test_no_identity_is_shown_an_operation_that_the_server_refuses_it() -> None:
             assert any(overlap(each, pattern) for each in own), key
 
 
+def test_what_other_systems_call_an_endpoint_is_one_address_and_no_second_one() -> None:
+    channels = DOCUMENTS["system"]["channels"]
+    called: dict[str, set[str]] = {}
+    for each in channels.values():
+        called.setdefault(each.get("x-also-called", ""), set()).add(each["address"])
+    assert called.keys() - {""} == {"review.vote", "review.status", "deliver.submit", "context.get"}
+    assert called["review.vote"] == {t.DECIDE_SUBJECT}
+    assert called["review.status"] == {t.APPROVALS_SUBJECT}
+    assert called["deliver.submit"] == {t.SUBMIT_SUBJECT, f"{t.SUBMIT_SUBJECT}.{{publisher}}"}
+    assert called["context.get"] == {t.CONTEXT_SUBJECT, f"{t.CONTEXT_SUBJECT}.{{publisher}}"}
+
+
 def test_queues_stand_beside_the_operation_that_pulls_from_them() -> None:
     taking = DOCUMENTS["system"]["operations"]["worker-receive-worker-tasks"]
     assert [each["durable"] for each in taking["x-jetstream-consumers"]] == [q.durable for q in t.task_consumers("worker")]

@@ -99,10 +99,17 @@ class Inbox:
 
 @asynccontextmanager
 async def open_inbox(
-    repository: Repository, folder: Path, *rules: dict[str, object], clock: Clock, people: dict[str, object] | None = None
+    repository: Repository,
+    folder: Path,
+    *rules: dict[str, object],
+    clock: Clock,
+    people: dict[str, object] | None = None,
+    owners: str | None = None,
 ) -> AsyncIterator[Inbox]:
-    """A gatekeeper whose policy has these rules."""
+    """A gatekeeper whose policy has these rules; ``owners`` is the text of its CODEOWNERS."""
     policies = policies_with(folder / "policies", *rules, people=people)
+    if owners is not None:
+        (policies / "CODEOWNERS").write_text(owners)
     async with open_gatekeeper(repository, folder, policies=policies, clock=clock) as gatekeeper:
         index = RunIndex()
         index.read_to_the_end()

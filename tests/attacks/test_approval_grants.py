@@ -199,12 +199,40 @@ async def test_a_run_outside_of_the_pattern_asks(inbox: Inbox, changes: dict[str
     assert await asked_all_the_same(inbox, await inbox.to_the_candidate())
 
 
-@pytest.mark.parametrize("written", ["Guides/b.txt", "guides2/b.txt", "guide\uff53/b.txt"])
-async def test_a_folder_is_that_folder_as_it_is_spelled(opened: Opened, written: str) -> None:
+@pytest.mark.parametrize(
+    ("granted", "written"),
+    [
+        ("guides/", "Guides/b.txt"),
+        ("guides/", "guides2/b.txt"),
+        ("guides/", "guide\uff53/b.txt"),
+        ("gu\u00edas/", "gui\u0301as/b.txt"),
+    ],
+    ids=["case", "longer-name", "look-alike", "decomposed"],
+)
+async def test_a_folder_is_that_folder_as_it_is_spelled(opened: Opened, granted: str, written: str) -> None:
     async with opened() as inbox:
-        await bring(inbox, grant_on(inbox, paths=("guides/",)))
+        await bring(inbox, grant_on(inbox, paths=(granted,)))
         await inbox.submit(allowed_paths=(written,))
         assert await asked_all_the_same(inbox, await inbox.work({written: b"new\n"}))
+
+
+async def test_a_file_that_is_moved_into_a_granted_folder_is_a_change_of_where_it_was(opened: Opened) -> None:
+    async with opened() as inbox:
+        await bring(inbox, grant_on(inbox, paths=("docs/",)))
+        await inbox.submit(allowed_paths=("README.md", "docs"))
+        assert await asked_all_the_same(inbox, await inbox.work({"README.md": None, "docs/README.md": b"text\n"}))
+
+
+async def test_a_link_in_a_granted_folder_to_a_file_outside_of_it_is_refused_as_without_the_grant(opened: Opened) -> None:
+    async with opened() as inbox:
+        await bring(inbox, grant_on(inbox, paths=("docs/",)))
+        await inbox.submit(allowed_paths=("docs",))
+        (inbox.gatekeeper.repository.path / "docs" / "link.txt").symlink_to("../requirements.txt")
+        run = await inbox.gatekeeper.work(inbox.gatekeeper.patch({}))
+        assert run.failure is not None
+        assert run.failure.code == "symlink_refused"
+        assert inbox.gatekeeper.nothing_landed()
+        assert (await listed(inbox)).uses == ()
 
 
 @pytest.mark.parametrize(

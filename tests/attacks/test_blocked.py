@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from gatewright.clock import timestamp
 from gatewright.contracts import Blocked
-from gatewright.contracts.people.blocked import MOST_BLOCKED
+from gatewright.contracts.reports import MOST_BLOCKED
 from gatewright.errors import ConfigurationError, DeniedError
 from gatewright.evidence.signing import keys
 from gatewright.evidence.verification.verify import verify

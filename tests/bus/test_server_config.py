@@ -95,6 +95,7 @@ def test_a_named_publisher_speaks_under_its_own_name_only() -> None:
         "gw.events.ci",
         "gw.runs.ci",
         "gw.bundle.ci",
+        "gw.context.ci",
         "gw.summon.ci",
         "gw.intake.request.ci",
         "gw.intake.contract.ci",

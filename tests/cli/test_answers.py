@@ -10,6 +10,7 @@ import pytest
 from gatewright.app.cli.run import start as start_run
 from gatewright.app.cli.run.request import Prepared, RunOptions, prepare
 from gatewright.app.cli.user_git import author, person
+from gatewright.app.stack.fork_server import Ahead
 from gatewright.errors import MalformedError
 from tests.cli.conftest import MakeRepository
 from tests.command_line import invoke
@@ -127,8 +128,8 @@ def test_a_dash_reads_the_change_from_a_pipe(
     repository = make_repository("r")
     seen: list[Prepared] = []
 
-    async def look(given: RunOptions, workers: int | None, *, json_output: bool) -> int:
-        del workers, json_output
+    async def look(given: RunOptions, workers: int | None, *, json_output: bool, ahead: Ahead) -> int:
+        del workers, json_output, ahead
         seen.append(prepare(given, repository))
         return 0
 

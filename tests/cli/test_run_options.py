@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from gatewright.app.cli.run.request import RunOptions, prepare
+from gatewright.app.stack.fork_server import Ahead
 from gatewright.contracts.vocabulary import Budget
 from gatewright.errors import MalformedError
 from tests.cli.conftest import Command, MakeRepository
@@ -174,7 +175,7 @@ def test_a_budget_is_asked_for_by_options(
 ) -> None:
     asked: list[RunOptions] = []
 
-    async def look(options: RunOptions, workers: int | None, *, json_output: bool) -> int:
+    async def look(options: RunOptions, workers: int | None, *, json_output: bool, ahead: Ahead) -> int:
         asked.append(options)
         return 0
 

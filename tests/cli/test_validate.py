@@ -24,6 +24,7 @@ NAMELESS = {
     "runs_request.v1",
     "summons_request.v1",
     "bundle_request.v1",
+    "context_request.v1",
 }
 
 

@@ -60,6 +60,12 @@ def test_two_people_and_the_reviewer_make_the_consensus_that_lands(tmp_path: Pat
         shown = json.loads(stack.process("review", "status", run_id, "--json").stdout)["review"]
         assert shown["phase"] == "REVIEW"
         assert [(each["voter"], each["colour"]) for each in shown["votes"]] == [("role:reviewer", "green"), ("owner", "green")]
+        told = json.loads(stack.process("context", run_id, "--select", "review", "--select", "diff", "--json").stdout)
+        review, change = (each["text"] for each in told["sections"])
+        assert (told["state"], told["run_id"]) == ("AWAITING_APPROVAL", run_id)
+        assert "- green owner: read [tests:1]" in review
+        assert "\n+edited = True" in change
+        assert client.context(run_id, ["review"]).sections[0].text == review
         vote("tester", "yellow", "--evidence", "document:review", "--mitigation", "watch it|owner|2199-01-01")
         run = client.wait(run_id, timeout=SECONDS)
         assert (run.status, run.failure) == ("SUCCESS", None)

@@ -9,7 +9,8 @@ from msgspec.structs import replace
 
 from gatewright.contracts import codec
 from gatewright.contracts.people.approvals import ApprovalRule, SignedDecision
-from gatewright.contracts.people.review_votes import ConsensusReceipt, ReviewQuorum, ReviewVote, VoteColour
+from gatewright.contracts.people.review_votes import ConsensusReceipt, OwnedPaths, ReviewQuorum, ReviewVote, VoteColour
+from gatewright.contracts.reports import RuleOutcome
 from gatewright.evidence.signing.envelopes import Signer
 from gatewright.evidence.signing.keys import PrivateKey
 from gatewright.evidence.verification.findings import Verification
@@ -88,3 +89,28 @@ async def test_a_consensus_that_the_votes_do_not_make_is_found(
 ) -> None:
     found = await verified(make_reviewed(forgery, colour, anchor), tmp_path, signer, private_key)
     assert "approval_contradicts" in {each.code for each in found.findings}
+
+
+def by_owner(payload: e.Payload) -> e.Payload:
+    """The rule goes by owner, and all that is changed is Ana's."""
+    if isinstance(payload, e.RunAccepted):
+        quorum = replace(QUORUM, domain=("ben",), by_owner=True, owners=(OwnedPaths(line=1, pattern="*", owners=("ana",)),))
+        return replace(payload, approval_rules=(replace(RULE, quorum=quorum),))
+    return payload
+
+
+def by_owner_and_named(payload: e.Payload) -> e.Payload:
+    """And the gate has found that."""
+    if isinstance(payload, e.GateJudged) and payload.report.gate == "integrated":
+        asks = RuleOutcome(rule=f"{e.ASKS}owners:1", verdict="PASS", detail="* of ana: src/a.py")
+        return replace(payload, report=replace(payload.report, rules=(*payload.report.rules, asks)))
+    return by_owner(payload)
+
+
+async def test_owners_whose_votes_were_wanted_are_those_of_the_files(
+    tmp_path: Path, signer: Signer, private_key: PrivateKey
+) -> None:
+    honest = await verified(make_reviewed(by_owner_and_named), tmp_path / "honest", signer, private_key)
+    assert honest.findings == ()
+    found = await verified(make_reviewed(by_owner), tmp_path / "forged", signer, private_key)
+    assert any(each.code == "change_contradicts" and "file of owners" in each.message for each in found.findings)

@@ -12,8 +12,10 @@ import pytest
 from gatewright.bus.memory.bus import MemoryBus
 from gatewright.contracts import (
     AbortRequest,
+    ContextRequest,
     Error,
     EventsRequest,
+    RunContext,
     RunEvents,
     RunList,
     RunRequest,
@@ -192,10 +194,33 @@ async def test_runs_are_listed_by_pages_newest_first_and_one_s_own_alone(
     assert [run.run_id for run in found] == [run_id for run_id in reversed(mine) if run_id.startswith(mine[0][:8])]
 
 
-@pytest.mark.parametrize("want", ["events", "runs"])
+@pytest.mark.parametrize("want", ["events", "runs", "context"])
 async def test_questions_are_counted_and_garbage_is_answered(intake: IntakeFixture, want: str) -> None:
     for data in (b"", b"null", b"[]", b'{"run_id": "*"}', b'{"limit": 501}', b"\xff"):
         assert codec.decode((await intake.ask(want, data, "acme")).data, Error).code == "malformed"
     await intake.ask(want, b"{}", "curious")
     assert codec.decode((await intake.ask(want, b"{}", "curious")).data, Error).code == "rate_exceeded"
     assert codec.decode((await intake.ask(want, b"{}", "stranger")).data, Error).code == "publisher_unknown"
+
+
+async def context(intake: IntakeFixture, question: bytes, publisher: str) -> RunContext | Error:
+    reply = await intake.ask("context", question, publisher)
+    return codec.decode(reply.data, RunContext) if reply.schema == "run_context.v1" else codec.decode(reply.data, Error)
+
+
+async def test_what_a_run_has_come_to_is_told_to_who_may_see_it(intake: IntakeFixture, request_for: RunRequest) -> None:
+    run_id = await begin(intake, request_for, "acme")
+    question = codec.encode(ContextRequest(run_id=run_id, selectors=("summary", "diff", "review")))
+    for publisher in ("acme", "default"):
+        told = await context(intake, question, publisher)
+        assert isinstance(told, RunContext), told
+        run = await intake.run(run_id)
+        assert run is not None
+        assert (told.run_id, told.seq, told.state, told.tree) == (run_id, run.seq, run.state, None)
+        assert request_for.request in told.sections[0].text
+        assert "There is no change to show." in told.sections[1].text
+    strange = await context(intake, question, "beta")
+    unknown = await context(intake, codec.encode(ContextRequest(run_id="run-0000000000")), "beta")
+    assert isinstance(strange, Error)
+    assert isinstance(unknown, Error)
+    assert (strange.code, strange.message.replace(run_id, "")) == (unknown.code, unknown.message.replace("run-0000000000", ""))

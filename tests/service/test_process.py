@@ -35,8 +35,9 @@ async def connection_names(server: OpenServer) -> list[str]:
     return [connection["name"] for connection in listed["connections"]]
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 async def test_process_becomes_ready_works_and_leaves_cleanly(
-    server: OpenServer, gatekeeper: Gatekeeper, start_role: StartRole
+    server: OpenServer, gatekeeper: Gatekeeper, start_role: StartRole, number: signal.Signals
 ) -> None:
     role = await start_role({"nats_url": server.url})
     await role.get_until("/readyz", lambda body: body == "ok\n")
@@ -48,7 +49,7 @@ async def test_process_becomes_ready_works_and_leaves_cleanly(
     assert "worker" in await connection_names(server)
     pong = await gatekeeper.bus.request("$SRV.PING.gw-worker", b"", schema="", timeout=2)
     assert msgspec.json.decode(pong.data)["name"] == "gw-worker"
-    role.send(signal.SIGTERM)
+    role.send(number)
     assert await role.ended() == 0
     assert [line["event"] for line in role.lines][-2:] == ["signal_received", "service_stopped"]
     assert server.url.encode() not in role.raw

@@ -106,6 +106,23 @@ async def test_program_that_cannot_be_imported_fails_in_its_own_process_and_log(
     await fork_server.close()
 
 
+@pytest.mark.parametrize(
+    ("leaving", "code"), [("sys.exit()", 0), ("sys.exit('why')", 1), ("raise KeyError('why')", 1), ("", 0)]
+)
+async def test_forked_process_ends_as_it_says_and_does_what_was_promised_for_its_end(
+    leaving: str, code: int, tmp_path: Path
+) -> None:
+    program = f"import atexit, sys\natexit.register(lambda: print('kept'))\nprint('said', end=' ')\n{leaving}\n"
+    environment = make_package(tmp_path, program)
+    fork_server = await ForkServer.open(["roles.worker"], environment, tmp_path / "logs" / "fork-server.log")
+    forked = await fork_server.fork(make_plan(tmp_path, environment))
+    assert await forked.wait() == code
+    told = (tmp_path / "logs" / "worker-2.log").read_text()
+    assert "said kept" in told
+    assert ("why" in told) == ("why" in leaving)
+    await fork_server.close()
+
+
 async def test_killed_process_is_reported_with_its_signal(tmp_path: Path) -> None:
     environment = make_package(tmp_path, SLEEPER)
     fork_server = await ForkServer.open(["roles.worker"], environment, tmp_path / "logs" / "fork-server.log")

@@ -8,15 +8,17 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from gatewright.app.stack import state
+from gatewright.app.stack.fork_server import Ahead
 from gatewright.app.stack.launch import interpreter
 from gatewright.app.stack.processes import identity
 from gatewright.app.stack.restarts import RestartPolicy
-from gatewright.app.stack.supervisor import Supervisor
+from gatewright.app.stack.supervisor import Supervisor, open_fork_server
 from gatewright.bus.jetstream.bus import JetStreamBus
 from gatewright.errors import ConfigurationError, UnavailableError
 from tests.stack.conftest import DYING, SLEEPER, STUBBORN, MakeStack, make_package
@@ -97,6 +99,59 @@ async def test_stop_leaves_no_process_and_no_announcement(make_stack: MakeStack,
     assert [pid for pid in pids if identity(pid)] == []
     assert state.read(tmp_path) is None
     assert not (tmp_path / state.STATE_FILE).exists()
+
+
+LISTENER = """
+import signal
+ASKED = (signal.SIGTERM, signal.SIGINT)
+signal.pthread_sigmask(signal.SIG_BLOCK, ASKED)
+print("listening", flush=True)
+print(int(signal.sigwait(ASKED)))
+"""
+
+
+@pytest.mark.parametrize(("idle", "number"), [(False, signal.SIGTERM), (True, signal.SIGINT)])
+async def test_roles_are_told_to_leave_at_once_where_nothing_is_under_way(
+    make_stack: MakeStack, tmp_path: Path, *, idle: bool, number: signal.Signals
+) -> None:
+    supervisor = make_stack(LISTENER, grace=10.0)
+    await supervisor.start()
+    log = tmp_path / "logs" / "worker-1.log"
+    await until(lambda: "listening" in log.read_text())
+    await supervisor.stop(idle=idle)
+    assert log.read_text().split() == ["listening", str(int(number))]
+
+
+async def test_a_fork_server_that_was_opened_ahead_is_used_once(make_stack: MakeStack) -> None:
+    options = make_stack().options
+    opened = await open_fork_server(options)
+    supervisor = Supervisor(replace(options, ahead=Ahead(opened)))
+    await supervisor.start()
+    assert opened.pid in [member.pid for member in supervisor.members]
+    await supervisor.stop()
+    assert identity(opened.pid) is None
+    await supervisor.start()
+    (other,) = [member.pid for member in supervisor.members if member.name == "fork-server"]
+    assert other != opened.pid
+    await supervisor.stop()
+
+
+async def test_a_fork_server_that_was_opened_ahead_and_died_is_replaced(make_stack: MakeStack) -> None:
+    options = make_stack().options
+    opened = await open_fork_server(options)
+    os.kill(opened.pid, signal.SIGKILL)
+    await until(lambda: not opened.alive)
+    supervisor = Supervisor(replace(options, ahead=Ahead(opened)))
+    await supervisor.start()
+    assert [member.name for member in supervisor.members][:2] == ["nats-server", "fork-server"]
+    await supervisor.stop()
+
+
+async def test_a_fork_server_that_was_opened_ahead_and_is_not_needed_is_ended_at_once(make_stack: MakeStack) -> None:
+    ahead = Ahead(opened := await open_fork_server(make_stack().options))
+    await ahead.close()
+    assert identity(opened.pid) is None
+    assert ahead.take() is None
 
 
 async def test_role_that_will_not_leave_is_killed_with_its_children(make_stack: MakeStack) -> None:

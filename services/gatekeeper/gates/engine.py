@@ -222,7 +222,7 @@ class GateEngine:
                 change = await self._approved(change, run)
                 await candidates.judge_candidate(change, candidate, run)
                 await judge_losses(change, candidate.changes, candidate.tree)
-                await judge_whole_change(change, candidate, made_by(run))
+                await judge_whole_change(change, candidate, made_by(run), run.accepted.approval_rules)
                 # By the rules that the run was accepted under: one that is taken away meanwhile still asks about it.
                 asking = run.accepted.approval_rules
                 asked = any(rule.reason == "protected_class" or rule.grants is not None for rule in asking)

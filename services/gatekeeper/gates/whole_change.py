@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from gatewright.contracts.people.approvals import ApprovalRule
 from gatewright.contracts.vocabulary import Executor
+from gatewright.git.paths import display
+from gatewright.path_patterns.code_owners import by_line
+from gatewright.rules.reviewing import OWNED
 from gatewright.services.gatekeeper.gates.cel_gate import judge_diff_rules
 from gatewright.services.gatekeeper.gates.change.candidate import ComposedCandidate
 from gatewright.services.gatekeeper.gates.context import ChangeContext
@@ -10,10 +16,13 @@ from gatewright.services.gatekeeper.gates.contract.forbidden_actions import judg
 from gatewright.services.gatekeeper.gates.contract.packs import judge_pack_diff
 
 
-async def judge_whole_change(context: ChangeContext, candidate: ComposedCandidate, executor: Executor | None) -> None:
-    """1. a worker that may only read has changed nothing  2. the pack's size  3. forbidden edits  4. the organisation's rules.
+async def judge_whole_change(
+    context: ChangeContext, candidate: ComposedCandidate, executor: Executor | None, asked: Sequence[ApprovalRule] = ()
+) -> None:
+    """1. a worker that may only read has changed nothing  2. the pack's size  3. forbidden edits  4. the organisation's rules
+    5. whose it is, where a rule asks its owners.
 
-    ``executor`` made the change. Raises GitError.
+    ``executor`` made the change; ``asked`` are the rules that ask people about the run. Raises GitError.
     """
     report, contract = context.report, context.contract
     granted = contract.tool_permissions.filesystem
@@ -23,3 +32,15 @@ async def judge_whole_change(context: ChangeContext, candidate: ComposedCandidat
     judge_pack_diff(context, len(candidate.changes))  # 2
     judge_forbidden_edits(context, candidate.changes)  # 3
     await judge_diff_rules(context, candidate.changes, len(candidate.patch), executor)  # 4
+    _name_owners(context, candidate, asked)  # 5
+
+
+def _name_owners(context: ChangeContext, candidate: ComposedCandidate, asked: Sequence[ApprovalRule]) -> None:
+    """The lines of the file of owners that the change falls under, each as a reason to ask. All rules have the same lines."""
+    owned = next((rule.quorum.owners for rule in asked if rule.quorum is not None and rule.quorum.by_owner), None)
+    if owned is None:
+        return
+    owners = {each.line: f"{each.pattern} of {', '.join(each.owners)}" for each in owned}
+    for line, paths in by_line(owned, (change.path for change in candidate.changes)).items():
+        more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
+        context.report.asks(f"{OWNED}{line}", f"{owners.get(line, 'of no owner')}: {display(paths[0])}{more}")

@@ -1,18 +1,21 @@
-"""What publishers may ask about runs, and are told: how one stands, its events, which there are. Each sees what its rule says.
+"""What publishers may ask about runs, and are told: how one stands, its events, what it has come to, which there are. Each
+sees what its rule says.
 
 A run that the publisher may not see does not exist for it. Nothing is decided here, and nothing written.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 from gatewright.bus.port import Bus, Handler, Message, Reply
-from gatewright.bus.topology import BUNDLE_SUBJECT, EVENTS_SUBJECT, RUNS_SUBJECT, STATUS_SUBJECT
+from gatewright.bus.topology import BUNDLE_SUBJECT, CONTEXT_SUBJECT, EVENTS_SUBJECT, RUNS_SUBJECT, STATUS_SUBJECT
 from gatewright.contracts import (
     BundleRequest,
+    ContextRequest,
     EventsRequest,
     OrchestratorEvent,
     RunEvents,
@@ -35,6 +38,7 @@ from gatewright.services.gatekeeper.projections.bundle_archives import BundleArc
 from gatewright.services.gatekeeper.projections.run_index import RunIndex
 from gatewright.services.gatekeeper.projections.silent_runs import SilentRuns
 from gatewright.telemetry.logs import Logger
+from gatewright.work_documents.context import context_of, wants_patch
 
 #: Questions for events that one publisher may keep open in this process; further ones are answered at once.
 MOST_WAITING = 200
@@ -48,7 +52,7 @@ QueryHandler = Callable[[Message, Publisher], Awaitable[Document]]
 
 @dataclass(frozen=True)
 class RunQueries:
-    """The endpoints ``gw.status``, ``gw.events``, ``gw.runs`` and ``gw.bundle``."""
+    """The endpoints ``gw.status``, ``gw.events``, ``gw.runs``, ``gw.bundle`` and ``gw.context``."""
 
     bus: Bus
     orchestrator: Orchestrator
@@ -66,6 +70,7 @@ class RunQueries:
             EVENTS_SUBJECT: self._endpoint(self._events),
             RUNS_SUBJECT: self._endpoint(self._runs),
             BUNDLE_SUBJECT: self._endpoint(self._bundle),
+            CONTEXT_SUBJECT: self._endpoint(self._context),
         }
 
     def _endpoint(self, answer: QueryHandler) -> Handler:
@@ -124,6 +129,18 @@ class RunQueries:
         if position.run.sealed is None:
             raise MalformedError(f"the bundle of {request.run_id} is not sealed yet", code="run_not_ended")
         return await self.archives.part(request.run_id, position.run.sealed, request.offset)
+
+    async def _context(self, message: Message, rule: Publisher) -> Document:
+        request = codec.decode(message.data, ContextRequest)
+        position = await self._load(request.run_id, rule)
+        run = position.run
+        if run is None:
+            raise _unknown(request.run_id)
+        patch = b""
+        if wants_patch(request) and run.candidate is not None and run.candidate.patch:
+            patch = await self.orchestrator.gates.artifacts.get_artifact(run.candidate.patch)
+        records = tuple(record for step in position.transitions for record in step.events)
+        return await asyncio.to_thread(context_of, run, records, request, patch)
 
     def _known(self, request: EventsRequest, rule: Publisher) -> Position | None:
         """What this process remembers, where that is enough of an answer; another gatekeeper may have moved the run since."""

@@ -1,4 +1,5 @@
-"""The operator's two files about people: which rules ask (``approval_rules.json``), and who may answer (``approvers.json``).
+"""The operator's files about people: which rules ask (``approval_rules.json``), who may answer (``approvers.json``), and whose
+which part of a repository is (``CODEOWNERS``).
 
 Without the files no run asks. The roster is read anew for every decision: a key that was revoked counts no more at once.
 """
@@ -17,6 +18,7 @@ from gatewright.contracts import ApprovalRules, ApproverRoster, codec
 from gatewright.contracts.people.approvals import DEFAULT_BEAT, LONGEST_WAIT, ApprovalRule
 from gatewright.errors import ConfigurationError, GatewrightError, MalformedError
 from gatewright.git.access.repository_patterns import check_pattern, check_ref_pattern, covered
+from gatewright.path_patterns.code_owners import read_code_owners
 from gatewright.policy_files import read_policy
 from gatewright.rules.approvals import NEVER_BY_RULE
 from gatewright.rules.grants import GRANTABLE
@@ -24,6 +26,7 @@ from gatewright.rules.quorum import names_person
 from gatewright.ssh_signatures import fingerprint
 
 RULES_FILE = "approval_rules.json"
+OWNERS_FILE = "CODEOWNERS"
 ROSTER_FILE = "approvers.json"
 _NO_PEOPLE = ApproverRoster(version="1", people=())
 
@@ -57,10 +60,11 @@ def load_approval_policy(folder: Path, beat: int = DEFAULT_BEAT) -> ApprovalPoli
 
     Raises ConfigurationError for a rule that no person can answer.
     """
-    rules_file, roster_file = folder / RULES_FILE, folder / ROSTER_FILE
-    contents = {path.name: read_policy(path) for path in (rules_file, roster_file) if path.exists()}
+    rules_file, roster_file, owners_file = folder / RULES_FILE, folder / ROSTER_FILE, folder / OWNERS_FILE
+    contents = {path.name: read_policy(path) for path in (rules_file, roster_file, owners_file) if path.exists()}
     roster = read_roster(roster_file, contents[ROSTER_FILE]) if ROSTER_FILE in contents else _NO_PEOPLE
     rules = _rules(rules_file, contents[RULES_FILE], roster, beat) if RULES_FILE in contents else ()
+    rules = _with_owners(rules, owners_file, contents.get(OWNERS_FILE), roster)
     digests = tuple((name, hashlib.sha256(data).hexdigest()) for name, data in sorted(contents.items()))
     return ApprovalPolicy(rules, roster_file if ROSTER_FILE in contents else None, digests)
 
@@ -121,6 +125,8 @@ def _check_rule(rule: ApprovalRule, roster: ApproverRoster) -> None:
     if (rule.reason == "review") != (rule.quorum is not None):
         raise ConfigurationError(f"the rule {rule.name}: a quorum belongs to the reason review, and to no other")
     voters = (rule.quorum.domain, rule.quorum.quality, rule.quorum.duo) if rule.quorum is not None else ()
+    if rule.quorum is not None and rule.quorum.owners:
+        raise ConfigurationError(f"the rule {rule.name}: owners stand in {OWNERS_FILE}; by_owner goes by them")
     if rule.quorum is not None and len(rule.quorum.duo) == 1:
         raise ConfigurationError(f"the rule {rule.name}: a duo is two")
     if rule.quorum is not None and (rule.phrase or rule.batch or rule.yourself):
@@ -153,6 +159,33 @@ def _check_easier(rule: ApprovalRule) -> None:
         raise ConfigurationError(f"{words} {', '.join(sorted(GRANTABLE))}")
     if rule.batch and rule.risk == "high":
         raise ConfigurationError(f"the rule {rule.name} is of high risk: it allows no batch")
+
+
+def _with_owners(
+    rules: tuple[ApprovalRule, ...], path: Path, data: bytes | None, roster: ApproverRoster
+) -> tuple[ApprovalRule, ...]:
+    """The rules, those that go by owner with the lines of the file. Raises ConfigurationError: an owner who cannot vote."""
+    wanting = [(rule, rule.quorum) for rule in rules if rule.quorum is not None and rule.quorum.by_owner]
+    if data is None:
+        if wanting:
+            raise ConfigurationError(f"the rule {wanting[0][0].name} goes by owner, and there is no {path}")
+        return rules
+    try:
+        owned = read_code_owners(data.decode())
+    except (GatewrightError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{path}: {error}") from error
+    for each in owned:
+        for name in each.owners:
+            people = [person for person in roster.people if names_person((name,), person)]
+            if not people:
+                raise ConfigurationError(f"{path}: line {each.line}: {ROSTER_FILE} has no person or group {name}")
+            for rule, _ in wanting:
+                if not any(names_person(rule.approvers, person) for person in people):
+                    words = f"{name} has no vote: none of them is among the approvers of the rule {rule.name}"
+                    raise ConfigurationError(f"{path}: line {each.line}: {words}")
+    replace = msgspec.structs.replace
+    by_owner = {rule.name: replace(rule, quorum=replace(quorum, owners=owned)) for rule, quorum in wanting}
+    return tuple(by_owner.get(rule.name, rule) for rule in rules)
 
 
 def _unusable(path: Path, words: str) -> ConfigurationError:

@@ -22,6 +22,7 @@ from gatewright.git.access.policy import REPOSITORIES_FILE, load_repositories
 from gatewright.git.names import LARGEST, TreeLimits
 from gatewright.models.policy import MODELS_FILE, ModelsPolicy
 from gatewright.models.transfers import TRANSFERS_FILE, TransfersPolicy, load_transfers
+from gatewright.path_patterns.matcher import PathMatcher
 from gatewright.policy_files import PolicyModel, parse_policy, read_policy
 from gatewright.profiles.policy import ENVIRONMENTS_FILE, EnvironmentsPolicy
 from gatewright.rules.summons import FILE as SUMMONS_FILE
@@ -33,7 +34,6 @@ from gatewright.services.gatekeeper.policies.commands import CommandAllowlist
 from gatewright.services.gatekeeper.policies.full_access import names_full_access
 from gatewright.services.gatekeeper.policies.memory_policy import MEMORY_FILE, load_memory
 from gatewright.services.gatekeeper.policies.packs import Approvals, PolicyPacks
-from gatewright.services.gatekeeper.policies.path_classes import PathMatcher
 from gatewright.services.gatekeeper.policies.pools import POOLS_FILE, PoolsPolicy, load_pools
 from gatewright.services.gatekeeper.policies.publishers import Publishers
 from gatewright.services.gatekeeper.policies.roles import RoleTable, registry_faults

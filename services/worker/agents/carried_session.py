@@ -7,8 +7,12 @@ order says all that it needs.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import itertools
+import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
 from gatewright.agents.installation import InstalledAgent
 from gatewright.artifacts import ArtifactPort
@@ -17,8 +21,19 @@ from gatewright.errors import ArtifactError, MalformedError
 from gatewright.sandbox.account import sandbox_account
 from gatewright.secrets.scanner import SecretScanner
 from gatewright.services.worker.agents.port import AgentProblem, Tell
-from gatewright.services.worker.agents.session_state import SessionNotKeptError, SessionState, lay_out, pack, unpack
+from gatewright.services.worker.agents.session_state import (
+    MOST_FILES,
+    SessionNotKeptError,
+    SessionState,
+    lay_out,
+    pack,
+    unpack,
+)
 from gatewright.tasks.earlier_round import left_by
+
+#: Seconds without a change after which an agent has written its session down, and that it is waited for at most.
+_STILL: Final = 0.5
+_MOST_WRITING: Final = 3.0
 
 
 class CarriedSession:
@@ -59,8 +74,31 @@ class CarriedSession:
         self._tries += 1
         places = enumerate(self._agent.entry.kept_places)
         self._folders = {place: below / f"session-{self._tries}-{number}" for number, place in places}
-        await asyncio.to_thread(lay_out, self._state, self._folders, sandbox_account())
+        renames = self._agent.entry.session_renames
+        await asyncio.to_thread(lay_out, self._state, self._folders, sandbox_account(), renames)
         return self._folders
+
+    async def written(self) -> None:
+        """Return once the agent writes no more of its session down, after three seconds at most.
+
+        Some write the last of what was said when the turn is long over, and forget it when they are told to go.
+        """
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_MOST_WRITING):
+                before, now = None, await asyncio.to_thread(self._marks)
+                while before != now:
+                    await asyncio.sleep(_STILL)
+                    before, now = now, await asyncio.to_thread(self._marks)
+
+    def _marks(self) -> frozenset[tuple[str, int, int]]:
+        """The files in the folders, no more than a session may have, each with its size and the time of its last change."""
+        found = (Path(top, name) for each in self._folders.values() for top, _, names in os.walk(each) for name in names)
+        marks = set()
+        for path in itertools.islice(found, MOST_FILES):
+            with contextlib.suppress(OSError):
+                status = path.lstat()
+                marks.add((str(path), status.st_size, status.st_mtime_ns))
+        return frozenset(marks)
 
     async def kept(self, session: str) -> bytes | None:
         """The state of ``session`` as an artifact, once the agent is dead; None where there is none to keep."""

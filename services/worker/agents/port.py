@@ -95,7 +95,7 @@ class AgentOrder:
     ``resume`` an earlier session's id. ``ask`` puts a command that wants an approval to a person, None: there is none.
     ``standing_approval``: the operator approves beforehand the commands that a contract
     wants approved (``on-request``), as they stay in the box. A protocol that knows no second turn does not ask ``follow_up``.
-    ``carried``: a further round may go on with the session, so the agent is given time to write it down.
+    ``written``: a further round may go on with the session, so the agent is given time to write it down; returns when it has.
     """
 
     prompt: str
@@ -108,7 +108,7 @@ class AgentOrder:
     standing_approval: bool = False
     follow_up: FollowUp = no_follow_up
     ask: AskPerson | None = None
-    carried: bool = False
+    written: Callable[[], Awaitable[None]] | None = None
 
 
 @dataclass(frozen=True, slots=True)

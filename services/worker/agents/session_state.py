@@ -99,18 +99,29 @@ def unpack(data: bytes, agent: InstalledAgent) -> SessionState:
     return state
 
 
-def lay_out(state: SessionState | None, folders: Mapping[str, Path], account: SandboxAccount) -> None:
-    """Make ``folders``, with the files of ``state`` in them, as the agent's own."""
+def lay_out(
+    state: SessionState | None, folders: Mapping[str, Path], account: SandboxAccount, renames: Mapping[str, str]
+) -> None:
+    """Make ``folders``, with the files of ``state`` in them, as the agent's own; ``renames`` are ``session_renames``."""
     for place, folder in folders.items():
         folder.mkdir(mode=0o700)
         for file in state.files if state is not None else ():
             if file.path.startswith(f"{place}/"):
                 target = folder / file.path.removeprefix(f"{place}/")
+                target = target.with_name(_laid_out_as(target.name, renames))
                 target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
                 target.write_bytes(bytes_of(file))
         if account.switched:
             for made in (folder, *folder.rglob("*")):
                 shutil.chown(made, account.uid, account.gid)
+
+
+def _laid_out_as(name: str, renames: Mapping[str, str]) -> str:
+    """The name once; one that was laid out so before keeps it."""
+    for start, other in renames.items():
+        if name.startswith(start) and not name.startswith(other):
+            return other + name.removeprefix(start)
+    return name
 
 
 def bytes_of(file: SessionFile) -> bytes:

@@ -198,7 +198,7 @@ class AgentExecutor:
             resume=work.session.resumed,
             standing_approval=work.agent.entry.standing_approval,
             follow_up=_OutOfScope(job, workspace).told_once,
-            carried=bool(work.agent.entry.kept_places),
+            written=work.session.written if work.agent.entry.kept_places else None,
             ask=partial(job.ask, work.agent.entry.name) if job.contract.interactive else None,
         )
         launch = launch_of(work.agent, work.protocol, order)

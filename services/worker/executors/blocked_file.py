@@ -11,7 +11,7 @@ import msgspec
 
 from gatewright.clock import timestamp
 from gatewright.contracts import Blocked, codec, strict_json
-from gatewright.contracts.people.blocked import MOST_BLOCKED
+from gatewright.contracts.reports import MOST_BLOCKED
 from gatewright.errors import GatewrightError, MalformedError
 from gatewright.git.changes import FileChange
 from gatewright.rules.blocked.legal import refuse_illegal

@@ -41,6 +41,8 @@ def _inside(path: str) -> str:
 
 
 Inside = Annotated[str, AfterValidator(_inside)]
+#: With what the name of a file begins.
+_NameStart = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,32}$")]
 
 
 class Versions(PolicyModel):
@@ -67,7 +69,8 @@ class AgentEntry(PolicyModel):
 
     ``protocol_version`` is that of the Agent Client Protocol; ``older_protocol``: whether an agent that knows an older one
     alone is spoken to in that. ``rounds``: whether a further round of fixing resumes the session of the round before, whose
-    files lie at the places ``session_files`` of its home, or begins a fresh one.
+    files lie at the places ``session_files`` of its home, or begins a fresh one. ``session_renames``: with what the names of
+    such files begin, and with what instead when they are laid out, for an agent that would write over its own.
     """
 
     name: str = Field(pattern=_NAME)
@@ -90,6 +93,7 @@ class AgentEntry(PolicyModel):
     older_protocol: Literal["refuse", "accept"] = "refuse"
     rounds: Literal["fresh", "resume"] = "fresh"
     session_files: tuple[Inside, ...] = ()
+    session_renames: dict[_NameStart, _NameStart] = Field(default_factory=dict, max_length=8)
 
     @property
     def kept_places(self) -> tuple[str, ...]:

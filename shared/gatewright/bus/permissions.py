@@ -164,6 +164,7 @@ def publisher_subjects(publisher: str) -> Mapping[str, str]:
         "events": t.EVENTS_SUBJECT,
         "runs": t.RUNS_SUBJECT,
         "bundle": t.BUNDLE_SUBJECT,
+        "context": t.CONTEXT_SUBJECT,
         "summon": t.SUMMON_SUBJECT,
         "request": t.REQUEST_SUBJECT,
         "contract": t.CONTRACT_SUBJECT,

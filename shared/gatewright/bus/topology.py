@@ -35,6 +35,8 @@ STATUS_SUBJECT = "gw.status"
 EVENTS_SUBJECT = "gw.events"
 RUNS_SUBJECT = "gw.runs"
 BUNDLE_SUBJECT = "gw.bundle"
+#: Where what a run has come to is read, in words for models.
+CONTEXT_SUBJECT = "gw.context"
 #: Where roles are asked about open runs, and their answers read.
 SUMMON_SUBJECT = "gw.summon"
 #: Where an approver asks what waits for people, and says what was decided.
@@ -42,7 +44,7 @@ APPROVALS_SUBJECT = "gw.approvals"
 DECIDE_SUBJECT = "gw.decide"
 APPROVER_SUBJECTS = (APPROVALS_SUBJECT, DECIDE_SUBJECT)
 #: Where the gatekeeper answers questions about runs.
-QUESTION_SUBJECTS = (STATUS_SUBJECT, EVENTS_SUBJECT, RUNS_SUBJECT, BUNDLE_SUBJECT, SUMMON_SUBJECT)
+QUESTION_SUBJECTS = (STATUS_SUBJECT, EVENTS_SUBJECT, RUNS_SUBJECT, BUNDLE_SUBJECT, CONTEXT_SUBJECT, SUMMON_SUBJECT)
 REQUEST_SUBJECT = "gw.intake.request"
 CONTRACT_SUBJECT = "gw.intake.contract"
 ABORT_SUBJECT = "gw.intake.abort"

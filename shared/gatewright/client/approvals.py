@@ -8,11 +8,14 @@ from gatewright.bus.port import Bus
 from gatewright.bus.topology import APPROVALS_SUBJECT, DECIDE_SUBJECT
 from gatewright.client.refusals import answered
 from gatewright.contracts import ApprovalList, ApprovalsRequest, DecisionBatch, DecisionReply, GrantChange, codec
-from gatewright.contracts.people.approvals import GrantStanding, SignedDecision
+from gatewright.contracts.people.approvals import ApprovalStanding, GrantStanding, SignedDecision
+from gatewright.errors import MalformedError
 
 #: Seconds that a gatekeeper is waited for; a yes may land a change before it is answered.
 _ASKING = 10.0
 _DECIDING = 60.0
+#: As many requests as one answer may hold.
+_MOST = 1000
 
 
 class ApprovalInbox:
@@ -26,6 +29,18 @@ class ApprovalInbox:
         data = codec.encode(request)
         answer = await self._bus.request(APPROVALS_SUBJECT, data, schema="approvals_request.v1", timeout=_ASKING)
         return answered(answer, ApprovalList)
+
+    async def review(self, name: str) -> ApprovalStanding:
+        """How the review stands that a request or a run names: the last one, where a run has several.
+
+        Raises MalformedError (``approval_unknown``, ``run_unknown``), UnavailableError.
+        """
+        run_id = name.partition(".ask.")[0]
+        listed = (await self.listed(ApprovalsRequest(run_id=run_id, limit=_MOST))).approvals
+        found = [each for each in listed if each.review is not None and name in {run_id, each.request.request_id}]
+        if not found:
+            raise MalformedError(f"{name} has no review", code="approval_unknown")
+        return found[-1]
 
     async def decide(self, decisions: Sequence[SignedDecision]) -> DecisionReply:
         """Bring decisions that count together or not at all. Raises DeniedError, MalformedError."""

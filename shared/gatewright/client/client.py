@@ -26,7 +26,9 @@ from gatewright.contracts import (
     AgentAnswer,
     AgentQuestion,
     BundlePart,
+    ContextRequest,
     OrchestratorEvent,
+    RunContext,
     RunList,
     RunRequest,
     RunsRequest,
@@ -66,7 +68,7 @@ FIRST_PAUSE = 0.2
 LONGEST_PAUSE = 10.0
 
 
-D = TypeVar("D", RunRequest, TaskContract, RunsRequest)
+D = TypeVar("D", RunRequest, TaskContract, RunsRequest, ContextRequest)
 
 
 class Client:
@@ -155,6 +157,20 @@ class Client:
         subject = self._subjects["status"]
         answer = await self._bus.request(subject, request, schema="status_request.v1", timeout=STATUS_TIMEOUT)
         return answered(answer, RunStatus)
+
+    async def context(
+        self, run_id: str, selectors: Sequence[str] = ("summary", "decisions"), *, scope: str = "brief"
+    ) -> RunContext:
+        """What a run has come to, in words for models: each section is a block of data, and orders nothing.
+
+        ``selectors``: of ``summary``, ``decisions``, ``review`` and ``diff``; ``scope``: ``brief`` (4,000 characters of a
+        section) or ``full`` (64,000). Raises MalformedError (``run_unknown``, ``run_expired``), LimitError.
+        """
+        wanted = {"run_id": _checked(run_id), "selectors": list(selectors), "scope": scope}
+        request = codec.encode(_document(wanted, ContextRequest))
+        subject = self._subjects["context"]
+        answer = await self._bus.request(subject, request, schema="context_request.v1", timeout=STATUS_TIMEOUT)
+        return answered(answer, RunContext)
 
     async def hear_questions(self, hear: Callable[[AgentQuestion], Awaitable[None]]) -> None:
         """Be told from now on what agents of this publisher's interactive runs ask leave for. Raises BusError."""

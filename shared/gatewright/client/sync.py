@@ -11,7 +11,7 @@ from typing import Any, Self, TypeVar
 
 from gatewright.bus.identities import BusAddress
 from gatewright.client.client import DEFAULT_URL, Client
-from gatewright.contracts import OrchestratorEvent, RunList, RunRequest, RunStatus, SummonsList, TaskContract
+from gatewright.contracts import OrchestratorEvent, RunContext, RunList, RunRequest, RunStatus, SummonsList, TaskContract
 from gatewright.contracts.people.summons import SummonsItem
 from gatewright.contracts.vocabulary import Artifact
 from gatewright.ledger.run import Run
@@ -64,6 +64,9 @@ class SyncClient:
 
     def status(self, run_id: str) -> RunStatus:
         return self._call(self._client.status(run_id))
+
+    def context(self, run_id: str, selectors: Sequence[str] = ("summary", "decisions"), *, scope: str = "brief") -> RunContext:
+        return self._call(self._client.context(run_id, selectors, scope=scope))
 
     def ended(self, run_id: str, *, timeout: float | None = None) -> RunStatus:
         return self._call(self._client.ended(run_id, timeout=timeout))

@@ -21,13 +21,13 @@ from gatewright.contracts.people.approvals import (
     GrantChange,
     GrantRevocation,
 )
-from gatewright.contracts.people.blocked import Blocked
 from gatewright.contracts.people.revision_orders import RevisionOrder
 from gatewright.contracts.people.summons import SummonsAnswer, SummonsList, SummonsOpinion, SummonsRequest, SummonsTask
 from gatewright.contracts.progress import CanonicalMemory, ProgressPacket
 from gatewright.contracts.proposals import ContractProposal, PlanProposal, ReviewOpinion
 from gatewright.contracts.records import AgentRegistry, OrchestratorEvent, RunManifest, Transition
 from gatewright.contracts.reports import (
+    Blocked,
     Error,
     EvidenceBundle,
     EvidenceReport,
@@ -45,7 +45,9 @@ from gatewright.contracts.run_request import AbortRequest, RequestTask, RunReque
 from gatewright.contracts.run_status import (
     BundlePart,
     BundleRequest,
+    ContextRequest,
     EventsRequest,
+    RunContext,
     RunEvents,
     RunList,
     RunsRequest,
@@ -82,6 +84,7 @@ __all__ = [
     "BundleRequest",
     "CanonicalMemory",
     "CompletionReport",
+    "ContextRequest",
     "ContractProposal",
     "DecisionBatch",
     "DecisionReply",
@@ -109,6 +112,7 @@ __all__ = [
     "RevisionPacket",
     "RevisionTrail",
     "RoutingRules",
+    "RunContext",
     "RunEvents",
     "RunList",
     "RunManifest",

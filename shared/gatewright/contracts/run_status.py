@@ -1,4 +1,7 @@
-"""What publishers ask about runs: how one stands (``gw.status``), its events (``gw.events``), which there are (``gw.runs``)."""
+"""What publishers ask about runs: how one stands (``gw.status``), its events (``gw.events``), which there are (``gw.runs``).
+
+And what one has come to so far, in words for models (``gw.context``).
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,21 @@ import msgspec
 from gatewright.contracts.activity import ActivityKind
 from gatewright.contracts.records import OrchestratorEvent
 from gatewright.contracts.reports import GateName
-from gatewright.contracts.vocabulary import Attempt, Count, Document, LandingMode, NonEmpty, RunId, Sha256, Timestamp
+from gatewright.contracts.vocabulary import (
+    Attempt,
+    Count,
+    Document,
+    LandingMode,
+    NonEmpty,
+    Positive,
+    RunId,
+    Sha256,
+    Timestamp,
+    keep_one_spelling,
+)
 from gatewright.reasons import Family
 
+ContextSelector = Literal["summary", "decisions", "review", "diff"]
 RunOutcome = Literal["RUNNING", "SUCCESS", "FAILED", "ABORTED"]
 #: Seconds that a question for events may be kept open at most.
 LONGEST_EVENTS_WAIT = 20
@@ -153,3 +168,38 @@ class RunList(Document):
 
     runs: tuple[ListedRun, ...]
     more: bool
+
+
+class ContextRequest(Document):
+    """What is wanted of a run; ``brief`` says less of each section than ``full``."""
+
+    run_id: RunId
+    selectors: Annotated[tuple[ContextSelector, ...], msgspec.Meta(min_length=1, max_length=4)] = ("summary", "decisions")
+    scope: Literal["brief", "full"] = "brief"
+
+    def __post_init__(self) -> None:
+        keep_one_spelling(self, "selectors", "scope")
+
+
+class ContextSection(Document):
+    """``text``: a block of data, as much as the scope lets through. ``characters``: of the whole; ``cut``: that is more."""
+
+    selector: ContextSelector
+    text: Annotated[str, msgspec.Meta(max_length=700_000)]
+    characters: Count
+    cut: bool
+
+
+class RunContext(Document):
+    """A run as its ledger has it after the event ``seq``: what changed since then, this does not tell.
+
+    ``tree``: of the change that reviewers see; None where there is none, or several. ``sections``: in the order of the request.
+    """
+
+    run_id: RunId
+    seq: Positive
+    status: RunOutcome
+    state: Literal["S0", "S1", "S2", "S3", "S4", "S5", "S6", "AWAITING_APPROVAL", "FAILED", "ABORTED"]
+    attempt: Attempt
+    sections: tuple[ContextSection, ...]
+    tree: str | None = None

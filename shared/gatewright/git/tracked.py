@@ -9,15 +9,18 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gatewright.errors import DeniedError, GitError
 from gatewright.git.command import GitCommand
 from gatewright.git.host.identity import PROTOCOLS
 from gatewright.git.host.local_repository import LocalRepository, find_repository
 from gatewright.git.host.planted_links import PlantedLinks
-from gatewright.git.mirror import Mirror
 from gatewright.git.process import in_thread
 from gatewright.git.refs import parse_url
+
+if TYPE_CHECKING:
+    from gatewright.git.mirror import Mirror
 
 TRACKED = "environment_tracked"
 

@@ -8,7 +8,7 @@ the others. ``standings`` and ``best`` are the rule of the choice. All of it is 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import msgspec
@@ -17,7 +17,7 @@ from gatewright.budgets import BILLION
 from gatewright.contracts import TaskContract
 from gatewright.contracts.vocabulary import Executor
 from gatewright.ledger import events as e
-from gatewright.ledger.run import CandidateState, Run, RunTask
+from gatewright.ledger.run import CandidateState, FoundReason, Run, RunTask
 from gatewright.ledger.spending import usage_of
 
 #: The outcome of a candidate that every gate has passed.
@@ -40,6 +40,13 @@ def orders_of(shard: TaskContract) -> tuple[TaskContract, ...]:
         )
         for number, executor in enumerate(shard.candidates or (), 1)
     ) or (shard,)
+
+
+def found_now(run: Run) -> Iterator[FoundReason]:
+    """What gates found in what the run has now: in the contract, or in the candidate of this attempt that is to land."""
+    for found in run.found_reasons:
+        if found.reason == "broad_scope" or (found.attempt == run.attempt and found.candidate in {0, run.chosen}):
+            yield found
 
 
 def seen_from(run: Run, number: int) -> Run:

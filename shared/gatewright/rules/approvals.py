@@ -15,11 +15,12 @@ from gatewright.contracts import ApprovalDecision, ApprovalRequest, ApproverRost
 from gatewright.contracts.people.approvals import ApprovalRule, AskStage, Risk, RosterKey, RosterPerson, SignedDecision
 from gatewright.errors import DeniedError
 from gatewright.git.access.repository_patterns import ref_covered
+from gatewright.ledger.candidates import found_now
 from gatewright.ledger.run import AskedApproval, Run
 from gatewright.rules.delegations import delegate_of, keeps
 from gatewright.rules.landing import landing_ref
-from gatewright.rules.quorum import names_person
-from gatewright.rules.reviewing import check_vote
+from gatewright.rules.quorum import names_person, seats_of
+from gatewright.rules.reviewing import check_vote, owned_lines
 from gatewright.rules.rounds import handed_over, unrepaired
 from gatewright.rules.transfers import transfer_words
 from gatewright.ssh_signatures import fingerprint, signer_of, verify_ssh
@@ -373,7 +374,8 @@ def _why(rule: ApprovalRule, run: Run, contract: TaskContract) -> str:
             quorum = rule.quorum
             if quorum is None or (rule.refs and not (ref and ref_covered(ref, rule.refs))):
                 return ""
-            return f"{quorum.reviewers} reviewers vote, of the domain ({', '.join(quorum.domain)}) and of quality"
+            domain = "; ".join(", ".join(names) for names in seats_of(quorum, owned_lines(run)))
+            return f"{quorum.reviewers} reviewers vote, of the domain ({domain}) and of quality"
 
 
 def _of_evidence(rule: ApprovalRule, run: Run) -> str:
@@ -402,16 +404,12 @@ def _doubts(run: Run) -> str:
 
 
 def found_words(run: Run, reason: str) -> Iterator[str]:
-    """What gates found in what the run has now: in the contract, or in the candidate of this attempt that is to land.
+    """What gates found in what the run has now, in words.
 
     ``reason`` is one by name, or all of a family where it ends in a colon.
     """
-    for found in run.found_reasons:
-        of_contract = found.reason == "broad_scope"
-        of_candidate = found.attempt == run.attempt and found.candidate in {0, run.chosen}
-        if (found.reason.startswith(reason) if reason.endswith(":") else found.reason == reason) and (
-            of_contract or of_candidate
-        ):
+    for found in found_now(run):
+        if found.reason.startswith(reason) if reason.endswith(":") else found.reason == reason:
             yield found.words
 
 

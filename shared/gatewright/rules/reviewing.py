@@ -13,11 +13,14 @@ from gatewright.contracts.people.approvals import RosterPerson
 from gatewright.contracts.people.review_votes import ReviewPhase, ReviewQuorum, ReviewStanding, ReviewVote, VoteStanding
 from gatewright.errors import DeniedError
 from gatewright.git.patches.lines import shown_lines
+from gatewright.ledger.candidates import found_now
 from gatewright.ledger.run import AskedApproval, CastVote, Run
-from gatewright.rules.quorum import ROLE_VOTER, Ballot, QuorumOutcome, ballot_of, outcome_of
+from gatewright.rules.quorum import ROLE_VOTER, Ballot, QuorumOutcome, Seats, ballot_of, outcome_of, seats_of
 from gatewright.rules.rounds import sends_back
 
 REVIEW = "review"
+#: How a reason begins by which the gate names a line of the file of owners.
+OWNED = "owners:"
 #: Votes on one request that are kept.
 MOST_VOTES = 100
 #: How far a person's clock may be ahead.
@@ -88,7 +91,14 @@ def outcome(run: Run, request: ApprovalRequest, one_more: CastVote | None = None
     quorum = quorum_of(run, request)
     if quorum is None:
         return None
-    return outcome_of(quorum, tuple(_ballots(run, request, quorum, one_more)), sends_back=sends_back(run, request))
+    seats = seats_of(quorum, owned_lines(run))
+    ballots = tuple(_ballots(run, request, quorum, seats, one_more))
+    return outcome_of(quorum, seats, ballots, sends_back=sends_back(run, request))
+
+
+def owned_lines(run: Run) -> tuple[int, ...]:
+    """Under which lines of the file of owners the candidate falls, as the gate has found; 0: under none."""
+    return tuple(int(found.reason.removeprefix(OWNED)) for found in found_now(run) if found.reason.startswith(OWNED))
 
 
 def standing(run: Run, asked: AskedApproval) -> ReviewStanding | None:
@@ -121,14 +131,16 @@ def _phase(run: Run, asked: AskedApproval) -> ReviewPhase:
     return "REVIEW"
 
 
-def _ballots(run: Run, request: ApprovalRequest, quorum: ReviewQuorum, one_more: CastVote | None) -> Iterator[Ballot]:
+def _ballots(
+    run: Run, request: ApprovalRequest, quorum: ReviewQuorum, seats: Seats, one_more: CastVote | None
+) -> Iterator[Ballot]:
     if _report(run, request, quorum) is not None:
         yield Ballot(ROLE_VOTER, "green", quality=True)
     latest = latest_votes(run, request)
     if one_more is not None:
         latest[one_more.person.name] = (one_more, request.escalates_from is not None)
     for cast, late in latest.values():
-        yield ballot_of(quorum, cast.person, cast.vote.colour, late=late)
+        yield ballot_of(quorum, seats, cast.person, cast.vote.colour, late=late)
 
 
 def _report(run: Run, request: ApprovalRequest, quorum: ReviewQuorum) -> ReviewReport | None:

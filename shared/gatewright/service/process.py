@@ -10,13 +10,14 @@ import asyncio
 import contextlib
 import shutil
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
 from typing import TypeVar
 
 from gatewright.bus.jetstream.bus import JetStreamBus
+from gatewright.bus.jetstream.connection import Connection
 from gatewright.bus.jetstream.setup import await_queues, ensure_topology
 from gatewright.bus.port import Bus, Handler
 from gatewright.bus.topology import Role, consumers
@@ -105,11 +106,13 @@ async def service(role: Role, settings: ServiceSettings, log: Logger, *, clock: 
         stop.set()
 
     async with contextlib.AsyncExitStack() as stack:
-        _stop_on_signals(stop, log)
+        reached: list[Connection] = []
+        _stop_on_signals(stop, log, reached)
         spans = open_sink(settings.traces, role)
         stack.push_async_callback(asyncio.to_thread, spans.close)
         bus = await JetStreamBus.connect(settings.bus_address, name=role, on_lost=on_lost)
         stack.push_async_callback(bus.close)
+        reached.append(bus.connection)
         bus.connection.watch(lambda: metrics.bus_reconnected() if bus.connected else None)
         readiness.has("bus")
         port = await _serve_health(stack, settings, bus, readiness, metrics)
@@ -190,14 +193,18 @@ def _first(failure: BaseException) -> BaseException:
     return _first(failure.exceptions[0]) if isinstance(failure, BaseExceptionGroup) else failure
 
 
-def _stop_on_signals(stop: asyncio.Event, log: Logger) -> None:
-    def leave(name: str) -> None:
-        log.info("signal_received", signal=name)
+def _stop_on_signals(stop: asyncio.Event, log: Logger, connections: Sequence[Connection]) -> None:
+    """SIGTERM: stop, and be given nothing more. SIGINT: stop at once, as when the server goes too: no pull is waited for."""
+
+    def leave(number: signal.Signals) -> None:
+        log.info("signal_received", signal=number.name)
+        for connection in connections:
+            connection.hurried |= number is signal.SIGINT
         stop.set()
 
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, leave, number.name)
+        loop.add_signal_handler(number, leave, number)
 
 
 def _free(home: Path) -> int:

@@ -108,8 +108,10 @@ class Conversation:
         while end.how == "completed" and (words := await self._order.follow_up()) is not None:
             end = await self._take_turn(words)
         with contextlib.suppress(AgentWireError, TimeoutError):
+            if self._order.written is not None:
+                await self._order.written()
             await self._wire.finish()
-            if self._order.carried:
+            if self._order.written is not None:
                 # Some write the last of what was said only now; what is killed at once forgets it.
                 async with asyncio.timeout(STOP_SECONDS):
                     while await self._wire.receive() is not None:

@@ -25,7 +25,10 @@ _ERROR = "error.v1"
 
 @dataclass(frozen=True, slots=True)
 class Channel:
-    """``says`` and ``answers`` are names of schemas, or of what has none (``foreign.py`` of this package)."""
+    """``says`` and ``answers`` are names of schemas, or of what has none (``foreign.py`` of this package).
+
+    ``also``: what other systems call the same; there is no second address for it.
+    """
 
     key: str
     address: str
@@ -33,6 +36,7 @@ class Channel:
     kind: Kind
     says: tuple[str, ...]
     answers: tuple[str, ...] = ()
+    also: str = ""
 
     @property
     def pattern(self) -> str:
@@ -52,16 +56,24 @@ class _Service:
     description: str
     says: tuple[str, ...]
     answers: tuple[str, ...] = ()
+    also: str = ""
 
 
 _ORDERS = ("run_request.v1", "task_contract.v1", "cloud_event")
 _SERVICES: dict[str, _Service] = {
-    "submit": _Service("submission", "Begin a run, and be told which.", _ORDERS, ("submit_reply.v1", _ERROR)),
+    "submit": _Service("submission", "Begin a run, and be told which.", _ORDERS, ("submit_reply.v1", _ERROR), "deliver.submit"),
     "status": _Service("question", "How a run stands.", ("status_request.v1",), ("run_status.v1", _ERROR)),
     "events": _Service("question", "What has happened in a run.", ("events_request.v1",), ("run_events.v1", _ERROR)),
     "runs": _Service("question", "Which runs there are.", ("runs_request.v1",), ("run_list.v1", _ERROR)),
     "summon": _Service("question", "Ask roles about an open run.", ("summons_request.v1",), ("summons_list.v1", _ERROR)),
     "bundle": _Service("question", "A sealed bundle, part by part.", ("bundle_request.v1",), ("bundle_part.v1", _ERROR)),
+    "context": _Service(
+        "question",
+        "What a run has come to, in words for models.",
+        ("context_request.v1",),
+        ("run_context.v1", _ERROR),
+        "context.get",
+    ),
     "request": _Service("submission", "Leave a request; no answer comes.", ("run_request.v1", "cloud_event")),
     "contract": _Service("submission", "Leave a contract; no answer comes.", ("task_contract.v1", "cloud_event")),
     "abort": _Service("submission", "Ask for the end of a run.", ("abort_request.v1", "cloud_event")),
@@ -93,6 +105,7 @@ _APPROVERS = (
         "question",
         ("approvals_request.v1",),
         ("approval_list.v1", _ERROR),
+        "review.status",
     ),
     Channel(
         "decide",
@@ -101,6 +114,7 @@ _APPROVERS = (
         "question",
         ("decision_batch.v1", "grant_change.v1"),
         ("decision_reply.v1", "approval_list.v1", _ERROR),
+        "review.vote",
     ),
 )
 
@@ -116,7 +130,7 @@ def system_channels() -> tuple[Channel, ...]:
 def _services(publisher: str) -> tuple[Channel, ...]:
     subjects = publisher_subjects(publisher)
     return tuple(
-        Channel(key, subjects[key], service.description, service.kind, service.says, service.answers)
+        Channel(key, subjects[key], service.description, service.kind, service.says, service.answers, service.also)
         for key, service in _SERVICES.items()
     )
 
@@ -125,7 +139,7 @@ def _of_named(channel: Channel) -> Channel:
     if channel.key not in _SERVICES:
         return channel
     words = f"{channel.description} For publishers with a name; the name {OPERATOR_PUBLISHER!r} is that of operators."
-    return Channel(f"{channel.key}-named", channel.address, words, channel.kind, channel.says, channel.answers)
+    return Channel(f"{channel.key}-named", channel.address, words, channel.kind, channel.says, channel.answers, channel.also)
 
 
 def _role_channels() -> tuple[Channel, ...]:

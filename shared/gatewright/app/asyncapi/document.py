@@ -112,6 +112,7 @@ def _channels(channels: Iterable[Channel]) -> Json:
             "description": channel.description,
             "messages": {_id(name): {"$ref": f"#/components/messages/{_key(channel.kind, name)}"} for name in channel.says},
             **({"parameters": {name: _parameter(name) for name in channel.parameters}} if channel.parameters else {}),
+            **({"x-also-called": channel.also} if channel.also else {}),
             **({"x-jetstream-stream": kept} if (kept := _kept(channel)) else {}),
         }
         if channel.answers:

@@ -29,7 +29,7 @@ from gatewright.app.cli.commands import (
 from gatewright.app.cli.commands.bus import identities, topology
 from gatewright.app.cli.commands.clients import console, mcp, sign_agent, top
 from gatewright.app.cli.commands.upkeep import backups
-from gatewright.app.cli.commands.voting import granting, reviewing, summoning
+from gatewright.app.cli.commands.voting import context, granting, reviewing, summoning
 from gatewright.version import __version__
 
 app = typer.Typer(
@@ -62,6 +62,7 @@ for module in (
     deciding,
     granting,
     reviewing,
+    context,
     summoning,
     following,
     stack,

@@ -107,11 +107,13 @@ async def for_one_run(
         return
     supervisor = Supervisor(options)
     await _start(supervisor, options.home, note)
+    done = False
     try:
         async with Client.connect(supervisor.address, requested_by="command line", patience=CONNECT_PATIENCE) as client:
             yield StackSession(client, supervisor, options.home)
+        done = True
     finally:
-        await supervisor.stop()
+        await supervisor.stop(idle=done)
 
 
 async def _start(supervisor: Supervisor, home: Path, note: Callable[[str], None]) -> None:

@@ -95,6 +95,12 @@ class ForkServer:
             raise UnavailableError(f"the fork server is dead: {error}") from error
         return await born
 
+    async def kill(self) -> None:
+        """End it at once, whatever it imports. For one that has forked nothing."""
+        if self._process.returncode is None:
+            self._process.kill()
+        await self.close()
+
     async def close(self) -> None:
         """End the fork server, and with it whatever it forked and still lives. Safe to call twice."""
         if self._process.stdin is not None:
@@ -118,3 +124,20 @@ class ForkServer:
         for born in self._expected.values():
             if not born.done():
                 born.set_exception(UnavailableError("the fork server died"))
+
+
+class Ahead:
+    """A fork server that was opened before it is known whether it is needed; ``take`` it once."""
+
+    def __init__(self, fork_server: ForkServer | None = None) -> None:
+        self._fork_server = fork_server
+
+    def take(self) -> ForkServer | None:
+        """It, if it is there and lives; from then on it is the caller's."""
+        taken, self._fork_server = self._fork_server, None
+        return taken if taken is not None and taken.alive else None
+
+    async def close(self) -> None:
+        """End it if it was not taken. Safe to call twice."""
+        if (left := self.take()) is not None:
+            await left.kill()

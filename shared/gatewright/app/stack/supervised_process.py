@@ -69,13 +69,13 @@ class SupervisedProcess:
         if self._keeper is not None:
             await asyncio.shield(self._keeper)
 
-    async def stop(self, grace: float) -> None:
-        """SIGTERM, ``grace`` seconds to end by itself, then SIGKILL to it and all that descends from it."""
+    async def stop(self, grace: float, *, number: signal.Signals = signal.SIGTERM) -> None:
+        """That signal, ``grace`` seconds to end by itself, then SIGKILL to it and all that descends from it."""
         self._stopping = True
         process = self._process
         if process is not None and process.returncode is None:
             below = snapshot(process.pid)
-            kill(process.pid, signal.SIGTERM)
+            kill(process.pid, number)
             try:
                 await asyncio.wait_for(process.wait(), grace)
             except TimeoutError:

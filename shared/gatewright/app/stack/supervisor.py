@@ -10,12 +10,13 @@ import asyncio
 import contextlib
 import logging
 import os
+import signal
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from gatewright.app.stack import state
-from gatewright.app.stack.fork_server import ForkServer
+from gatewright.app.stack.fork_server import Ahead, ForkServer
 from gatewright.app.stack.launch import ProcessPlan, Running, execute
 from gatewright.app.stack.nats_server import NatsServer
 from gatewright.app.stack.processes import Identity, adopt_orphans, end_descendants, identity, own_children
@@ -70,6 +71,22 @@ class StackOptions:
     roles: tuple[str, ...] = START_ORDER
     policy: RestartPolicy = field(default_factory=RestartPolicy)
     package: str = "gatewright.services"
+    #: A fork server for these roles that may have been opened by now.
+    ahead: Ahead = field(default_factory=Ahead, repr=False, compare=False)
+
+    def module(self, role: str) -> str:
+        """The program of a role."""
+        return f"{self.package}.{role}"
+
+
+async def open_fork_server(options: StackOptions) -> ForkServer:
+    """Start the one for these roles. Raises ConfigurationError when it cannot be started."""
+    modules = [options.module(role) for role in options.roles]
+    log = options.home / "logs" / "fork-server.log"
+    scans = any(role in SCANNING_ROLES for role in options.roles)
+    settled = options.base_environment.get(_SCANNER, DEFAULT_SCANNER)
+    secrets = options.home / "secret-rules" if scans and settled == DEFAULT_SCANNER else None
+    return await ForkServer.open(modules, options.base_environment, log, secrets=secrets)
 
 
 class Supervisor:
@@ -128,7 +145,7 @@ class Supervisor:
             if self.options.adopt:
                 self._spared = own_children()
                 self._held.callback(adopt_orphans())
-            self._fork_server = await self._open_fork_server()
+            self._fork_server = self.options.ahead.take() or await open_fork_server(self.options)
             # Imported only now: the NATS client takes as long as the fork server's start, and on another core.
             from gatewright.bus.jetstream.setup import ensure_topology
 
@@ -186,12 +203,17 @@ class Supervisor:
                 task.cancel()
             await asyncio.gather(*watching, return_exceptions=True)
 
-    async def stop(self) -> None:
-        """End every process, the roles before the server, and leave nothing behind. Safe to call twice."""
+    async def stop(self, *, idle: bool = False) -> None:
+        """End every process, the roles before the server, and leave nothing behind. Safe to call twice.
+
+        ``idle``: nothing is under way, so that no role waits for what it might still be given; were something given all the
+        same, the next stack would give it again after a while.
+        """
         if not self._running:
             return
         self._running = False
-        await asyncio.gather(*(kept.stop(self.options.grace) for kept in self._kept))
+        number = signal.SIGINT if idle else signal.SIGTERM
+        await asyncio.gather(*(kept.stop(self.options.grace, number=number) for kept in self._kept))
         if self._server_keeper is not None:
             self._server_keeper.cancel()
             await asyncio.gather(self._server_keeper, return_exceptions=True)
@@ -205,18 +227,6 @@ class Supervisor:
         self._server = None
         state.remove(self.options.home)
         self._held.close()
-
-    async def _open_fork_server(self) -> ForkServer:
-        options = self.options
-        modules = [self._module(role) for role in options.roles]
-        log = options.home / "logs" / "fork-server.log"
-        scans = any(role in SCANNING_ROLES for role in options.roles)
-        settled = options.base_environment.get(_SCANNER, DEFAULT_SCANNER)
-        secrets = options.home / "secret-rules" if scans and settled == DEFAULT_SCANNER else None
-        return await ForkServer.open(modules, options.base_environment, log, secrets=secrets)
-
-    def _module(self, role: str) -> str:
-        return f"{self.options.package}.{role}"
 
     def _keep(self, plan: ProcessPlan) -> SupervisedProcess:
         return SupervisedProcess(
@@ -302,7 +312,7 @@ class Supervisor:
                 own = {**environment, "GATEWRIGHT_NATS_SEED": str(seed_file(bus_keys(options.home), who))}
                 own |= options.model_keys if role in MODEL_ROLES else {}
                 own |= options.repository_keys.get(role, {})
-                yield ProcessPlan(name, self._module(role), own, options.home, log)
+                yield ProcessPlan(name, self.options.module(role), own, options.home, log)
 
     def _announce(self) -> None:
         """Write ``stack.json`` anew: a process was started, or all are ready. A full disk keeps the old one."""

@@ -65,6 +65,8 @@ class Connection:
         self.client = Client()
         #: Since when there is no connection (RFC 3339); empty while there is one.
         self.away_since = ""
+        #: Whether what hangs on it is to be given up at once instead of brought to an end, because its process is interrupted.
+        self.hurried = False
         self._on_lost = on_lost
         self._opened = False
         self._closing = False
@@ -139,6 +141,11 @@ class Connection:
     @property
     def connected(self) -> bool:
         return self.client.is_connected and self._lost is None
+
+    @property
+    def patient(self) -> bool:
+        """Whether an answer that is still to come is worth waiting for."""
+        return self.connected and not self.hurried
 
     def check(self) -> None:
         """Raise BusError when the connection is closed."""

@@ -97,12 +97,15 @@ class Pull:
         return await self._peek.take()
 
     async def close(self) -> None:
-        """Stop, once nothing can come any more; what came and was not taken is given back. Safe to call twice."""
+        """Stop, once nothing can come any more; what came and was not taken is given back. Safe to call twice.
+
+        With a connection in a hurry at once: what the open request may still bring comes again after ``ack_wait``.
+        """
         self._connection.unwatch(self._changed.set)
         clock = asyncio.get_running_loop().time
         if self._give_back is not None:
             await self._want_no_more()
-            while self._awaited and self._connection.connected and clock() < self._ends:
+            while self._awaited and self._connection.patient and clock() < self._ends:
                 await self._change(self._ends)
         self._awaited = 0
         for inbox in (self._inbox, self._former):

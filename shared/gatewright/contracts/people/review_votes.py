@@ -45,11 +45,21 @@ class ReviewVote(Document):
     mitigations: Annotated[tuple[Mitigation, ...], Meta(max_length=20)] = ()
 
 
+class OwnedPaths(Document):
+    """A line of the operator's ``CODEOWNERS``. Without owners: what it matches belongs to the ``domain`` of the rule."""
+
+    line: Annotated[int, Meta(ge=1)]
+    pattern: NonEmpty
+    owners: Annotated[tuple[NonEmpty, ...], Meta(max_length=20)] = ()
+
+
 class ReviewQuorum(Document):
     """Who must have voted, and how, for a review to pass. Names are people of the roster, or ``@group``.
 
     ``domain`` and ``quality`` name who fills these two seats; ``role_counts``: the role reviewer's report is a green vote
     of quality. ``duo``: two names that may stand in for the owner of the domain once the first time is over; empty: none.
+    ``by_owner``: the domain has a seat for the owners of each part that is changed, by ``owners``, and ``domain`` is for the
+    rest; the gatekeeper writes ``owners`` there when a run is accepted.
     """
 
     domain: _Names
@@ -59,6 +69,8 @@ class ReviewQuorum(Document):
     yellows: Annotated[int, Meta(ge=1, le=20)] = 2
     role_counts: bool = True
     duo: Annotated[tuple[NonEmpty, ...], Meta(max_length=2)] = ()
+    by_owner: bool = False
+    owners: Annotated[tuple[OwnedPaths, ...], Meta(max_length=500)] = ()
 
 
 class ConsensusReceipt(Document):

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from gatewright.contracts import ApprovalRequest, Blocked
 from gatewright.contracts.people.approvals import ApprovalRule
-from gatewright.contracts.people.blocked import MOST_BLOCKED
+from gatewright.contracts.reports import MOST_BLOCKED
 from gatewright.ledger.run import AskedApproval, Run
 from gatewright.rules.approvals import MatchedRule, make_request, pending
 from gatewright.rules.blocked.legal import check

@@ -25,30 +25,32 @@ from gatewright.app.cli.runs.retry import retry_line
 from gatewright.app.cli.runs.view import RunView
 from gatewright.app.cli.session import for_one_run, refuse_live
 from gatewright.app.cli.settings import AgentSettings, inherited_environment, model_keys, repository_keys
+from gatewright.app.stack.fork_server import Ahead
 from gatewright.app.stack.state import read
 from gatewright.app.stack.supervisor import StackOptions
 from gatewright.ecosystems.detection import first_way
 from gatewright.errors import GatewrightError
 
 
-async def start_run(options: RunOptions, workers: int | None, *, json_output: bool) -> Exit:
+async def start_run(options: RunOptions, workers: int | None, *, json_output: bool, ahead: Ahead) -> Exit:
     """Check the options, then carry out the run. The exit code; errors are reported in the form that was asked for.
 
-    What leaves something open is proposed first; with ``options.yes`` the proposal is run as well.
+    What leaves something open is proposed first; with ``options.yes`` the proposal is run as well. ``ahead`` is the fork
+    server of the first stack, if it was opened already.
     """
-    code, view = await _run_once(options, workers, json_output=json_output)
+    code, view = await _run_once(options, workers, json_output=json_output, ahead=ahead)
     if view is None or not view.proposed or not options.yes:
         return code
     if not json_output:
         say("proposed, and run because of --yes:")
         for line in proposal_lines(view.proposed):
             say(line)
-    code, _ = await _run_once(confirmed(options, view.proposed), workers, json_output=json_output, origin=view)
+    code, _ = await _run_once(confirmed(options, view.proposed), workers, json_output=json_output, ahead=ahead, origin=view)
     return code
 
 
 async def _run_once(
-    options: RunOptions, workers: int | None, *, json_output: bool, origin: RunView | None = None
+    options: RunOptions, workers: int | None, *, json_output: bool, ahead: Ahead, origin: RunView | None = None
 ) -> tuple[Exit, RunView | None]:
     display = make_display(json_output=json_output, command=command_line(options, workers))
     try:
@@ -96,6 +98,7 @@ async def _run_once(
         workers=workers or min(max(options.shards, count_of(options.candidates)), os.cpu_count() or 1),
         environments=tuple(Path(each.prefix) for each in environment.all) if environment is not None else (),
         adopt=True,
+        ahead=ahead,
     )
     session = for_one_run(place.bus, stack, display.note)
     flow = RunFlow(prepared, session, display, json_output=json_output)

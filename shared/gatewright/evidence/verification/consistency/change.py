@@ -11,7 +11,10 @@ from gatewright.evidence.projection.names import quoted
 from gatewright.evidence.verification.consistency.telling import Contradiction, Telling
 from gatewright.evidence.verification.reading import Reading
 from gatewright.git.paths import display
+from gatewright.ledger.run import Run
+from gatewright.path_patterns.code_owners import by_line
 from gatewright.rules import completion
+from gatewright.rules.reviewing import owned_lines
 
 CHANGE = "change_contradicts"
 #: Inside a file's part every line begins with a sign, a letter of a length or a number of lines: no other line looks like this.
@@ -22,7 +25,8 @@ _MOST_NAMED = 20
 
 def check_change(telling: Telling, reading: Reading, step: int) -> list[Contradiction]:
     """1. as many files as were recorded  2. the patch's files are those of the list  3. all inside the contract's paths
-    4. each in one shard  5. a lone worker's tree is the candidate's  6. an audit changes nothing, anything else something."""
+    4. each in one shard  5. a lone worker's tree is the candidate's  6. an audit changes nothing, anything else something
+    7. the owners whose votes were wanted are those of its files."""
     run, contract, changed = telling.run, telling.run.contract, telling.changed
     if run.candidate is None or contract is None:
         return []
@@ -41,10 +45,22 @@ def check_change(telling: Telling, reading: Reading, step: int) -> list[Contradi
             found.append(Contradiction(CHANGE, layout.NAMES, plan, f"{display(broken.path or b'')}: {broken.detail}"))
         for broken in completion.audit(contract, changed):  # 6
             found.append(Contradiction(CHANGE, layout.NAMES, layout.CONTRACT, broken.detail))
+        found += _owned(run, changed)  # 7
     if len(workers) == 1 and workers[0].tree != run.candidate.tree:  # 5
         words = f"the only worker made tree {workers[0].tree}, and {run.candidate.tree} was composed"
         found.append(Contradiction(CHANGE, layout.GIT_CANDIDATE, layout.EVENTS, words))
     return found
+
+
+def _owned(run: Run, changed: tuple[bytes, ...]) -> Iterator[Contradiction]:
+    quorums = (rule.quorum for rule in run.accepted.approval_rules if rule.quorum is not None and rule.quorum.by_owner)
+    owned = next((quorum.owners for quorum in quorums), None)
+    if owned is None:
+        return
+    expected, named = set(by_line(owned, changed)), set(owned_lines(run))
+    if expected != named:
+        words = f"the change falls under the lines {sorted(expected)} of the file of owners, and the gate named {sorted(named)}"
+        yield Contradiction(CHANGE, layout.NAMES, layout.META, words)
 
 
 def _patched(reading: Reading, changed: tuple[bytes, ...], step: int) -> Iterator[Contradiction]:

@@ -1,0 +1,26 @@
+"""What a run has come to, as the command line asks for it and shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from gatewright.app.cli.context import find_place
+from gatewright.app.cli.output import printable
+from gatewright.app.cli.runs.sources import LedgerSource, find_run
+from gatewright.app.cli.session import attached
+from gatewright.contracts import RunContext
+
+
+async def ask_context(wanted: str, selectors: Sequence[str], *, full: bool) -> RunContext:
+    """Ask the gatekeeper. Raises MalformedError (``run_unknown``, ``run_expired``), UnavailableError, BusError."""
+    place = find_place()
+    async with attached(place.bus, place.home) as client:
+        run_id = await find_run(LedgerSource(client), wanted)
+        return await client.context(run_id, selectors, scope="full" if full else "brief")
+
+
+def lines_of(found: RunContext) -> Iterator[str]:
+    """Every section as it was answered: a block of data, its line ends kept and everything else printable."""
+    for section in found.sections:
+        yield f"{section.selector}{' (cut: --full tells more)' if section.cut else ''}"
+        yield from (printable(line) for line in section.text.split("\n"))

@@ -1,0 +1,110 @@
+"""What a run has come to, in words for models and people (CHORUS, ``context.get``): a view of the ledger. Pure.
+
+Each section is one block of data behind a fence, whosever words stand in it: it orders nothing. Of what is hidden from the
+makers of changes nothing is told, because makers read it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final, Literal
+
+from msgspec.structs import replace
+
+from gatewright.contracts import ContextRequest, OrchestratorEvent, RunContext
+from gatewright.contracts.run_status import ContextSection, ContextSelector
+from gatewright.contracts.work_documents import Decision
+from gatewright.errors import MalformedError
+from gatewright.evidence.projection.decisions import as_markdown, decisions_of, standing
+from gatewright.ledger.run import Run
+from gatewright.order_artifacts.hidden_acceptance import hidden_tests
+from gatewright.prompts.fence import fenced
+from gatewright.rules import reviewing
+from gatewright.rules.summons import brief_of
+
+Scope = Literal["brief", "full"]
+#: Characters of one section.
+BOUNDS: Final[dict[Scope, int]] = {"brief": 4_000, "full": 64_000}
+_TITLES: Final[dict[ContextSelector, str]] = {
+    "summary": "summary of the run",
+    "decisions": "decisions of the run",
+    "review": "review of the change",
+    "diff": "the change",
+}
+#: Decisions whose reasons may name what hidden commands look at.
+_TELLING = frozenset({"Refused by the tests gate", "Repair", "End"})
+_HIDDEN = "not told here: some checks of this run are hidden from makers"
+
+
+def context_of(run: Run, records: Sequence[OrchestratorEvent], request: ContextRequest, patch: bytes = b"") -> RunContext:
+    """What ``request`` wants of ``run``, whose events are ``records`` and whose candidate is ``patch``.
+
+    ``brief`` has 4,000 characters of a section, and the decisions that stand; ``full`` 64,000, and every decision. Raises
+    MalformedError: ``run_expired`` (the ledger has no more than its end), or an event whose payload does not fit.
+    """
+    if run.expired is not None:
+        words = f"{run.run_id} has left the ledger; what it came to is in its bundle: {run.expired.sealed.location}"
+        raise MalformedError(words, code="run_expired")
+    wanted = dict.fromkeys(request.selectors)
+    return RunContext(
+        run_id=run.run_id,
+        seq=run.seq,
+        status=run.status,
+        state=run.state,
+        attempt=run.attempt,
+        sections=tuple(_section(each, _text(each, run, records, request.scope, patch), request.scope) for each in wanted),
+        tree=run.candidate.tree if run.candidate is not None else None,
+    )
+
+
+def wants_patch(request: ContextRequest) -> bool:
+    """Whether the bytes of the change are needed for the answer."""
+    return "diff" in request.selectors
+
+
+def _section(selector: ContextSelector, text: str, scope: Scope) -> ContextSection:
+    bound = BOUNDS[scope]
+    shown = fenced(_TITLES[selector], text, limit=bound)
+    return ContextSection(selector=selector, text=shown, characters=len(text), cut=len(text) > bound)
+
+
+def _text(selector: ContextSelector, run: Run, records: Sequence[OrchestratorEvent], scope: Scope, patch: bytes) -> str:
+    match selector:
+        case "summary":
+            return brief_of(run)
+        case "decisions":
+            return "\n".join(_decisions(run, records, scope))
+        case "review":
+            return "\n".join(_review(run)) or "No votes are asked for."
+        case "diff":
+            return patch.decode("utf-8", "replace") or "There is no change to show."
+
+
+def _decisions(run: Run, records: Sequence[OrchestratorEvent], scope: Scope) -> Iterator[str]:
+    """One line each, whatever their words hold, so that none of them can stand for another decision."""
+    log = decisions_of(run, records)
+    kept = standing(log) if scope == "brief" else log.decisions
+    if run.contract is not None and hidden_tests(run.contract.acceptance_tests):
+        kept = tuple(_without_hidden(each) for each in kept)
+    yield from (" ".join(line.split()) for line in as_markdown(replace(log, decisions=kept)))
+
+
+def _without_hidden(decision: Decision) -> Decision:
+    return replace(decision, rationale=_HIDDEN) if decision.title in _TELLING else decision
+
+
+def _review(run: Run) -> Iterator[str]:
+    """Every review that was asked for, the oldest first: its phase, the votes that count, and what is wanting."""
+    for asked in run.approvals.values():
+        found = reviewing.standing(run, asked)
+        if found is None:
+            continue
+        yield f"{asked.request.request_id}: {found.phase}, tree {asked.request.candidate_tree}"
+        for each in found.votes:
+            said = (
+                f": {each.vote.rationale} [{', '.join(each.vote.evidence)}]" if each.vote is not None else ": its report passed"
+            )
+            yield " ".join(f"- {each.colour} {each.voter}{said}".split())
+            for promised in each.vote.mitigations if each.vote is not None else ():
+                yield " ".join(f"  mitigation: {promised.action} ({promised.owner}, {promised.due})".split())
+        yield from (f"- wanting: {' '.join(each.split())}" for each in found.blockers)
