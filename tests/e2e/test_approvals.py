@@ -45,16 +45,18 @@ class AskingStack(Stack):
         return {**super().environment, "GATEWRIGHT_POLICIES": str(self.policies)}
 
 
-def make_key(folder: Path) -> Path:
+def make_key(folder: Path, name: str = "id_ed25519") -> Path:
     """An SSH key as people make them."""
-    key = folder / "id_ed25519"
+    key = folder / name
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "ana", "-f", key], check=True)
     return key
 
 
-def make_policies(folder: Path, key: Path, rule: dict[str, object] = RULE) -> Path:
+def make_policies(folder: Path, key: Path, rule: dict[str, object] = RULE, **others: Path) -> Path:
+    """``key`` is Ana's; ``others`` are those of other people by name."""
     shutil.copytree(policy_directory(), folder)
-    people = [{"name": "ana", "keys": [{"key": key.with_suffix(".pub").read_text().strip()}]}]
+    keys = {"ana": key, **others}
+    people = [{"name": name, "keys": [{"key": held.with_suffix(".pub").read_text().strip()}]} for name, held in keys.items()]
     (folder / "approval_rules.json").write_text(json.dumps({"version": "1", "rules": [rule]}))
     (folder / "approvers.json").write_text(json.dumps({"version": "1", "people": people}))
     return folder
@@ -167,3 +169,33 @@ def test_what_was_approved_in_advance_survives_the_death_of_everything_and_lets_
     verified = stack.process("verify", run.sealed.location)
     assert verified.returncode == 0, verified.stdout
     assert f"by {standing['grant']['grant_id']}: run 1 of 1" in verified.stdout
+
+
+def test_what_was_handed_on_survives_the_death_of_everything_and_is_decided_by_who_has_it(
+    tmp_path: Path, make_project: MakeProject
+) -> None:
+    key, other, project = make_key(tmp_path), make_key(tmp_path, "ben_ed25519"), make_project()
+    policies = make_policies(tmp_path / "policies", key, RULE | {"approvers": ["ana", "ben"]}, ben=other)
+    stack = AskingStack(tmp_path / "home", policies)
+    of_ana, of_ben = (("--key", str(held), "--as", name, "--json") for held, name in ((key, "ana"), (other, "ben")))
+
+    def hand_on(run_id: str) -> None:
+        given = stack.process("approvals", "delegate", run_id, "--to", "ben", "--comment", "away", *of_ana)
+        assert given.returncode == 0, given.stdout + given.stderr
+
+    run_id = parked_run(stack, project, hand_on)
+    with running_stack(stack.home, workers=1, stack=stack):
+        again = stack.process("approvals", "approve", run_id, *of_ana, "--phrase", PHRASE)
+        assert json.loads(again.stdout)["error"]["code"] == "approval_handed_on"
+        back = stack.process("approvals", "delegate", run_id, "--to", "ana", *of_ben)
+        assert json.loads(back.stdout)["error"]["code"] == "approval_handed_on"
+        approved = stack.process("approvals", "approve", run_id, *of_ben, "--phrase", PHRASE)
+        assert approved.returncode == 0, approved.stdout + approved.stderr
+        with stack.client() as client:
+            run = client.wait(run_id, timeout=SECONDS)
+    assert (run.status, run.failure) == ("SUCCESS", None)
+    assert run.sealed is not None
+    verified = stack.process("verify", run.sealed.location)
+    assert verified.returncode == 0, verified.stdout
+    assert "approval  ben (SHA256:" in verified.stdout
+    assert "ana" in verified.stdout, "who handed it on is said"

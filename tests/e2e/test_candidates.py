@@ -85,7 +85,7 @@ def test_the_smallest_change_lands_and_the_bundle_holds_all(finished: dict[str, 
     assert verified.returncode == 0, verified.stdout
 
 
-def test_the_table_says_who_made_what_and_why_one_landed(finished: dict[str, Any], stack: Stack) -> None:
+def test_the_table_says_who_made_what_and_why_one_landed(finished: dict[str, Any], stack: Stack, tmp_path: Path) -> None:
     run_id = finished["result"]["run_id"]
     shown = stack.command("show", run_id).stdout
     table = [line.split() for line in shown.partition("candidates\n")[2].splitlines()[1:4]]
@@ -97,7 +97,7 @@ def test_the_table_says_who_made_what_and_why_one_landed(finished: dict[str, Any
     assert rows[2]["gates"] == {}
     told = stack.command("show", run_id, "--as", "decisions", "--json").stdout
     assert "candidate 2 of 3 lands" in told
-    page = finished["project"].parent / "report.html"
+    page = tmp_path / "report.html"
     assert stack.command("report", run_id, "-o", str(page)).returncode == 0
     assert "The change was made 3 times" in page.read_text()
 

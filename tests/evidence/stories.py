@@ -208,13 +208,6 @@ STORIES: dict[str, Story] = {
         "reports/gates/",
         "git/baseline_commit.txt",
     ),
-    "an order that was accepted under other policies than it was judged by": Story(
-        make_success,
-        report(e.GateJudged, 0, evidence=evidence("policies", OTHER_TREE)),
-        "gate_contradicts",
-        "reports/gates/",
-        "meta.json",
-    ),
     "a landing gate that saw another commit": Story(
         make_success, gate("landing", evidence=evidence("commit", OTHER_COMMIT)), "gate_contradicts", "reports/gates/", LANDED
     ),

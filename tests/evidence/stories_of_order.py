@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace as changed
 
 from gatewright.ledger import events as e
-from tests.evidence.contradictions import OTHER_RUN, Story, insert, swap
+from tests.evidence.contradictions import OTHER_RUN, OTHER_TREE, Story, evidence, insert, report, swap
 from tests.evidence.recorded_runs import make_success
 from tests.evidence.stories import EVENTS
 
@@ -21,5 +21,12 @@ STORIES_OF_ORDER: dict[str, Story] = {
     ),
     "locks that were waited for when they were held": Story(
         make_success, insert(e.LocksTaken, e.LocksWaiting(holders=(OTHER_RUN,))), "out_of_turn", EVENTS
+    ),
+    "an order that was accepted under other policies than it was judged by": Story(
+        make_success,
+        report(e.GateJudged, 0, evidence=evidence("policies", OTHER_TREE)),
+        "gate_contradicts",
+        "reports/gates/",
+        "meta.json",
     ),
 }
