@@ -26,6 +26,7 @@ from gatewright.secrets.documents import redact_document
 from gatewright.secrets.redaction import REDACTIONS, Redacted, Redaction, record_of, redact_output
 from gatewright.secrets.scanner import SecretScanner
 from gatewright.services.worker.executors.asking import asking_executors
+from gatewright.services.worker.executors.blocked_file import REFUSED_LOG, read_blocked
 from gatewright.services.worker.executors.command import CommandExecutor
 from gatewright.services.worker.executors.patch import PatchExecutor
 from gatewright.services.worker.executors.port import ChangeExecutor, ExecutionFailure, ExecutionResult, Job
@@ -113,11 +114,12 @@ class WorkerHandler:
         except (DeniedError, MalformedError, ConfigurationError) as error:
             execution = ExecutionResult(failure=ExecutionFailure(error.reason, redact_text(error.message)))
         finished = timestamp(context.clock.now())
-        logs = await asyncio.to_thread(self._storable, {**kept, **execution.logs})
+        told = await asyncio.to_thread(read_blocked, execution.blocked, task.task_id, context.clock.now())
+        logs = await asyncio.to_thread(self._storable, {**kept, **execution.logs, REFUSED_LOG: told.refused})
         references = tuple(reference(name, data) for name, data in logs.items())
         patch = uri_of(execution.patch) if execution.patch else ""
         used = context.meter.usage
-        outcome = Outcome(task, self._agent, started, finished, execution, changes, patch, references, used)
+        outcome = Outcome(task, self._agent, started, finished, execution, changes, patch, references, used, told.blocked)
         # What a patch made the worker say (a path, a last line) may hold what was taken out of the logs.
         own, _ = redact_document(work_report(outcome), self._scanner)
         report = codec.encode(own)

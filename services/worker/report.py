@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from gatewright import scope
-from gatewright.contracts import TaskContract, TaskResult, WorkReport
+from gatewright.contracts import Blocked, TaskContract, TaskResult, WorkReport
 from gatewright.contracts.reports import GateOutcome, GateOutcomes, GitOutcome, NextSteps
 from gatewright.contracts.vocabulary import Agent, Artifact, Usage
 from gatewright.git.changes import TreeChange
@@ -34,6 +34,7 @@ class Outcome:
     patch: str
     logs: tuple[Artifact, ...]
     usage: Usage | None = None
+    blocked: tuple[Blocked, ...] = ()
 
     @property
     def failure(self) -> str | None:
@@ -100,6 +101,7 @@ def task_result(outcome: Outcome, report: Artifact) -> TaskResult:
         attempt=contract.attempt,
         failure=outcome.failure,
         usage=outcome.usage,
+        blocked=outcome.blocked,
     )
 
 

@@ -18,7 +18,8 @@ from gatewright.evidence.projection.history import RunHistory, evidence_records,
 from gatewright.evidence.projection.manifest import file_record
 from gatewright.evidence.projection.materials import materialize
 from gatewright.ledger import events as e
-from gatewright.work_documents import blocked as blocks
+from gatewright.rules.blocked.legal import check, refuse_illegal
+from gatewright.work_documents.blocked import blocked_of
 from gatewright.work_documents.brief import brief_of
 from gatewright.work_documents.provenance import provenance_of
 from gatewright.work_documents.revisions import trail_of
@@ -135,18 +136,18 @@ def test_waiting_for_locks_is_a_legal_block() -> None:
     run = RecordedRun()
     run.accept()
     run.step(e.Event(e.LocksWaiting(holders=("run-other0000",)), "WARN"))
-    blocked = blocks.blocked_of(run.run, run.records)
+    blocked = blocked_of(run.run, run.records)
     assert codec.decode(codec.encode(blocked), Blocked) == blocked
     assert "run-other0000" in blocked.question
-    assert blocks.check(blocked) == ()
-    blocks.refuse_illegal(blocked)
+    assert check(blocked) == ()
+    refuse_illegal(blocked)
 
 
 @pytest.mark.parametrize("name", sorted(MAKERS))
 def test_ended_run_is_not_blocked(name: str) -> None:
     run = MAKERS[name]()
     with pytest.raises(MalformedError) as refusal:
-        blocks.blocked_of(run.run, run.records)
+        blocked_of(run.run, run.records)
     assert refusal.value.reason == "not_blocked"
 
 
@@ -154,6 +155,7 @@ def test_ended_run_is_not_blocked(name: str) -> None:
     ("changes", "pointer"),
     [
         ({"can_resume_without_answer": False}, "/can_resume_without_answer"),
+        ({"best_guess": " "}, "/best_guess"),
         ({"fallback_action": " "}, "/fallback_action"),
         ({"question": "Three options exist. Which would you prefer?"}, "/question"),
         ({"question": "Should I proceed?"}, "/question"),
@@ -171,7 +173,7 @@ def test_preference_or_idle_wait_is_no_block(changes: dict[str, object], pointer
         human_required_for="credential",
     )
     with pytest.raises(MalformedError) as refusal:
-        blocks.refuse_illegal(replace(blocked, **changes))
+        refuse_illegal(replace(blocked, **changes))
     assert [fault.pointer for fault in refusal.value.faults] == [pointer]
 
 

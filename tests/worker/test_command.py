@@ -81,6 +81,22 @@ async def test_a_command_that_only_says_so_is_run_once_more_and_no_further(
     assert (result.status, (result.failure or "").partition(":")[0]) == ("FAILED", "executor_failed")
 
 
+async def test_what_a_command_could_not_tell_comes_with_its_result_and_not_in_its_patch(
+    fixture: HandlerFixture, worker: WorkerHandler
+) -> None:
+    script = b"""
+import json
+said = {"question": "3 or 5?", "best_guess": "3", "fallback_action": "it goes on with 3", "can_resume_without_answer": True}
+json.dump([said, {}], open(".gatewright-blocked.json", "w"))
+open("src/a.py", "w").write("x = 3\\n")
+"""
+    fixture.baseline = fixture.repository.commit({"tools/guess.py": script})
+    result = await work(fixture, worker, "python3 tools/guess.py")
+    assert result.git.changed_files == ("src/a.py",)
+    assert [(block.session, block.question) for block in result.blocked] == [(result.task_id, "3 or 5?")]
+    assert logs(fixture, result)["blocked_refused"].startswith(b"2: ")
+
+
 async def test_a_command_that_changes_nothing_hands_over_no_patch(fixture: HandlerFixture, worker: WorkerHandler) -> None:
     result = await work(fixture, worker, "true")
     assert (result.status, result.git.patch, result.git.changed_files) == ("SUCCESS", "", ())

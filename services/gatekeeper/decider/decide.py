@@ -87,8 +87,10 @@ def decide(run: Run | None, item: Input, verdicts: Sequence[Verdict], now: datet
         case DecisionsReceived() | SummonsReceived() if not run.ended:
             _brought(draft, item, verdicts)
         case DeadlineReached() if run.parked:
+            people.expire_beside(draft)
             people.expire(draft)
         case DeadlineReached() if not run.ended:
+            people.expire_beside(draft)
             if not draft.over_budget() and draft.back_off_is_over():
                 draft.try_again()
         case Continue() if not run.ended:
@@ -173,6 +175,7 @@ def _answered(draft: Draft, item: RoleReplied, verdicts: Sequence[Verdict]) -> N
             candidates.answered(draft, item, verdicts)
         else:
             _counted(draft, item, verdicts)
+        people.ask_beside(draft)
 
 
 def _counted(draft: Draft, item: RoleReplied, verdicts: Sequence[Verdict]) -> None:

@@ -15,10 +15,11 @@ from gatewright.rules.approvals import (
     is_over,
     make_request,
     next_asked,
-    pending,
     stage_of,
     unasked,
+    waited_for,
 )
+from gatewright.rules.blocked.asking import beside, next_request
 from gatewright.rules.delegations import holders
 from gatewright.rules.grants import in_force
 from gatewright.rules.repairs import recorded, revision_order
@@ -81,9 +82,22 @@ def hand_over(draft: Draft) -> bool:
     return draft.run.parked
 
 
+def ask_beside(draft: Draft) -> None:
+    """Ask what tasks could not tell, where a rule says so. The run goes on meanwhile."""
+    while (request := next_request(draft.run, draft.now)) is not None:
+        draft.add(e.ApprovalRequested(request=request), level="WARN", role="gatekeeper")
+
+
+def expire_beside(draft: Draft) -> None:
+    """What was asked beside the run got no answer in time: it is asked no more, and nothing else changes."""
+    for asked in beside(draft.run):
+        if is_over(asked.request, draft.now):
+            draft.add(e.ApprovalExpired(request_id=asked.request.request_id), role="gatekeeper")
+
+
 def expire(draft: Draft) -> None:
     """What was asked got no answer in time: others are asked where the rule names them, else the run ends."""
-    for asked in pending(draft.run):
+    for asked in waited_for(draft.run):
         if not is_over(asked.request, draft.now):
             continue
         draft.add(e.ApprovalExpired(request_id=asked.request.request_id), level="WARN", role="gatekeeper")

@@ -66,6 +66,7 @@ class _Entered(msgspec.Struct):
 class _Request(msgspec.Struct):
     request_id: str
     expires_at: str
+    stage: str = ""
 
 
 class _Requested(msgspec.Struct):
@@ -100,12 +101,15 @@ class _Moments:
     #: Since when it waits for people, and until when for each answer; meanwhile the wall clock stands still.
     parked: float | None = None
     answers: dict[str, float] = field(default_factory=dict)
+    #: Until when for each answer that the run does not wait for.
+    beside: dict[str, float] = field(default_factory=dict)
 
     def next(self) -> float | None:
+        ends = list(self.beside.values())
         if self.parked is not None:
-            ends = list(self.answers.values())
+            ends += self.answers.values()
             return max(min(ends) + _MARGIN, self.again) if ends else None
-        ends = [] if self.wall is None else [self.accepted + self.wall]
+        ends += [] if self.wall is None else [self.accepted + self.wall]
         ends += [] if self.fixing is None else [self.fixing + self.back_off]
         return max(min(ends) + _MARGIN, self.again) if ends else None
 
@@ -187,12 +191,14 @@ class Deadlines:
                 moments.fixing = _seconds(event.ts)
             case ApprovalRequested.event_type:
                 request = _REQUESTED.decode(event.payload).request
-                moments.answers[request.request_id] = _seconds(request.expires_at)
+                answers = moments.beside if request.stage == "beside" else moments.answers
+                answers[request.request_id] = _seconds(request.expires_at)
             case ApprovalDecided.event_type | ApprovalExpired.event_type:
                 answer = _ANSWERED.decode(event.payload)
                 open_still = answer.verdict == "vote" and answer.consensus is None
                 if answer.verdict not in LEFT_OPEN and not open_still:
                     moments.answers.pop(answer.request_id, None)
+                    moments.beside.pop(answer.request_id, None)
             case StateEntered.event_type:
                 self._enter(run_id, moments, _ENTERED.decode(event.payload).state, _seconds(event.ts))
 

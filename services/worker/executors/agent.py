@@ -41,6 +41,7 @@ from gatewright.services.worker.agents.port import AgentEnd, AgentEvent, AgentOr
 from gatewright.services.worker.agents.protocols import launch_of, protocol_of
 from gatewright.services.worker.agents.record import AgentRecord, event_name, in_words
 from gatewright.services.worker.executors.agent_choice import NOT_INSTALLED, AgentChoice
+from gatewright.services.worker.executors.blocked_file import without_blocked
 from gatewright.services.worker.executors.model_calls import gateway_for, kept_calls, model_for
 from gatewright.services.worker.executors.port import ExecutionFailure, ExecutionResult, Job
 from gatewright.tasks.activity import TellLive
@@ -148,7 +149,7 @@ class AgentExecutor:
             await asyncio.to_thread(refuse_changed, seen)
             if failure is not None or end is None:
                 return ExecutionResult(failure=failure, environment=seen)
-            changes = await workspace.changes()
+            changes, blocked = without_blocked(await workspace.changes())
             state = await work.session.kept(work.record.session)
         if failure := _nothing_done(job, end, changed=bool(changes)):
             return ExecutionResult(failure=failure, environment=seen)
@@ -162,7 +163,7 @@ class AgentExecutor:
         summary = f"{work.agent.entry.name} {work.agent.version} with {work.model} says: {_words(end.text) or end.how}"
         if stood_in:
             summary += f" ({stood_in})"
-        return ExecutionResult(tree, patch, {}, summary, environment=seen)
+        return ExecutionResult(tree, patch, {}, summary, environment=seen, blocked=blocked)
 
     async def _converse(
         self, job: Job, work: _Work, workspace: Workspace, prefix: Shown
@@ -279,7 +280,7 @@ class _OutOfScope:
             return None
         self._told = True
         try:
-            changes = await self._workspace.changes()
+            changes, _ = without_blocked(await self._workspace.changes())
         except (GatewrightError, OSError):
             # The agent lives and its files may move; what counts is read when it is dead.
             return None

@@ -14,6 +14,7 @@ from gatewright.git.changes import FileChange
 from gatewright.sandbox import Completed, Sandbox, SandboxLimits, parse_command
 from gatewright.sandbox.environments import Shown
 from gatewright.sandbox.programs import NOT_FOUND, not_found
+from gatewright.services.worker.executors.blocked_file import without_blocked
 from gatewright.services.worker.executors.port import ExecutionFailure, ExecutionResult, Job
 from gatewright.tasks.inputs import command_seconds, usable_environment
 from gatewright.tasks.provided import provided_files
@@ -54,10 +55,11 @@ class CommandExecutor:
         logs = {"stdout": done.completed.stdout, "stderr": done.completed.stderr}
         if done.failure is not None:
             return ExecutionResult(logs=logs, failure=done.failure, environment=done.environment)
-        tree = await job.mirror.write_tree(job.baseline, done.changes)
+        changes, blocked = without_blocked(done.changes)
+        tree = await job.mirror.write_tree(job.baseline, changes)
         patch = await job.mirror.diff(job.baseline, tree)
         summary = f"the command ended with 0 after {done.completed.duration_seconds:.1f} s{how}"
-        return ExecutionResult(tree, patch, logs, summary, environment=done.environment)
+        return ExecutionResult(tree, patch, logs, summary, environment=done.environment, blocked=blocked)
 
     async def _run(self, job: Job, argv: Sequence[str], prefix: Shown, limits: SandboxLimits, *, plain: bool) -> _Done:
         planted = await provided_files(job.contract, job.artifacts)

@@ -50,7 +50,8 @@ class ExecutionResult:
     """What came of a job. ``tree`` is the baseline with the change; ``patch`` leads to it, empty for no change.
 
     ``logs`` are kept as artifacts under their names, empty ones left out. With a ``failure``, tree and patch are empty.
-    ``environment`` is what commands saw of the host.
+    ``environment`` is what commands saw of the host, ``blocked`` the file that says what could not be
+    told.
     """
 
     tree: str = ""
@@ -59,6 +60,7 @@ class ExecutionResult:
     summary: str = ""
     failure: ExecutionFailure | None = None
     environment: EnvironmentSnapshot | None = None
+    blocked: bytes = b""
 
 
 class ChangeExecutor(Protocol):

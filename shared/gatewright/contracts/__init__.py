@@ -27,6 +27,7 @@ from gatewright.contracts.progress import CanonicalMemory, ProgressPacket
 from gatewright.contracts.proposals import ContractProposal, PlanProposal, ReviewOpinion
 from gatewright.contracts.records import AgentRegistry, OrchestratorEvent, RunManifest, Transition
 from gatewright.contracts.reports import (
+    Blocked,
     Error,
     EvidenceBundle,
     EvidenceReport,
@@ -56,7 +57,6 @@ from gatewright.contracts.run_status import (
 from gatewright.contracts.task_contract import TaskContract
 from gatewright.contracts.transfers import TransferManifest
 from gatewright.contracts.work_documents import (
-    Blocked,
     Brief,
     DecisionsLog,
     Done,

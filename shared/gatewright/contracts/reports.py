@@ -27,6 +27,8 @@ from gatewright.contracts.vocabulary import (
 )
 from gatewright.reasons import Family
 
+#: Blocks that one task may bring, and that people are asked about in one run.
+MOST_BLOCKED = 8
 #: An artifact of the object store.
 StoredUri = Annotated[str, Meta(pattern=rf"^artifact:sha256:[0-9a-fA-F]{{64}}{END}")]
 
@@ -57,6 +59,18 @@ class NextSteps(Document):
     notes: str
 
 
+class Blocked(Document):
+    """What a task or a run could not tell, its guess, and what is done meanwhile (OmegaOS, ``blocked``)."""
+
+    session: NonEmpty
+    blocked_at: Timestamp
+    question: NonEmpty
+    best_guess: str
+    fallback_action: str
+    can_resume_without_answer: bool
+    human_required_for: Literal["credential", "destructive op", "scope expansion"] | None = None
+
+
 class TaskResult(Document):
     run_id: RunId
     task_id: NonEmpty
@@ -74,6 +88,8 @@ class TaskResult(Document):
     failure: str | None = None
     surroundings: Surroundings | None = None
     usage: Usage | None = None
+    #: What it could not tell, and has guessed.
+    blocked: Annotated[tuple[Blocked, ...], Meta(max_length=MOST_BLOCKED)] = ()
 
 
 class WorkReport(Document):

@@ -105,18 +105,6 @@ class Done(Document):
         keep_one_spelling(self, "duration_sec")
 
 
-class Blocked(Document):
-    """A question that a person or another role has to answer, and what is done meanwhile."""
-
-    session: NonEmpty
-    blocked_at: Timestamp
-    question: NonEmpty
-    best_guess: str
-    fallback_action: str
-    can_resume_without_answer: bool
-    human_required_for: Literal["credential", "destructive op", "scope expansion"] | None = None
-
-
 class Decision(Document):
     """``falsifier`` is the check that would prove the decision wrong; ``event`` the number of the event that records it.
 

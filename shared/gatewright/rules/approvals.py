@@ -29,12 +29,14 @@ from gatewright.ssh_signatures import fingerprint, signer_of, verify_ssh
 NAMESPACE = "gatewright-approval-v1"
 #: What no rule may let pass without a person: tests and pipelines, dependencies, what cannot be made good.
 NEVER_BY_RULE = frozenset(
-    {"protected_class", "destructive", "broad_scope", "risk_tier", "critic", "review", "escalation", "transfer"}
+    {"protected_class", "destructive", "broad_scope", "risk_tier", "critic", "review", "escalation", "transfer", "blocked"}
 )
 #: Of the risk of a change, the least first.
 TIERS: tuple[Risk, ...] = ("low", "medium", "high")
 #: Comments on one request that are kept.
 MOST_COMMENTS = 20
+#: Stages at which it is not a change that is decided.
+_NO_CANDIDATE = frozenset({"contract", "beside"})
 _GRANTED = frozenset({"approved", "autopilot", "granted"})
 _ASKS_MODELS = frozenset({"agent", "model"})
 _MOST_WORDS = 1500
@@ -42,6 +44,7 @@ _ON_YES: dict[AskStage, str] = {
     "contract": "the work is given out",
     "candidate": "the change lands",
     "round": "one further round is ordered, for what was found",
+    "beside": "the best guess stands, and the run goes on",
 }
 
 
@@ -98,6 +101,11 @@ def cleared(run: Run, stage: AskStage) -> bool:
     return all(any(asked.status in _GRANTED for asked in _counting(run, stage, each.rule)) for each in matched(run, stage))
 
 
+def waited_for(run: Run) -> tuple[AskedApproval, ...]:
+    """What a parked run waits for, the oldest first."""
+    return tuple(asked for asked in pending(run) if asked.request.stage != "beside")
+
+
 def pending(run: Run) -> tuple[AskedApproval, ...]:
     """What waits for an answer, the oldest first."""
     return tuple(asked for asked in run.approvals.values() if asked.status == "pending")
@@ -110,7 +118,7 @@ def make_request(
     rule, contract = each.rule, run.contract
     if contract is None:
         raise DeniedError("there is no contract to ask about", code="gate_not_evaluated")
-    candidate = run.candidate if rule.stage != "contract" else None
+    candidate = run.candidate if rule.stage not in _NO_CANDIDATE else None
     silent = (
         f"{', '.join(rule.escalate_to)} are asked" if rule.escalate_to and before is None else "the run ends (approval_expired)"
     )
@@ -275,7 +283,7 @@ def _waiting_request(run: Run, decision: ApprovalDecision, now: datetime) -> App
         raise DeniedError(f"{run.run_id} has ended: nothing waits for an answer", code="approval_withdrawn")
     if asked.status == "expired" or (asked.status == "pending" and is_over(asked.request, now)):
         raise DeniedError(f"the time for an answer was over {asked.request.expires_at}", code="approval_expired")
-    if asked.status != "pending" and asked.request.stage != "contract" and asked.request.attempt != run.attempt:
+    if asked.status != "pending" and asked.request.stage not in _NO_CANDIDATE and asked.request.attempt != run.attempt:
         raise DeniedError("what it was asked about was sent back, and made anew: it is void", code="approval_void")
     if asked.status != "pending":
         raise DeniedError(f"it is {asked.status} since {asked.at}, by {asked.person}", code="approval_decided")
@@ -331,7 +339,7 @@ def _counting(run: Run, stage: AskStage, rule: ApprovalRule) -> list[AskedApprov
 def _is_about(request: ApprovalRequest, run: Run, contract: TaskContract) -> bool:
     if request.stage == "round" and request.attempt != run.attempt:
         return False
-    tree = run.candidate.tree if request.stage != "contract" and run.candidate is not None else ""
+    tree = run.candidate.tree if request.stage not in _NO_CANDIDATE and run.candidate is not None else ""
     return request.contract_sha256 == contract_digest(contract) and request.candidate_tree == tree
 
 
@@ -359,7 +367,7 @@ def _why(rule: ApprovalRule, run: Run, contract: TaskContract) -> str:
         case "landing":
             ref = landing_ref(run.run_id, contract.repository) if contract.repository is not None else ""
             return f"it lands on {ref}" if ref and (not rule.refs or ref_covered(ref, rule.refs)) else ""
-        case "risk_tier" | "critic" | "escalation":
+        case "risk_tier" | "critic" | "escalation" | "blocked":
             return _of_evidence(rule, run)
         case "review":
             ref = landing_ref(run.run_id, contract.repository) if contract.repository is not None else ""
@@ -375,7 +383,7 @@ def _of_evidence(rule: ApprovalRule, run: Run) -> str:
         return _tier(rule, run)
     if rule.reason == "critic":
         return _doubts(run)
-    refusal = run.refusal if handed_over(run) else None
+    refusal = run.refusal if rule.reason == "escalation" and handed_over(run) else None
     words = f"refused {run.attempt} times in a row, at last by the"
     return f"{words} {refusal.gate} gate ({refusal.code}): {refusal.summary}" if refusal is not None else ""
 

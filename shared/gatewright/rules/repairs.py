@@ -53,7 +53,9 @@ def after(run: Run, judged: Sequence[JudgedDecision]) -> Run:
 def refused_now(run: Run) -> tuple[AskedApproval, ...]:
     """What people said no to of what the run has now: the requests, the oldest first."""
     return tuple(
-        asked for asked in run.approvals.values() if asked.status == "rejected" and asked.request.attempt == run.attempt
+        asked
+        for asked in run.approvals.values()
+        if asked.status == "rejected" and (asked.request.attempt == run.attempt or asked.request.stage == "beside")
     )
 
 

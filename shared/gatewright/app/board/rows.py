@@ -106,7 +106,7 @@ def row_of(followed: OpenRun, sequence: int) -> BoardRow:
     stage = stage_of(run)
     failure, landed = run.failure, run.landed
     used = usage_of(run.tasks.values())
-    waiting = pending(run) if stage == "person" else ()
+    waiting = pending(run) if not run.ended else ()
     asks = tuple(asked.request for asked in waiting)
     return BoardRow(
         run_id=run.run_id,

@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from gatewright.contracts.people.review_votes import ReviewQuorum, ReviewStanding, ReviewVote
+from gatewright.contracts.reports import Blocked
 from gatewright.contracts.run_status import GateStanding
 from gatewright.contracts.vocabulary import (
     END,
@@ -26,7 +27,7 @@ from gatewright.contracts.vocabulary import (
 )
 
 #: What may make a run wait for a person. ``escalation`` is about one more round; what is not about candidates is about the
-#: contract.
+#: contract. For ``blocked`` no run waits.
 AskReason = Literal[
     "broad_scope",
     "network",
@@ -40,9 +41,10 @@ AskReason = Literal[
     "critic",
     "review",
     "escalation",
+    "blocked",
 ]
 _ABOUT_CANDIDATES = frozenset({"protected_class", "landing", "risk_tier", "critic", "review"})
-AskStage = Literal["contract", "candidate", "round"]
+AskStage = Literal["contract", "candidate", "round", "beside"]
 Risk = Literal["low", "medium", "high"]
 DecisionVerdict = Literal["approve", "reject", "comment", "vote", "delegate"]
 #: What leaves a request waiting as it was.
@@ -122,7 +124,10 @@ class ApprovalRule(Document):
 
     @property
     def stage(self) -> AskStage:
-        """When it is asked: before any work is given out, before the change lands, or before one more round of fixing."""
+        """When it is asked: before any work is given out, before the change lands, before one more round of fixing, or
+        beside the work, which goes on."""
+        if self.reason == "blocked":
+            return "beside"
         if self.reason == "escalation":
             return "round"
         return "candidate" if self.reason in _ABOUT_CANDIDATES else "contract"
@@ -162,7 +167,10 @@ class ApproverRoster(Document):
 
 
 class ApprovalRequest(Document):
-    """What a person is asked. ``candidate_tree`` and ``patch`` are empty before there is a candidate."""
+    """What a person is asked. ``candidate_tree`` and ``patch`` are empty before there is a candidate.
+
+    ``blocked``: what a task could not tell; the run goes on beside such a request, whose stage is ``beside``.
+    """
 
     request_id: RequestId
     run_id: RunId
@@ -190,6 +198,7 @@ class ApprovalRequest(Document):
     phrase: _Line = ""
     batch: bool = False
     escalates_from: str | None = None
+    blocked: Blocked | None = None
 
 
 class ApprovalDecision(Document):

@@ -24,7 +24,7 @@ from gatewright.bus.topology import RESULT_CONSUMER, task_consumers
 from gatewright.clock import timestamp
 from gatewright.errors import BusError, UnavailableError
 from gatewright.host_errors import check_room
-from gatewright.rules.approvals import pending
+from gatewright.rules.approvals import waited_for
 from gatewright.rules.delegations import holders
 
 
@@ -113,7 +113,7 @@ def _approval_waits(view: RunView) -> tuple[Wait, ...]:
             f"({asked.request.why}), until {asked.request.expires_at}: `gatewright approvals show {asked.request.request_id}`, "
             f"then `gatewright {'review vote' if voted else 'approvals approve'} {asked.request.request_id}`",
         )
-        for asked in pending(view.run)
+        for asked in waited_for(view.run)
         for voted in (asked.request.reason == "review",)
     )
 

@@ -21,6 +21,7 @@ from gatewright.rules.approvals import (
     next_asked,
     stage_of,
 )
+from gatewright.rules.blocked.asking import next_request
 from gatewright.rules.grants import judge_grant, uncovered
 from gatewright.rules.repairs import recorded, refused_now, refused_trees, revision_order
 from gatewright.rules.reviewing import check_anchors
@@ -74,6 +75,10 @@ def approved_by(telling: Telling) -> Iterator[str]:
 def _requested(moment: Moment, event: e.ApprovalRequested) -> Iterator[Contradiction]:
     run, said = moment.before, event.request
     path = layout.approval_request(said.request_id)
+    if said.stage == "beside":
+        if moment.when is None or next_request(run, moment.when) != said:
+            yield moment.says(APPROVAL, path, layout.EVENTS, "the request is not the next one of what tasks could not tell")
+        return
     earlier = run.approvals.get(said.escalates_from or "")
     asking: list[MatchedRule | None]
     asking = [next_asked(run, earlier)] if earlier is not None else [*matched(run, stage_of(run) or "contract")]
@@ -188,6 +193,10 @@ def _gone_on(moment: Moment) -> Iterator[Contradiction]:
         case e.Landed():
             if not (cleared(run, "contract") and cleared(run, "candidate")):
                 yield moment.says(APPROVAL, layout.GIT_LANDED, layout.EVENTS, "it landed, and a person had to approve that")
+            if moment.when is not None and next_request(run, moment.when) is not None:
+                yield moment.says(
+                    APPROVAL, layout.EVENTS, layout.EVENTS, "it landed, and what a task could not tell was not asked"
+                )
         case e.LocksReleased():
             if stage != "candidate":
                 yield moment.says(APPROVAL, layout.EVENTS, layout.EVENTS, "it is not the time to give paths up")

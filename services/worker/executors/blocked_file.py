@@ -1,0 +1,79 @@
+"""The file by which a command or an agent says what it could not tell: it is taken out of the change, and read as data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from gatewright.clock import timestamp
+from gatewright.contracts import Blocked, codec, strict_json
+from gatewright.contracts.reports import MOST_BLOCKED
+from gatewright.errors import GatewrightError, MalformedError
+from gatewright.git.changes import FileChange
+from gatewright.rules.blocked.legal import refuse_illegal
+
+#: In the root of the repository; the name is reserved.
+BLOCKED_FILE = b".gatewright-blocked.json"
+#: Of the artifacts: what of the file was no block, and why.
+REFUSED_LOG = "blocked_refused"
+_MOST_BYTES = 64 * 1024
+#: Documents of one file that are looked at, and lines about those that are none.
+_MOST_READ = 100
+
+
+@dataclass(frozen=True, slots=True)
+class ToldBlocks:
+    """What the file says, and what of it was refused, in lines."""
+
+    blocked: tuple[Blocked, ...] = ()
+    refused: bytes = b""
+
+
+def without_blocked(changes: Sequence[FileChange]) -> tuple[tuple[FileChange, ...], bytes]:
+    """The changes without the file, and its bytes; none where it is not there, or is no plain file."""
+    contents = (each.content for each in changes if each.path == BLOCKED_FILE and each.mode in {"100644", "100755"})
+    return tuple(each for each in changes if each.path != BLOCKED_FILE), next(contents, b"")
+
+
+def read_blocked(content: bytes, task_id: str, now: datetime) -> ToldBlocks:
+    """Read the file: one block, or a list of them. The first legal ones count, so many at most.
+
+    What is not legal is left out and told; the change stands without it all the same.
+    """
+    if not content:
+        return ToldBlocks()
+    found: list[Blocked] = []
+    refused: list[str] = []
+    for number, each in enumerate(_documents(content, refused), 1):
+        if number > _MOST_READ or len(found) == MOST_BLOCKED:
+            refused.append(f"{number} and later: no more than {MOST_BLOCKED} are asked")
+            break
+        try:
+            found.append(_block(each, task_id, now))
+        except GatewrightError as error:
+            refused.append(f"{number}: {error.reason}: {error.message}")
+    return ToldBlocks(tuple(found), "".join(f"{line}\n" for line in refused).encode("utf-8", "replace"))
+
+
+def _documents(content: bytes, refused: list[str]) -> Iterable[Any]:
+    if len(content) > _MOST_BYTES:
+        refused.append(f"the file has {len(content)} bytes, and {_MOST_BYTES} are read")
+        return ()
+    try:
+        whole = strict_json.parse(content)
+    except MalformedError as error:
+        refused.append(f"the file is no JSON: {error.message}")
+        return ()
+    return whole if isinstance(whole, list) else [whole]
+
+
+def _block(document: Any, task_id: str, now: datetime) -> Blocked:
+    """Who asks, and since when, is not for the document to say. Raises MalformedError."""
+    said = {**document, "session": task_id, "blocked_at": timestamp(now)} if isinstance(document, dict) else document
+    block = codec.decode(msgspec.json.encode(said), Blocked)
+    refuse_illegal(block)
+    return block

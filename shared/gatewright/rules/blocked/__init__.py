@@ -1,0 +1,1 @@
+"""What tasks could not tell, and have guessed: which such questions are legal, and which people are asked beside the run."""

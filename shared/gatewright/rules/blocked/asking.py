@@ -1,0 +1,80 @@
+"""What people are asked of the blocks that tasks brought with their results: the requests, one after another. Pure.
+
+The run goes on beside such a request: the task has gone on by its best guess already. A yes is kept; a no ends the run; silence
+changes nothing. The decider asks by this, and ``verify`` holds each request against it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from msgspec.structs import replace
+
+from gatewright.contracts import ApprovalRequest, Blocked
+from gatewright.contracts.people.approvals import ApprovalRule
+from gatewright.contracts.reports import MOST_BLOCKED
+from gatewright.ledger.run import AskedApproval, Run
+from gatewright.rules.approvals import MatchedRule, make_request, pending
+from gatewright.rules.blocked.legal import check
+
+REASON = "blocked"
+#: Characters of each of its words that a person is shown.
+_MOST_WORDS = 600
+
+
+def next_request(run: Run, now: datetime) -> ApprovalRequest | None:
+    """The next request that is to be made of what tasks could not tell; None where there is none, or no rule asks.
+
+    Asked is the first rule of the reason ``blocked``, about each legal block of a result that was accepted, in the order of the
+    tasks, about so many of a run at most, and once in a run: a round that is left with the same question asks no more.
+    """
+    rule = next((each for each in run.accepted.approval_rules if each.reason == REASON), None)
+    if rule is None or run.contract is None or run.ended:
+        return None
+    known = [asked.request.blocked.question for asked in run.approvals.values() if asked.request.blocked is not None]
+    if len(known) >= MOST_BLOCKED:
+        return None
+    block = next((each for each in _brought(run) if each.question not in known), None)
+    return _request(run, rule, block, now) if block is not None else None
+
+
+def beside(run: Run) -> tuple[AskedApproval, ...]:
+    """What waits for an answer while the run goes on, the oldest first."""
+    return tuple(asked for asked in pending(run) if asked.request.stage == "beside")
+
+
+def _brought(run: Run) -> Iterator[Blocked]:
+    """The legal blocks of accepted results, as they are shown: of just that task, on one line, and not endless."""
+    for task in run.tasks.values():
+        if task.result is None or task.status != "SUCCESS":
+            continue
+        for each in task.result.blocked:
+            if not check(each):
+                shown = replace(
+                    each,
+                    session=task.task_id,
+                    question=_plain(each.question),
+                    best_guess=_plain(each.best_guess),
+                    fallback_action=_plain(each.fallback_action),
+                )
+                yield shown
+
+
+def _request(run: Run, rule: ApprovalRule, block: Blocked, now: datetime) -> ApprovalRequest:
+    need = f" (needs a person for: {block.human_required_for})" if block.human_required_for is not None else ""
+    why = f"{block.session[:200]} asks{need}: {block.question} Its guess: {block.best_guess}"
+    request = make_request(run, MatchedRule(rule, why), len(run.approvals) + 1, now)
+    return replace(
+        request,
+        on_yes="the best guess stands, and the run goes on",
+        on_silence=f"the run goes on as it does now: {block.fallback_action}",
+        blocked=block,
+    )
+
+
+def _plain(text: str) -> str:
+    """On one line, without what a terminal or a reader could be misled by. Longer words are cut."""
+    line = " ".join(text[: 4 * _MOST_WORDS].split())
+    shown = "".join(character if character.isprintable() else "?" for character in line)
+    return shown if len(shown) <= _MOST_WORDS else f"{shown[:_MOST_WORDS]} (cut)"

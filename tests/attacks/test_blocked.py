@@ -1,0 +1,215 @@
+"""What a task could not tell: a person is asked while the run goes on, and nothing hostile in it, or about it, counts."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import replace as changed
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from gatewright.clock import timestamp
+from gatewright.contracts import Blocked
+from gatewright.contracts.reports import MOST_BLOCKED
+from gatewright.errors import ConfigurationError, DeniedError
+from gatewright.evidence.signing import keys
+from gatewright.evidence.verification.verify import verify
+from gatewright.ledger.run import Run
+from gatewright.rules.approvals import decision_on, pending, waited_for
+from gatewright.rules.blocked.asking import beside, next_request
+from gatewright.services.gatekeeper.decider.inputs import DeadlineReached
+from gatewright.services.gatekeeper.policies.load import load
+from tests.attacks.people import LANDING, README, Inbox, open_inbox, policies_with, signed
+from tests.attacks.whole_gatekeeper import RUN, WHEN, make_result
+from tests.gatekeeper.publishing import HandClock
+from tests.git.repositories import MakeRepository
+
+ASKS = {**LANDING, "name": "guesses", "reason": "blocked", "within_seconds": 3600}
+BLOCK = Blocked(
+    session="of another task",
+    blocked_at=WHEN,
+    question="Is the limit 3 or 5? Two documents name both.",
+    best_guess="3, as the client has it",
+    fallback_action="the change goes on with 3",
+    can_resume_without_answer=True,
+)
+Opened = Callable[..., AbstractAsyncContextManager[Inbox]]
+
+
+@pytest.fixture
+def clock() -> HandClock:
+    return HandClock()
+
+
+@pytest.fixture
+def opened(make_repository: MakeRepository, tmp_path: Path, clock: HandClock) -> Opened:
+    return lambda *rules: open_inbox(make_repository(files={"README.md": b"text\n"}), tmp_path, *rules, clock=clock)
+
+
+@pytest.fixture
+async def inbox(opened: Opened) -> AsyncIterator[Inbox]:
+    async with opened(ASKS) as inbox:
+        yield inbox
+
+
+async def work(inbox: Inbox, *blocks: Blocked) -> Run:
+    """The worker has answered, and brings these with its result."""
+    await inbox.submit()
+    gatekeeper = inbox.gatekeeper
+    uri = await gatekeeper.bus.put_artifact(gatekeeper.patch(README))
+    return await gatekeeper.answer("worker", replace(make_result(await gatekeeper.run(), uri), blocked=blocks))
+
+
+async def land(inbox: Inbox) -> Run:
+    await inbox.gatekeeper.review()
+    return await inbox.gatekeeper.test()
+
+
+def assert_verified(folder: Path) -> None:
+    assert verify(folder / "runs" / RUN, [keys.load(folder / "key.pem").public]).findings == ()
+
+
+async def test_a_person_is_asked_while_the_run_goes_on_and_silence_changes_nothing(inbox: Inbox, tmp_path: Path) -> None:
+    run = await work(inbox, BLOCK)
+    (asked,) = pending(run)
+    assert (run.state, run.parked, waited_for(run)) == ("S3", False, ())
+    assert asked.request.blocked is not None
+    assert asked.request.blocked.session == run.workers()[0].task_id
+    assert BLOCK.question in asked.request.why
+    assert BLOCK.fallback_action in asked.request.on_silence
+    assert (await land(inbox)).status == "SUCCESS"
+    assert_verified(tmp_path)
+
+
+async def test_a_yes_is_recorded_with_its_signature_and_the_bundle_holds_it(inbox: Inbox, tmp_path: Path) -> None:
+    await work(inbox, BLOCK)
+    await inbox.decide(signed(await inbox.said()))
+    run = await inbox.run()
+    assert ([each.status for each in run.approvals.values()], run.state) == (["approved"], "S3")
+    assert (await land(inbox)).status == "SUCCESS"
+    assert_verified(tmp_path)
+
+
+async def test_a_no_ends_the_run_and_nothing_lands(inbox: Inbox, tmp_path: Path) -> None:
+    await work(inbox, BLOCK)
+    await inbox.decide(signed(await inbox.said("reject", comment="it is 5")))
+    run = await inbox.run()
+    assert run.failure is not None
+    assert (run.status, run.failure.code) == ("FAILED", "approval_rejected")
+    assert inbox.gatekeeper.nothing_landed()
+    assert_verified(tmp_path)
+
+
+async def test_a_run_whose_landing_is_asked_about_does_not_wait_for_the_guess(opened: Opened, tmp_path: Path) -> None:
+    async with opened(LANDING, ASKS) as inbox:
+        await work(inbox, BLOCK)
+        run = await land(inbox)
+        assert run.parked
+        (landing,) = waited_for(run)
+        said = decision_on(landing.request, verdict="approve", person="ana", decided_at=timestamp(inbox.clock.now()))
+        await inbox.decide(signed(said))
+        assert (await inbox.run()).status == "SUCCESS"
+    assert_verified(tmp_path)
+
+
+async def test_without_a_rule_nothing_is_asked(opened: Opened, tmp_path: Path) -> None:
+    async with opened() as inbox:
+        run = await work(inbox, BLOCK)
+        assert run.approvals == {}
+        assert (await land(inbox)).status == "SUCCESS"
+    assert_verified(tmp_path)
+
+
+async def test_an_answer_that_is_late_is_refused_and_the_run_goes_on(inbox: Inbox, clock: HandClock, tmp_path: Path) -> None:
+    await work(inbox, BLOCK)
+    said = await inbox.said()
+    clock.seconds += 3601
+    with pytest.raises(DeniedError) as caught:
+        await inbox.decide(signed(said))
+    assert caught.value.reason == "approval_expired"
+    await inbox.gatekeeper.orchestrator.advance(RUN, DeadlineReached("time"))
+    run = await inbox.run()
+    assert ([each.status for each in run.approvals.values()], beside(run), run.state) == (["expired"], (), "S3")
+    assert (await land(inbox)).status == "SUCCESS"
+    assert_verified(tmp_path)
+
+
+async def test_an_answer_after_the_end_is_refused(inbox: Inbox) -> None:
+    await work(inbox, BLOCK)
+    said = await inbox.said()
+    await land(inbox)
+    with pytest.raises(DeniedError) as caught:
+        await inbox.decide(signed(said))
+    assert caught.value.reason == "approval_withdrawn"
+
+
+async def test_an_answer_that_comes_twice_is_refused(inbox: Inbox) -> None:
+    await work(inbox, BLOCK)
+    said = signed(await inbox.said())
+    await inbox.decide(said)
+    with pytest.raises(DeniedError) as caught:
+        await inbox.decide(said)
+    assert caught.value.reason == "approval_decided"
+
+
+async def test_an_answer_by_a_key_off_the_roster_is_refused(inbox: Inbox) -> None:
+    await work(inbox, BLOCK)
+    with pytest.raises(DeniedError) as caught:
+        await inbox.decide(signed(await inbox.said(person="eve"), "eve"))
+    assert caught.value.reason == "approver_unknown"
+    assert len(beside(await inbox.run())) == 1
+
+
+async def test_an_answer_for_another_run_is_refused(inbox: Inbox) -> None:
+    await work(inbox, BLOCK)
+    said = replace(await inbox.said(), request_id=f"{RUN}.ask.2")
+    with pytest.raises(DeniedError) as caught:
+        await inbox.decide(signed(said))
+    assert caught.value.reason == "approval_unknown"
+
+
+async def test_of_many_questions_so_many_are_asked_and_one_that_comes_again_is_not(inbox: Inbox, tmp_path: Path) -> None:
+    many = [replace(BLOCK, question=f"Is it {number}?") for number in range(MOST_BLOCKED - 1)]
+    run = await work(inbox, *many, many[0])
+    assert [asked.request.why.count(f"Is it {number}?") for number, asked in enumerate(beside(run))] == [1] * len(many)
+    more = tuple(replace(BLOCK, question=f"Or is it {number}?") for number in range(100))
+    (task,) = run.workers()
+    assert task.result is not None
+    flooded = changed(run, tasks={task.task_id: changed(task, result=replace(task.result, blocked=more))})
+    first = next_request(flooded, inbox.clock.now())
+    assert first is not None
+    full = {**run.approvals, first.request_id: changed(beside(run)[0], request=first)}
+    assert next_request(changed(flooded, approvals=full), inbox.clock.now()) is None
+    assert (await land(inbox)).status == "SUCCESS"
+    assert_verified(tmp_path)
+
+
+async def test_hostile_words_are_shown_on_one_line_and_cut(inbox: Inbox, tmp_path: Path) -> None:
+    hostile = "\x1b[2J\u202eIs it\nsafe?\r\n approve: yes " + "a" * 100_000
+    (asked,) = beside(await work(inbox, replace(BLOCK, question=hostile, best_guess=hostile, fallback_action=hostile)))
+    shown = (asked.request.why, asked.request.on_silence)
+    assert all(words.isprintable() and len(words) < 2000 for words in shown)
+    assert (await land(inbox)).status == "SUCCESS"
+    assert_verified(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "illegal",
+    [
+        replace(BLOCK, can_resume_without_answer=False),
+        replace(BLOCK, best_guess=" "),
+        replace(BLOCK, fallback_action=""),
+        replace(BLOCK, question="Which option would you prefer?"),
+    ],
+    ids=["waits", "no-guess", "no-fallback", "preference"],
+)
+async def test_what_is_no_block_asks_nobody(inbox: Inbox, illegal: Blocked) -> None:
+    assert (await work(inbox, illegal)).approvals == {}
+
+
+@pytest.mark.parametrize("field", [{"escalate_to": ["ben"]}, {"release_locks": True}, {"autopilot": True, "risk": "low"}])
+def test_a_rule_that_would_have_a_run_wait_or_a_rule_answer_is_refused(tmp_path: Path, field: dict[str, object]) -> None:
+    with pytest.raises(ConfigurationError, match="guesses"):
+        load(policies_with(tmp_path / "policies", {**ASKS, **field}))

@@ -1,0 +1,62 @@
+"""The file by which commands and agents say what they could not tell: out of the change, bounded, and read as data."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+
+from gatewright.contracts.reports import MOST_BLOCKED
+from gatewright.git.changes import FileChange
+from gatewright.services.worker.executors.blocked_file import BLOCKED_FILE, read_blocked, without_blocked
+
+NOW = datetime(2026, 1, 5, tzinfo=UTC)
+SAID = {
+    "question": "Is the limit 3 or 5?",
+    "best_guess": "3",
+    "fallback_action": "the change goes on with 3",
+    "can_resume_without_answer": True,
+}
+
+
+def test_the_file_is_no_part_of_the_change() -> None:
+    source = FileChange(b"src/a.py", "100644", b"a = 1\n")
+    told = FileChange(BLOCKED_FILE, "100644", b"{}")
+    assert without_blocked((source, told)) == ((source,), b"{}")
+
+
+@pytest.mark.parametrize("mode", [None, "120000"])
+def test_a_link_or_a_deleted_file_of_that_name_says_nothing(mode: str | None) -> None:
+    assert without_blocked((FileChange(BLOCKED_FILE, mode, b"/etc/passwd"),)) == ((), b"")
+
+
+def test_who_asks_and_since_when_is_not_for_the_file_to_say() -> None:
+    lying = {**SAID, "session": "another", "blocked_at": "1999-01-01T00:00:00Z"}
+    for document in (SAID, lying, [lying]):
+        (block,) = read_blocked(json.dumps(document).encode(), "task-1", NOW).blocked
+        assert (block.session, block.blocked_at[:4], block.question) == ("task-1", "2026", SAID["question"])
+
+
+def test_a_hundred_of_them_are_bounded_and_told() -> None:
+    told = read_blocked(json.dumps([SAID] * 100).encode(), "task-1", NOW)
+    assert len(told.blocked) == MOST_BLOCKED
+    assert b"no more than 8" in told.refused
+
+
+def test_what_is_not_legal_is_left_out_and_told() -> None:
+    wrong = [{**SAID, "can_resume_without_answer": False}, {**SAID, "more": 1}, "words", SAID]
+    told = read_blocked(json.dumps(wrong).encode(), "task-1", NOW)
+    assert [block.question for block in told.blocked] == [SAID["question"]]
+    assert len(told.refused.splitlines()) == 3
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"not JSON", b"\xff\xfe", b"[" * 50_000, b'{"question": "a", "question": "b"}', b" " * 70_000],
+    ids=["words", "bytes", "deep", "twice", "large"],
+)
+def test_a_file_that_cannot_be_read_asks_nothing_and_says_why(content: bytes) -> None:
+    told = read_blocked(content, "task-1", NOW)
+    assert told.blocked == ()
+    assert told.refused
