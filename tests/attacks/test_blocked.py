@@ -17,7 +17,7 @@ from gatewright.errors import ConfigurationError, DeniedError
 from gatewright.evidence.signing import keys
 from gatewright.evidence.verification.verify import verify
 from gatewright.ledger.run import Run
-from gatewright.rules.approvals import decision_on, pending, waited_for
+from gatewright.rules.approvals import decision_on, pending, tree_words, waited_for
 from gatewright.rules.blocked.asking import beside, next_request
 from gatewright.services.gatekeeper.decider.inputs import DeadlineReached
 from gatewright.services.gatekeeper.policies.load import load
@@ -79,6 +79,7 @@ async def test_a_person_is_asked_while_the_run_goes_on_and_silence_changes_nothi
     assert asked.request.blocked.session == run.workers()[0].task_id
     assert BLOCK.question in asked.request.why
     assert BLOCK.fallback_action in asked.request.on_silence
+    assert tree_words(asked.request) == "none: the run goes on beside this question"
     assert (await land(inbox)).status == "SUCCESS"
     assert_verified(tmp_path)
 

@@ -176,6 +176,12 @@ def is_over(request: ApprovalRequest, now: datetime) -> bool:
     return datetime.fromisoformat(request.expires_at) <= now
 
 
+def tree_words(request: ApprovalRequest) -> str:
+    """Which tree is decided on, as people are told."""
+    beside = "none: the run goes on beside this question"
+    return request.candidate_tree or (beside if request.stage == "beside" else "none yet: no work was given out")
+
+
 def contract_digest(contract: TaskContract) -> str:
     return hashlib.sha256(codec.encode(contract)).hexdigest()
 

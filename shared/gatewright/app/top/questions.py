@@ -13,6 +13,7 @@ from textual.widgets import Input, Static
 
 from gatewright.app.top.inert import cell, line
 from gatewright.contracts.people.approvals import ApprovalRequest
+from gatewright.rules.approvals import tree_words
 
 BOX_CSS = """
 ModalScreen { align: center middle; }
@@ -115,7 +116,7 @@ class ApproveScreen(ModalScreen[str | None]):
             "why": request.why,
             "ordered": f"{request.user_request} (publisher {request.publisher}, for {request.requested_by})",
             "repository": f"{request.repository} at {request.baseline_commit[:12]}",
-            "tree": request.candidate_tree or "none yet: no work was given out",
+            "tree": tree_words(request),
             "on yes": request.on_yes,
             "on no": f"{request.on_no} (gatewright approvals reject {request.request_id})",
             "on silence": f"{request.on_silence}, {request.expires_at}",

@@ -13,6 +13,7 @@ from gatewright.app.cli.operations.dead_letters import age
 from gatewright.app.cli.output import printable
 from gatewright.contracts.people.approvals import ApprovalStanding
 from gatewright.errors import MalformedError
+from gatewright.rules.approvals import tree_words
 from gatewright.rules.delegations import holders
 
 _RISKS = {"high": 0, "medium": 1, "low": 2}
@@ -75,7 +76,7 @@ def page(standing: ApprovalStanding) -> list[str]:
         "ordered": f"{request.user_request} (publisher {request.publisher}, for {request.requested_by})",
         "repository": f"{request.repository} at {request.baseline_commit}",
         "contract": f"sha256:{request.contract_sha256}",
-        "tree": request.candidate_tree or "none yet: no work was given out",
+        "tree": tree_words(request),
         "who": f"{', '.join(holders(standing))}{'' if request.yourself else ', not about a run of their own'}",
         "until": request.expires_at,
         "on yes": request.on_yes,
