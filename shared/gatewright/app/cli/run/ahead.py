@@ -21,7 +21,7 @@ from gatewright.errors import GatewrightError
 async def fork_server_ahead() -> AsyncIterator[Ahead]:
     """What a supervisor may take. What goes wrong here is met again, and told, where the stack is started."""
     ahead = Ahead()
-    with contextlib.suppress(GatewrightError):
+    with contextlib.suppress(GatewrightError, OSError):
         place = find_place()
         if place.bus is None and place.home.is_dir() and read(place.home) is None:
             options = StackOptions(home=place.home, base_environment=inherited_environment())
