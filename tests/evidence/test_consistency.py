@@ -23,7 +23,7 @@ from tests.evidence.contradictions import as_told, evidence, gate, retell
 from tests.evidence.recorded_runs import MAKERS, RecordedRun
 from tests.evidence.stories import STORIES
 from tests.evidence.stories_of_order import STORIES_OF_ORDER
-from tests.evidence.tampering import sign_again
+from tests.evidence.tampering import put, sign_again
 
 ALL = {**STORIES, **STORIES_OF_ORDER}
 STEP = STEPS.index("consistency") + 1
@@ -100,7 +100,7 @@ def test_verdict_and_checks_about_different_things_are_named(
     checks = json.loads(payload_of((bundle / layout.CHECKS).read_bytes()))
     (commit,) = [subject for subject in checks["subject"] if "gitCommit" in subject["digest"]]
     commit["digest"]["gitCommit"] = "8" * 40
-    (bundle / layout.CHECKS).write_bytes(signer.envelope(json.dumps(checks).encode()))
+    put(bundle / layout.CHECKS, signer.envelope(json.dumps(checks).encode()))
     found = [each for each in verify(bundle, [private_key.public]).findings if each.code == "statements_contradict"]
     assert [(each.path, each.against, each.message) for each in found] == [
         (layout.ENVELOPE, layout.CHECKS, "they are about different things")

@@ -16,6 +16,7 @@ from gatewright.errors import ConfigurationError
 from gatewright.evidence.signing import keys
 from gatewright.git.host.run_refs import run_refs
 from tests.cli.conftest import Command, gatewright  # noqa: F401
+from tests.evidence.tampering import put
 from tests.retention.conftest import NOW, House
 
 
@@ -59,7 +60,7 @@ def test_what_is_merged_old_and_proved_goes_and_all_else_stays(house: House, rep
     for number, days in ((1, 100), (2, 3), (3, 100), (4, 100), (6, 100)):
         house.seal(number, days_old=days)
     hold(house, name(3))
-    (house.root / name(4) / "events.jsonl").write_bytes(b"{}\n")
+    put(house.root / name(4) / "events.jsonl", b"{}\n")
     before, made = branches(repository), expiry(house, repository)
     plan = made.plan(run_refs(repository))
     assert branches(repository) == before

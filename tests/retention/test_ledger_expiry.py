@@ -43,6 +43,7 @@ from gatewright.ledger.store import Ledger
 from tests.attacks.real_gate import default_scanner
 from tests.evidence.store.conftest import StoreHouse
 from tests.evidence.store.s3_server import Reply, S3Server, serving
+from tests.evidence.tampering import put
 from tests.retention.conftest import NOW, STRICT, House
 
 DAYS = 30
@@ -135,7 +136,7 @@ async def test_old_sealed_runs_go_and_all_others_stay(installation: Installation
     old, young, held = [await installation.seal(number, days_old=days) for number, days in ((1, 100), (2, 3), (3, 100))]
     forged, lost = await installation.seal(4), await installation.seal(5, bundled=False)
     installation.hold(held)
-    (installation.house.root / forged / "events.jsonl").write_bytes(b"{}\n")
+    put(installation.house.root / forged / "events.jsonl", b"{}\n")
     before = await entries_by_run(installation.provisioner)
     reasons = await installation.reasons()
     assert await entries_by_run(installation.provisioner) == before

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import copy
 import os
 import shutil
 import tarfile
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -148,7 +149,10 @@ def _unpack(archive: Path, files: Path) -> None:
     files.chmod(0o755)
     try:
         with tarfile.open(archive) as tar:
-            tar.extractall(files, members=_bounded(tar), filter=_plain)  # noqa: S202 - bounded, and no name leads out
+            if hasattr(tarfile, "fully_trusted_filter"):
+                tar.extraction_filter = tarfile.fully_trusted_filter
+            # Each member is looked at when those before it lie there: they may have been links.
+            tar.extractall(files, members=_plain(_bounded(tar), files))  # noqa: S202 - bounded, and no name leads out
     except (tarfile.TarError, OSError, KeyError) as error:
         raise NotPreparedError(f"the files of the image cannot be unpacked: {error}") from error
     archive.unlink()
@@ -163,18 +167,24 @@ def _bounded(tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
         yield member
 
 
-def _plain(member: tarfile.TarInfo, path: str) -> tarfile.TarInfo | None:
-    """No devices and pipes; no name outside of ``path``, whatever a link before it leads to; the caller owns all of it.
+def _plain(members: Iterable[tarfile.TarInfo], files: Path) -> Iterator[tarfile.TarInfo]:
+    """No devices and pipes; no name outside of ``files``, whatever a link before it leads to; the caller owns all of it.
 
-    Links may be absolute: they are followed inside alone, where the image is what ``/`` is.
+    Links may be absolute: they are followed inside alone, where the image is what ``/`` is. The filters of ``tarfile`` are of
+    Python 3.11.4. Raises TarError.
     """
-    if not (member.isreg() or member.isdir() or member.issym() or member.islnk()):
-        return None
-    safe = tarfile.tar_filter(member, path)
-    if member.islnk() and not Path(path, member.linkname).resolve().is_relative_to(Path(path).resolve()):
-        raise tarfile.LinkOutsideDestinationError(member, member.linkname)
-    mode = 0o755 if safe.isdir() else ((safe.mode or 0) & 0o755) | 0o400
-    return safe.replace(mode=mode, uid=os.getuid(), gid=os.getgid(), uname="", gname="", deep=False)
+    top = files.resolve()
+    for member in members:
+        if not (member.isreg() or member.isdir() or member.issym() or member.islnk()):
+            continue
+        safe = copy.copy(member)
+        safe.name = member.name.lstrip("/")
+        leads_out = not (files / safe.name).resolve().is_relative_to(top)
+        if leads_out or (member.islnk() and not (files / member.linkname).resolve().is_relative_to(top)):
+            raise tarfile.TarError(f"{member.name!r} leads out of it")
+        safe.mode = 0o755 if safe.isdir() else ((safe.mode or 0) & 0o755) | 0o400
+        safe.uid, safe.gid, safe.uname, safe.gname = os.getuid(), os.getgid(), "", ""
+        yield safe
 
 
 def _put(inside: Path, folder: Path) -> None:
