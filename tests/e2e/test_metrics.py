@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from gatewright.app.stack.state import Member, StackState
 from gatewright.bus.jetstream.bus import JetStreamBus
-from gatewright.bus.topology import REQUEST_SUBJECT, ROLES, result_subject, task_subject
+from gatewright.bus.topology import REQUEST_SUBJECT, ROLES, claim_subject, result_subject, task_subject
 from gatewright.contracts import Error, codec
 from gatewright.ledger.run import run_id_of
 from gatewright.telemetry.metrics import METRICS
@@ -70,12 +70,23 @@ async def send(stack: StackState, identity: str, *messages: tuple[str, bytes, st
     await bus.close()
 
 
+async def claim(stack: StackState, data: bytes) -> None:
+    """Say as a worker that a task is in hand; one that is done within its first beat says nothing."""
+    bus = await JetStreamBus.connect(stack.address("worker"), name="stranger")
+    await bus.broadcast(claim_subject("worker"), data)
+    await bus.close()
+
+
 def test_a_running_system_shows_every_documented_metric_and_no_other(stack: Stack, make_project: MakeProject) -> None:
     """docs/observability.md is held to the same list by tests/telemetry."""
     code, result = stack.run(make_project(), "--allow", "src", "--exec", EDIT, "--test", CHECK)
     assert code == 0, result
     asyncio.run(send(stack.state, "publisher", (REQUEST_SUBJECT, b"{", "run_request.v1", "no document")))
     wait_until(lambda: value(stack, "gatekeeper", "gatewright_dead_letters_total", role="gatekeeper", code="malformed") == 1)
+    refused = {"role": "worker", "outcome": "refused"}
+    before = value(stack, "gatekeeper", "gatewright_status_claims_total", **refused) or 0
+    asyncio.run(claim(stack.state, b"{"))
+    wait_until(lambda: (value(stack, "gatekeeper", "gatewright_status_claims_total", **refused) or 0) > before)
     with_samples: set[str] = set()
     for process, families in scrape(stack).items():
         ours = {name_of(family): family for family in families if family.name.startswith("gatewright_")}
