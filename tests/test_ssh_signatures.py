@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from gatewright.errors import GatewrightError
 from gatewright.ssh_signatures import fingerprint, public_line, sign_ssh, signer_of, verify_ssh
+from tests.openssh_account import needs_account
 
 SPACE, MESSAGE = "gatewright-approval-v1", b'{"verdict":"approve"}'
 KINDS = (("ed25519", "256"), ("ecdsa", "256"), ("ecdsa", "384"), ("ecdsa", "521"), ("rsa", "2048"))
@@ -38,6 +39,7 @@ def refused(key: str, message: bytes, armoured: str, namespace: str = SPACE) -> 
     return refusal.value.reason
 
 
+@needs_account
 @pytest.mark.parametrize(("kind", "bits"), KINDS)
 def test_what_ssh_keygen_signs_is_taken_and_nothing_else_under_it(kind: str, bits: str, tmp_path: Path) -> None:
     key, armoured = made_by_openssh(tmp_path, kind, bits)
@@ -49,6 +51,7 @@ def test_what_ssh_keygen_signs_is_taken_and_nothing_else_under_it(kind: str, bit
     assert refused(public_line(SECRET), MESSAGE, armoured) == "signature_invalid"
 
 
+@needs_account
 def test_ssh_keygen_takes_what_a_key_in_memory_has_signed(tmp_path: Path) -> None:
     (tmp_path / "signature").write_text(sign_ssh(SECRET, SPACE, MESSAGE))
     (tmp_path / "allowed").write_text(f"ana {public_line(SECRET)}\n")

@@ -28,6 +28,7 @@ from gatewright.resources import schema_directory
 from gatewright.rules.approvals import NAMESPACE, decision_on
 from gatewright.rules.delegations import waited_for
 from gatewright.ssh_signatures import verify_ssh
+from tests.openssh_account import needs_account
 
 NOW = datetime(2026, 5, 4, 11, tzinfo=UTC)
 
@@ -48,6 +49,7 @@ def make_key(folder: Path, kind: str) -> Path:
     return folder / "id"
 
 
+@needs_account
 @pytest.mark.parametrize("kind", ["pem", "ed25519", "ecdsa"])
 def test_a_decision_is_signed_with_the_key_that_a_person_has(kind: str, tmp_path: Path) -> None:
     key = make_key(tmp_path, kind)

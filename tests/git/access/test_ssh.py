@@ -23,6 +23,9 @@ from gatewright.git.changes import FileChange
 from gatewright.git.mirror import Mirror, Mirrors
 from tests.git.access.conftest import write_policy
 from tests.git.repositories import Repository
+from tests.openssh_account import needs_account
+
+pytestmark = needs_account
 
 REF = "refs/heads/gatewright/run-1"
 
