@@ -153,8 +153,7 @@ def _result(command: TestCommand) -> Result:
 
 def _configuration(history: RunHistory, digests: Mapping[str, str]) -> Iterable[Descriptor]:
     accepted = history.run.accepted
-    for sha256 in history.policies():
-        yield Descriptor(POLICIES, {"sha256": sha256}, POLICY)
+    yield Descriptor(POLICIES, {"sha256": accepted.policy_sha256}, POLICY)
     for name, sha256 in sorted(accepted.policies.items()):
         yield Descriptor(f"policies/{name}", {"sha256": sha256})
     contract = digests.get(layout.CONTRACT)

@@ -121,7 +121,7 @@ def _looked_at(run: Run, report: GateReport) -> Mapping[str, tuple[str, str]]:
     match report.gate:
         case "policy":
             # What was submitted is judged as it is accepted. A contract that is compiled later may be judged by other policies,
-            # and its verdict says by which: the signed checks name them all.
+            # and its verdict says by which.
             submitted = {} if run.tasks else {POLICIES: (accepted.policy_sha256, layout.META)}
             return submitted | {
                 "baseline_commit": (accepted.baseline_commit, layout.GIT_BASELINE),
