@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import gc
 import resource
+import signal
 import sys
 import time
 from statistics import mean
@@ -12,8 +13,8 @@ from statistics import mean
 from benchmarks.simulation.economy import LoopWithoutWaiting
 from benchmarks.simulation.world import Outcome, Scenario, World
 
-#: Runs from one word about how far it is to the next.
-TOLD = 1_000
+#: Runs from one word about how far it is to the next, and from one look for what goes in circles to the next.
+TOLD, COLLECTED = 1_000, 25_000
 
 
 def main() -> int:
@@ -39,9 +40,14 @@ def main() -> int:
 
 
 def run(world: World) -> Outcome:
-    """Play it to its end, and tell every ``TOLD`` runs how far it is, and how much memory there was at most."""
+    """Play it to its end, or until it is interrupted; tell every ``TOLD`` runs how far it is, and the most memory so far."""
+
+    def stop(*_: object) -> None:
+        world.stopped = True
+
     loop = LoopWithoutWaiting()
     world.progress = tell
+    signal.signal(signal.SIGINT, stop)
     try:
         return loop.run_until_complete(world.play())
     finally:
@@ -51,7 +57,8 @@ def run(world: World) -> Outcome:
 def tell(outcome: Outcome) -> None:
     over = outcome.landed + outcome.failed
     if over % TOLD == 0:
-        gc.collect()
+        if over % COLLECTED == 0:
+            gc.collect()
         sys.stderr.write(f"{over} runs over, {time.process_time():.0f} s, {most_memory()} MB\n")
 
 
@@ -65,6 +72,7 @@ def table(scenario: Scenario, outcome: Outcome, spent: float) -> str:
     rows = [
         ("runs, workers, gatekeepers", f"{scenario.runs}, {scenario.workers}, {scenario.gatekeepers}"),
         ("landed, failed, lost, doubled", f"{outcome.landed}, {outcome.failed}, {outcome.lost}, {outcome.doubled}"),
+        *([("not over when it was stopped", str(outcome.open))] if outcome.open else []),
         ("deaths", ", ".join(f"{number} {what}" for what, number in sorted(outcome.deaths.items()))),
         ("messages stored, repetitions not stored", f"{outcome.messages}, {outcome.repeated}"),
         ("inputs that came after a run was audited, a minute after its seal", str(outcome.too_late)),
@@ -76,7 +84,7 @@ def table(scenario: Scenario, outcome: Outcome, spent: float) -> str:
         ),
         ("simulated seconds", f"{outcome.seconds:.0f}"),
         ("times a run was read back from its bytes, as it was written", str(outcome.read_back)),
-        ("processor seconds, runs in each", f"{spent:.0f}, {scenario.runs / spent:.0f}"),
+        ("processor seconds, runs in each", f"{spent:.0f}, {(outcome.landed + outcome.failed) / spent:.0f}"),
         ("most memory", f"{most_memory()} MB"),
     ]
     return "| | |\n|---|---|\n" + "".join(f"| {name} | {value} |\n" for name, value in rows)

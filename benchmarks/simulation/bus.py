@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import pickle
 import zlib
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -23,6 +23,8 @@ from gatewright.errors import ConflictError
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 _RUN = t.run_subject("")
 _WINDOWS = {stream.name: stream.dedupe_seconds for stream in t.STREAMS}
+#: After so many seconds a message id is known in no stream any more.
+_WIDEST = max(_WINDOWS.values())
 _kept_by = cache(t.stream_of)
 
 
@@ -92,7 +94,7 @@ class SimulatedBus:
         self.published = self.repeated = self.conflicts = 0
         self._arrived = arrived
         self._sequence = 0
-        self._seen: dict[tuple[str, str], tuple[int, float]] = {}
+        self._seen: OrderedDict[tuple[str, str], tuple[int, float]] = OrderedDict()
 
     def queue_of(self, subject: str) -> Queue:
         found = self.queues.get(subject) or self._found.get(subject)
@@ -148,11 +150,8 @@ class SimulatedBus:
         return entries[-1].sequence if entries else 0
 
     def _forget(self, now: float) -> None:
-        while self._seen:
-            key = next(iter(self._seen))
-            if now - self._seen[key][1] < 120.0:
-                return
-            del self._seen[key]
+        while self._seen and now - next(iter(self._seen.values()))[1] >= _WIDEST:
+            self._seen.popitem(last=False)
 
 
 class Line:

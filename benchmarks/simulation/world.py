@@ -69,6 +69,8 @@ class Scenario:
 @dataclass
 class Outcome:
     landed: int = 0
+    #: Runs that were not over when a person stopped the simulation; they count as neither lost nor kept.
+    open: int = 0
     lost: int = 0
     doubled: int = 0
     failed: int = 0
@@ -133,6 +135,7 @@ class World:
         self.orders: dict[str, tuple[TaskContract, int]] = {}
         self.answers: dict[int, Input] = {}
         self.open = scenario.runs
+        self.stopped = False
         self.progress: Callable[[Outcome], None] = lambda _outcome: None
         self._events: list[tuple[float, int, Callable[[], Awaitable[None]]]] = []
         self._number = 0
@@ -146,13 +149,13 @@ class World:
         """Until every run has been looked at after its end, or nothing happens any more."""
         await self._submit(0)
         self._later(LOOK, self._look)
-        while self._events and self.open and self.clock.seconds - self._moved < DEAD_SECONDS:
+        while self._events and self.open and not self.stopped and self.clock.seconds - self._moved < DEAD_SECONDS:
             self.clock.seconds, _, happens = heapq.heappop(self._events)
             await happens()
             while self._wanted:
                 await self._deliver(self._wanted.pop())
         self.outcome.seconds = self.clock.seconds
-        self.outcome.lost = self.open
+        self.outcome.open, self.outcome.lost = (self.open, 0) if self.stopped else (0, self.open)
         self.outcome.messages, self.outcome.repeated = self.bus.published, self.bus.repeated
         self.outcome.conflicts, self.outcome.read_back = self.bus.conflicts, self.readings.compared
         return self.outcome

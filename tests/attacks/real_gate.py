@@ -6,7 +6,6 @@ import tempfile
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from dataclasses import replace as changed
 from functools import cache
 from pathlib import Path
 
@@ -97,8 +96,8 @@ class RealGate:
 
     async def integrated(self, result: TaskResult, tree: str) -> GateReport:
         """The integrated gate's verdict when the diff gate had let ``tree`` pass."""
-        task = changed(self.task(), status="SUCCESS", result=result, tree=tree)
-        run = changed(self.run, tasks={SHARD: task})
+        task = replace(self.task(), status="SUCCESS", result=result, tree=tree)
+        run = replace(self.run, tasks={SHARD: task})
         return (await self.gates.answer(q.IntegratedCheck(run))).report
 
     async def judged(self, result: TaskResult) -> GateReport:
@@ -115,8 +114,8 @@ class RealGate:
         tree = await mirror.apply(self.run.accepted.baseline_commit, patch)
         uri = await self.bus.put_artifact(await mirror.diff(self.run.accepted.baseline_tree, tree))
         composed = CandidateComposed(tree=tree, patch=uri, names=await self.bus.put_artifact(b"src/a.py\0"), changed_files=1)
-        done = changed(self.task(), status="SUCCESS", result=await self.worked(patch), tree=tree)
-        self.run = changed(self.run, candidate=composed, tasks={SHARD: done})
+        done = replace(self.task(), status="SUCCESS", result=await self.worked(patch), tree=tree)
+        self.run = replace(self.run, candidate=composed, tasks={SHARD: done})
         return tree
 
     async def tests(self, report: TestReport) -> GateReport:

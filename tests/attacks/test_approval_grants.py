@@ -6,7 +6,6 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import replace as changed
 from pathlib import Path
 
 import pytest
@@ -340,12 +339,12 @@ async def test_what_is_asked_about_each_time_is_covered_by_no_grant(inbox: Inbox
         return uncovered(run, rule, judged, paths, now)
 
     def found(reason: str) -> Run:
-        return changed(run, found_reasons=(FoundReason(reason, "words", run.attempt, 0),))
+        return replace(run, found_reasons=(FoundReason(reason, "words", run.attempt, 0),))
 
     assert why(run) == ""
     assert run.contract is not None
     destroying = replace(run.contract, scope=Scope(destructive=("drop the table",)))
-    assert "destructive" in why(changed(run, contract=destroying))
+    assert "destructive" in why(replace(run, contract=destroying))
     assert "broad" in why(found("broad_scope"))
     for name in ("protected", "ci", "runner", "migrations"):
         assert "touches" in why(found(f"protected_class:{name}"), classes=("dependencies",))
@@ -361,7 +360,7 @@ async def test_what_is_asked_about_each_time_is_covered_by_no_grant(inbox: Inbox
             run_id=run.run_id, attempt=1, contract_sha256="a" * 64, candidate_tree="b" * 40, tier="high", signals=signals,
             critic_triggers=(), lanes=(),
         )  # fmt: skip
-        assert (why(changed(run, routing=routing)) == "") == passes
+        assert (why(replace(run, routing=routing)) == "") == passes
 
 
 DEPENDENCIES = RULE | {"name": "dependencies", "reason": "protected_class", "classes": ["dependencies"]}

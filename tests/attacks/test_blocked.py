@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import replace as changed
 from pathlib import Path
 
 import pytest
@@ -178,11 +177,11 @@ async def test_of_many_questions_so_many_are_asked_and_one_that_comes_again_is_n
     more = tuple(replace(BLOCK, question=f"Or is it {number}?") for number in range(100))
     (task,) = run.workers()
     assert task.result is not None
-    flooded = changed(run, tasks={task.task_id: changed(task, result=replace(task.result, blocked=more))})
+    flooded = replace(run, tasks={task.task_id: replace(task, result=replace(task.result, blocked=more))})
     first = next_request(flooded, inbox.clock.now())
     assert first is not None
-    full = {**run.approvals, first.request_id: changed(beside(run)[0], request=first)}
-    assert next_request(changed(flooded, approvals=full), inbox.clock.now()) is None
+    full = {**run.approvals, first.request_id: replace(beside(run)[0], request=first)}
+    assert next_request(replace(flooded, approvals=full), inbox.clock.now()) is None
     assert (await land(inbox)).status == "SUCCESS"
     assert_verified(tmp_path)
 

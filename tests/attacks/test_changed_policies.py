@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace as changed
 from pathlib import Path
 
 from msgspec import structs
@@ -19,7 +18,9 @@ async def test_a_gate_names_the_policies_that_it_judges_by_when_they_are_others_
     async with open_gate(make_repository(files=FILES), tmp_path) as gate:
         policies = gate.gates.policies
         before = {**policies.digests, "roles.json": "1" * 64, "gone.json": "2" * 64}
-        gate.run = changed(gate.run, accepted=structs.replace(gate.run.accepted, policy_sha256="3" * 64, policies=before))
+        gate.run = structs.replace(
+            gate.run, accepted=structs.replace(gate.run.accepted, policy_sha256="3" * 64, policies=before)
+        )
         seen = evidence(await gate.diff(await gate.worked(gate.patch({"src/a.py": b"A = 2\n"}))))
     named = {name: digest for name, digest in seen.items() if name.startswith("policies")}
     assert named == {"policies": policies.sha256, "policies/roles.json": policies.digests["roles.json"]}
@@ -31,7 +32,7 @@ async def test_a_gate_names_no_policies_where_they_are_those_of_the_start(
     async with open_gate(make_repository(files=FILES), tmp_path) as gate:
         policies = gate.gates.policies
         same = structs.replace(gate.run.accepted, policy_sha256=policies.sha256, policies=policies.digests)
-        gate.run = changed(gate.run, accepted=same)
+        gate.run = structs.replace(gate.run, accepted=same)
         seen = evidence(await gate.diff(await gate.worked(gate.patch({"src/a.py": b"A = 2\n"}))))
     assert "candidate_tree" in seen
     assert not [name for name in seen if name.startswith("policies")]

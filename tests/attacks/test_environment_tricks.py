@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import replace as changed
 from pathlib import Path
 from typing import Literal
 
@@ -136,8 +135,8 @@ async def judged(gate: RealGate, worked: Surroundings, tested: Surroundings) -> 
     tree = await gate.compose(gate.patch({"src/app.py": b"two\n"}))
     (task,) = gate.run.workers()
     assert task.result is not None
-    done = changed(task, result=replace(task.result, surroundings=worked))
-    gate.run = changed(gate.run, tasks={task.task_id: done})
+    done = replace(task, result=replace(task.result, surroundings=worked))
+    gate.run = replace(gate.run, tasks={task.task_id: done})
     report = replace(make_test_report(tree, ran(UNIT)), surroundings=tested)
     assert report.runner == Agent(role="TEST_RUNNER", agent_id="testrunner-1")
     return codes(await gate.tests(report))

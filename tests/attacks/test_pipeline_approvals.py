@@ -39,7 +39,7 @@ async def judged(gate: RealGate, files: dict[str, bytes | None] | None = None, a
     if approval is not None:
         uri = await gate.bus.put_artifact(approval)
         contract = replace(gate.contract, inputs=replace(gate.contract.inputs, artifacts=(artifact(APPROVAL, uri),)))
-        gate.run = changed(gate.run, contract=contract)
+        gate.run = replace(gate.run, contract=contract)
     patch = gate.patch(files or {WORKFLOW: NEW})
     gate.repository.git("reset", "--quiet", "--hard")
     return await gate.judged(await gate.worked(patch))

@@ -6,7 +6,6 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from dataclasses import replace as changed
 from pathlib import Path
 
 import pytest
@@ -135,7 +134,7 @@ async def test_nothing_lands_before_its_risk_was_told(repository: Repository, tm
     """A replica that goes on too early is refused by the landing gate."""
     async with open_routed(repository, tmp_path, HandClock(), RISK) as routed:
         run = await routed.made({"src/a.py": b"a = 2\n"})
-        early = changed(run, state="S4", parked_from=None, routing=None)
+        early = replace(run, state="S4", parked_from=None, routing=None)
         verdict = await routed.gatekeeper.orchestrator.gates.answer(LandingCheck(early))
         assert verdict.report.code == "routing_missing"
         assert routed.gatekeeper.nothing_landed()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import replace as changed
 from pathlib import Path
 
 import pytest
@@ -215,11 +214,11 @@ async def done(gate: RealGate, task: RunTask, files: dict[str, bytes]) -> RunTas
     tree = await mirror.apply(gate.run.accepted.baseline_commit, patch)
     agent = Agent(role="WORKER", agent_id=task.task_id[-3:])
     result = await gate.worked(patch, task_id=task.task_id, producer=agent)
-    return changed(task, status="SUCCESS", result=result, tree=tree)
+    return replace(task, status="SUCCESS", result=result, tree=tree)
 
 
 async def integrated(gate: RealGate, *tasks: RunTask) -> GateReport:
-    run: Run = changed(gate.run, tasks={task.task_id: task for task in tasks})
+    run: Run = replace(gate.run, tasks={task.task_id: task for task in tasks})
     return (await gate.gates.answer(q.IntegratedCheck(run))).report
 
 
@@ -256,5 +255,5 @@ async def test_two_workers_whose_new_names_are_one_on_some_file_systems(gate: Re
 async def test_a_recorded_tree_that_is_not_what_the_worker_s_patch_makes(gate: RealGate) -> None:
     one = await done(gate, shard(gate, 1, "src/a"), {"src/a/x.py": b"changed\n"})
     two = await done(gate, shard(gate, 2, "src/b"), {"src/b/y.py": b"changed\n"})
-    forged = changed(two, tree=gate.run.accepted.baseline_tree)
+    forged = replace(two, tree=gate.run.accepted.baseline_tree)
     assert "file_unowned" in codes(await integrated(gate, one, forged))

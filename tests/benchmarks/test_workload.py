@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-
+import msgspec
 import pytest
 
 from benchmarks.run import longest_gap
@@ -32,7 +31,7 @@ REFUSED = RunFailure(code="target_checked_out", message="policy gate: refs/heads
 def test_a_benchmark_stops_at_a_failed_run_and_says_why() -> None:
     recorded = RecordedRun()
     recorded.accept()
-    failed = dataclasses.replace(recorded.run, state="FAILED", failure=REFUSED)
+    failed = msgspec.structs.replace(recorded.run, state="FAILED", failure=REFUSED)
     with pytest.raises(SystemExit, match=r"ended as FAILED: .*target_checked_out.*is checked out"):
         proved(failed)
     with pytest.raises(SystemExit, match="target_checked_out"):

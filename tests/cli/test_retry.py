@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 from rich.console import Console
 
 from gatewright.app.cli.run.command_line import command_line
@@ -55,7 +56,7 @@ def refused(report: GateReport) -> RunView:
     view = view_after(Script(refused_shard=1))
     run = view.run
     assert run.failure is not None
-    return replace(view, gates=(report,), run=replace(run, failure=RunFailure(report.code, report.summary)))
+    return replace(view, gates=(report,), run=structs.replace(run, failure=RunFailure(report.code, report.summary)))
 
 
 def test_a_protected_test_is_refused_with_the_command_to_retry_with() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec import structs
 from rich.console import Console
 
 from gatewright.app.cli.output import printable
@@ -86,7 +87,7 @@ def test_gate_that_ordered_a_round_of_fixing_is_not_blamed_for_another_end() -> 
     assert view.failing_gate is not None
     assert view.failing_gate.gate == "landing"
     assert view.run.failure is not None
-    other = replace(view, run=replace(view.run, failure=replace(view.run.failure, code="executor_failed")))
+    other = replace(view, run=structs.replace(view.run, failure=structs.replace(view.run.failure, code="executor_failed")))
     assert other.failing_gate is None
 
 
@@ -166,7 +167,7 @@ def test_escape_sequence_from_a_repository_never_reaches_the_terminal(
 def test_everything_that_people_are_shown_of_a_run_is_printable() -> None:
     view = view_after(Script(refused_shard=1))
     accepted = msgspec.structs.replace(view.run.accepted, user_request=ESCAPE, repository_url=f"/srv/{ESCAPE}")
-    hostile = replace(view, run=replace(view.run, accepted=accepted), bundle=f"/x/{ESCAPE}")
+    hostile = replace(view, run=structs.replace(view.run, accepted=accepted), bundle=f"/x/{ESCAPE}")
     for line in [*story(hostile), *closing_words(hostile)]:
         assert line.isprintable() or not line, line
 
@@ -177,10 +178,10 @@ def test_show_names_the_agent_that_was_asked_and_what_its_worker_says_of_it() ->
     assert task.contract is not None
     assert task.result is not None
     contract = msgspec.structs.replace(task.contract, executor=Executor(kind="agent", agent="codex", model="m-1"))
-    asked = replace(
+    asked = structs.replace(
         task, contract=contract, result=msgspec.structs.replace(task.result, summary=f"codex 0.1 {ESCAPE}" + "x" * 999)
     )
-    with_agent = replace(view, run=replace(view.run, tasks={**view.run.tasks, task.task_id: asked}))
+    with_agent = replace(view, run=structs.replace(view.run, tasks={**view.run.tasks, task.task_id: asked}))
     (line,) = [line for line in story(with_agent) if " with codex" in line]
     assert line.strip().startswith("with codex m-1: codex 0.1 \\x1b[31mred")
     assert line.isprintable()

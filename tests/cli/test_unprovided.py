@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from gatewright.app.cli.runs.result import closing_words, result_of
 from gatewright.app.cli.runs.unprovided import missed_modules, provide_options, unprovided_files
@@ -53,5 +54,5 @@ def test_the_command_to_retry_with_provides_what_the_checkout_has(repository: Pa
     assert provide == ("--provide", "src/pkg/_version.py")
 
     refused = view_after(Script(refused_shard=1))
-    view = replace(refused, run=replace(refused.run, failure=None), gates=(), unprovided=missed, provide=provide)
+    view = replace(refused, run=structs.replace(refused.run, failure=None), gates=(), unprovided=missed, provide=provide)
     assert result_of(view).retry_with == provide

@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace as changed
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -126,7 +127,7 @@ def checks_of(recorded: RecordedRun, **changes: object) -> Any:
     first, second = run.tests.commands
     tests = replace(run.tests, commands=(first, replace(second, **changes)))
     history = tell(run, evidence_records(recorded.transitions))
-    object.__setattr__(history.run, "tests", tests)
+    history = changed(history, run=replace(run, tests=tests))
     return json.loads(make_statements(history, b"{}", {})[layout.CHECKS])["predicate"]
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pytest
-from msgspec.structs import replace as altered
+from msgspec.structs import replace
 
 from gatewright.contracts import GateReport, Plan, ReviewReport, TaskResult, TestReport
 from gatewright.contracts.reports import (
@@ -54,7 +54,7 @@ class Finished:
 
     def with_contract(self, **changes: object) -> Run:
         assert self.run.contract is not None
-        return replace(self.run, contract=altered(self.run.contract, **changes))
+        return replace(self.run, contract=replace(self.run.contract, **changes))
 
     def asking_for(self, *outputs: tuple[str, str]) -> Run:
         wanted = tuple(RequiredOutput(name=name, type=kind, acceptance="is there") for kind, name in outputs)  # type: ignore[arg-type]  # literals
@@ -62,7 +62,7 @@ class Finished:
 
     def with_task(self, role: str, **changes: object) -> Run:
         (task,) = (task for task in self.run.tasks.values() if task.role == role)
-        return replace(self.run, tasks={**self.run.tasks, task.task_id: replace(task, **changes)})  # type: ignore[arg-type]  # a test's own
+        return replace(self.run, tasks={**self.run.tasks, task.task_id: replace(task, **changes)})
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ async def finished(make_repository: MakeRepository, gates: GateEngine) -> Finish
         Artifact(name=name, uri=uri, sha256=uri.rpartition(":")[2])
         for name, uri in (("findings", findings), ("broken", broken))
     )
-    shard = altered(contract, task_id=f"{RUN}.plan.w01")
+    shard = replace(contract, task_id=f"{RUN}.plan.w01")
     result = TaskResult(
         run_id=RUN,
         task_id=shard.task_id,
@@ -134,7 +134,7 @@ def make_review(candidate: str, /, **changes: object) -> ReviewReport:
         evidence=(),
         tree=candidate,
     )
-    return altered(report, **changes)
+    return replace(report, **changes)
 
 
 def make_tests(tree: str, *exit_codes: int) -> TestReport:
@@ -213,7 +213,7 @@ async def test_document_that_was_ordered_must_be_written_and_not_only_be_there(f
 async def test_file_that_nobody_owned_stops_the_landing(finished: Finished) -> None:
     (shard,) = finished.run.workers()
     assert shard.contract is not None
-    narrow = altered(shard.contract, allowed_paths=("src/other",))
+    narrow = replace(shard.contract, allowed_paths=("src/other",))
     report = await finished.land(lambda it: it.with_task("worker", contract=narrow))
     assert codes(report) == {"completion_file_not_owned"}
     assert [violation.path for violation in report.violations] == ["src/a.py"]
@@ -269,8 +269,8 @@ async def test_shard_that_is_not_done_stops_the_landing(finished: Finished) -> N
 async def test_planned_shard_that_was_never_given_out_stops_the_landing(finished: Finished) -> None:
     plan = finished.run.plan
     assert plan is not None
-    two = (*plan.contracts, altered(plan.contracts[0], task_id=f"{RUN}.plan.w02"))
-    report = await finished.land(lambda it: replace(it.run, plan=altered(plan, contracts=two)))
+    two = (*plan.contracts, replace(plan.contracts[0], task_id=f"{RUN}.plan.w02"))
+    report = await finished.land(lambda it: replace(it.run, plan=replace(plan, contracts=two)))
     assert codes(report) == {"completion_shards_open"}
 
 
@@ -282,6 +282,6 @@ async def test_audit_that_changes_something_does_not_land(finished: Finished) ->
 async def test_change_of_nothing_is_no_change(finished: Finished) -> None:
     candidate = finished.run.candidate
     assert candidate is not None
-    empty = altered(candidate, names="", changed_files=0)
+    empty = replace(candidate, names="", changed_files=0)
     report = await finished.land(lambda it: replace(it.run, candidate=empty))
     assert codes(report) == {"completion_output_missing"}

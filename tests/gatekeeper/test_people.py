@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from gatewright.contracts import AbortRequest, ApprovalsRequest, codec
 from gatewright.contracts.vocabulary import Budget, Executor, Scope, ToolPermissions
@@ -86,7 +87,7 @@ async def test_what_a_contract_orders_is_a_reason_to_ask(opened: Opened, rule: R
         plain = await inbox.submit()
         assert (plain.state, matched(plain, "contract")) == ("S2", ())
         assert plain.contract is not None
-        ordered = changed(plain, contract=msgspec.structs.replace(plain.contract, **changes))
+        ordered = msgspec.structs.replace(plain, contract=msgspec.structs.replace(plain.contract, **changes))
         (found,) = matched(ordered, "contract")
         assert found.why
         assert not cleared(ordered, "contract")
@@ -136,7 +137,7 @@ async def test_what_was_approved_is_void_for_another_tree(opened: Opened) -> Non
         run = await inbox.run()
         assert cleared(run, "candidate")
         assert run.candidate is not None
-        other = changed(run, candidate=msgspec.structs.replace(run.candidate, tree="f" * 40))
+        other = replace(run, candidate=msgspec.structs.replace(run.candidate, tree="f" * 40))
         assert not cleared(other, "candidate")
         assert [each.rule.name for each in unasked(other, "candidate")] == ["landing"]
 

@@ -169,7 +169,7 @@ def test_tasks_go_to_the_pools_that_the_ledger_names(from_contract: bool) -> Non
     while world.run is None or world.run.plan is None:
         world.deliver(world.under_way.pop(0))
     assert {task.pool for task in world.run.tasks.values()} == {"default"}
-    run: Run = dataclasses.replace(world.run, pools={"worker": "gpu", "testrunner": "rust"})
+    run: Run = replace(world.run, pools={"worker": "gpu", "testrunner": "rust"})
     draft = Draft(run, Continue("next"), NOW)
     for role in ("worker", "testrunner", "reviewer"):
         task = next(task for task in run.tasks.values() if task.role == "worker")

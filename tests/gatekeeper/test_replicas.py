@@ -439,7 +439,7 @@ async def test_the_room_that_another_gatekeeper_has_made_is_given_to_what_waits_
         repository_url=at_work.accepted.repository_url,
         repository_identity=at_work.accepted.repository_identity,
     )
-    rival = dataclasses.replace(rival, accepted=accepted)
+    rival = msgspec.structs.replace(rival, accepted=accepted)
 
     async def given_out() -> list[str]:
         found = [message.headers["Nats-Msg-Id"] async for message in gatekeeper.bus.unsettled(TASK_QUEUES)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import replace as changed
 from pathlib import Path
 
 import pytest
@@ -41,14 +40,14 @@ async def test_a_log_with_a_secret_is_withheld(gate: RealGate) -> None:
 
 async def test_a_refused_patch_with_a_secret_is_withheld(gate: RealGate) -> None:
     result = await gate.worked(gate.patch({"src/app.py": planted.GITHUB.encode()}))
-    failed = changed(gate.run, tasks={SHARD: changed(gate.task(), status="FAILED", result=result)})
+    failed = replace(gate.run, tasks={SHARD: replace(gate.task(), status="FAILED", result=result)})
     with pytest.raises(ArtifactError):
         await screened(gate, failed).get_artifact(result.git.patch)
 
 
 async def test_a_patch_that_passed_may_show_the_leaked_value_that_it_removes(gate: RealGate) -> None:
     result = await gate.worked(f"-key = '{planted.GITHUB}'\n".encode())
-    passed = changed(gate.run, tasks={SHARD: changed(gate.task(), status="SUCCESS", result=result)})
+    passed = replace(gate.run, tasks={SHARD: replace(gate.task(), status="SUCCESS", result=result)})
     assert planted.GITHUB.encode() in await screened(gate, passed).get_artifact(result.git.patch)
 
 
@@ -57,7 +56,7 @@ async def test_inputs_with_a_secret_are_kept_only_by_a_run_that_succeeded(gate: 
     task = gate.task()
     assert task.contract is not None
     given = replace(task.contract, inputs=Inputs(spec="x", artifacts=(artifact("reply", uri),)))
-    run = changed(gate.run, tasks={SHARD: changed(task, contract=given)})
+    run = replace(gate.run, tasks={SHARD: replace(task, contract=given)})
     with pytest.raises(ArtifactError):
-        await screened(gate, changed(run, state="FAILED")).get_artifact(uri)
-    assert await screened(gate, changed(run, state="S6", finished_at=WHEN)).get_artifact(uri) == planted.GITHUB.encode()
+        await screened(gate, replace(run, state="FAILED")).get_artifact(uri)
+    assert await screened(gate, replace(run, state="S6", finished_at=WHEN)).get_artifact(uri) == planted.GITHUB.encode()

@@ -6,7 +6,6 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from dataclasses import replace as changed
 from pathlib import Path
 
 import pytest
@@ -350,11 +349,11 @@ async def test_a_question_is_asked_only_when_what_it_sends_was_approved(asking: 
     example = schema_directory() / "examples" / "transfer_manifest.v1" / "valid" / "full.json"
     manifest = replace(codec.decode(example.read_bytes(), TransferManifest), role="reviewer", run_id=RUN)
     request, bounds = SummonsRequest(run_id=RUN, questions=(item(),)), SummonsBounds(8, ("reviewer",), 60.0)
-    waiting = changed(run, transfers=(manifest,), tasks={})
+    waiting = replace(run, transfers=(manifest,), tasks={})
     with pytest.raises(DeniedError) as caught:
         summons_orders(waiting, request, bounds)
     assert caught.value.reason == "transfer_not_approved"
-    assert len(summons_orders(changed(run, transfers=(manifest,)), request, bounds)) == 1
+    assert len(summons_orders(replace(run, transfers=(manifest,)), request, bounds)) == 1
 
 
 async def test_a_run_that_is_ended_takes_its_questions_back_and_seals(asking: Asking) -> None:

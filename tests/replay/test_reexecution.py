@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace as changed
 from pathlib import Path
 
 import pytest
@@ -64,12 +63,12 @@ def test_another_patch_other_tests_or_another_end_are_hard() -> None:
     assert run.tests
     command = replace(run.tests.commands[0], exit_code=7)
     others = {
-        "patch.diff": changed(run, candidate=replace(run.candidate, patch="artifact:sha256:" + "0" * 64)),
-        "candidate.tree": changed(run, candidate=replace(run.candidate, tree="9" * 40)),
-        "tests": changed(run, tests=replace(run.tests, commands=(command, *run.tests.commands[1:]))),
-        "status": changed(run, state="FAILED"),
-        "failure.code": changed(run, failure=RunFailure("tests_failed", "no")),
-        "attempts": changed(run, attempt=2),
+        "patch.diff": replace(run, candidate=replace(run.candidate, patch="artifact:sha256:" + "0" * 64)),
+        "candidate.tree": replace(run, candidate=replace(run.candidate, tree="9" * 40)),
+        "tests": replace(run, tests=replace(run.tests, commands=(command, *run.tests.commands[1:]))),
+        "status": replace(run, state="FAILED"),
+        "failure.code": replace(run, failure=RunFailure("tests_failed", "no")),
+        "attempts": replace(run, attempt=2),
     }
     for key, other in others.items():
         report = compare(run, other, WHEN)
@@ -81,7 +80,7 @@ def test_other_words_versions_and_much_longer_times_are_soft() -> None:
     run = MAKERS["success"]().run
     assert run.tests
     slow = replace(run.tests.commands[0], duration_sec=run.tests.commands[0].duration_sec + 60, stdout="artifact:other")
-    other = changed(
+    other = replace(
         run,
         tests=replace(run.tests, commands=(slow, *run.tests.commands[1:])),
         accepted=replace(run.accepted, policy_sha256="0" * 64, versions={**run.accepted.versions, "git": "0.1"}),
@@ -107,6 +106,6 @@ def test_a_mutant_that_came_to_another_end_is_soft_and_one_that_there_was_no_tim
     for mutants, told in ((killed, True), (first.proof.mutation.mutants[:1], False)):
         proof = replace(first.proof, mutation=replace(first.proof.mutation, mutants=mutants))
         tests = replace(run.tests, commands=(replace(first, proof=proof), *run.tests.commands[1:]))
-        report = compare(run, changed(run, tests=tests), WHEN)
+        report = compare(run, replace(run, tests=tests), WHEN)
         assert report.status == "pass"
         assert ("tests.1.mutants" in {difference.key for difference in report.soft_diffs}) is told

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace as changed
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -35,17 +33,17 @@ def make_tested() -> Run:
     assert unit.proof is not None
     proved = replace(unit, proof=replace(unit.proof, mutation=None))
     candidate = replace(run.candidate, path_kinds=LOW, changed_files=2, changed_lines=10)
-    return changed(run, candidate=candidate, tests=replace(run.tests, commands=(proved,)))
+    return replace(run, candidate=candidate, tests=replace(run.tests, commands=(proved,)))
 
 
 def of_candidate(run: Run, **changes: object) -> Run:
     assert run.candidate is not None
-    return changed(run, candidate=replace(run.candidate, **changes))
+    return replace(run, candidate=replace(run.candidate, **changes))
 
 
 def of_tests(run: Run, **changes: object) -> Run:
     assert run.tests is not None
-    return changed(run, tests=replace(run.tests, **changes))
+    return replace(run, tests=replace(run.tests, **changes))
 
 
 def of_command(of: Run, **changes: object) -> Run:
@@ -62,23 +60,23 @@ def of_proof(run: Run, **changes: object) -> Run:
 
 def with_scope(run: Run, scope: Scope) -> Run:
     assert run.contract is not None
-    return changed(run, contract=replace(run.contract, scope=scope))
+    return replace(run, contract=replace(run.contract, scope=scope))
 
 
 def with_network(run: Run) -> Run:
     assert run.contract is not None
     permissions = replace(run.contract.tool_permissions, network="allow")
-    return changed(run, contract=replace(run.contract, tool_permissions=permissions))
+    return replace(run, contract=replace(run.contract, tool_permissions=permissions))
 
 
 def with_findings(run: Run) -> Run:
     assert run.review is not None
     finding = Finding(code="odd_name", message="an odd name", blocking=False)
-    return changed(run, review=replace(run.review, findings=(finding,)))
+    return replace(run, review=replace(run.review, findings=(finding,)))
 
 
 def found(run: Run, reason: str) -> Run:
-    return changed(run, found_reasons=(FoundReason(reason, "setup.cfg", run.attempt, 0),))
+    return replace(run, found_reasons=(FoundReason(reason, "setup.cfg", run.attempt, 0),))
 
 
 CASES = {
@@ -104,8 +102,8 @@ CASES = {
     "a proof that shows nothing": (lambda run: of_proof(run, unproven="no test ran"), "medium", "validation"),
     "a test that passed the second time": (lambda run: of_command(run, run=2), "medium", "validation"),
     "findings that do not block": (with_findings, "medium", "review"),
-    "a second round": (lambda run: changed(run, attempt=2), "medium", "history"),
-    "a third round": (lambda run: changed(run, attempt=3), "high", "history"),
+    "a second round": (lambda run: replace(run, attempt=2), "medium", "history"),
+    "a third round": (lambda run: replace(run, attempt=3), "high", "history"),
 }
 
 
@@ -137,11 +135,11 @@ def test_no_lane_of_a_maker_or_a_model_satisfies_a_gate() -> None:
 def test_a_rule_asks_from_its_tier_on(wanted: Risk) -> None:
     rule = ApprovalRule(name="risk", reason="risk_tier", risk="medium", approvers=("ana",), within_seconds=60, from_tier=wanted)
     run = make_tested()
-    run = changed(run, accepted=replace(run.accepted, approval_rules=(rule,)))
-    for tier, state in (("low", run), ("medium", changed(run, attempt=2)), ("high", changed(run, attempt=3))):
+    run = replace(run, accepted=replace(run.accepted, approval_rules=(rule,)))
+    for tier, state in (("low", run), ("medium", replace(run, attempt=2)), ("high", replace(run, attempt=3))):
         routing = route(state)
         asks = TIERS.index(tier) >= TIERS.index(wanted)
-        assert bool(matched(changed(state, routing=routing), "candidate")) == asks
+        assert bool(matched(replace(state, routing=routing), "candidate")) == asks
         (person,) = (lane for lane in routing.lanes if lane.lane == "person")
         assert (person.required, person.satisfies) == (asks, "approval" if asks else None)
 
@@ -150,24 +148,24 @@ def test_a_rule_about_risk_asks_where_no_risk_was_told() -> None:
     risk = ApprovalRule(name="risk", reason="risk_tier", risk="high", approvers=("ana",), within_seconds=60)
     rules = (risk, replace(risk, name="doubts", reason="critic"))
     run = make_tested()
-    run = changed(run, accepted=replace(run.accepted, approval_rules=rules))
+    run = replace(run, accepted=replace(run.accepted, approval_rules=rules))
     assert [each.rule.name for each in matched(run, "candidate")] == ["risk", "doubts"]
 
 
 def test_it_is_due_once_for_a_tree_and_only_when_all_has_passed() -> None:
     run = make_tested()
     assert is_due(run)
-    assert not is_due(changed(run, tests_passed=False))
-    assert not is_due(changed(run, state="S3"))
-    assert not is_due(changed(run, accepted=replace(run.accepted, routing=None)))
-    routed = changed(run, routing=route(run))
+    assert not is_due(replace(run, tests_passed=False))
+    assert not is_due(replace(run, state="S3"))
+    assert not is_due(replace(run, accepted=replace(run.accepted, routing=None)))
+    routed = replace(run, routing=route(run))
     assert not is_due(routed)
     assert is_due(of_candidate(routed, tree="f" * 40))
 
 
 def test_what_was_not_tested_has_no_routing() -> None:
     with pytest.raises(DeniedError) as refusal:
-        route(changed(make_tested(), tests=None))
+        route(replace(make_tested(), tests=None))
     assert refusal.value.reason == "gate_not_evaluated"
 
 
@@ -202,7 +200,7 @@ def test_of_several_candidates_the_chosen_one_is_routed() -> None:
     run = fold(make_candidates().transitions[:-1])
     assert run is not None
     assert run.chosen
-    run = changed(run, accepted=replace(run.accepted, routing=RULES))
+    run = replace(run, accepted=replace(run.accepted, routing=RULES))
     assert is_due(run)
     (work,) = (lane for lane in route(run).lanes if lane.lane == "work")
     assert work.refs == (f"{run.run_id}.plan.w01.c{run.chosen}",)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace as changed
 from datetime import UTC, datetime
 
 import pytest
@@ -56,7 +55,7 @@ def test_a_section_that_is_named_twice_is_told_once() -> None:
 
 def test_full_tells_the_decisions_that_later_ones_took_the_place_of() -> None:
     run = make_fixed()
-    numbered = changed(run.run, accepted=replace(run.run.accepted, progress=True))
+    numbered = replace(run.run, accepted=replace(run.run.accepted, progress=True))
     told = {}
     for scope in BOUNDS:
         request = ContextRequest(run_id=run.run.run_id, selectors=("decisions",), scope=scope)
@@ -99,7 +98,7 @@ def test_what_hidden_commands_look_at_is_not_told() -> None:
     assert contract is not None
     told = "\n".join(body(section(run, "decisions", "full")))
     tests = tuple(replace(test, hidden=True) for test in contract.acceptance_tests)
-    hidden = changed(run.run, contract=replace(contract, acceptance_tests=tests))
+    hidden = replace(run.run, contract=replace(contract, acceptance_tests=tests))
     request = ContextRequest(run_id=run.run.run_id, selectors=("summary", "decisions"), scope="full")
     sections = context_of(hidden, run.records, request).sections
     assert "hidden from makers" in sections[1].text

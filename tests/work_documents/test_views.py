@@ -56,7 +56,7 @@ def test_mission_is_cut_and_the_purpose_is_whole() -> None:
     run = make_success()
     assert run.run.contract is not None
     inputs = replace(run.run.contract.inputs, spec="word " * 100)
-    brief = brief_of(changed(run.run, contract=replace(run.run.contract, inputs=inputs)), run.records)
+    brief = brief_of(replace(run.run, contract=replace(run.run.contract, inputs=inputs)), run.records)
     assert len(brief.mission) == 200
     assert codec.decode(codec.encode(brief), Brief) == brief
 
@@ -64,12 +64,12 @@ def test_mission_is_cut_and_the_purpose_is_whole() -> None:
 def test_run_without_contract_or_proof_has_no_brief() -> None:
     run = make_success()
     with pytest.raises(MalformedError) as refusal:
-        brief_of(changed(run.run, contract=None), run.records)
+        brief_of(replace(run.run, contract=None), run.records)
     assert refusal.value.reason == "no_contract"
     assert run.run.contract is not None
     nothing = replace(run.run.contract, acceptance_tests=(AcceptanceTest(name="x", cmd="true", must_pass=False),))
     with pytest.raises(MalformedError) as refusal:
-        brief_of(changed(run.run, contract=nothing), run.records)
+        brief_of(replace(run.run, contract=nothing), run.records)
     assert refusal.value.reason == "no_verify_command"
 
 

@@ -6,10 +6,9 @@ Pure. Live operation, crash recovery, replay and every read model fold the same 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from datetime import datetime
 
-import msgspec
+from msgspec.structs import replace
 
 from gatewright.bus.topology import DEFAULT_POOL
 from gatewright.contracts import GateReport, TaskContract
@@ -194,7 +193,7 @@ def _dispatched(run: Run, payload: e.TaskDispatched) -> Run:
     if known is not None:
         contract = known.contract
         if contract is not None and payload.budget is not None:
-            contract = msgspec.structs.replace(contract, budget=payload.budget)
+            contract = replace(contract, budget=payload.budget)
         return _with(run, replace(known, status="RUNNING", pool=payload.pool, contract=contract))
     return _with(run, RunTask(payload.task_id, payload.role, payload.pool, "RUNNING", run.attempt, payload.contract))
 

@@ -5,10 +5,10 @@ Pure. Which runs may expire is settled by ``gatewright.app.retention``, and only
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
 
 import msgspec
+from msgspec.structs import replace
 
 from gatewright.contracts.records import Cause, OrchestratorEvent, Transition
 from gatewright.errors import MalformedError

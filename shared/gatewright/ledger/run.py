@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Literal
+
+from msgspec import Struct, field
 
 from gatewright.bus.identities import DEFAULT_PUBLISHER
 from gatewright.contracts.people.approvals import ApprovalRequest, ApprovalStatus, Delegation, RosterPerson
@@ -34,8 +35,7 @@ TaskRole = Literal["pm", "techlead", "worker", "reviewer", "testrunner"]
 TaskStatus = Literal["PENDING", "RUNNING", "SUCCESS", "FAILED"]
 
 
-@dataclass(frozen=True, slots=True)
-class RunTask:
+class RunTask(Struct, frozen=True):
     """One task of a run. ``contract`` is None only for the pm, whose document is the run's request."""
 
     task_id: str
@@ -58,8 +58,7 @@ class RunTask:
         return (self.contract.candidate or 0) if self.contract is not None else 0
 
 
-@dataclass(frozen=True, slots=True)
-class CandidateState:
+class CandidateState(Struct, frozen=True):
     """How far one of several candidates has come. ``failure`` is the code of what has put it out; empty while nothing has."""
 
     composed: CandidateComposed | None = None
@@ -70,8 +69,7 @@ class CandidateState:
     failure: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class CastVote:
+class CastVote(Struct, frozen=True):
     """A vote that was recorded ``at`` a time; ``decided_at`` is what the person says of when."""
 
     person: RosterPerson
@@ -80,8 +78,7 @@ class CastVote:
     at: str
 
 
-@dataclass(frozen=True, slots=True)
-class AskedApproval:
+class AskedApproval(Struct, frozen=True):
     """A request and what has become of it; ``person`` and ``at`` are those of the answer, ``words`` those of a no."""
 
     request: ApprovalRequest
@@ -95,8 +92,7 @@ class AskedApproval:
     delegations: tuple[Delegation, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class AskedSummons:
+class AskedSummons(Struct, frozen=True):
     """A question to a role beside the run, which the ledger has since ``at``, and what became of it."""
 
     task: SummonsTask
@@ -105,8 +101,7 @@ class AskedSummons:
     answer: SummonsAnswer | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class FoundReason:
+class FoundReason(Struct, frozen=True):
     """What a gate has found that a rule may ask about: ``reason``, or ``reason:class``. ``candidate``: whose change."""
 
     reason: str
@@ -115,16 +110,14 @@ class FoundReason:
     candidate: int
 
 
-@dataclass(frozen=True, slots=True)
-class RunFailure:
+class RunFailure(Struct, frozen=True):
     """Why a run did not succeed: a stable code and words for people."""
 
     code: str
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(Struct, frozen=True):
     """A run after some events. ``head`` and ``seq`` are the end of its event chain, ``transitions`` its ledger messages."""
 
     run_id: str

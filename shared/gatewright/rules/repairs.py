@@ -6,8 +6,9 @@ The gatekeeper orders a repair by these rules, and ``verify`` holds its ledger a
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from gatewright.contracts.people.revision_orders import RefusalWords, RevisionOrder
 from gatewright.ledger.events import ApprovalDecided

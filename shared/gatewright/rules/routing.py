@@ -7,7 +7,8 @@ pass: gates and people do. The gatekeeper records the document by these rules, a
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from gatewright.contracts import ReviewReport, ReviewRouting, RoutingRules, TaskContract, TestReport
 from gatewright.contracts.people.approvals import Risk

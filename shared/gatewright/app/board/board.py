@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Final
 
+from msgspec import structs
+
 from gatewright.app.board.rows import BoardRow, OpenRun, row_of
 from gatewright.contracts import Transition
 from gatewright.errors import MalformedError
@@ -114,7 +116,7 @@ def _followed(before: OpenRun | None, transition: Transition) -> OpenRun:
                 pass
     if run is None:
         raise MalformedError(f"{transition.run_id}: a transition without events", code="bad_event")
-    return OpenRun(replace(run, transitions=transition.number), given_out, holders, since)
+    return OpenRun(structs.replace(run, transitions=transition.number), given_out, holders, since)
 
 
 def _beyond(rows: Mapping[str, BoardRow], most: int) -> list[str]:
