@@ -16,7 +16,7 @@ from gatewright.clock import SystemClock
 from tests.e2e.conftest import MakeProject
 from tests.e2e.stack import SECONDS, running_stack, slow_request
 from tests.e2e.test_approvals import PHRASE, AskingStack, make_key, make_policies
-from tests.top.conftest import cells, lists, until, words
+from tests.top.conftest import cells, lists, opened, until, words
 
 pytestmark = pytest.mark.long
 
@@ -35,9 +35,9 @@ async def test_a_run_is_approved_from_the_board_and_lands(tmp_path: Path, make_p
             await until(pilot, lambda: [row[0] for row in cells(pilot)] == ["approval"])
             for phrase, told in (("land it!", "approval_phrase_differs"), (PHRASE, "approve by ana")):
                 await pilot.press("a")
-                await until(pilot, lambda: isinstance(app.screen, ApproveScreen) and app.focused is not None)
+                await until(pilot, lambda: opened(pilot, ApproveScreen) and app.focused is not None)
                 await pilot.press(*({" ": "space", "!": "exclamation_mark"}.get(char, char) for char in phrase), "enter")
-                await until(pilot, lambda: isinstance(app.screen, WordsScreen))
+                await until(pilot, lambda: opened(pilot, WordsScreen))
                 assert told in words(pilot, "#words")
                 await pilot.press("escape")
             await pilot.press("g", "b")

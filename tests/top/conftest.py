@@ -6,9 +6,11 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 from textual.pilot import Pilot
+from textual.screen import Screen
 from textual.widgets import DataTable, Static
 
 from gatewright.app.feed import link
@@ -65,7 +67,7 @@ class TerminalBoard:
         await self.write(())
         app = TopApp(TopSources(self._connect, SystemClock(), look=self._look), self.steering)
         async with app.run_test(size=size) as pilot:
-            await until(pilot, lambda: isinstance(app.screen, ListsScreen) and app.sources.board is not None)
+            await until(pilot, lambda: opened(pilot, ListsScreen) and app.sources.board is not None)
             yield pilot
 
     @contextlib.asynccontextmanager
@@ -101,6 +103,11 @@ async def until(pilot: Pilot[None], reached: Callable[[], bool]) -> None:
     while not reached():
         await pilot.pause()
         await asyncio.sleep(0.01)
+
+
+def opened(pilot: Pilot[None], kind: type[Screen[Any]]) -> bool:
+    """Whether such a screen is in front and has what it shows: it is in front a moment before that."""
+    return isinstance(pilot.app.screen, kind) and pilot.app.screen.is_mounted
 
 
 def lists(pilot: Pilot[None]) -> ListsScreen:

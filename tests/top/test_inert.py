@@ -17,7 +17,7 @@ from gatewright.errors import DeniedError
 from gatewright.ledger import events as e
 from gatewright.resources import schema_directory
 from tests.report.conftest import HOSTILE, PATCH, HostileRun
-from tests.top.conftest import TerminalBoard, cells, painted, until, words
+from tests.top.conftest import TerminalBoard, cells, opened, painted, until, words
 
 #: Markup of the libraries that draw, a link, sequences of a terminal, directions of writing, and more than any line holds.
 TRICKS = f"[red]x[/red] [@click=app.quit]q[/] [link=https://x]y[/link] {HOSTILE}\x1b]0;t\x07\x9b2J\u2066\u200b\r" + "W" * 5_000
@@ -74,7 +74,7 @@ async def test_no_word_of_a_run_is_markup_or_leads_the_terminal(terminal: Termin
         await until(pilot, lambda: len(cells(pilot)) == 1)
         assert_inert(pilot)
         await pilot.press("enter")
-        await until(pilot, lambda: isinstance(pilot.app.screen, RunScreen) and "[red]x[/red]" in words(pilot, "#detail"))
+        await until(pilot, lambda: opened(pilot, RunScreen) and "[red]x[/red]" in words(pilot, "#detail"))
         assert any("[red]x[/red]" in text for text in painted(pilot))
         for _ in range(4):
             assert_inert(pilot)
@@ -99,16 +99,16 @@ async def test_a_request_is_approved_with_the_phrase_that_is_typed_and_a_refusal
         app._request = lambda _request_id: request  # type: ignore[attr-defined] # as if the board had it
         for typed, told in ((["n", "o"], "approval_phrase_differs"), (list(request.phrase), "approved")):
             app.ask_approve(request.request_id)  # type: ignore[attr-defined] # TopApp
-            await until(pilot, lambda: isinstance(app.screen, ApproveScreen) and app.focused is not None)
+            await until(pilot, lambda: opened(pilot, ApproveScreen) and app.focused is not None)
             assert_inert(pilot)
             assert any("type exactly '[b]yes[/b]'" in text for text in painted(pilot))
             await pilot.press(*(_KEYS.get(key, key) for key in typed), "enter")
-            await until(pilot, lambda: isinstance(app.screen, WordsScreen))
+            await until(pilot, lambda: opened(pilot, WordsScreen))
             assert told in words(pilot, "#words")
             assert_inert(pilot)
             await pilot.press("escape")
         app.ask_approve(request.request_id)  # type: ignore[attr-defined] # TopApp
-        await until(pilot, lambda: isinstance(app.screen, ApproveScreen))
+        await until(pilot, lambda: opened(pilot, ApproveScreen))
         await pilot.press("escape")
     assert brought == [(request.request_id, "no"), (request.request_id, request.phrase)]
 

@@ -9,7 +9,7 @@ from gatewright.app.top.questions import AbortScreen, WordsScreen
 from gatewright.app.top.run_screen import RunScreen
 from gatewright.app.top.steering import Steering
 from tests.board.ledgers import make_run, run_id_of
-from tests.top.conftest import STANDARD, TerminalBoard, cells, lists, painted, until, words
+from tests.top.conftest import STANDARD, TerminalBoard, cells, lists, opened, painted, until, words
 
 
 def column(pilot: object, number: int) -> list[str]:
@@ -73,7 +73,7 @@ async def test_one_run_is_shown_with_timeline_and_change_and_goes_on(terminal: T
     async with terminal.shown() as pilot:
         await until(pilot, lambda: len(cells(pilot)) == 1)
         await pilot.press("enter")
-        await until(pilot, lambda: isinstance(pilot.app.screen, RunScreen) and "running" in words(pilot, "#detail"))
+        await until(pilot, lambda: opened(pilot, RunScreen) and "running" in words(pilot, "#detail"))
         await terminal.write(whole[3:])
         await until(pilot, lambda: "landed      " in words(pilot, "#detail"))
         await pilot.press("tab")
@@ -112,7 +112,7 @@ async def test_keys_change_lists_and_the_help_names_them(terminal: TerminalBoard
         await pilot.press("tab")
         await until(pilot, lambda: lists(pilot).listed == "queues")
         await pilot.press("question_mark")
-        await until(pilot, lambda: isinstance(pilot.app.screen, WordsScreen))
+        await until(pilot, lambda: opened(pilot, WordsScreen))
         assert "next, previous line" in words(pilot, "#words")
         await pilot.press("escape")
         await pilot.press("q")
@@ -126,7 +126,7 @@ async def test_a_run_is_ended_after_a_yes_alone(terminal: TerminalBoard) -> None
         await until(pilot, lambda: len(cells(pilot)) == 1)
         for answer, asked in (("n", 0), ("enter", 0), ("y", 1)):
             await pilot.press("x")
-            await until(pilot, lambda: isinstance(pilot.app.screen, AbortScreen))
+            await until(pilot, lambda: opened(pilot, AbortScreen))
             await pilot.press(answer)
             await until(pilot, lambda asked=asked: terminal.aborts() == [run_id_of(1)] * asked)  # type: ignore[misc] # of this turn
     assert terminal.aborts() == [run_id_of(1)]
@@ -138,7 +138,7 @@ async def test_who_only_looks_ends_and_approves_nothing(terminal: TerminalBoard)
         await until(pilot, lambda: len(cells(pilot)) == 1)
         for key in ("x", "a"):
             await pilot.press(key)
-            await until(pilot, lambda: isinstance(pilot.app.screen, WordsScreen))
+            await until(pilot, lambda: opened(pilot, WordsScreen))
             assert "--read-only" in words(pilot, "#words")
             await pilot.press("escape")
     assert terminal.aborts() == []
