@@ -46,6 +46,7 @@ from gatewright.services.gatekeeper.intake.summons import SummonsService
 from gatewright.services.gatekeeper.orchestrator import Orchestrator
 from gatewright.services.gatekeeper.policies.load import load
 from gatewright.services.gatekeeper.projections.bundle_place import BundlePlace
+from gatewright.services.gatekeeper.projections.checkpoint import CHECKPOINTS, Checkpoint
 from gatewright.services.gatekeeper.projections.follower import LOOK, LedgerFollower
 from gatewright.services.gatekeeper.projections.memory_index import MemoryIndex
 from gatewright.services.gatekeeper.projections.publisher_runs import PublisherRuns
@@ -69,6 +70,7 @@ async def serve(service: Service, settings: Settings) -> None:
     submissions = results.submissions
     silent = SilentRuns(orchestrator.gates.policies.beats)
     follower = LedgerFollower(orchestrator, publishers=submissions.limits.runs, memories=memories, silent=silent)
+    follower.checkpoint = await asyncio.to_thread(_checkpoint, service, settings)
     asked = RunQueries(service.bus, orchestrator, submissions.limits, follower.index, place.archives(), service.log, silent)
     claims = ClaimListener(service.bus, silent, service.clock, service.log, service.metrics)
 
@@ -110,6 +112,15 @@ async def serve(service: Service, settings: Settings) -> None:
             await asyncio.wait({following, timing}, timeout=settings.drain_seconds)
             following.cancel()
             timing.cancel()
+    follower.close()
+
+
+def _checkpoint(service: Service, settings: Settings) -> Checkpoint | None:
+    try:
+        return Checkpoint.in_folder(settings.home / CHECKPOINTS)
+    except OSError as error:
+        service.log.warning("checkpoint_unusable", cause=str(error))
+        return None
 
 
 def _doors(plain: Sequence[str], publishers: Iterable[str]) -> list[dict[str, str]]:

@@ -1,7 +1,7 @@
 """Looks after runs that no process moves: what a process before this one left, and what one left that is gone or stuck.
 
-It reads the whole ledger once, quickly, and then follows it. What is open and stands still is handed to the orchestrator, which
-finds out for itself what there is to do. It decides nothing.
+It reads the ledger once, quickly, from where a checkpoint says that it was read before, and then follows it. What is open and
+stands still is handed to the orchestrator, which finds out for itself what there is to do. It decides nothing.
 """
 
 from __future__ import annotations
@@ -9,9 +9,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from gatewright.bus.port import Message
+from gatewright.bus.stream_snapshots import LEDGER_STREAM
 from gatewright.bus.topology import run_subject
 from gatewright.bus.versions import OTHER_VERSION
 from gatewright.errors import GatewrightError, MalformedError, UnavailableError
@@ -21,11 +23,13 @@ from gatewright.services.gatekeeper.dispatch.dispatcher import UnderWay
 from gatewright.services.gatekeeper.orchestrator import Orchestrator
 from gatewright.services.gatekeeper.projections.approval_index import ApprovalIndex
 from gatewright.services.gatekeeper.projections.cancellations import CancellationBroadcaster
+from gatewright.services.gatekeeper.projections.checkpoint import Checkpoint, LedgerPosition, digest_of
 from gatewright.services.gatekeeper.projections.deadlines import Deadlines
-from gatewright.services.gatekeeper.projections.entries import read_entry, run_id_of
+from gatewright.services.gatekeeper.projections.entries import LedgerEntry, read_entry, run_id_of
 from gatewright.services.gatekeeper.projections.memory_index import MemoryIndex
 from gatewright.services.gatekeeper.projections.publisher_runs import PublisherRuns
 from gatewright.services.gatekeeper.projections.run_index import RunIndex
+from gatewright.services.gatekeeper.projections.settled_runs import SettlingRuns
 from gatewright.services.gatekeeper.projections.silent_runs import SilentRuns
 from gatewright.services.gatekeeper.projections.stalled_runs import StalledRuns
 
@@ -33,6 +37,8 @@ from gatewright.services.gatekeeper.projections.stalled_runs import StalledRuns
 LOOK = 1.0
 #: Runs that are taken up at the same time.
 AT_ONCE = 8
+#: Messages of the ledger from one checkpoint to the next.
+EVERY = 1_000
 
 
 def between_one_and_two() -> float:
@@ -53,10 +59,16 @@ class LedgerFollower:
     publishers: PublisherRuns | None = None
     memories: MemoryIndex | None = None
     sequence: int = 0
+    #: What was read before, by a process that had this place; None: nothing is kept of what is read.
+    checkpoint: Checkpoint | None = None
+    _settling: SettlingRuns = field(default_factory=SettlingRuns)
+    _last: Message | None = None
 
     async def catch_up(self) -> None:
         """Read the ledger up to now: afterwards it is known what is open. Raises BusError."""
         started, now = self.orchestrator.clock.now().timestamp(), self.orchestrator.clock.monotonic()
+        if self.sequence == 0 and self.checkpoint is not None:
+            await self._recall(self.checkpoint, started, now)
         async for message in self.orchestrator.bus.replay(run_subject("*"), after=self.sequence):
             self._saw(message, now, started - message.stored_at)
         self.index.read_to_the_end()
@@ -66,6 +78,59 @@ class LedgerFollower:
             self.memories.read_to_the_end()
         # Whatever is open may have been left by the process before.
         self.runs.everything_is_due(self.orchestrator.clock.monotonic())
+        self.mark()
+
+    async def _recall(self, checkpoint: Checkpoint, started: float, now: float) -> None:
+        """Take from the checkpoint what it has, if it is of this ledger. Raises BusError; it begins anew after that."""
+        position = checkpoint.position
+        if position is None:
+            return
+        last = await self.orchestrator.bus.stored(LEDGER_STREAM, position.sequence)
+        if not position.is_at(last):
+            self.orchestrator.log.warning("checkpoint_of_another_ledger", sequence=position.sequence)
+            self._try(checkpoint.clear)
+            return
+        before = [
+            message
+            for run_id in position.open
+            async for message in self.orchestrator.bus.replay(run_subject(run_id))
+            if message.sequence <= position.sequence
+        ]
+        try:
+            for number, entry in enumerate(checkpoint.settled()):
+                self._project(entry, now, started - entry.stored_at)
+                if number % EVERY == 0:
+                    await asyncio.sleep(0)
+        except OSError as error:
+            # What has been told is told once more while the ledger is read, and counts once.
+            self._leave(error)
+            return
+        self.index.recalled()
+        for message in sorted(before, key=lambda message: message.sequence):
+            self._saw(message, now, started - message.stored_at)
+        self.sequence, self._last = position.sequence, last
+
+    def mark(self) -> None:
+        """Keep how far the ledger has been read; a disk that does not take it costs the next start some time."""
+        checkpoint, last = self.checkpoint, self._last
+        if checkpoint is not None and last is not None:
+            self._try(lambda: checkpoint.mark(LedgerPosition(last.sequence, digest_of(last), self._settling.open)))
+
+    def close(self) -> None:
+        """The process leaves: what it has read is kept for the next one."""
+        self.mark()
+        if self.checkpoint is not None:
+            self.checkpoint.close()
+
+    def _try(self, write: Callable[[], None]) -> None:
+        try:
+            write()
+        except OSError as error:
+            self._leave(error)
+
+    def _leave(self, error: OSError) -> None:
+        self.orchestrator.log.warning("checkpoint_unusable", cause=str(error))
+        self.checkpoint = None
 
     async def resume(self) -> None:
         """After a start: take up all that is open, at once."""
@@ -119,20 +184,31 @@ class LedgerFollower:
 
     def _saw(self, message: Message, now: float, age: float = 0.0) -> bool:
         """Tell all who follow the runs; whether the message says that its run is over and sealed."""
-        self.sequence = message.sequence
+        self.sequence, self._last = message.sequence, message
         entry = read_entry(message)
         if entry is None:
             return False  # whatever loads the run says so
         self.deadlines.saw(entry)
+        self.silent.saw(entry, now, age)
+        self._project(entry, now, age)
+        over = self.runs.saw(entry, now)
+        settled = self._settling.saw(entry, settled=over)
+        if self.checkpoint is not None:
+            if settled is not None:
+                self.checkpoint.add(settled)
+            if self.sequence >= EVERY + self.checkpoint.sequence:
+                self.mark()
+        return over
+
+    def _project(self, entry: LedgerEntry, now: float, age: float) -> None:
+        """Tell those who also keep something of runs that are over."""
         self.notices.saw(entry, now, age)
         self.index.saw(entry)
-        self.silent.saw(entry, now, age)
         self.approvals.saw(entry)
         if self.publishers is not None:
             self.publishers.saw(entry)
         if self.memories is not None:
             self.memories.saw(entry)
-        return self.runs.saw(entry, now)
 
     async def watch(self, stop: asyncio.Event) -> None:
         """Look at what stands still, until the process is told to leave."""

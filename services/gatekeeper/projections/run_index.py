@@ -74,10 +74,14 @@ class RunIndex:
     def read_to_the_end(self) -> None:
         """The ledger has been read up to now."""
         if self._late:
-            # What is left of a run that expired came after runs that were accepted later.
+            # What is left of a run that expired, and what is recalled, came after runs that were accepted later.
             self._runs = dict(sorted(self._runs.items(), key=lambda item: item[1].created_at))
             self._late = False
         self._whole.set()
+
+    def recalled(self) -> None:
+        """What was told so far are runs that were settled before, in the order of that."""
+        self._late = True
 
     def _saw_remains(self, run_id: str, event: EntryEvent) -> None:
         with contextlib.suppress(msgspec.MsgspecError, RecursionError):

@@ -1,0 +1,97 @@
+"""What the projections of the ledger keep of a run that is over and sealed: one short entry in place of all its messages.
+
+It is the same entry that they are told while they read the ledger, with its payloads cut down to the fields that they decode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import msgspec
+
+from gatewright.ledger.events import ApprovalRequested, BundleSealed, RunAccepted, RunExpired, RunFinished
+from gatewright.services.gatekeeper.projections.entries import EntryEvent, LedgerEntry
+
+
+class _Accepted(msgspec.Struct, frozen=True, omit_defaults=True):
+    publisher: str = ""
+    repository_url: str = ""
+    repository_identity: str = ""
+    memory: msgspec.Raw = msgspec.Raw(b"null")
+
+
+class _Finished(msgspec.Struct, frozen=True):
+    status: str
+
+
+class _Sealed(msgspec.Struct, frozen=True, omit_defaults=True):
+    memory: msgspec.Raw = msgspec.Raw(b"null")
+
+
+class _Expired(msgspec.Struct, frozen=True):
+    accepted: _Accepted
+    state: str
+    created_at: str
+
+
+def _cut_to(shape: type[msgspec.Struct]) -> Callable[[msgspec.Raw], msgspec.Raw]:
+    decoder = msgspec.json.Decoder(shape)
+
+    def cut(payload: msgspec.Raw) -> msgspec.Raw:
+        return msgspec.Raw(msgspec.json.encode(decoder.decode(payload)))
+
+    return cut
+
+
+_NOTHING = msgspec.Raw(b"null")
+#: What is kept of the payload of each event that is kept. Of an approval it counts alone that it was asked for.
+_KEPT: dict[str, Callable[[msgspec.Raw], msgspec.Raw]] = {
+    RunAccepted.event_type: _cut_to(_Accepted),
+    RunFinished.event_type: _cut_to(_Finished),
+    BundleSealed.event_type: _cut_to(_Sealed),
+    RunExpired.event_type: _cut_to(_Expired),
+    ApprovalRequested.event_type: lambda _payload: _NOTHING,
+}
+
+
+@dataclass(slots=True)
+class _Begun:
+    number: int = 0
+    stored_at: float = 0.0
+    events: list[EntryEvent] = field(default_factory=list)
+    over: bool = False
+
+
+class SettlingRuns:
+    """The runs that are not settled yet, with what will be kept of each. One per process."""
+
+    def __init__(self) -> None:
+        self._runs: dict[str, _Begun] = {}
+
+    @property
+    def open(self) -> tuple[str, ...]:
+        """The runs whose messages have to be read again after a start."""
+        return tuple(self._runs)
+
+    def saw(self, entry: LedgerEntry, *, settled: bool) -> LedgerEntry | None:
+        """Take note of an entry of the ledger; gives what is to be kept of the run when it is ``settled``.
+
+        That is one entry with all that counts of the run, at the moment and with the number of the one that ended it.
+        """
+        begun = self._runs.setdefault(entry.run_id, _Begun())
+        if not begun.over:
+            begun.number, begun.stored_at = entry.number, entry.stored_at
+            begun.over = entry.has(RunFinished.event_type)
+        begun.events += (EntryEvent(e.event_type, e.ts, _kept(e)) for e in entry.events if e.event_type in _KEPT)
+        if not settled:
+            return None
+        del self._runs[entry.run_id]
+        return LedgerEntry(entry.run_id, begun.number, tuple(begun.events), begun.stored_at)
+
+
+def _kept(event: EntryEvent) -> msgspec.Raw:
+    try:
+        return _KEPT[event.event_type](event.payload)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return _NOTHING  # what no projection can read now, none can later
