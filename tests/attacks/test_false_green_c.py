@@ -53,11 +53,13 @@ async def test_an_honest_change_loses_nothing_and_its_command_is_alive(tmp_path:
 
 
 @pytest.mark.parametrize("trick", series(DEAD, "assertions are left out of the build", "the shell that make uses succeeds"))
+@pytest.mark.long
 async def test_a_command_that_cannot_fail_is_not_alive(trick: str, tmp_path: Path) -> None:
     assert not await Suite(tmp_path, MAKE, {**FILES, "add.c": BROKEN, **DEAD[trick]}).is_alive()
 
 
 @pytest.mark.parametrize("trick", series(LOST, "each test is disabled"))
+@pytest.mark.long
 async def test_tests_that_do_not_run_are_missed(trick: str, tmp_path: Path) -> None:
     ran = await Suite(tmp_path, MAKE, {**FILES, "add.c": BROKEN, **LOST[trick]}).all()
     passed = [each for each, outcome in ran.told.outcomes.items() if outcome == "passed"]

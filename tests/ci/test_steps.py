@@ -7,6 +7,8 @@ import subprocess
 import time
 from pathlib import Path
 
+import pytest
+
 STEPS = Path(__file__).resolve().parents[2] / ".ci" / "steps.sh"
 HANGS = "bash -c 'sleep 600 & echo $! >{pid}; wait'"
 
@@ -56,6 +58,7 @@ def test_a_step_that_fails_stops_no_other_and_fails_the_run() -> None:
     assert said[-2:] == ["FAILED: one", "FAILED: three"]
 
 
+@pytest.mark.long
 def test_a_step_that_hangs_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
     pids = tmp_path / "step", tmp_path / "beside"
     here, beside = (HANGS.format(pid=pid) for pid in pids)
@@ -67,6 +70,7 @@ def test_a_step_that_hangs_is_ended_with_all_that_it_started(tmp_path: Path) -> 
         wait_until_gone(int(pid.read_text()))
 
 
+@pytest.mark.long
 def test_a_run_that_is_ended_leaves_no_step_behind(tmp_path: Path) -> None:
     pids = tmp_path / "step", tmp_path / "beside"
     here, beside = (HANGS.format(pid=pid) for pid in pids)

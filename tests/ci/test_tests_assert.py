@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 TESTS = Path(__file__).resolve().parent.parent
 #: Fixtures that assert in what they hand over, which the text of a test does not show.
 ASSERTING_FIXTURES = frozenset({"shell"})
@@ -86,6 +88,7 @@ def listed_tests(path: Path) -> Iterator[Function]:
             yield node
 
 
+@pytest.mark.long
 def test_no_test_is_without_an_assertion() -> None:
     tests = [(path, test) for path in python_files() for test in listed_tests(path)]
     assert len(tests) > 1000, "the tests are not where they are looked for"
@@ -93,6 +96,7 @@ def test_no_test_is_without_an_assertion() -> None:
     assert silent == [], "these tests cannot fail; assert what is to be seen, or take them out"
 
 
+@pytest.mark.long
 def test_no_assertion_is_true_whatever_happens() -> None:
     found = [
         f"{path.relative_to(TESTS)}:{node.lineno}"

@@ -102,6 +102,7 @@ def test_interrupted_run_is_aborted_with_a_bundle_and_leaves_no_process(reposito
     assert state.read(repository / ".gatewright") is None
 
 
+@pytest.mark.long
 def test_killed_run_takes_every_process_with_it(repository: Path) -> None:
     process = begin(repository, *CHANGE, "--test", "sleep 60")
     family = wait_for_tests(process)

@@ -108,6 +108,7 @@ async def test_a_connection_that_is_broken_is_told_until_it_is_back(bus: JetStre
     assert [wait.kind for wait in await finder.waits_of(view)] != ["no_bus"]
 
 
+@pytest.mark.long
 async def test_show_tells_of_a_missing_worker_and_of_a_paused_queue(bus: JetStreamBus, gatewright: Command) -> None:
     await write_run(bus, at_work().transitions)
     await bus.publish(WORKER.subject, b"a task", schema="task_contract.v1", message_id="task-1")

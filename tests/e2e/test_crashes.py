@@ -38,8 +38,9 @@ def assert_landed_once(run: Run, project: Path, stack: Stack) -> None:
 @pytest.mark.parametrize(
     ("role", "fixture"),
     # Workers are killed in the shared stack, whose other tests do not notice.
-    [("worker", "stack"), *(pytest.param(role, "own_stack", marks=pytest.mark.long) for role in ("testrunner", "gatekeeper"))],
+    [("worker", "stack"), ("testrunner", "own_stack"), ("gatekeeper", "own_stack")],
 )
+@pytest.mark.long
 def test_a_role_killed_at_its_work_does_not_lose_the_run(
     role: str, fixture: str, request: pytest.FixtureRequest, make_project: MakeProject
 ) -> None:

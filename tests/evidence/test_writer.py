@@ -196,6 +196,7 @@ async def test_the_manifest_comes_after_everything_else_is_durable(tmp_path: Pat
 
 
 @pytest.mark.parametrize("loss", ["kept", "halved", "gone"])
+@pytest.mark.long
 async def test_a_crash_at_any_step_of_the_seal_is_made_good(
     tmp_path: Path, signer: Signer, private_key: PrivateKey, sealed_bundles: dict[str, Path], loss: Loss
 ) -> None:
@@ -219,6 +220,7 @@ async def test_a_crash_at_any_step_of_the_seal_is_made_good(
 
 
 @pytest.mark.parametrize("loss", ["kept", "halved", "gone"])
+@pytest.mark.long
 async def test_a_crash_at_any_step_of_an_append_is_made_good(tmp_path: Path, loss: Loss) -> None:
     recorded = make_failed()
     for steps in range(1, 100):
@@ -236,6 +238,7 @@ async def test_a_crash_at_any_step_of_an_append_is_made_good(tmp_path: Path, los
             return
 
 
+@pytest.mark.long
 async def test_a_crash_while_repairing_a_tampered_bundle_leaves_no_manifest_that_vouches_for_it(
     make_bundle: MakeBundle, tmp_path: Path, signer: Signer, private_key: PrivateKey, sealed_bundles: dict[str, Path]
 ) -> None:

@@ -11,6 +11,7 @@ import pytest
 @pytest.mark.parametrize(
     "module", ["gatewright.services.gatekeeper.service", "gatewright.models.policy", "gatewright.bus.jetstream.bus"]
 )
+@pytest.mark.long
 def test_no_http_client_is_loaded_where_no_model_is_called(module: str) -> None:
     heavy = "sorted(name for name in sys.modules if name.startswith(('aiohttp', 'gatewright.models.gateway')))"
     command = [sys.executable, "-c", f"import {module}, sys; print({heavy})"]
@@ -23,6 +24,7 @@ def test_it_can_be_loaded_beside_the_bus_all_the_same() -> None:
     assert done.stdout.strip() == "ClientSession"
 
 
+@pytest.mark.long
 def test_a_role_that_asks_one_api_does_not_load_the_client_of_another() -> None:
     code = (
         "import sys, httpx2\n"

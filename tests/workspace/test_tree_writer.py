@@ -112,6 +112,7 @@ def test_layers_do_not_follow_links(tmp_path: Path) -> None:
     assert list(layers.files_below(("etc", "passwd"))) == []
 
 
+@pytest.mark.long
 def test_tree_deeper_than_any_path_is_removed(root: Path) -> None:
     folder = os.open(root, os.O_RDONLY)
     for _ in range(1500):

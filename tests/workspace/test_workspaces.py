@@ -219,6 +219,7 @@ async def test_kind_of_workspace_is_found_out(tmp_path: Path, project: Project, 
         assert await workspace.changes() == (FileChange(b"new", "100644", b"x\n"),)
 
 
+@pytest.mark.long
 async def test_copies_serve_where_overlays_cannot_be_had(
     tmp_path: Path, project: Project, monkeypatch: pytest.MonkeyPatch, shell: Shell
 ) -> None:
