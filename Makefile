@@ -27,9 +27,10 @@ test-faults: $(COMPILED)
 	@$(PYTEST) -m "long or compose"
 
 # Both at once: the long series wait for clocks and processes, and the others compute meanwhile. Of a series that is long because it
-# is played further, the beginning is not played twice.
+# is played further, the beginning is not played twice. With ALONE=yes, as in CI, the few that failed are played once more, alone.
+ALONE ?=
 test-all: $(COMPILED)
-	@$(PYTEST) -m "not agents and not short"
+	@$(PYTEST) -m "not agents and not short" $(if $(ALONE),|| $(BIN)/python .ci/alone.py $$?)
 
 # Real coding agents on whole stacks, a scripted server as their only peer; AGENTS="codex or opencode" for some of them. One after
 # another: each looks whether any process of an agent is left on this host.
