@@ -21,6 +21,8 @@ VERSIONS = ("1.30", "1.31", "1.32", "1.33", "1.34", "1.35", "1.36", "1.37")
 #: Kinds that are not Kubernetes' own: KEDA's controller checks them itself.
 _FOREIGN = frozenset({"ScaledObject"})
 _SANDBOXED = frozenset({"worker", "testrunner"})
+#: What the live page looks with, brings decisions with and submits with.
+_CONSOLE_IDENTITIES = ("watcher", "approver", "publisher")
 
 #: Values that must render, by what they are for.
 CASES: Mapping[str, Mapping[str, Any]] = {
@@ -71,6 +73,26 @@ CASES: Mapping[str, Mapping[str, Any]] = {
         },
     },
     "a release of another name, by digest": {"image": {"repository": "team/gatewright", "digest": "sha256:" + "0" * 64}},
+    "the live page": {"console": {"enabled": True, "hostName": "board.example", "tokens": {"secret": "board"}}},
+    "the live page at a provider, for those who come by the ingress": {
+        "nats": {"enabled": False, "url": "tls://nats.example:4222", "caSecret": "nats-ca"},
+        "identities": {"publishers": ["people"]},
+        "console": {
+            "enabled": True,
+            "hostName": "board.example",
+            "oidc": {"secret": "board-provider"},
+            "publisher": "people",
+        },
+        "networkPolicies": {"console": [{"namespaceSelector": {"matchLabels": {"name": "ingress"}}}]},
+    },
+    "a live page to look at": {
+        "console": {
+            "enabled": True,
+            "hostName": "board.example",
+            "tokens": {"secret": "board", "roles": ["viewer"]},
+            "readOnly": True,
+        }
+    },
     "a test that lands": {"test": {"repository": "https://git.example/team/project.git", "command": "python -m unittest"}},
     "without policies of the network": {"networkPolicies": {"enabled": False}, "podDisruptionBudgets": {"enabled": False}},
 }
@@ -92,6 +114,19 @@ REFUSED: Mapping[str, Mapping[str, Any]] = {
     "a test without a command": {"test": {"repository": "https://git.example/team/project.git"}},
     "policies without the organisation's rules": {"policies": {"configMap": "policies"}},
     "a store with a password": {"bundles": {"store": "s3://key:secret@evidence"}},
+    "a live page without a sign-in": {"console": {"enabled": True, "hostName": "board.example"}},
+    "a live page without a name": {"console": {"enabled": True, "tokens": {"secret": "board"}}},
+    "a live page of a role that does not exist": {
+        "console": {"enabled": True, "hostName": "board.example", "tokens": {"secret": "board", "roles": ["admin"]}}
+    },
+    "a signing agent on another host": {
+        "console": {
+            "enabled": True,
+            "hostName": "board.example",
+            "tokens": {"secret": "board"},
+            "signAgent": "http://evil.example:8791",
+        }
+    },
     "a word that is unknown": {"networkPolicy": {"enabled": True}},
 }
 
@@ -133,7 +168,10 @@ def faults_of_walls(documents: list[dict[str, Any]]) -> Iterator[str]:
             yield f"{component}: something of its node"
         secrets = {volume["secret"]["secretName"] for volume in pod["volumes"] if "secret" in volume}
         identities = {name for name in secrets if "-identity-" in name}
-        if component not in {"keys", "nats"} and len(identities) != 1:
+        if component == "console":
+            if any(name.partition("-identity-")[2].partition("-")[0] not in _CONSOLE_IDENTITIES for name in identities):
+                yield f"{component}: identities {sorted(identities)}"
+        elif component not in {"keys", "nats"} and len(identities) != 1:
             yield f"{component}: identities {sorted(identities)}"
         if any(name.endswith("-signing") for name in secrets) is not (component == "gatekeeper"):
             yield f"{component}: the key that signs bundles"

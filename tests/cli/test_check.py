@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from gatewright.contracts import TaskContract, codec
+from gatewright.contracts import RoleContractSummary, TaskContract, codec
 from gatewright.contracts.task_contract import Rollback
 from gatewright.contracts.vocabulary import AcceptanceTest, Executor
 from gatewright.contracts.vocabulary import Repository as RepositoryField
@@ -280,6 +280,14 @@ def test_a_publisher_is_told_beforehand_what_it_may_not_submit(
         assert [found["code"] for found in report["violations"]] == codes
         assert said.exit_code == (1 if codes else 0)
         assert f"publishers.{publisher}" in {rule["rule"] for rule in report["rules"]}
+
+
+def test_the_role_that_a_contract_resolves_to_is_explained(gatewright: Command, write_contract: WriteContract) -> None:
+    words = ("policy", "explain", write_contract())
+    told = gatewright(*words, "--json").documents[0]["role_contract_summary"]
+    summary = codec.decode(json.dumps(told).encode(), RoleContractSummary)
+    assert (summary.execution_authority, summary.identity.role) == ("task_contract", "WORKER")
+    assert f"role WORKER ({summary.identity.agent_id})" in gatewright(*words).out
 
 
 def test_what_each_acceptance_command_will_have_to_show_is_explained(

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from pathlib import Path
 
 import pytest
 
 from gatewright.app.cli.bundles.work_documents import KINDS
+from gatewright.app.cli.runs.read_models import READ_MODELS
 from gatewright.contracts import codec
+from gatewright.evidence import layout
 from gatewright.evidence.signing import keys
 from gatewright.evidence.signing.envelopes import Signer
 from gatewright.evidence.writer import BundleWriter
@@ -32,6 +35,26 @@ def test_run_is_told_as_a_valid_document(gatewright: Command, tmp_path: Path, ki
     assert said.exit_code == 0
     codec.decode_named(said.out.encode(), SCHEMAS[kind])
     assert gatewright("show", bundle, "--as", kind).out.strip()
+
+
+@pytest.mark.parametrize("kind", READ_MODELS)
+def test_roles_of_a_run_are_told_as_read_models_of_its_contracts(gatewright: Command, tmp_path: Path, kind: str) -> None:
+    bundle = make_bundle(tmp_path)
+    said = gatewright("show", bundle.name, "--as", kind, "--json")
+    assert said.exit_code == 0
+    codec.decode_named(said.out.encode(), f"{kind}.v1")
+    assert said.documents[0]["execution_authority"] == "task_contract"
+    assert gatewright("show", bundle, "--as", kind, "--json").documents == said.documents
+    assert "execution_authority: task_contract" in gatewright("show", bundle, "--as", kind).out
+    refused = gatewright("show", "run-" + "0" * 20, "--as", kind, "--json")
+    assert refused.documents[0]["error"]["code"] == "run_unknown"
+
+
+def test_the_digest_in_the_bindings_is_that_of_the_bundles_contract(gatewright: Command, tmp_path: Path) -> None:
+    bundle = make_bundle(tmp_path)
+    said = gatewright("show", bundle.name, "--as", "role_binding_summary", "--json")
+    digest = hashlib.sha256((bundle / layout.CONTRACT).read_bytes()).hexdigest()
+    assert said.documents[0]["contract_sha256"] == digest
 
 
 def test_run_that_is_not_blocked_has_no_such_document(gatewright: Command, tmp_path: Path) -> None:

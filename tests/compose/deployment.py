@@ -36,11 +36,15 @@ SECONDS = 120.0
 
 @dataclass(frozen=True)
 class Deployment:
-    """A running system. ``repositories`` is what the services see as ``/repositories``; ``ports`` those of the NATS servers."""
+    """A running system. ``repositories`` is what the services see as ``/repositories``; ``ports`` those of the NATS servers.
+
+    ``console``: the port of the live page.
+    """
 
     compose: DockerCompose
     folder: Path
     ports: tuple[int, ...]
+    console: int
 
     @property
     def repositories(self) -> Path:
@@ -144,7 +148,7 @@ def copy_checkout(target: Path) -> None:
 @contextlib.contextmanager
 def deployed(folder: Path, *files: str, servers: int = 1) -> Iterator[Deployment]:
     """The system, up and healthy, for the time of a block; nothing of it stays."""
-    checkout, ports = folder / "checkout", free_ports(servers)
+    checkout, (console, *ports) = folder / "checkout", free_ports(1 + servers)
     copy_checkout(checkout)
     (folder / "repositories").mkdir()
     names = ("GATEWRIGHT_NATS_PORT", "GATEWRIGHT_NATS_PORT_2", "GATEWRIGHT_NATS_PORT_3")
@@ -153,12 +157,14 @@ def deployed(folder: Path, *files: str, servers: int = 1) -> Iterator[Deployment
         "COMPOSE_PROJECT_NAME": project,
         "GATEWRIGHT_IMAGE": project,
         "GATEWRIGHT_UID": str(UID),
+        "COMPOSE_PROFILES": "console",
+        "GATEWRIGHT_CONSOLE_PORT": str(console),
         "GATEWRIGHT_REPOSITORIES": str(folder / "repositories"),
         **{name: str(port) for name, port in zip(names, ports, strict=False)},
     }
     (checkout / ".env").write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
     compose = DockerCompose(str(checkout), compose_file_name=list(files or (BASE,)), build=True, wait=True)
-    deployment = Deployment(compose, folder, ports)
+    deployment = Deployment(compose, folder, tuple(ports), console)
     try:
         up = deployment.do("up", "--build", "--wait", "--wait-timeout", "300", seconds=900, check=False)
         assert up.returncode == 0, f"{up.stderr[-4000:]}\n{deployment.logs()}"

@@ -31,6 +31,14 @@ RELEASE = "gatewright"
 ROLES = ("gatekeeper", "pm", "techlead", "worker", "reviewer", "testrunner")
 EDIT = "python tools/edit.py 0 {paths}"
 CHECK = "python tools/check.py 0"
+#: What people call the live page; and what it says at an address, under a name.
+PAGE = "board.example"
+ASK = """import http.client, sys
+page = http.client.HTTPConnection("127.0.0.1", 8790, timeout=30)
+page.request("GET", sys.argv[1], headers={"Host": sys.argv[2]})
+answer = page.getresponse()
+print(answer.status, answer.getheader("location") or answer.read(60).decode().strip())
+"""
 
 
 @dataclass(frozen=True)
@@ -107,6 +115,7 @@ def values(image: str, rules: list[str]) -> dict[str, Any]:
         "policies": {"configMap": "policies", "organisation": {"configMap": "rules", "files": rules}},
         "roles": roles,
         "identities": {"publishers": ["ci"]},
+        "console": {"enabled": True, "hostName": PAGE, "tokens": {"secret": "page", "roles": ["viewer", "operator"]}},
     }
 
 
@@ -162,6 +171,7 @@ def _give(it: Cluster, authority: Path) -> None:
     for name, place in (("policies", policies), ("rules", policies / "organisation")):
         it.pods.config_maps[name] = {each.name: each.read_bytes() for each in place.iterdir() if each.is_file()}
     it.pods.config_maps["git-authority"] = {"authority.pem": authority.read_bytes()}
+    it.pods.secrets["page"] = {"viewer.token": b"a" * 32, "operator.token": b"b" * 32}
     it.pods.secrets["git"] = {"GIT_READ_TOKEN": READ.encode(), "GIT_PUSH_TOKEN": PUSH.encode()}
 
 
@@ -196,6 +206,13 @@ def test_the_job_asked_for_the_secrets_it_names_alone_and_the_account_is_its_own
     named = {name for rule in rights["rules"] for name in rule.get("resourceNames", ())}
     assert {name for _, name in cluster.api.asked} <= named
     assert TOKEN not in cluster.do("config")
+
+
+def test_the_live_page_is_ready_and_tells_strangers_nothing(cluster: Cluster) -> None:
+    pod = f"{RELEASE}-console-0"
+    asked = (("/readyz", "10.1.2.3:8790"), ("/", PAGE), ("/system", PAGE), ("/", "10.1.2.3:8790"))
+    told = [cluster.do("exec", "-T", pod, "python", "-c", ASK, *words).strip() for words in asked]
+    assert told == ["200 ok", "303 /sign-in", "303 /sign-in", "421 this name is not known here"]
 
 
 def test_a_change_of_a_private_repository_lands_by_push_and_its_bundle_verifies(cluster: Cluster) -> None:

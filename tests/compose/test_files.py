@@ -95,7 +95,8 @@ def test_every_service_mounts_its_own_identity_alone_and_none_can_be_written() -
             continue
         identities = [each for each in service["volumes"] if isinstance(each, str) and each.startswith("identit")]
         owner = {"cli": "operator", "topology": "provisioner"}.get(name, name)
-        expected = [f"identity-{owner}:/etc/gatewright/identity:ro"] if name in {*SERVICES, "cli", "topology"} else []
+        owners = {*SERVICES, "cli", "topology", "console"}
+        expected = [f"identity-{owner}:/etc/gatewright/identity:ro"] if name in owners else []
         assert identities == expected, name
 
 
@@ -110,6 +111,20 @@ def test_ports_are_published_on_the_loopback_interface_alone() -> None:
     published = [port for name in FILES for service in read(name)["services"].values() for port in service.get("ports", ())]
     assert published
     assert all(port.startswith("127.0.0.1:") for port in published)
+
+
+def test_the_live_page_wants_a_sign_in_and_writes_neither_bundles_nor_keys() -> None:
+    console = read(BASE)["services"]["console"]
+    words = console["command"]
+    assert {word.partition("=")[2].partition("=")[0] for word in words if word.startswith("--token-file=")} == {
+        *("viewer", "approver", "operator")
+    }
+    assert "--behind-proxy" in words
+    assert all(port.startswith("127.0.0.1:") for port in console["ports"])
+    assert "operator.nk" not in json.dumps(console)
+    kept = [each for each in console["volumes"] if each.startswith(("bundles:", "trusted-keys:", "identity-"))]
+    assert len(kept) == 3
+    assert all(each.endswith(":ro") for each in kept)
 
 
 def test_the_bus_reaches_nothing_outside() -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import http.client
 import json
+import urllib.parse
+from dataclasses import dataclass
 
 import pytest
 
@@ -73,6 +76,54 @@ def test_a_refused_run_is_refused_here_too(system: Deployment) -> None:
     code, result = system.order("refused", "--exec", "python tools/stray.py", "--test", CHECK)
     assert (code, result["failure"]["code"]) == (1, "path_out_of_scope")
     assert git(project, "branch", "--format=%(refname:short)") == "main"
+
+
+@dataclass(frozen=True)
+class Told:
+    status: int
+    headers: dict[str, str]
+    text: str
+    cookies: dict[str, str]
+
+
+def ask_page(system: Deployment, path: str, *, host: str = "", form: dict[str, str] | None = None, cookie: str = "") -> Told:
+    """One question to the live page as a browser on this host puts it."""
+    connection = http.client.HTTPConnection("127.0.0.1", system.console, timeout=60)
+    headers = {"Host": host or f"127.0.0.1:{system.console}", **({"Cookie": cookie} if cookie else {})}
+    if form is not None:
+        headers["Content-Type"] = "application/x-www-form-urlencoded"
+    connection.request("GET" if form is None else "POST", path, form and urllib.parse.urlencode(form), headers)
+    answer = connection.getresponse()
+    given = [each.split(";")[0].partition("=") for each in answer.headers.get_all("Set-Cookie") or ()]
+    text = answer.read().decode("utf-8", "replace")
+    told = Told(answer.status, dict(answer.getheaders()), text, {name: value for name, _, value in given})
+    connection.close()
+    return told
+
+
+def test_the_live_page_wants_a_sign_in_and_shows_a_landed_run_with_its_evidence(system: Deployment) -> None:
+    system.make_project("watched")
+    _, result = system.order("watched", "--exec", EDIT, "--test", CHECK)
+    run_id = result["run_id"]
+    for path in ("/healthz", "/readyz"):
+        told = ask_page(system, path, host="10.0.0.7:8790")
+        assert (told.status, told.text) == (200, "ok\n")
+    assert ask_page(system, "/", host="elsewhere.example").status == 421
+    for path in ("/", f"/runs/{run_id}", f"/runs/{run_id}/bundle.zip", "/system"):
+        assert (ask_page(system, path).status, run_id in ask_page(system, path).text) == (303, False)
+    token = system.inside("console", "cat", "/etc/gatewright/identity/viewer.token").strip()
+    mark = ask_page(system, "/sign-in").cookies["gatewright_form"]
+    signed_in = ask_page(system, "/sign-in", form={"token": token, "mark": mark}, cookie=f"gatewright_form={mark}")
+    assert signed_in.status == 303, signed_in.text
+    cookie = f"gatewright_form={mark}; gatewright_session={signed_in.cookies['gatewright_session']}"
+    assert run_id in ask_page(system, "/", cookie=cookie).text
+    verified = ask_page(system, f"/runs/{run_id}?verify=1", cookie=cookie)
+    assert (verified.status, "Verified." in verified.text) == (200, True), verified.text[-3000:]
+    taken = ask_page(system, f"/runs/{run_id}/bundle.zip", cookie=cookie)
+    assert (taken.status, taken.headers["content-disposition"]) == (200, f'attachment; filename="{run_id}.zip"')
+    assert ask_page(system, "/submit", cookie=cookie).status == 403
+    held = system.inside("console", "ls", "/etc/gatewright/identity").split()
+    assert held == ["approver.nk", "approver.token", "operator.token", "publisher.nk", "viewer.token", "watcher.nk"]
 
 
 def test_every_service_holds_its_own_identity_alone_and_no_capability(system: Deployment) -> None:

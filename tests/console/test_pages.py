@@ -111,6 +111,7 @@ def test_every_page_is_there_and_says_what_the_ledger_says(console: ServedConsol
     assert (f'id="{run_id_of(1)}"' in only.text, f'id="{run_id_of(2)}"' in only.text) == (False, True)
     one = ask(console, f"/runs/{run_id_of(2)}")
     assert (one.status, "changed my mind" in one.text, "What to do" in one.text) == (200, True, True)
+    assert "execution_authority: task_contract" in one.text
     assert ask(console, "/needs").status == 200
     assert "sha256:" in ask(console, "/policies").text
 

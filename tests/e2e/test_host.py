@@ -57,10 +57,17 @@ async def test_a_host_orders_a_change_follows_it_and_verifies_what_landed(stack:
         assert (await asked("abort_run", run_id=run_id, reason="late"))["asked"] is False
         resource = await client.read_resource(f"gatewright://runs/{run_id}")
         assert json.loads(resource.contents[0].model_dump()["text"])["run"]["run_id"] == run_id
+        for model in ("role_contract_summary", "role_binding_summary", "role_binding_read_model", "workflow_case_read_model"):
+            roles = await asked("run_roles", run_id=run_id, model=model)
+            assert (roles["execution_authority"], roles["access"]) == ("task_contract", "read-only")
+        assert roles["source_run_id"] == run_id
         outside = await asked("submit_run", **{**ORDER, "paths": ["docs"]})
         refused = await asked("wait_for_run", run_id=outside["run_id"], seconds=50)
         assert refused["result"]["status"] == "FAILED"
         assert refused["words"]
+        actions = {each["run_id"]: each for each in (await asked("next_actions"))["actions"]}
+        assert (actions[run_id]["kind"], actions[run_id]["commands"]) == ("landed", [f"gatewright verify {run_id}"])
+        assert (actions[outside["run_id"]]["kind"], bool(actions[outside["run_id"]]["advice"])) == ("failed", True)
         assert (await asked("run_status", run_id="run-" + "0" * 20))["error"]["code"] == "run_unknown"
     landed = subprocess.run(
         ("git", "show", f"{ended['result']['commit']}:src/a.py"), cwd=project, check=True, capture_output=True, text=True

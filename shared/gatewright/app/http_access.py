@@ -32,13 +32,22 @@ def read_private_text(file: Path) -> str:
     """The text of a file that other accounts of this host may not read: 4,096 characters. Raises ConfigurationError."""
     try:
         with file.open(encoding="ascii") as opened:
-            mode = os.fstat(opened.fileno()).st_mode
+            facts = os.fstat(opened.fileno())
             text = opened.read(4096).strip()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{file} cannot be read: {error}", code="configuration_invalid") from error
-    if stat.S_IMODE(mode) & 0o077:
+    if is_open_to_others(facts.st_mode, facts.st_uid, os.geteuid()):
         raise ConfigurationError(f"{file} may be read by others: chmod 600 {file}", code="configuration_invalid")
     return text
+
+
+def is_open_to_others(mode: int, owner: int, account: int) -> bool:
+    """Whether a file may be read or changed by more than ``account``.
+
+    A Secret of a cluster belongs to root, and is read by the group of the pod alone.
+    """
+    theirs = stat.S_IRWXG | stat.S_IRWXO
+    return bool(mode & (theirs & ~stat.S_IRGRP if owner == 0 and account != 0 else theirs))
 
 
 def read_token(file: Path) -> str:

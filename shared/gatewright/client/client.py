@@ -28,6 +28,7 @@ from gatewright.contracts import (
     BundlePart,
     ContextRequest,
     OrchestratorEvent,
+    RoleBindingReadModel,
     RunContext,
     RunList,
     RunRequest,
@@ -38,6 +39,7 @@ from gatewright.contracts import (
     SummonsList,
     SummonsRequest,
     TaskContract,
+    WorkflowCaseReadModel,
     codec,
 )
 from gatewright.contracts.people.summons import SummonsItem
@@ -45,6 +47,7 @@ from gatewright.contracts.vocabulary import Artifact, RunId
 from gatewright.errors import BusError, LimitError, MalformedError, UnavailableError
 from gatewright.ledger.events import ABOUT_BUNDLES
 from gatewright.ledger.evolve import evolve
+from gatewright.ledger.role_bindings import role_binding_read_model, workflow_case
 from gatewright.ledger.run import Run
 from gatewright.ledger.store import Ledger
 from gatewright.reasons import passes
@@ -249,6 +252,19 @@ class Client:
         if run is None:
             raise MalformedError(f"there is no run {run_id}", code="run_unknown")
         return run
+
+    async def role_binding(self, run_id: str) -> RoleBindingReadModel:
+        """Whom the tasks of a run were given to, for looking at; its contracts alone count. Raises as ``get`` does."""
+        return role_binding_read_model(await self.get(run_id))
+
+    async def workflow_case(self, run_id: str, *, limit: int = 50) -> WorkflowCaseReadModel:
+        """A run with those of the newest ``limit`` runs that serve the same requirements, for looking at.
+
+        Raises as ``get`` and ``list_runs`` do.
+        """
+        run = await self.get(run_id)
+        listed = await self.list_runs(limit=limit)
+        return workflow_case(run, [await self.get(each.run_id) for each in listed.runs])
 
     async def events(self, run_id: str) -> tuple[OrchestratorEvent, ...]:
         """The events of a run so far, their chain checked; none for a run that does not exist."""

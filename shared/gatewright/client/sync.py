@@ -11,7 +11,17 @@ from typing import Any, Self, TypeVar
 
 from gatewright.bus.identities import BusAddress
 from gatewright.client.client import DEFAULT_URL, Client
-from gatewright.contracts import OrchestratorEvent, RunContext, RunList, RunRequest, RunStatus, SummonsList, TaskContract
+from gatewright.contracts import (
+    OrchestratorEvent,
+    RoleBindingReadModel,
+    RunContext,
+    RunList,
+    RunRequest,
+    RunStatus,
+    SummonsList,
+    TaskContract,
+    WorkflowCaseReadModel,
+)
 from gatewright.contracts.people.summons import SummonsItem
 from gatewright.contracts.vocabulary import Artifact
 from gatewright.ledger.run import Run
@@ -89,6 +99,12 @@ class SyncClient:
 
     def get(self, run_id: str) -> Run:
         return self._call(self._client.get(run_id))
+
+    def role_binding(self, run_id: str) -> RoleBindingReadModel:
+        return self._call(self._client.role_binding(run_id))
+
+    def workflow_case(self, run_id: str, *, limit: int = 50) -> WorkflowCaseReadModel:
+        return self._call(self._client.workflow_case(run_id, limit=limit))
 
     def events(self, run_id: str) -> tuple[OrchestratorEvent, ...]:
         return self._call(self._client.events(run_id))

@@ -25,6 +25,12 @@ from gatewright.contracts.people.revision_orders import RevisionOrder
 from gatewright.contracts.people.summons import SummonsAnswer, SummonsList, SummonsOpinion, SummonsRequest, SummonsTask
 from gatewright.contracts.progress import CanonicalMemory, ProgressPacket
 from gatewright.contracts.proposals import ContractProposal, PlanProposal, ReviewOpinion
+from gatewright.contracts.read_models import (
+    RoleBindingReadModel,
+    RoleBindingSummary,
+    RoleContractSummary,
+    WorkflowCaseReadModel,
+)
 from gatewright.contracts.records import AgentRegistry, OrchestratorEvent, RunManifest, Transition
 from gatewright.contracts.reports import (
     Blocked,
@@ -111,6 +117,9 @@ __all__ = [
     "RevisionOrder",
     "RevisionPacket",
     "RevisionTrail",
+    "RoleBindingReadModel",
+    "RoleBindingSummary",
+    "RoleContractSummary",
     "RoutingRules",
     "RunContext",
     "RunEvents",
@@ -135,4 +144,5 @@ __all__ = [
     "Transition",
     "UsageReport",
     "WorkReport",
+    "WorkflowCaseReadModel",
 ]

@@ -66,6 +66,9 @@ DOCUMENTS: dict[str, type[Document]] = {
     "revision_order.v1": contracts.RevisionOrder,
     "revision_packet.v1": contracts.RevisionPacket,
     "revision_trail.v1": contracts.RevisionTrail,
+    "role_binding_read_model.v1": contracts.RoleBindingReadModel,
+    "role_binding_summary.v1": contracts.RoleBindingSummary,
+    "role_contract_summary.v1": contracts.RoleContractSummary,
     "run_context.v1": contracts.RunContext,
     "run_events.v1": contracts.RunEvents,
     "run_list.v1": contracts.RunList,
@@ -91,6 +94,7 @@ DOCUMENTS: dict[str, type[Document]] = {
     "agent_activity.v1": contracts.AgentActivity,
     "agent_answer.v1": contracts.AgentAnswer,
     "agent_question.v1": contracts.AgentQuestion,
+    "workflow_case_read_model.v1": contracts.WorkflowCaseReadModel,
     "work_report.v1": contracts.WorkReport,
 }
 #: A refused document with more commas than this gets the decoder's first fault only: the full report would take seconds.

@@ -31,6 +31,7 @@ from gatewright.app.feed.link import LedgerLink
 from gatewright.clock import Clock
 from gatewright.contracts.vocabulary import RunId
 from gatewright.errors import GatewrightError, MalformedError
+from gatewright.ledger.role_bindings import role_binding_read_model
 
 #: Lines of one list of ended runs, and of one of open runs, on a page.
 MOST_ENDED_SHOWN, MOST_OPEN_SHOWN = 100, 500
@@ -114,7 +115,14 @@ class ConsolePages:
         sections = sections_of(detail, account, patch)
         here = self.shelf.folder(detail.run) is not None
         return self.page(
-            request, "run.html", board, detail=detail, sections=sections, verification=verification, bundle_is_here=here
+            request,
+            "run.html",
+            board,
+            detail=detail,
+            sections=sections,
+            verification=verification,
+            bundle_is_here=here,
+            roles=role_binding_read_model(detail.run),
         )
 
     async def policies(self, request: Request) -> Response:

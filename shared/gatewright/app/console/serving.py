@@ -18,6 +18,7 @@ from gatewright.app.console.bundles import BundleShelf
 from gatewright.app.console.decisions import DecisionPaths, OpenInbox
 from gatewright.app.console.doors import Doors, SignedIn
 from gatewright.app.console.drawing import make_templates
+from gatewright.app.console.health import HealthPaths
 from gatewright.app.console.pages import ConsolePages
 from gatewright.app.console.provider.attempts import SignInAttempts
 from gatewright.app.console.provider.exchange import ProviderExchange
@@ -139,7 +140,8 @@ def make_app(
         routes += ProviderPaths(exchange, attempts, signed_in, pages.templates, address.behind_proxy).routes()
     app = Starlette(routes=routes, lifespan=lifespan)
     doors = Doors(app, address.hosts, address.origins, signed_in, agent)
-    return ConsoleApp(doors, link)
+    ready = HealthPaths(doors, lambda: link.follower is not None and link.follower.current)
+    return ConsoleApp(ready, link)
 
 
 class ConsoleServer(uvicorn.Server):

@@ -19,7 +19,7 @@ from gatewright.app.console.orders import MAKERS, MOST_BYTES, request_of
 from gatewright.app.console.pages import ConsolePages
 from gatewright.app.console.roles import may
 from gatewright.client.client import Client
-from gatewright.contracts import GateReport, RunRequest
+from gatewright.contracts import GateReport, RoleContractSummary, RunRequest
 from gatewright.errors import DeniedError, GatewrightError, LimitError
 from gatewright.reasons import advice_for
 
@@ -28,13 +28,19 @@ _PATIENCE = 20.0
 
 
 class Explanation(Protocol):
-    """What the gates say of a request that was not sent; ``unjudged``: what could not be asked, in words."""
+    """What the gates say of a request that was not sent; ``unjudged``: what could not be asked, in words.
+
+    ``role``: the one that its contract would resolve to.
+    """
 
     @property
     def reports(self) -> tuple[GateReport, ...]: ...
 
     @property
     def unjudged(self) -> tuple[str, ...]: ...
+
+    @property
+    def role(self) -> RoleContractSummary: ...
 
 
 @dataclass(frozen=True, slots=True)

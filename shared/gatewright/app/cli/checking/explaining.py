@@ -8,6 +8,7 @@ from rich.text import Text
 
 from gatewright.app.cli.checking.asking import DryRunAnswer
 from gatewright.app.cli.output import printable
+from gatewright.contracts import RoleContractSummary
 from gatewright.reasons import advice_for
 
 #: More violations than this are counted, not listed.
@@ -27,6 +28,14 @@ def rule_table(answer: DryRunAnswer) -> None:
         table.add_row(gate if gate != before else "", mark, Text(printable(rule.rule)), Text(printable(rule.detail)))
         before = gate
     Console(highlight=False).print(table)
+
+
+def role_line(role: RoleContractSummary) -> str:
+    """Who the contract is for and what they are given, on one line; the contract alone counts."""
+    given, runtime = role.tool_permissions, role.runtime_binding
+    bound = " ".join(each for each in (runtime.runner, runtime.provider, runtime.model) if each)
+    words = f"role {role.identity.role} ({role.identity.agent_id}): filesystem {given.filesystem}, shell {given.shell}"
+    return f"{words}, network {given.network}, tools {', '.join(role.resolved_mcp_tool_set)}{f', by {bound}' if bound else ''}"
 
 
 def verdict_lines(answer: DryRunAnswer) -> list[str]:

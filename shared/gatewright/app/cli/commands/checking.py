@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -14,6 +14,7 @@ from gatewright.app.cli.output import emit, printable, reported, say
 if TYPE_CHECKING:
     from gatewright.app.cli.checking.asking import DryRunAnswer
     from gatewright.app.cli.checking.proof_preview import CommandProof
+    from gatewright.contracts import RoleContractSummary
 
 Contract = Annotated[
     Path, typer.Option(metavar="FILE", help="The task contract or run request (JSON); - reads standard input.")
@@ -92,6 +93,7 @@ def explain(
     from gatewright.app.cli.checking.documents import read_document, read_submittable
     from gatewright.app.cli.checking.proof_preview import preview
     from gatewright.contracts import RunRequest, TaskContract, codec
+    from gatewright.ledger.role_bindings import role_contract_summary
 
     submitted = read_submittable(str(contract))
     kind = "request" if isinstance(submitted, RunRequest) else "contract"
@@ -101,22 +103,31 @@ def explain(
     change = ChangeLocation(source, base, patch=data)
     answer = ask_gates(document, change, policies=policies, judge_policy=True, publisher=publisher, kind=kind)
     place = Path(source) if source is not None and Path(source).is_dir() else None
-    proofs = asyncio.run(preview(codec.decode(document, TaskContract), place, base))
-    _tell(answer, json_output=json_output, proofs=proofs)
+    compiled = codec.decode(document, TaskContract)
+    proofs = asyncio.run(preview(compiled, place, base))
+    _tell(answer, json_output=json_output, ahead=Ahead(proofs, role_contract_summary(compiled)))
 
 
-def _tell(answer: DryRunAnswer, *, json_output: bool, proofs: tuple[CommandProof, ...] | None = None) -> None:
-    """``proofs``: what the acceptance commands will have to show; every rule is told then, too."""
-    from gatewright.app.cli.checking.explaining import rule_table, verdict_lines
+class Ahead(NamedTuple):
+    """What a run of the contract will be: what its acceptance commands will have to show, and the role that it resolves to."""
+
+    proofs: tuple[CommandProof, ...]
+    role: RoleContractSummary
+
+
+def _tell(answer: DryRunAnswer, *, json_output: bool, ahead: Ahead | None = None) -> None:
+    """With ``ahead`` every rule is told, too."""
+    from gatewright.app.cli.checking.explaining import role_line, rule_table, verdict_lines
     from gatewright.app.cli.checking.proof_preview import proof_lines
     from gatewright.app.cli.outcome import Exit
 
     if json_output:
         document: dict[str, Any] = {"passed": answer.passed, "reports": answer.reports, "unjudged": answer.unjudged}
-        emit(document if proofs is None else {**document, "testing": proofs})
+        emit({**document, "testing": ahead.proofs, "role_contract_summary": ahead.role} if ahead is not None else document)
     else:
-        if proofs is not None:
+        if ahead is not None:
             rule_table(answer)
-        for line in (*(proof_lines(proofs) if proofs else ()), *verdict_lines(answer)):
+            say(printable(role_line(ahead.role)))
+        for line in (*(proof_lines(ahead.proofs) if ahead is not None and ahead.proofs else ()), *verdict_lines(answer)):
             say(printable(line))
     raise typer.Exit(Exit.GOOD if answer.passed else Exit.FAILED)

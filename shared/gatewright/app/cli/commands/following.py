@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,6 +14,7 @@ from gatewright.app.cli.commands.options import JsonOutput, RunArgument, known_r
 from gatewright.app.cli.output import emit, printable, reported, say
 
 if TYPE_CHECKING:
+    from gatewright.app.cli.runs.read_models import ReadModelKind
     from gatewright.app.cli.runs.sources import RunSource
 
 
@@ -93,7 +95,8 @@ def show(
         typer.Option(
             "--as",
             metavar="KIND",
-            help="From the bundle, as brief, done, blocked, decisions, trail, provenance, progress or memory.",
+            help="From the bundle, as brief, done, blocked, decisions, trail, provenance, progress or memory; or its roles, as "
+            "role_contract_summary, role_binding_summary, role_binding_read_model or workflow_case_read_model.",
         ),
     ] = None,
     log: Annotated[bool, typer.Option("--log", help="All that the commands of the run printed.")] = False,
@@ -102,7 +105,12 @@ def show(
     """Show a run: its state, its tasks, every gate's verdict, what it came to and where its evidence lies."""
     import asyncio
 
-    if packet or kind is not None:
+    from gatewright.app.cli.runs.read_models import READ_MODELS
+
+    role_model = next((each for each in READ_MODELS if each == kind), None)
+    if role_model is not None and not packet:
+        asyncio.run(_show_read_model(run, role_model, json_output=json_output))
+    elif packet or kind is not None:
         _show_document(run, kind, json_output=json_output)
     elif log:
         asyncio.run(_log(run, json_output=json_output))
@@ -122,6 +130,30 @@ def _show_document(wanted: str | None, kind: str | None, *, json_output: bool) -
             say(text)
         return
     document = document_of(kind, folder)
+    if json_output:
+        emit(document)
+        return
+    for line in lines_of(document):
+        say(printable(line))
+
+
+def _folder(wanted: str | None) -> Path | None:
+    """The bundle that a path names; None where it names none, and is a run."""
+    return folder if wanted is not None and (folder := Path(wanted).absolute()).is_dir() else None
+
+
+async def _show_read_model(wanted: str | None, kind: ReadModelKind, *, json_output: bool) -> None:
+    from gatewright.app.cli.bundles.work_documents import lines_of
+    from gatewright.app.cli.runs.read_models import read_model
+    from gatewright.app.cli.runs.sources import BundleSource, find_run, run_of
+
+    folder = _folder(wanted)
+    if folder is not None:
+        beside = BundleSource(folder.parent, lambda text: say(printable(text), stream=sys.stderr), folder="")
+        document = await read_model(kind, beside, folder.name)
+    else:
+        async with _source(wanted) as source:
+            document = await read_model(kind, source, await find_run(source, run_of(wanted)))
     if json_output:
         emit(document)
         return

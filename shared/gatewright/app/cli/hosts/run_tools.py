@@ -17,11 +17,13 @@ from gatewright.app.cli.hosts.answers import Detail, answer, excerpt, told
 from gatewright.app.cli.hosts.connection import HostAccess
 from gatewright.app.cli.runs.listing import details_of, entry_of
 from gatewright.app.cli.runs.outputs import read_stream, streams_of
+from gatewright.app.cli.runs.read_models import ReadModelKind, read_model
 from gatewright.app.cli.runs.result import closing_words, result_of
 from gatewright.app.cli.runs.sources import find_run
 from gatewright.client.client import inline_artifact
 from gatewright.contracts import RunRequest, TaskContract, codec
 from gatewright.errors import MalformedError, UnavailableError
+from gatewright.ledger.role_bindings import role_contract_summary
 
 #: Characters of a request, and bytes of a document that a host submits.
 MAX_WORDS = 20_000
@@ -131,7 +133,9 @@ class FollowingTools:
             kind="contract" if contract else "request",
         )
         violations = [violation for report in asked.reports for violation in report.violations]
-        return answer({"passed": asked.passed, "words": verdict_lines(asked), "violations": violations})
+        role = role_contract_summary(codec.decode(compiled, TaskContract))
+        words = verdict_lines(asked)
+        return answer({"passed": asked.passed, "words": words, "violations": violations, "role_contract_summary": role})
 
     @told
     async def run_status(self, run_id: RunName, detail: Detail = "compact") -> CallToolResult:
@@ -154,6 +158,12 @@ class FollowingTools:
         async with self.access.runs() as source:
             page = await source.page(limit, before)
         return answer({"runs": [entry_of(run) for run in page.runs], "more": page.more})
+
+    @told
+    async def run_roles(self, run_id: RunName, model: ReadModelKind = "role_binding_read_model") -> CallToolResult:
+        """Whom the tasks of a run were given to, as a read model of its contracts; the contract alone orders and permits."""
+        async with self.access.runs() as source:
+            return answer(await read_model(model, source, await find_run(source, run_id)))
 
     @told
     async def read_log(

@@ -15,6 +15,7 @@ from gatewright.app.cli.hosts.answers import MAX_TEXT, refusal
 from gatewright.app.cli.hosts.approval_tools import ApprovalTools
 from gatewright.app.cli.hosts.connection import HostAccess
 from gatewright.app.cli.hosts.evidence_tools import EvidenceTools
+from gatewright.app.cli.hosts.next_actions import NextActionTools
 from gatewright.app.cli.hosts.repository import RepositoryTools
 from gatewright.app.cli.hosts.run_tools import FollowingTools, SubmittingTools
 from gatewright.app.cli.known_errors import as_known
@@ -52,6 +53,7 @@ def make_server(access: HostAccess) -> HostServer:
     following, evidence = FollowingTools(access), EvidenceTools(access)
     looking: list[Callable[..., Any]] = [
         *(following.explain_policy, following.run_status, following.wait_for_run, following.list_runs, following.read_log),
+        *(following.run_roles, NextActionTools(access).next_actions),
         *(evidence.verify_run, evidence.list_bundle, evidence.read_bundle_file),
         ApprovalTools(access).list_approvals,
     ]
@@ -123,6 +125,6 @@ def _add_prompts(server: HostServer) -> None:
     def what_waits() -> str:
         """What of this publisher's runs goes on, and what waits for people."""
         return (
-            "Tell me which of my Gatewright runs go on (list_runs), what each waits for (run_status), and what people are "
-            "asked (list_approvals)."
+            "Tell me which of my Gatewright runs go on (list_runs), what each waits for (run_status), what people are asked "
+            "(list_approvals), and what a person can do next (next_actions)."
         )

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from gatewright.app.cli.checking.asking import ChangeLocation, DryRunAnswer, ask_gates, read_contract
+from gatewright.app.cli.checking.asking import ChangeLocation, ask_gates, read_contract
 from gatewright.app.cli.context import CommandContext
 from gatewright.app.cli.hosts.connection import HostAccess
 from gatewright.app.console.submitting import SubmitAccess
 from gatewright.bus.identities import DEFAULT_PUBLISHER, is_publisher, load
-from gatewright.contracts import RunRequest
+from gatewright.contracts import GateReport, RoleContractSummary, RunRequest, TaskContract, codec
 from gatewright.errors import ConfigurationError
+from gatewright.ledger.role_bindings import role_contract_summary
 
 
 def submit_access(place: CommandContext, publisher: str | None, seed: Path | None) -> SubmitAccess | None:
@@ -33,6 +34,17 @@ def submit_access(place: CommandContext, publisher: str | None, seed: Path | Non
     return SubmitAccess(access.client, partial(_explained, publisher=name))
 
 
-def _explained(request: RunRequest, publisher: str) -> DryRunAnswer:
+@dataclass(frozen=True, slots=True)
+class ExplainedRequest:
+    """What the form shows of a request before it is sent."""
+
+    reports: tuple[GateReport, ...]
+    unjudged: tuple[str, ...]
+    role: RoleContractSummary
+
+
+def _explained(request: RunRequest, publisher: str) -> ExplainedRequest:
     contract = read_contract(request)
-    return ask_gates(contract, ChangeLocation(), judge_policy=True, publisher=publisher, kind="request")
+    answer = ask_gates(contract, ChangeLocation(), judge_policy=True, publisher=publisher, kind="request")
+    role = role_contract_summary(codec.decode(contract, TaskContract))
+    return ExplainedRequest(answer.reports, answer.unjudged, role)

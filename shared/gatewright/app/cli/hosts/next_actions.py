@@ -1,0 +1,81 @@
+"""What a person can do next about a publisher's runs, most urgent first, for a host to point at. None of it is done here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from mcp_types import CallToolResult
+from pydantic import Field
+
+from gatewright.app.board.board import Board
+from gatewright.app.board.needs import Need, needs_of
+from gatewright.app.board.rows import OpenRun, row_of
+from gatewright.app.cli.hosts.answers import answer, told
+from gatewright.app.cli.hosts.connection import HostAccess
+from gatewright.app.cli.runs.sources import RunPage
+from gatewright.clock import SystemClock
+from gatewright.ledger.run import Run
+from gatewright.reasons import advice_for
+
+_MOST = 50
+
+
+@dataclass(frozen=True, slots=True)
+class NextActionTools:
+    """Read from the publisher's own runs, by the rules of the live page. Dead letters take an operator's identity."""
+
+    access: HostAccess
+
+    @told
+    async def next_actions(self, limit: Annotated[int, Field(ge=1, le=_MOST)] = 20) -> CallToolResult:
+        """What a person can do next about this publisher's newest runs, with the commands to type. Does none of it.
+
+        Open questions and silent runs first, then runs that failed, then what landed.
+        """
+        async with self.access.runs() as source:
+            page = await source.page(limit, None)
+        return answer({"actions": list(_actions(page)), "looked_at": len(page.runs)})
+
+
+def _actions(page: RunPage) -> Iterator[dict[str, Any]]:
+    board = Board(rows={run.run_id: row_of(OpenRun(run), 0) for run in page.runs})
+    yield from map(_needed, needs_of(board, (), SystemClock().now(), page.silent))
+    ended = [run for run in page.runs if run.ended]
+    yield from (_failed(run) for run in ended if run.failure is not None)
+    yield from (_landed(run) for run in ended if run.landed is not None and run.landed.commit)
+
+
+def _needed(need: Need) -> dict[str, Any]:
+    return {
+        "kind": need.kind,
+        "run_id": need.run_id,
+        "who": need.who,
+        "why": need.why,
+        "on_silence": need.on_silence,
+        "commands": need.commands,
+    }
+
+
+def _failed(run: Run) -> dict[str, Any]:
+    code = run.failure.code if run.failure is not None else ""
+    return {
+        "kind": "failed",
+        "run_id": run.run_id,
+        "who": "the publisher",
+        "why": code,
+        "advice": advice_for(code, run.run_id),
+        "commands": (f"gatewright show {run.run_id}",),
+    }
+
+
+def _landed(run: Run) -> dict[str, Any]:
+    landed = run.landed
+    return {
+        "kind": "landed",
+        "run_id": run.run_id,
+        "who": "the publisher",
+        "why": f"{landed.ref} at {landed.commit}" if landed is not None else "",
+        "commands": (f"gatewright verify {run.run_id}",),
+    }

@@ -1,0 +1,76 @@
+"""What probes are told before the doors, and strangers with them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gatewright.app.console.health import HealthPaths
+from gatewright.app.http_access import is_open_to_others, read_token
+from gatewright.errors import ConfigurationError
+from tests.console.conftest import MakeConsole
+from tests.console.test_pages import TOKEN, ask
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz"])
+def test_a_probe_is_answered_under_any_name_without_a_sign_in_in_one_word(make_console: MakeConsole, path: str) -> None:
+    console = make_console(token=TOKEN)
+    while ask(console, "/readyz").status == 503:
+        pass
+    told = [ask(console, path, headers={"Host": name}) for name in ("10.0.0.7:8790", "elsewhere.example")]
+    assert [(each.status, each.text) for each in told] == [(200, "ok\n")] * 2
+    assert "set-cookie" not in told[0].headers
+
+
+@pytest.mark.parametrize(
+    ("method", "path"), [("POST", "/healthz"), ("GET", "/healthz/"), ("GET", "/healthz/../"), ("GET", "//healthz")]
+)
+def test_what_is_no_probe_comes_to_the_doors(make_console: MakeConsole, method: str, path: str) -> None:
+    console = make_console(token=TOKEN)
+    assert ask(console, path, method=method, headers={"Host": "elsewhere.example"}).status == 421
+    assert ask(console, path, method=method).status in {303, 405}
+
+
+async def test_a_console_that_has_not_read_the_ledger_is_alive_and_not_ready() -> None:
+    said: list[tuple[str, int]] = []
+
+    async def nowhere(*_words: object) -> None:
+        raise AssertionError("a probe does not go further")
+
+    for ready in (False, True):
+        health = HealthPaths(nowhere, lambda ready=ready: ready)
+        for path in ("/healthz", "/readyz"):
+
+            async def send(message: dict[str, object], path: str = path) -> None:
+                if message["type"] == "http.response.start":
+                    said.append((path, int(str(message["status"]))))
+
+            await health({"type": "http", "path": path, "method": "GET"}, nowhere, send)  # type: ignore[arg-type]
+    assert said == [("/healthz", 200), ("/readyz", 503), ("/healthz", 200), ("/readyz", 200)]
+
+
+@pytest.mark.parametrize("mode", [0o604, 0o640, 0o660])
+def test_a_token_that_others_may_read_is_not_taken(tmp_path: Path, mode: int) -> None:
+    file = tmp_path / "token"
+    file.write_text(TOKEN)
+    file.chmod(mode)
+    with pytest.raises(ConfigurationError, match="may be read by others"):
+        read_token(file)
+
+
+@pytest.mark.parametrize(
+    ("mode", "owner", "account", "is_open"),
+    [
+        (0o440, 0, 10_001, False),
+        (0o444, 0, 10_001, True),
+        (0o460, 0, 10_001, True),
+        (0o440, 0, 0, True),
+        (0o440, 10_001, 10_001, True),
+        (0o400, 10_001, 10_001, False),
+    ],
+)
+def test_the_group_of_a_pod_may_read_a_secret_of_roots_and_nobody_else(
+    mode: int, owner: int, account: int, is_open: bool
+) -> None:
+    assert is_open_to_others(mode, owner, account) is is_open
