@@ -14,7 +14,7 @@ import hashlib
 import json
 import os
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Final
@@ -34,6 +34,7 @@ from gatewright.git.modes import REGULAR
 from gatewright.sandbox import Additions, Sandbox, SandboxLimits
 from gatewright.sandbox.environments import Environments
 from gatewright.sandbox.port import ADDITIONS_INSIDE
+from gatewright.services.testrunner.known_environments import at_once
 from gatewright.services.testrunner.tables import key_of
 from gatewright.tasks.inputs import RebuiltCandidate
 from gatewright.version import __version__
@@ -88,8 +89,11 @@ class BytecodeCache:
         prefix: Environments | None,
         environment: str,
         limits: SandboxLimits,
+        confirmed: Callable[[], Awaitable[object]] = at_once,
     ) -> Mapping[bytes, Bytecode]:
         """By path, of the baseline's files that one of ``commands`` loaded before; made now where that is worth it.
+
+        None is made before ``confirmed`` has returned.
 
         Raises GitError, SandboxError, ConfigurationError, DeniedError, UnavailableError.
         """
@@ -101,6 +105,7 @@ class BytecodeCache:
         found = await asyncio.to_thread(_read_kept, folder, sources)
         missing = {path: source for path, source in sources.items() if path not in found}
         if sum(source.size for source in missing.values()) >= WORTH:
+            await confirmed()
             made = await self._compiled(candidate, _Order(sources, frozenset(missing), wanted), prefix, limits)
             await asyncio.to_thread(_keep_all, self._folder, folder, {sources[path]: each for path, each in made.items()})
             found = {**found, **made}

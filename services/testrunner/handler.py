@@ -20,7 +20,7 @@ from gatewright.contracts import TaskContract, TestReport
 from gatewright.contracts.reports import TestCommand
 from gatewright.contracts.vocabulary import Agent, Artifact, MutationBounds, Surroundings
 from gatewright.ecosystems.building import builds
-from gatewright.environment_state import EnvironmentSnapshot, refuse_changed, see_environment
+from gatewright.environment_state import EnvironmentSnapshot
 from gatewright.errors import ConfigurationError, DeniedError, SandboxError
 from gatewright.git.mirror import Mirrors
 from gatewright.host_facts import surroundings
@@ -35,6 +35,7 @@ from gatewright.services.testrunner.bytecode_cache import BytecodeCache
 from gatewright.services.testrunner.commands import AcceptanceCommand, first_failure, read_commands, summarise
 from gatewright.services.testrunner.edits import find_edits
 from gatewright.services.testrunner.hidden import with_hidden_files
+from gatewright.services.testrunner.known_environments import KnownEnvironments, SeenEnvironment
 from gatewright.services.testrunner.place import CommandPlace
 from gatewright.services.testrunner.proving import Prover
 from gatewright.services.testrunner.settings import Settings
@@ -43,6 +44,7 @@ from gatewright.services.testrunner.tables import Tables
 from gatewright.tasks.command_host import probe_commands
 from gatewright.tasks.handler import TaskContext
 from gatewright.tasks.inputs import (
+    RebuiltCandidate,
     command_seconds,
     listed_environments,
     rebuild_candidate,
@@ -52,8 +54,9 @@ from gatewright.tasks.inputs import (
 )
 from gatewright.tasks.provided import provided_files
 from gatewright.telemetry.redaction import redact_text
-from gatewright.workspace import Workspaces
+from gatewright.workspace import Workspace, Workspaces
 from gatewright.workspace.border import met_border
+from gatewright.workspace.bytecode import Bytecode
 
 
 def make_handler(settings: Settings) -> TestRunnerHandler:
@@ -98,6 +101,40 @@ class _Session:
         self.commands = []
         self.test_files = {}
 
+    def go_back_to(self, earlier: _Session, environment: EnvironmentSnapshot | None) -> None:
+        """What was known before commands were shown ``environment``: they may begin again in another."""
+        self.commands, self.test_files = [], {}
+        self.artifacts, self.redactions = [*earlier.artifacts], [*earlier.redactions]
+        self.environment = environment
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """What all commands of a task are shown."""
+
+    candidate: RebuiltCandidate
+    prefix: Environments | None
+    limits: SandboxLimits
+    given: Mapping[bytes, bytes]
+    until: float | None
+    compiled: Mapping[bytes, Bytecode]
+    environment: SeenEnvironment
+
+    def in_workspace(self, candidate: RebuiltCandidate, workspace: Workspace) -> CommandPlace:
+        """The place of commands in a ``workspace`` of ``candidate``, which may have hidden files besides."""
+        digest, confirmed = _digest(self.environment.snapshot, self.given), self.environment.confirmed
+        return CommandPlace(
+            candidate,
+            workspace,
+            self.prefix,
+            self.limits,
+            digest,
+            self.given,
+            until=self.until,
+            compiled=self.compiled,
+            confirmed=confirmed,
+        )
+
 
 class _BorderMetError(Exception):
     """A command failed at the border of an overlay, and would not in a plain copy."""
@@ -128,6 +165,7 @@ class TestRunnerHandler:
         self._limits = limits or SandboxLimits()
         kept = kept or KeptResults(Tables(None), BytecodeCache(None, sandbox, workspaces))
         self._bytecode = kept.bytecode
+        self._known = KnownEnvironments(confined=sandbox.name != "none")
         self._prover = Prover(sandbox, workspaces, kept.tables)
         self._walls = {"sandbox": sandbox.name, "probe": "not finished", **self._limits.facts()}
 
@@ -178,27 +216,49 @@ class TestRunnerHandler:
         session.prefix = prefix
         await refuse_shadowing(prefix, candidate.mirror, candidate.tree)
         limits = dataclasses.replace(self._limits, wall_seconds=command_seconds(task))
-        session.environment = await asyncio.to_thread(see_environment, prefix)
         given = await provided_files(task, context.artifacts)
-        digest = _digest(session.environment, given)
         argvs = [command.argv for command in commands]
-        compiled = await self._bytecode.of(candidate, argvs, prefix, _digest(session.environment, {}), limits)
-        # In the contract's order; hidden commands never run where others have, which could have prepared the place for them.
+        earlier = dataclasses.replace(session, artifacts=[*session.artifacts], redactions=[*session.redactions])
+
+        async def use(seen: SeenEnvironment) -> None:
+            session.go_back_to(earlier, seen.snapshot)
+            environment = _digest(seen.snapshot, {})
+            compiled = await self._bytecode.of(candidate, argvs, prefix, environment, limits, seen.confirmed)
+            shown = _Shown(candidate, prefix, limits, given, until, compiled, seen)
+            await self._run_all(commands, shown, task, session, context, plain=plain)
+
+        await self._known.during(prefix, use)
+
+    async def _run_all(
+        self,
+        commands: Sequence[AcceptanceCommand],
+        shown: _Shown,
+        task: TaskContract,
+        session: _Session,
+        context: TaskContext,
+        *,
+        plain: bool,
+    ) -> None:
+        """In the contract's order. Hidden ones never run where others have, which could have prepared the place for them."""
         for hidden, group in groupby(enumerate(commands), key=lambda numbered: numbered[1].test.hidden):
             numbered = tuple(group)
-            shown = await with_hidden_files(task, candidate, context.artifacts) if hidden else candidate
+            candidate = await with_hidden_files(task, shown.candidate, context.artifacts) if hidden else shown.candidate
             async with self._workspaces.open(
-                shown.mirror, shown.baseline, shown.tree, plain=plain, planted=given, compiled=compiled
+                candidate.mirror,
+                candidate.baseline,
+                candidate.tree,
+                plain=plain,
+                planted=shown.given,
+                compiled=shown.compiled,
             ) as workspace:
-                place = CommandPlace(shown, workspace, prefix, limits, digest, given, until=until, compiled=compiled)
+                place = shown.in_workspace(candidate, workspace)
                 for argv in _built(commands[: numbered[0][0]]):
-                    await self._sandbox.run(argv, workspace=workspace, prefix=prefix, limits=limits)
+                    await self._sandbox.run(argv, workspace=workspace, prefix=shown.prefix, limits=shown.limits)
                 placed = [
                     (command, dataclasses.replace(place, earlier=_built(commands[:number]))) for number, command in numbered
                 ]
                 await self._run_group(placed, session, context, task.mutation)
         session.artifacts += await _noted(REDACTIONS, record_of(session.redactions), context)
-        await asyncio.to_thread(refuse_changed, session.environment)
 
     async def _run_group(
         self,
@@ -245,6 +305,7 @@ class TestRunnerHandler:
         proved = await self._prover.run(command, place, context.progress, mutation)
         completed, name = proved.completed, command.test.name
         environment = _digest(session.environment, {})
+        await place.confirmed()
         await self._bytecode.remember(command.argv, environment, proved.proof.framework, proved.loaded)
         stdout, stderr, table = await asyncio.gather(
             self._kept(f"{name}.stdout", completed.stdout, session, context),

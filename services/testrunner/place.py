@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
 from gatewright.sandbox import SandboxLimits
 from gatewright.sandbox.environments import Environments
+from gatewright.services.testrunner.known_environments import at_once
 from gatewright.tasks.inputs import RebuiltCandidate
 from gatewright.workspace import Workspace
 from gatewright.workspace.bytecode import Bytecode
@@ -18,7 +19,8 @@ class CommandPlace:
 
     ``earlier`` are the contract's commands before the present one that build something: every further workspace needs them.
     ``until``: when, by ``time.monotonic``, the run has no time left; None where it has no such budget.
-    ``environment`` is the digest of what lies below ``prefix`` and of the provided files, empty for none.
+    ``environment`` is the digest of what lies below ``prefix`` and of the provided files, empty for none; nothing is kept by it
+    before ``confirmed`` has returned.
     ``compiled`` is bytecode of the baseline's files, in every workspace of the command: else the control could be told by it.
     """
 
@@ -31,3 +33,4 @@ class CommandPlace:
     earlier: tuple[tuple[str, ...], ...] = ()
     until: float | None = None
     compiled: Mapping[bytes, Bytecode] = field(default_factory=dict)
+    confirmed: Callable[[], Awaitable[object]] = at_once

@@ -39,7 +39,7 @@ from gatewright.services.testrunner.hiding import hidden_by, new_names, new_twin
 from gatewright.services.testrunner.instrumented import THE_COMMAND, AskedRun, Instrumented, build_earlier
 from gatewright.services.testrunner.mutation.sampling import Sampler
 from gatewright.services.testrunner.place import CommandPlace
-from gatewright.services.testrunner.tables import Tables, key_of, read_table, written
+from gatewright.services.testrunner.tables import Table, Tables, key_of, read_table, written
 from gatewright.workspace import Workspaces
 
 _Control = tuple[Sentinel, Completed, Told] | None
@@ -165,7 +165,7 @@ class Prover:
             newly = await self._newly_skipped(subject, place, told, before)
             proof = with_baseline(proof, told, before, newly)
         if proof.complete:
-            await self._tables.keep(self._key(subject, place, place.candidate.tree), told.outcomes)
+            await self._keep(self._key(subject, place, place.candidate.tree), told.outcomes, place)
         return Proved(completed, proof, table, test_files(told), frozenset(told.loaded) if proof.complete else frozenset())
 
     async def _control(self, subject: Instrumented, place: CommandPlace, tree: TreeFiles) -> _Control:
@@ -196,7 +196,7 @@ class Prover:
             if told is None:
                 return None
             known = {each: told.outcomes.get(each, "") for each in told.collected}
-            await self._tables.keep(key, known)
+            await self._keep(key, known, place)
         return known
 
     async def _newly_skipped(self, subject: Instrumented, place: CommandPlace, told: Told, before: dict[str, str]) -> list[str]:
@@ -206,7 +206,7 @@ class Prover:
             again = await self._on_baseline(subject, place, tuple(unknown))
             if again is not None:
                 before.update({each: outcome for each, outcome in again.outcomes.items() if each in before})
-                await self._tables.keep(self._key(subject, place, place.candidate.baseline_tree), before)
+                await self._keep(self._key(subject, place, place.candidate.baseline_tree), before, place)
         return sorted(each for each in skipped if before[each] in {"passed", "failed"})
 
     async def _on_baseline(self, subject: Instrumented, place: CommandPlace, only: tuple[str, ...]) -> Told | None:
@@ -220,6 +220,10 @@ class Prover:
             await build_earlier(place, workspace, subject.sandbox)
             _, told = await subject.run(workspace, tree, AskedRun(Purpose.COLLECT, only))
         return told if told.complete else None
+
+    async def _keep(self, key: str, table: Table, place: CommandPlace) -> None:
+        await place.confirmed()
+        await self._tables.keep(key, table)
 
     def _key(self, subject: Instrumented, place: CommandPlace, tree: str) -> str:
         return key_of(tree, subject.argv, place.environment)

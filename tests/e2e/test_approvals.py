@@ -8,7 +8,8 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +18,7 @@ import pytest
 from gatewright.app.stack.state import read
 from gatewright.resources import policy_directory
 from tests.e2e.conftest import MakeProject
-from tests.e2e.stack import SECONDS, Stack, is_ready, running_stack, slow_request, wait_until
+from tests.e2e.stack import PREFIX, SECONDS, Stack, is_ready, running_stack, slow_request, wait_until
 from tests.git.repositories import Repository
 
 pytestmark = pytest.mark.long
@@ -69,13 +70,14 @@ def kill_everything(stack: Stack) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
-def parked_run(stack: Stack, project: Path, then: Callable[[str], None] = lambda _: None) -> str:
-    """Start the stack, order a run, wait until it waits for a person, and do ``then``; after that all that runs is killed."""
-    argv = [sys.executable, "-P", "-m", "gatewright.app.cli.main", "up", "--workers", "1"]
-    log = stack.home.parent / "first.log"
+@contextmanager
+def stack_to_be_killed(stack: Stack) -> Iterator[None]:
+    """The stack for the time of a block, at whose end `kill -9` ends all of it."""
+    argv = [sys.executable, "-P", "-m", "gatewright.app.cli.main", "up", "--workers", "1", "--env", str(PREFIX)]
+    log = stack.home.parent / "killed.log"
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [*argv, "--env", str(slow_request(project, 0.0).environment.prefix)],  # type: ignore[union-attr]
+            argv,
             cwd=stack.home.parent,
             env=stack.environment,
             stdin=subprocess.DEVNULL,
@@ -86,15 +88,21 @@ def parked_run(stack: Stack, project: Path, then: Callable[[str], None] = lambda
     try:
         wait_until(lambda: process.poll() is not None or is_ready(stack), SECONDS)
         assert process.poll() is None, log.read_text()
-        with stack.client() as client:
-            run_id = client.submit_request(slow_request(project, 0.0), patience=10.0)
-            wait_until(lambda: client.get(run_id).state == "AWAITING_APPROVAL", SECONDS)
-        then(run_id)
+        yield
         kill_everything(stack)
     finally:
         process.kill()
         process.wait(SECONDS)
     assert read(stack.home) is None
+
+
+def parked_run(stack: Stack, project: Path, then: Callable[[str], None] = lambda _: None) -> str:
+    """Start the stack, order a run, wait until it waits for a person, and do ``then``; after that all that runs is killed."""
+    with stack_to_be_killed(stack):
+        with stack.client() as client:
+            run_id = client.submit_request(slow_request(project, 0.0), patience=10.0)
+            wait_until(lambda: client.get(run_id).state == "AWAITING_APPROVAL", SECONDS)
+        then(run_id)
     return run_id
 
 
