@@ -19,13 +19,16 @@ from gatewright.services.testrunner.place import CommandPlace
 from gatewright.workspace import Workspace
 
 
-async def build_earlier(place: CommandPlace, workspace: Workspace, sandbox: Sandbox) -> None:
-    """Build in ``workspace`` what the contract's earlier commands have built in that of ``place``.
+async def build_earlier(place: CommandPlace, workspace: Workspace, sandbox: Sandbox) -> bool:
+    """Build in ``workspace`` what the contract's earlier commands have built in that of ``place``. Whether all of it was.
 
     What fails here makes the command after it fail, or tell no tests. Raises SandboxError, ConfigurationError.
     """
+    is_built = True
     for argv in place.earlier:
-        await sandbox.run(argv, workspace=workspace, prefix=place.prefix, limits=place.limits)
+        completed = await sandbox.run(argv, workspace=workspace, prefix=place.prefix, limits=place.limits)
+        is_built = is_built and completed.exit_code == 0
+    return is_built
 
 
 @dataclass(frozen=True, slots=True)

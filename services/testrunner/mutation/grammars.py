@@ -59,7 +59,10 @@ PASSED_OVER: Final = frozenset(
         *("import_statement", "import_from_statement", "future_import_statement", "import_declaration", "use_declaration"),
         *("import", "import_header", "using_directive", "namespace_use_declaration", "package_clause", "package_declaration"),
         *("decorator", "annotation", "marker_annotation", "attribute_item", "inner_attribute_item", "attribute_list"),
-        "assert_statement",
+        *("assert_statement", "static_assert_declaration", "attribute_specifier", "attribute_declaration"),
+        # Of C and C++: sizes of arrays and of bits, types in their angle brackets, assembly.
+        *("array_declarator", "abstract_array_declarator", "bitfield_clause", "gnu_asm_expression", "type_descriptor"),
+        *("template_argument_list", "template_parameter_list", "preproc_include"),
     }
 )
 OPERATORS: Final[Mapping[bytes, bytes]] = {
@@ -118,6 +121,10 @@ LOGS: Final = BytesPattern(
 #: Names whose values are for tools, and conditions that a test run never sees otherwise.
 FOR_TOOLS: Final = BytesPattern(rb"__\w+__")
 NEVER_OTHERWISE: Final = BytesPattern(rb"__name__|TYPE_CHECKING")
+#: Node types whose condition the compiler asks before there is a program.
+BEFORE_THE_PROGRAM: Final = frozenset({"preproc_if", "preproc_elif"})
+#: What stands around a condition.
+AROUND: Final = frozenset({"parenthesized_expression", "condition_clause"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,14 +132,19 @@ class Grammar:
     """``negated``: what stands before and after a condition that is turned round; ``nothing``: a statement that does nothing.
 
     ``returned``: what to return instead of a value, empty where that depends on a type. ``removed``: statements to leave out.
+    ``kept``: operators that have another meaning more often. ``alone``: further calls that are left alone, by what is called.
     """
 
     negated: tuple[bytes, bytes] = (b"!(", b")")
     nothing: bytes = b""
     returned: bytes = b""
     removed: frozenset[str] = frozenset()
+    kept: frozenset[bytes] = frozenset()
+    alone: BytesPattern | None = None
 
 
+#: Of C and C++: what writes for people, asserts, or gives memory back, which no test misses.
+_UNMISSED = BytesPattern(rb"(?:std::)?(?:v?f?printf|fputs|perror|v?syslog|free|assert)")
 _SCRIPT = Grammar((b"(!", b")"), b";", b"undefined", frozenset({"throw_statement"}))
 GRAMMARS: Final[Mapping[str, Grammar]] = {
     "python": Grammar((b"not (", b")"), b"pass", b"None", frozenset({"raise_statement"})),
@@ -147,4 +159,9 @@ GRAMMARS: Final[Mapping[str, Grammar]] = {
     "kotlin": Grammar(),
     "swift": Grammar(),
     "ruby": Grammar(returned=b"nil"),
+    "c": Grammar((b"(!", b")"), b";", alone=_UNMISSED),
+    # Shifting is what streams are written with.
+    "cpp": Grammar(
+        (b"(!", b")"), b";", removed=frozenset({"throw_statement"}), kept=frozenset({b"<<", b">>"}), alone=_UNMISSED
+    ),
 }

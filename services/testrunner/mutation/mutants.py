@@ -53,7 +53,7 @@ def mutants_of(language: str, content: bytes, root: Node, lines: Sequence[int]) 
             row, column = place.start_point
             if walk.is_written(row + 1):
                 found.setdefault(edit, Mutation(edit, row + 1, column + 1))
-        stack.extend(reversed(node.children))
+        stack.extend(reversed(walk.inside(node)))
     return list(found.values())
 
 
@@ -80,7 +80,8 @@ class _Walk:
         if kind in grammars.PASSED_OVER:
             return True
         if kind in grammars.CALLS:
-            return grammars.LOGS.fullmatch(self._callee(node))
+            callee, alone = self._callee(node), self._grammar.alone
+            return grammars.LOGS.fullmatch(callee) or (alone is not None and alone.fullmatch(callee))
         if kind in {"assignment", "assignment_expression"}:
             left = node.child_by_field_name("left")
             return left is not None and grammars.FOR_TOOLS.fullmatch(self._cut(left))
@@ -91,6 +92,13 @@ class _Walk:
             name = node.child_by_field_name("name")
             return name is not None and self._cut(name) in _RUST_TESTS
         return False
+
+    def inside(self, node: Node) -> list[Node]:
+        """The parts of ``node`` that are looked at."""
+        if node.type not in grammars.BEFORE_THE_PROGRAM:
+            return node.children
+        condition = node.child_by_field_name("condition")
+        return [child for child in node.children if child != condition]
 
     def edits(self, node: Node) -> Iterator[tuple[Node, Edit]]:
         """What can be changed in ``node`` itself, each with the node that it begins with."""
@@ -115,7 +123,8 @@ class _Walk:
     def _operators(self, node: Node) -> Iterator[tuple[Node, Edit]]:
         """Tokens between the operands; a chain of comparisons has several."""
         for child in node.children[:_LOOKED_AT]:
-            if not child.is_named and (other := grammars.OPERATORS.get(b" ".join(self._cut(child).split()))):
+            operator = b" ".join(self._cut(child).split()) if not child.is_named else b""
+            if operator not in self._grammar.kept and (other := grammars.OPERATORS.get(operator)):
                 yield child, Edit(child.start_byte, child.end_byte, other)
 
     def _negation(self, node: Node) -> Iterator[tuple[Node, Edit]]:
@@ -128,11 +137,11 @@ class _Walk:
         """Turned round, unless it has an operator of its own to be changed."""
         condition = node.child_by_field_name("condition")
         inner = condition
-        while inner is not None and inner.type == "parenthesized_expression" and inner.named_child_count == 1:
+        while inner is not None and inner.type in grammars.AROUND and inner.named_child_count == 1:
             inner = inner.named_child(0)
         if condition is None or inner is None or inner.type in grammars.BINARY | grammars.NEGATIONS | grammars.TRUTHS:
             return
-        if inner.type.startswith("let"):  # a pattern that binds
+        if inner.type.startswith("let") or inner.type in {"declaration", *grammars.AROUND}:  # what binds a name
             return
         if condition.end_byte - condition.start_byte > _LONGEST_CONDITION:  # they may lie in each other
             return

@@ -243,7 +243,8 @@ class CandidateSample:
         ) as workspace:
             limits = dataclasses.replace(place.limits, wall_seconds=seconds)
             subject = dataclasses.replace(self._subject, limits=limits)
-            await build_earlier(place, workspace, subject.sandbox)
+            if not await build_earlier(place, workspace, subject.sandbox):
+                return "invalid"  # programs that were not built fail as tests, and no test has looked at anything
             completed, told = await subject.run_until_failure(workspace, self._tree, only=only)
         return outcome_of(completed, told, only)
 

@@ -83,6 +83,40 @@ SOURCES: dict[str, tuple[str, list[str]]] = {
     "a.php": ("<?php function f($a) {\n  return $a * 2;\n}\n", ["2 $a * 2 -> null", "2 * -> /", "2 2 -> 3"]),
     "a.rb": ("def f(a)\n  return a == true\nend\n", ["2 a == true -> nil", "2 == -> !=", "2 true -> false"]),
     "a.swift": ("func f(a: Int) -> Int {\n  return a + 1\n}\n", ["2 + -> -", "2 1 -> 2"]),
+    "a.c": (
+        (
+            "int f(int a, bool b) {\n  if (a < 3 && !b) { send(a); b += 2; }\n  if (p->x) return -1;\n"
+            "  return a ? b << 1 : 2.5;\n}\n"
+        ),
+        [
+            "2 < -> <=",
+            "2 3 -> 4",
+            "2 && -> ||",
+            "2 ! -> (nothing)",
+            "2 send(a); -> ;",
+            "2 += -> -=",
+            "2 2 -> 3",
+            "3 (p->x) -> (!(p->x))",
+            "4 a -> (!a)",
+            "4 << -> >>",
+            "4 1 -> 2",
+            "4 2.5 -> 3.5",
+        ],
+    ),
+    "a.cc": (
+        (
+            "bool f(int a) {\n  if (int x = g(a)) { return x == a; }\n  if (bool y = a; y) { push(a); }\n"
+            '  if (a) { throw std::out_of_range("a"); }\n  return out << a || true;\n}\n'
+        ),
+        [
+            "2 == -> !=",
+            "3 push(a); -> ;",
+            "4 (a) -> (!(a))",
+            '4 throw std::out_of_range("a"); -> ;',
+            "5 || -> &&",
+            "5 true -> false",
+        ],
+    ),
 }
 
 
@@ -113,6 +147,29 @@ LEFT_ALONE = {
 @pytest.mark.parametrize("what", LEFT_ALONE)
 def test_what_no_test_could_notice_is_left_alone(what: str) -> None:
     assert shown(drawn("a.py", LEFT_ALONE[what].encode())) == []
+
+
+LEFT_ALONE_IN_C = {
+    "a question of the preprocessor": "#if defined(A) && B > 3\nint a;\n#elif B < 1\nint b;\n#endif\n",
+    "a macro": "#define TWICE(x) ((x) + 2)\n",
+    "the size of an array": "static int sizes[4 + 1];\n",
+    "bits": "struct s { int b : 2; };\n",
+    "an assertion": "void f(int a) { assert(a == 3); }\nstatic_assert(1 + 1 == 2);\n",
+    "memory that is given back": "void f(void *p) { free(p); }\n",
+    "words for people": 'void f(int a) { fprintf(stderr, "%d", a + 1); perror("a"); }\n',
+    "an attribute": "__attribute__((aligned(4))) int a;\n",
+    "a type in its brackets": "template <int N = 3> struct S { std::array<int, 4> v; };\n",
+}
+
+
+@pytest.mark.parametrize("what", LEFT_ALONE_IN_C)
+def test_what_the_compiler_or_people_alone_read_is_left_alone(what: str) -> None:
+    assert shown(drawn("a.h", LEFT_ALONE_IN_C[what].encode())) == []
+
+
+def test_what_stands_below_a_question_of_the_preprocessor_is_mutated() -> None:
+    content = b"#if B > 3\nint f(int a) { return a + 1; }\n#else\nint f(int a) { return a - 2; }\n#endif\n"
+    assert shown(drawn("a.c", content)) == ["2 + -> -", "2 1 -> 2", "4 - -> +", "4 2 -> 3"]
 
 
 def test_only_written_lines_are_mutated() -> None:

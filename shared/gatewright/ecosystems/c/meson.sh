@@ -39,12 +39,14 @@ elif [ -s "$work/chosen" ]; then
     meson "$@"
     status=$?
 fi
-cat "$build/meson-logs/$log.json" >"$work/report" 2>/dev/null || touch "$work/report"
+# Without a log no test was begun: what is to be tested could not be built.
+begun=1
+cat "$build/meson-logs/$log.json" >"$work/report" 2>/dev/null || begun=
 rm -f "$build/meson-logs/$log".*
 
 # One object a line; a quote inside what a test wrote has a backslash before it. A test that is listed, was to be run and has no
 # outcome did not come to its end.
-awk -F '\t' -v token="$token" -v purpose="$purpose" -v list="$work/list" -v only="$folder/only" '
+awk -F '\t' -v token="$token" -v purpose="$purpose" -v begun="$begun" -v list="$work/list" -v only="$folder/only" '
     function told(kind, id, more) {
         gsub(/[\\"]/, "\\\\&", id)
         gsub(/[[:cntrl:]]/, "?", id)
@@ -67,7 +69,7 @@ awk -F '\t' -v token="$token" -v purpose="$purpose" -v list="$work/list" -v only
     }
     END {
         for (at = 1; at <= count; at++) {
-            if (purpose != "all" && !(id[at] in wanted)) { told("collected", id[at], ""); continue }
+            if (!begun || (purpose != "all" && !(id[at] in wanted))) { told("collected", id[at], ""); continue }
             what = called[at] in outcome ? outcome[called[at]] : "failed"
             if (!(id[at] in worst) || what == "failed") worst[id[at]] = what
         }
