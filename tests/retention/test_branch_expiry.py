@@ -100,7 +100,7 @@ def test_a_branch_that_is_merged_no_more_when_its_turn_comes_stays(house: House,
 def test_a_part_that_the_policy_does_not_name_never_expires(tmp_path: Path, text: str) -> None:
     (tmp_path / "retention.json").write_text(text)
     with pytest.raises(ConfigurationError) as refused:
-        load_expiry(tmp_path).ledger_days()
+        load_expiry(tmp_path).of_bus()
     assert refused.value.reason == "nothing_expires"
 
 

@@ -5,131 +5,29 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from gatewright.app.cli.operations.ledger_expiry import expiry_round
 from gatewright.app.replay.rebuild import rebuild
-from gatewright.app.retention.collection import Collector
 from gatewright.app.retention.expiry_policy import load_expiry
-from gatewright.app.retention.holds import HoldBook
-from gatewright.app.retention.ledger_expiry import ExpiredRun, LedgerExpiry
-from gatewright.app.retention.store_collection import StoreCollector
-from gatewright.app.retention.store_holds import StoreHoldBook
-from gatewright.app.stack.nats_server import NatsServer
-from gatewright.bus.identities import PROVISIONER
-from gatewright.bus.jetstream.bus import JetStreamBus
-from gatewright.bus.jetstream.connection import Connection
-from gatewright.bus.jetstream.setup import ensure_topology
 from gatewright.bus.ledger_room import entries_by_run, let_go
 from gatewright.bus.topology import run_subject
 from gatewright.client import Client
-from gatewright.clock import timestamp
-from gatewright.contracts import LegalHold, Transition, codec
 from gatewright.errors import BusError, ConfigurationError, GatewrightError, MalformedError
 from gatewright.evidence.signing import keys
 from gatewright.evidence.store.fetching import fetch
 from gatewright.evidence.store.objects import archive_name, pointer_name
 from gatewright.evidence.store.pointer import read_pointer
 from gatewright.evidence.verification.verify import verify
-from gatewright.evidence.writer import BundleWriter
-from gatewright.ledger import events as e
 from gatewright.ledger.expiry import expire
 from gatewright.ledger.store import Ledger
 from tests.attacks.real_gate import default_scanner
-from tests.evidence.store.conftest import StoreHouse
-from tests.evidence.store.s3_server import Reply, S3Server, serving
+from tests.evidence.store.s3_server import Reply, S3Server
 from tests.evidence.tampering import put
-from tests.retention.conftest import NOW, STRICT, House
-
-DAYS = 30
-
-
-@dataclass
-class Installation:
-    """A home folder with bundles, and the ledger of a real server that holds their runs."""
-
-    house: House
-    bus: JetStreamBus
-    provisioner: Connection
-    url: str
-    store: StoreHouse | None = None
-
-    async def seal(self, number: int, *, days_old: float = 100, bundled: bool = True) -> str:
-        """A sealed run in the ledger; ``bundled``: its bundle lies in the home folder, or in the store where there is one."""
-        run = self.house.recorded(number, days_old=days_old)
-        root = self.house.root if bundled else self.house.home / "elsewhere"
-        for data in run.store.blobs.values():
-            await self.bus.put_artifact(data)
-        sequences = [await self._publish(transition) for transition in run.transitions]
-        writer = self.store.writer() if self.store is not None and bundled else BundleWriter(root)
-        sealed = await writer.seal(run.run, run.transitions, run.store, self.house.signer, sequences)
-        run.step(
-            e.Event(e.BundleSealed(manifest_sha256=sealed.manifest_sha256, signer=sealed.signer, location=sealed.location))
-        )
-        await self._publish(run.transitions[-1])
-        return run.run_id
-
-    async def _publish(self, transition: Transition) -> int:
-        ack = await self.bus.publish(
-            run_subject(transition.run_id),
-            codec.encode(transition),
-            schema="transition.v1",
-            message_id=f"{transition.run_id}:{transition.number}",
-        )
-        return ack.sequence
-
-    def expiry(self) -> LedgerExpiry:
-        return LedgerExpiry(self.bus, self.provisioner, self.evidence, DAYS, self.house.clock, "keeper")
-
-    @property
-    def evidence(self) -> Collector | StoreCollector:
-        if self.store is None:
-            return self.house.collector()
-        return StoreCollector(self.store.open(), [self.house.signer.public], STRICT, self.house.clock, "keeper")
-
-    async def round(self) -> dict[str, ExpiredRun]:
-        expiry = self.expiry()
-        return {done.item.run_id: done for done in await expiry.carry_out(await expiry.plan())}
-
-    async def reasons(self) -> dict[str, str]:
-        """Run id -> why it stays; empty for one that would go."""
-        return {item.run_id: "" if item.action == "expire" else item.why for item in await self.expiry().plan()}
-
-    async def kinds(self, run_id: str) -> list[str]:
-        """The kinds of the events that the ledger has of a run."""
-        return [event.event_type for event in await Client(self.bus).events(run_id)]
-
-    def hold(self, run_id: str) -> None:
-        act = LegalHold(run_id=run_id, act="place", reason="a dispute", by="counsel", at=timestamp(NOW))
-        if self.store is None:
-            HoldBook(self.house.home).write(act)
-        else:
-            StoreHoldBook(self.store.open()).write(act)
-
-
-@pytest.fixture
-async def installation(house: House, tmp_path: Path) -> AsyncIterator[Installation]:
-    async with AsyncExitStack() as stack:
-        server = await stack.enter_async_context(await NatsServer.start(tmp_path / "nats", keys=house.home / "bus"))
-        await ensure_topology(server.address(PROVISIONER))
-        bus = await JetStreamBus.connect(server.address("gatekeeper"), name="gatekeeper")
-        stack.push_async_callback(bus.close)
-        provisioner = await Connection.open(server.address(PROVISIONER), name="expiry")
-        stack.push_async_callback(provisioner.close)
-        yield Installation(house, bus, provisioner, server.address(PROVISIONER).url)
-
-
-@pytest.fixture
-def in_store(installation: Installation, tmp_path: Path) -> Iterator[Installation]:
-    """The same, with bundles in a store that speaks S3."""
-    with serving(S3Server()) as server:
-        installation.store = StoreHouse(server, tmp_path, installation.house.signer)
-        yield installation
+from tests.retention.conftest import NOW, Installation
 
 
 async def test_old_sealed_runs_go_and_all_others_stay(installation: Installation) -> None:
@@ -322,7 +220,9 @@ def test_without_a_policy_that_can_be_read_nothing_expires(tmp_path: Path, text:
 
 def test_the_policy_says_how_long_runs_stay(tmp_path: Path) -> None:
     (tmp_path / "retention.json").write_text('{"version": "1", "ledger": {"days": 30}}')
-    assert load_expiry(tmp_path).ledger_days() == 30
+    ledger = load_expiry(tmp_path).of_bus().ledger
+    assert ledger is not None
+    assert ledger.days == 30
 
 
 @pytest.mark.parametrize("kept", ["installation", "in_store"])
@@ -345,13 +245,14 @@ async def test_the_command_lets_runs_expire_with_both_identities_and_not_with_on
     key.write_bytes(keys.private_pem(private_key))
     key.chmod(0o600)
     keys.load_or_create(key)
-    for name, value in {"HOME": home, "NATS_URL": installation.url, "POLICIES": tmp_path, "KEY": key}.items():
+    for name, value in {"HOME": home, "NATS_URL": installation.address.url, "POLICIES": tmp_path, "KEY": key}.items():
         monkeypatch.setenv(f"GATEWRIGHT_{name}", str(value))
     with pytest.raises(ConfigurationError) as refused:
         await expiry_round(None, tmp_path, yes=True)
     assert refused.value.reason == "identity_missing"
-    (planned,), nothing = await expiry_round(None, None, yes=False)
-    assert (planned.action, nothing) == ("expire", ())
-    (_,), (done,) = await expiry_round(None, None, yes=True)
+    planned = await expiry_round(None, None, yes=False)
+    assert [item.action for item in planned.runs or ()] == ["expire"]
+    assert planned.expired_runs == ()
+    (done,) = (await expiry_round(None, None, yes=True)).expired_runs
     assert (done.item.run_id, done.code) == (run_id, "")
     assert await installation.kinds(run_id) == ["run_expired"]

@@ -116,7 +116,7 @@ def access_of(
         return Access(
             PROVISIONER,
             (OWN_RIGHTS, *_SNAPSHOTS),
-            api=(*_set_up(publishers), *_keep_and_bring_back(publishers), PURGE_LEDGER),
+            api=(*_set_up(publishers), *_keep_and_bring_back(publishers), *EXPIRY),
             limits=RESIDENT_LIMITS,
         )
     if identity == WATCHER:
@@ -190,6 +190,12 @@ def service_subjects(role: str) -> tuple[str, ...]:
 
 #: Takes entries out of the ledger. It could be shrunk by a limit as well: the provisioner may do either, and no other.
 PURGE_LEDGER = "STREAM.PURGE.RUNS"
+#: The same of artifacts that nothing refers to, and of dead letters.
+PURGE_ARTIFACTS = f"STREAM.PURGE.{t.ARTIFACTS.name}"
+GET_DEAD = "STREAM.MSG.GET.DEAD"
+DELETE_DEAD = "STREAM.MSG.DELETE.DEAD"
+#: What lets expire what retention wants to go; a snapshot may be read, and a limit set, by the provisioner anyway.
+EXPIRY = (PURGE_LEDGER, PURGE_ARTIFACTS, GET_DEAD, DELETE_DEAD)
 _LOCKS = f"$KV.{t.LOCK_BUCKET}.>"
 _GET_ARTIFACT = f"STREAM.MSG.GET.{t.ARTIFACTS.name}"
 #: The server tells each connection what it may do: who sets up the bus learns there which publishers there are.

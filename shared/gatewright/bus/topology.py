@@ -285,6 +285,11 @@ def artifact_subject(writer: str, digest: str, piece: int) -> str:
     return f"gw.artifact.{writer}.{digest}.{piece}"
 
 
+def artifact_use_subject(writer: str, digest: str, day: int) -> str:
+    """Where ``writer`` says on a day, counted from 1970, that it has stored an artifact once more."""
+    return f"gw.artifact.{writer}.{digest}.used-{day}"
+
+
 def upload_subject(publisher: str, digest: str, piece: int) -> str:
     """The same of what a publisher has uploaded."""
     return f"gw.upload.{publisher}.{digest}.{piece}"

@@ -69,6 +69,9 @@ class CliSettings(BaseSettings):
     #: What streams hold, and for how long; the gatekeeper has the same settings.
     stream_bytes: str = ""
     stream_days: str = ""
+    #: Where a command that stays shows its metrics; -1: nowhere.
+    metrics_host: str = "127.0.0.1"
+    metrics_port: int = -1
     #: What looks for secrets where a bundle is made again; the services have the same setting.
     secret_scanner: ScannerName = "kingfisher"  # noqa: S105 - the name of a program
     #: For ``--env auto``: packages that have no wheel may be built on this host, which runs their code.

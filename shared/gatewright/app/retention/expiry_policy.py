@@ -30,18 +30,33 @@ class BranchRetention(PolicyModel):
     days: int = Field(ge=7, le=36_500)
 
 
+class ArtifactRetention(PolicyModel):
+    """``days``: how long an artifact stays that nothing on the bus refers to, counted from when it was stored last."""
+
+    days: int = Field(ge=7, le=36_500)
+
+
+class DeadLetterRetention(PolicyModel):
+    """``days``: how long a dead letter stays."""
+
+    days: int = Field(ge=30, le=36_500)
+
+
 class ExpiryPolicy(PolicyModel):
     """What of sealed runs expires; a part that is not there says never."""
 
     version: Literal["1"]
     ledger: LedgerRetention | None = None
     branches: BranchRetention | None = None
+    artifacts: ArtifactRetention | None = None
+    dead: DeadLetterRetention | None = None
 
-    def ledger_days(self) -> int:
-        """After how many days runs leave the ledger. Raises ConfigurationError (``nothing_expires``) where they never do."""
-        if self.ledger is None:
-            raise ConfigurationError(f"nothing in the ledger expires: {RETENTION_FILE} has no ledger", code="nothing_expires")
-        return self.ledger.days
+    def of_bus(self) -> ExpiryPolicy:
+        """Itself. Raises ConfigurationError (``nothing_expires``) where nothing that the bus keeps expires by it."""
+        if self.ledger is None and self.artifacts is None and self.dead is None:
+            words = f"nothing on the bus expires: {RETENTION_FILE} has no ledger, artifacts or dead"
+            raise ConfigurationError(words, code="nothing_expires")
+        return self
 
     def branch_days(self) -> int:
         """After how many days branches go. Raises ConfigurationError (``nothing_expires``) where they never do."""

@@ -38,7 +38,7 @@ class JetStreamBus:
         self.streams = StreamStates(self._clock.monotonic)
         connection.watch(self._changed)
         self._storage = Storage(connection, patience, self.streams)
-        self._artifacts = ArtifactStore(connection, self._storage)
+        self._artifacts = ArtifactStore(connection, self._storage, self._clock)
         self._services = Services(connection, self._clock)
         self._patience = patience
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from datetime import datetime
 
 import msgspec
 
@@ -42,12 +43,16 @@ class _PubAck(ApiReply):
 
 
 class StoredMessage(msgspec.Struct, frozen=True):
-    """A message as the stream's leader holds it; ``hdrs`` is the header block of the protocol."""
+    """A message as the stream's leader holds it; ``hdrs`` is the header block of the protocol.
+
+    ``time``: when it was stored; None where that was not told.
+    """
 
     subject: str
     seq: int
     data: bytes = b""
     hdrs: bytes = b""
+    time: datetime | None = None
 
     def headers(self) -> dict[str, str]:
         """The headers by their names; of one that is there twice, the first."""

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
 from gatewright.app.cli.commands.options import JsonOutput, known_runs
 from gatewright.app.cli.output import emit, printable, reported, say
+from gatewright.errors import MalformedError
+
+if TYPE_CHECKING:
+    from gatewright.app.retention.policy_round import RoundOutcome
 
 
 def register(app: typer.Typer) -> None:
@@ -32,7 +37,8 @@ def gc(
         bool,
         typer.Option(
             "--ledger",
-            help="Let sealed runs expire from the ledger, after the days of retention.json; bundles stay as they are.",
+            help="Let what the bus keeps expire, after the days of retention.json: sealed runs, the artifacts that nothing "
+            "refers to any more, dead letters. Bundles stay as they are.",
         ),
     ] = False,
     keys: Annotated[
@@ -40,6 +46,14 @@ def gc(
         typer.Option(
             metavar="DIR", help="With --ledger: where gatekeeper.nk and provisioner.nk lie.", show_default="of the home folder"
         ),
+    ] = None,
+    repo: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="PATH", help="With --ledger: a repository here whose branches of runs expire too."),
+    ] = None,
+    every: Annotated[
+        float | None,
+        typer.Option(min=0.01, metavar="HOURS", help="With --ledger and --yes: stay, and play a round every so many hours."),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do what the plan says; without it the plan is only printed.")] = False,
     json_output: JsonOutput = False,
@@ -49,7 +63,9 @@ def gc(
     Bundles on hold, of open runs, and such as do not verify always stay.
     """
     if ledger:
-        _gc_ledger(store, keys, yes=yes, json_output=json_output)
+        _gc_ledger(store, keys, repo or [], every, yes=yes, json_output=json_output)
+    if repo or every is not None:
+        raise MalformedError("--repo and --every go with --ledger", code="invalid_input")
     from gatewright.app.cli.bundles.retention import carry_out, closing_lines, make_collector, plan_lines, result_document
     from gatewright.app.cli.outcome import Exit
     from gatewright.app.retention.plan import RetentionPolicy
@@ -69,19 +85,46 @@ def gc(
     raise typer.Exit(Exit.INFRASTRUCTURE if any(each.code for each in done) else Exit.GOOD)
 
 
-def _gc_ledger(store: str | None, keys: Path | None, *, yes: bool, json_output: bool) -> None:
+def _gc_ledger(
+    store: str | None, keys: Path | None, repositories: list[Path], every: float | None, *, yes: bool, json_output: bool
+) -> NoReturn:
     import asyncio
+    from functools import partial
 
-    from gatewright.app.cli.operations.ledger_expiry import closing_lines, expiry_round, plan_lines, result_document
+    from gatewright.app.cli.operations.ledger_expiry import expiry_round, result_document, round_lines
     from gatewright.app.cli.outcome import Exit
 
-    plan, done = asyncio.run(expiry_round(store, keys, yes=yes))
+    play = partial(expiry_round, store, keys, yes=yes, repositories=[path.absolute() for path in repositories])
+    if every is not None:
+        if not yes:
+            raise MalformedError("--every does what the plan says: it goes with --yes", code="invalid_input")
+        _play_rounds(play, every)
+    outcome = asyncio.run(play())
     if json_output:
-        emit(result_document(plan, done, carried_out=yes))
+        emit(result_document(outcome, carried_out=yes))
     else:
-        for line in (*plan_lines(plan), *closing_lines(plan, done, carried_out=yes)):
+        for line in round_lines(outcome, carried_out=yes):
             say(printable(line))
-    raise typer.Exit(Exit.INFRASTRUCTURE if any(each.code for each in done) else Exit.GOOD)
+    raise typer.Exit(Exit.INFRASTRUCTURE if outcome.left else Exit.GOOD)
+
+
+def _play_rounds(play: Callable[[], Awaitable[RoundOutcome]], hours: float) -> NoReturn:
+    import asyncio
+
+    from gatewright.app.cli import settings
+    from gatewright.app.cli.operations.expiry_process import ExpiryProcess
+    from gatewright.app.cli.outcome import Exit
+    from gatewright.clock import SystemClock
+    from gatewright.telemetry.logs import make_logger
+
+    chosen = settings.load()
+
+    async def stay() -> None:
+        process = ExpiryProcess(play, hours, make_logger().bind(role="expiry"), SystemClock())
+        await process.run(chosen.metrics_host, chosen.metrics_port)
+
+    asyncio.run(stay())
+    raise typer.Exit(Exit.GOOD)
 
 
 @reported
@@ -101,7 +144,6 @@ def hold(
 ) -> None:
     """Keep the bundle of a run whatever its age, until the hold is released. Without a run: list the holds."""
     from gatewright.app.cli.bundles.retention import act_on, hold_lines, standing_holds
-    from gatewright.errors import MalformedError
     from gatewright.evidence.store.address import is_address, is_run
 
     if run is None or (is_address(run) and reason is None and not release and not is_run(run.rpartition("/")[2])):

@@ -1,7 +1,7 @@
 """``gatewright gc --ledger``: as whom it connects, where the evidence is, and how it is told.
 
-It needs two identities, and a person or a timer that has both: the gatekeeper's, which alone writes the ledger, and the
-provisioner's, which alone can take something out of it. No process of the system has both.
+It needs two identities, and a person or a process of its own that has both: the gatekeeper's, which alone writes the ledger,
+and the provisioner's, which alone can take something out of a stream that keeps. No role has both.
 """
 
 from __future__ import annotations
@@ -16,29 +16,30 @@ from gatewright.app.cli.bundles.retention import make_collector
 from gatewright.app.cli.context import CommandContext, find_place
 from gatewright.app.cli.run.request import user_name
 from gatewright.app.cli.settings import AgentSettings
+from gatewright.app.retention.branch_expiry import BranchItem, ExpiredBranch
 from gatewright.app.retention.expiry_policy import load_expiry
-from gatewright.app.retention.ledger_expiry import ExpiredRun, LedgerExpiry, LedgerItem
+from gatewright.app.retention.ledger_expiry import ExpiredRun, LedgerItem
 from gatewright.app.retention.plan import RetentionPolicy
+from gatewright.app.retention.policy_round import PolicyRound, RoundOutcome
 from gatewright.app.stack import state
 from gatewright.bus.identities import PROVISIONER, BusAddress, bus_keys, seed_file
 from gatewright.bus.jetstream.bus import JetStreamBus
 from gatewright.bus.jetstream.connection import Connection
-from gatewright.clock import SystemClock
+from gatewright.clock import SystemClock, timestamp
 from gatewright.errors import ConfigurationError, UnavailableError
 
 
-async def expiry_round(store: str | None, keys: Path | None, *, yes: bool) -> tuple[Sequence[LedgerItem], Sequence[ExpiredRun]]:
+async def expiry_round(store: str | None, keys: Path | None, *, yes: bool, repositories: Sequence[Path] = ()) -> RoundOutcome:
     """The plan, and with ``yes`` what became of it. Raises GatewrightError."""
-    place, days = find_place(), load_expiry(AgentSettings().policies).ledger_days()
+    place, policy = find_place(), load_expiry(AgentSettings().policies).of_bus()
     evidence = make_collector(RetentionPolicy(), store or settings.load().bundle_store)
     held = keys or bus_keys(place.home)
     bus = await JetStreamBus.connect(_address(place, held, "gatekeeper"), name="expiry")
     try:
         provisioner = await Connection.open(_address(place, held, PROVISIONER), name="expiry")
         try:
-            expiry = LedgerExpiry(bus, provisioner, evidence, days, SystemClock(), user_name())
-            plan = await expiry.plan()
-            return plan, await expiry.carry_out(plan) if yes else ()
+            expiry = PolicyRound(bus, provisioner, evidence, policy, SystemClock(), user_name(), repositories)
+            return await expiry.play(yes=yes)
         finally:
             await provisioner.close()
     finally:
@@ -62,29 +63,93 @@ def _address(place: CommandContext, keys: Path, identity: str) -> BusAddress:
     return replace(running.address(identity), seed=seed)
 
 
-def plan_lines(plan: Sequence[LedgerItem]) -> list[str]:
-    """The plan for people: what goes first."""
+def round_lines(outcome: RoundOutcome, *, carried_out: bool) -> list[str]:
+    """The plan for people, what goes first, and what it comes to."""
+    lines = _run_lines(outcome.runs or (), outcome.expired_runs, carried_out=carried_out) if outcome.runs is not None else []
+    if (letters := outcome.letters) is not None:
+        went = sum(not each.code for each in outcome.expired_letters)
+        words = f"{went} went" if carried_out else f"{len(letters.items)} would go"
+        lines.append(f"dead letters: {words}, {letters.needed} stay for their runs, {letters.young} for their age")
+        lines += [f"left dead letter {e.item.sequence}: {e.code}: {e.message}" for e in outcome.expired_letters if e.code]
+    if (artifacts := outcome.artifacts) is not None:
+        went = sum(not each.code for each in outcome.expired_artifacts)
+        words = f"{went} went" if carried_out else f"{len(artifacts.items)} would go"
+        lines.append(f"artifacts: {words}, {artifacts.needed} are referred to, {artifacts.young} are too young")
+        lines += [f"left artifact {e.item.name}: {e.code}: {e.message}" for e in outcome.expired_artifacts if e.code]
+    if outcome.branches is not None:
+        lines += _branch_lines(outcome.branches, outcome.expired_branches, carried_out=carried_out)
+    going = (outcome.letters.items if outcome.letters else ()), (outcome.artifacts.items if outcome.artifacts else ())
+    if any(going) and not carried_out:
+        lines.append("nothing has gone; do it with --yes")
+    return lines
+
+
+def _run_lines(plan: Sequence[LedgerItem], done: Sequence[ExpiredRun], *, carried_out: bool) -> list[str]:
     ranked = sorted(plan, key=lambda item: item.action == "keep")
-    return [f"{item.action:<6} {item.run_id:<26} {item.entries:>5} entries  {item.why}" for item in ranked]
-
-
-def closing_lines(plan: Sequence[LedgerItem], done: Sequence[ExpiredRun], *, carried_out: bool) -> list[str]:
-    """What it comes to."""
+    lines = [f"{item.action:<6} {item.run_id:<26} {item.entries:>5} entries  {item.why}" for item in ranked]
     going = [item for item in plan if item.action == "expire"]
     if not going:
-        return ["no run expires"]
+        return [*lines, "no run expires"]
     if not carried_out:
-        return [f"{len(going)} of {len(plan)} would expire; do it with --yes"]
+        return [*lines, f"{len(going)} of {len(plan)} would expire; do it with --yes"]
     removed = sum(each.removed for each in done)
-    lines = [f"{sum(not each.code for each in done)} runs expired, {removed} entries went"]
+    lines.append(f"{sum(not each.code for each in done)} runs expired, {removed} entries went")
     return lines + [f"left {each.item.run_id}: {each.code}: {each.message}" for each in done if each.code]
 
 
-def result_document(plan: Sequence[LedgerItem], done: Sequence[ExpiredRun], *, carried_out: bool) -> dict[str, Any]:
+def _branch_lines(plan: Sequence[BranchItem], done: Sequence[ExpiredBranch], *, carried_out: bool) -> list[str]:
+    going = sum(item.action == "expire" for item in plan)
+    went = sum(not each.code for each in done)
+    words = f"{went} went" if carried_out else f"{going} would go"
+    lines = [f"branches: {words}, {len(plan) - going} stay"]
+    return lines + [f"left gatewright/{each.branch.name}: {each.code}: {each.message}" for each in done if each.code]
+
+
+def result_document(outcome: RoundOutcome, *, carried_out: bool) -> dict[str, Any]:
     """The document of ``gc --ledger --json``."""
-    return {
+    runs = outcome.runs or ()
+    document: dict[str, Any] = {
         "carried_out": carried_out,
-        "items": [{"run_id": i.run_id, "action": i.action, "why": i.why, "entries": i.entries} for i in plan],
-        "expired": [{"run_id": each.item.run_id, "removed": each.removed} for each in done if not each.code],
-        "left": [{"run_id": each.item.run_id, "code": each.code, "message": each.message} for each in done if each.code],
+        "items": [{"run_id": i.run_id, "action": i.action, "why": i.why, "entries": i.entries} for i in runs],
+        "expired": [{"run_id": each.item.run_id, "removed": each.removed} for each in outcome.expired_runs if not each.code],
+        "left": [
+            {"run_id": each.item.run_id, "code": each.code, "message": each.message}
+            for each in outcome.expired_runs
+            if each.code
+        ],
     }
+    if (artifacts := outcome.artifacts) is not None:
+        document["artifacts"] = {
+            "items": [{"sha256": item.name, "stored_at": timestamp(item.use.at)} for item in artifacts.items],
+            "needed": artifacts.needed,
+            "young": artifacts.young,
+            "expired": [each.item.name for each in outcome.expired_artifacts if not each.code],
+            "left": [
+                {"sha256": each.item.name, "code": each.code, "message": each.message}
+                for each in outcome.expired_artifacts
+                if each.code
+            ],
+        }
+    if (letters := outcome.letters) is not None:
+        document["dead_letters"] = {
+            "items": [item.sequence for item in letters.items],
+            "needed": letters.needed,
+            "young": letters.young,
+            "expired": [each.item.sequence for each in outcome.expired_letters if not each.code],
+            "left": [
+                {"sequence": each.item.sequence, "code": each.code, "message": each.message}
+                for each in outcome.expired_letters
+                if each.code
+            ],
+        }
+    if (branches := outcome.branches) is not None:
+        document["branches"] = {
+            "items": [{"run_id": b.branch.name, "commit": b.branch.commit, "action": b.action, "why": b.why} for b in branches],
+            "expired": [each.branch.name for each in outcome.expired_branches if not each.code],
+            "left": [
+                {"run_id": each.branch.name, "code": each.code, "message": each.message}
+                for each in outcome.expired_branches
+                if each.code
+            ],
+        }
+    return document

@@ -1,0 +1,132 @@
+"""``gatewright gc --ledger --yes --every HOURS``: a process that plays one round after another, and what it shows of them.
+
+It is the one process that has both identities, so it listens to nothing but requests for its metrics, runs no code of a
+repository, and has no task of a run. A round that fails is told and tried again; it never ends the process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
+from structlog.typing import FilteringBoundLogger
+
+from gatewright.app.retention.policy_round import RoundOutcome
+from gatewright.clock import Clock
+from gatewright.errors import ConfigurationError, GatewrightError
+from gatewright.telemetry.health import METRICS_TEXT, OFF, HealthServer, Page, verdict_page
+from gatewright.telemetry.metric_list import EXPIRED, EXPIRY_LAST_ROUND, EXPIRY_LEFT, EXPIRY_METRICS, Metric
+
+#: Seconds after which a round that failed is tried again, if the next one is not due before.
+RETRY_SECONDS = 600.0
+
+
+class ExpiryMetrics:
+    """What the rounds of this process have done, for Prometheus to scrape."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self._counters = {metric.name: self._counter(metric) for metric in EXPIRY_METRICS if metric.kind == "counter"}
+        self._last = Gauge(EXPIRY_LAST_ROUND.name, EXPIRY_LAST_ROUND.help, registry=self.registry)
+        for what in ("run", "dead_letter", "artifact", "branch"):
+            self._counters[EXPIRED.name].labels(what)
+        self._counters[EXPIRY_LEFT.name].labels("round")
+
+    def count(self, outcome: RoundOutcome, now: float) -> None:
+        """A round came to its end; ``now`` in seconds since 1970."""
+        parts = {
+            "run": outcome.expired_runs,
+            "dead_letter": outcome.expired_letters,
+            "artifact": outcome.expired_artifacts,
+            "branch": outcome.expired_branches,
+        }
+        for what, done in parts.items():
+            left = sum(bool(each.code) for each in done)
+            self._counters[EXPIRED.name].labels(what).inc(len(done) - left)
+            self._counters[EXPIRY_LEFT.name].labels(what).inc(left)
+        if not outcome.left:
+            self._last.set(now)
+
+    def round_failed(self) -> None:
+        self._counters[EXPIRY_LEFT.name].labels("round").inc()
+
+    def exposition(self) -> bytes:
+        return generate_latest(self.registry)
+
+    def _counter(self, metric: Metric) -> Counter:
+        return Counter(metric.name, metric.help, metric.labels, registry=self.registry)
+
+
+class ExpiryProcess:
+    """Plays ``play`` every ``hours``; ``log`` is told what became of each round."""
+
+    def __init__(
+        self, play: Callable[[], Awaitable[RoundOutcome]], hours: float, log: FilteringBoundLogger, clock: Clock
+    ) -> None:
+        self._play = play
+        self._hours = hours
+        self._log = log
+        self._clock = clock
+        self.metrics = ExpiryMetrics()
+        self.stop = asyncio.Event()
+        #: Of its HTTP face, once it serves.
+        self.port = OFF
+        self._missing = {"round": "none has come to its end yet"}
+
+    async def run(self, host: str, port: int) -> None:
+        """Until SIGTERM or SIGINT; a round that has begun comes to its end.
+
+        Raises ConfigurationError where the first round cannot be played by what the process was given.
+        """
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self.stop.set)
+        async with contextlib.AsyncExitStack() as stack:
+            if port != OFF:
+                server = HealthServer(self.pages(), host=host, port=port)
+                await server.start()
+                stack.push_async_callback(server.close)
+                self.port = server.port
+            self._log.info("expiry_started", metrics_port=self.port, hours=self._hours)
+            first = True
+            while not self.stop.is_set():
+                pause = await self._round(first=first)
+                first = False
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(pause):
+                        await self.stop.wait()
+
+    async def _round(self, *, first: bool) -> float:
+        """Play one; returns the seconds until the next."""
+        seconds = self._hours * 3600
+        try:
+            outcome = await self._play()
+        except GatewrightError as error:
+            if first and isinstance(error, ConfigurationError):
+                raise
+            self.metrics.round_failed()
+            self._missing = {"round": f"{error.reason}: {error.message}"}
+            self._log.error("expiry_round_failed", code=error.reason, cause=error.message)
+            return min(seconds, RETRY_SECONDS)
+        self.metrics.count(outcome, self._clock.now().timestamp())
+        self._missing = {"round": f"{outcome.left} items were left"} if outcome.left else {}
+        went = {
+            "runs": outcome.expired_runs,
+            "dead_letters": outcome.expired_letters,
+            "artifacts": outcome.expired_artifacts,
+            "branches": outcome.expired_branches,
+        }
+        self._log.info("expiry_round_done", left=outcome.left, **{k: sum(not e.code for e in v) for k, v in went.items()})
+        return min(seconds, RETRY_SECONDS) if outcome.left else seconds
+
+    def pages(self) -> dict[str, Callable[[str], Page]]:
+        """Path -> what it shows now."""
+        return {
+            "/healthz": lambda _accept: verdict_page({}),
+            "/readyz": lambda _accept: verdict_page(self._missing),
+            "/metrics": lambda _accept: Page(HTTPStatus.OK, self.metrics.exposition(), METRICS_TEXT),
+        }

@@ -1,0 +1,108 @@
+"""One round of letting dead letters expire, with what was decided about them.
+
+A letter goes when it is old enough and every run that it mentions is sealed, or gone from the ledger, and on no hold. Its
+writer may have mentioned any run: that can keep a letter, and let none go that its own run keeps.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from gatewright.app.retention.references import References
+from gatewright.bus.dead_letter_room import let_letter_go, letters
+from gatewright.bus.jetstream.connection import Connection
+from gatewright.bus.jetstream.storage import StoredMessage
+from gatewright.bus.port import Bus
+from gatewright.bus.topology import DEAD_LETTER_DECIDER, dead_subject
+from gatewright.clock import Clock
+from gatewright.errors import ArtifactError, GatewrightError
+from gatewright.tasks.dead_letter import ARTIFACT_HEADER
+from gatewright.tasks.dead_letters import LETTER_HEADER
+
+_RUN = re.compile(rb"run-[0-9a-f]{20}")  # noqa: TID251 - linear: of a fixed length
+
+
+@dataclass(frozen=True, slots=True)
+class LetterItem:
+    """A letter that goes, and the places of the decisions about it, which go before it."""
+
+    sequence: int
+    decisions: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LetterPlan:
+    """``items`` go; ``needed`` speak of runs that are not sealed, or on hold, ``young`` are not old enough."""
+
+    items: tuple[LetterItem, ...] = ()
+    needed: int = 0
+    young: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ExpiredLetter:
+    """What became of one item; ``code`` is empty when it was done, else why not."""
+
+    item: LetterItem
+    code: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class DeadLetterExpiry:
+    """``bus`` is the gatekeeper's, which reads bodies that lie apart; ``provisioner`` reads and takes away."""
+
+    bus: Bus
+    provisioner: Connection
+    days: int
+    clock: Clock
+
+    async def plan(self, references: References, held: Collection[str]) -> LetterPlan:
+        """What would go now; nothing is touched. Raises BusError."""
+        kept = {run_id.encode() for run_id in (*(references.whole - references.sealed), *held)}
+        going: dict[int, list[int]] = {}
+        needed = young = 0
+        async for message in letters(self.provisioner):
+            if message.subject == dead_subject(DEAD_LETTER_DECIDER):
+                about = message.header(LETTER_HEADER)
+                if about.isascii() and about.isdigit() and int(about) in going:
+                    going[int(about)].append(message.seq)
+            elif not self._old(message):
+                young += 1
+            elif _mentioned(await self._words(message)) & kept:
+                needed += 1
+            else:
+                going[message.seq] = []
+        return LetterPlan(tuple(LetterItem(at, tuple(about)) for at, about in going.items()), needed, young)
+
+    async def carry_out(self, items: Sequence[LetterItem]) -> tuple[ExpiredLetter, ...]:
+        """Take ``items`` away. One that cannot go does not stop the others."""
+        done = []
+        for item in items:
+            try:
+                # Decisions first: what counts open letters takes those that were decided about from all that there are.
+                for sequence in (*item.decisions, item.sequence):
+                    await let_letter_go(self.provisioner, sequence)
+            except GatewrightError as error:
+                done.append(ExpiredLetter(item, error.reason, error.message))
+            else:
+                done.append(ExpiredLetter(item))
+        return tuple(done)
+
+    async def _words(self, message: StoredMessage) -> bytes:
+        apart = message.header(ARTIFACT_HEADER)
+        try:
+            body = await self.bus.get_artifact(apart) if apart else message.data
+        except ArtifactError:
+            body = b""
+        return message.hdrs + b"\n" + body
+
+    def _old(self, message: StoredMessage) -> bool:
+        return message.time is not None and self.clock.now() - message.time >= timedelta(days=self.days)
+
+
+def _mentioned(text: bytes) -> set[bytes]:
+    return set(_RUN.findall(text))

@@ -1,0 +1,110 @@
+"""One round of all that ``retention.json`` lets expire: runs, dead letters, artifacts, branches; the plan, and doing it.
+
+Runs come first: what has left the ledger needs its artifacts no longer. Artifacts are listed before the references are read, so
+that one which is stored meanwhile is not among them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gatewright.app.retention.artifact_expiry import ArtifactExpiry, ArtifactPlan, ExpiredArtifact
+from gatewright.app.retention.branch_expiry import BranchExpiry, BranchItem, ExpiredBranch
+from gatewright.app.retention.dead_letter_expiry import DeadLetterExpiry, ExpiredLetter, LetterPlan
+from gatewright.app.retention.expiry_policy import ExpiryPolicy
+from gatewright.app.retention.ledger_expiry import ExpiredRun, LedgerExpiry, LedgerItem, StoredEvidence
+from gatewright.app.retention.references import read_references
+from gatewright.bus.jetstream.bus import JetStreamBus
+from gatewright.bus.jetstream.connection import Connection
+from gatewright.clock import Clock
+from gatewright.git.host.run_refs import run_refs
+
+
+@dataclass(frozen=True, slots=True)
+class RoundOutcome:
+    """What was planned, and what became of it. A part that the policy does not name is None, or empty."""
+
+    runs: tuple[LedgerItem, ...] | None = None
+    artifacts: ArtifactPlan | None = None
+    letters: LetterPlan | None = None
+    branches: tuple[BranchItem, ...] | None = None
+    expired_runs: tuple[ExpiredRun, ...] = ()
+    expired_artifacts: tuple[ExpiredArtifact, ...] = ()
+    expired_letters: tuple[ExpiredLetter, ...] = ()
+    expired_branches: tuple[ExpiredBranch, ...] = ()
+
+    @property
+    def left(self) -> int:
+        """How many items were to go and did not."""
+        done = (*self.expired_runs, *self.expired_artifacts, *self.expired_letters, *self.expired_branches)
+        return sum(bool(each.code) for each in done)
+
+
+@dataclass(frozen=True)
+class PolicyRound:
+    """``bus`` is the gatekeeper's, ``provisioner`` as named; ``repositories`` are those on this host whose branches may go."""
+
+    bus: JetStreamBus
+    provisioner: Connection
+    evidence: StoredEvidence
+    policy: ExpiryPolicy
+    clock: Clock
+    person: str
+    repositories: Sequence[Path] = ()
+
+    async def play(self, *, yes: bool) -> RoundOutcome:
+        """The plan, and with ``yes`` what became of it. Raises GatewrightError: nothing of a later part was done then."""
+        runs, expired_runs = await self._runs(yes=yes)
+        letters, artifacts = None, None
+        expired_letters: tuple[ExpiredLetter, ...] = ()
+        expired_artifacts: tuple[ExpiredArtifact, ...] = ()
+        if self.policy.dead is not None or self.policy.artifacts is not None:
+            sweeper = self._artifacts()
+            names = await sweeper.names() if sweeper is not None else frozenset()
+            references = await read_references(self.bus, self.provisioner)
+            if self.policy.dead is not None:
+                dead = DeadLetterExpiry(self.bus, self.provisioner, self.policy.dead.days, self.clock)
+                letters = await dead.plan(references, await asyncio.to_thread(self.evidence.held))
+                expired_letters = await dead.carry_out(letters.items) if yes else ()
+            if sweeper is not None:
+                artifacts = await sweeper.plan(names, references)
+                expired_artifacts = await sweeper.carry_out(artifacts.items) if yes else ()
+        branches, expired_branches = await asyncio.to_thread(self._branches, yes=yes)
+        return RoundOutcome(
+            runs=runs,
+            artifacts=artifacts,
+            letters=letters,
+            branches=branches,
+            expired_runs=expired_runs,
+            expired_artifacts=expired_artifacts,
+            expired_letters=expired_letters,
+            expired_branches=expired_branches,
+        )
+
+    async def _runs(self, *, yes: bool) -> tuple[tuple[LedgerItem, ...] | None, tuple[ExpiredRun, ...]]:
+        if self.policy.ledger is None:
+            return None, ()
+        days = self.policy.ledger.days
+        expiry = LedgerExpiry(self.bus, self.provisioner, self.evidence, days, self.clock, self.person)
+        plan = await expiry.plan()
+        return plan, await expiry.carry_out(plan) if yes else ()
+
+    def _artifacts(self) -> ArtifactExpiry | None:
+        if self.policy.artifacts is None:
+            return None
+        return ArtifactExpiry(self.bus, self.provisioner, self.policy.artifacts.days, self.clock)
+
+    def _branches(self, *, yes: bool) -> tuple[tuple[BranchItem, ...] | None, tuple[ExpiredBranch, ...]]:
+        if self.policy.branches is None or not self.repositories:
+            return None, ()
+        items: list[BranchItem] = []
+        done: list[ExpiredBranch] = []
+        for repository in self.repositories:
+            expiry = BranchExpiry(repository, self.evidence, self.policy.branches.days, self.clock)
+            plan = expiry.plan(run_refs(repository))
+            items += plan
+            done += expiry.carry_out(plan) if yes else ()
+        return tuple(items), tuple(done)

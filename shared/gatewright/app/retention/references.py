@@ -1,0 +1,84 @@
+"""What the bus still refers to: artifacts by their digests, and the runs that are not sealed or not gone from the ledger.
+
+Whatever looks like a digest counts as a reference, wherever it stands: an artifact is rather kept too long than lost. What of a
+run has expired from the ledger refers to nothing. Reads only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from gatewright.bus.dead_letter_room import letters
+from gatewright.bus.jetstream.connection import Connection
+from gatewright.bus.port import Bus
+from gatewright.bus.topology import OPERATOR_PUBLISHER, intake_stream, run_subject
+from gatewright.ledger.events import BundleSealed, RunExpired
+
+_DIGEST = re.compile(rb"(?<![0-9a-fA-F])[0-9a-fA-F]{64}(?![0-9a-fA-F])")  # noqa: TID251 - linear: of a fixed length
+#: Queues whose messages may name what no entry of the ledger names yet. Publishers' uploads lie elsewhere; operators' do not.
+_QUEUES = ("gw.result.>", "gw.task.>", intake_stream(OPERATOR_PUBLISHER).subjects[0])
+
+
+class _EventKind(msgspec.Struct):
+    event_type: str = ""
+
+
+class _Entry(msgspec.Struct):
+    events: tuple[_EventKind, ...] = ()
+
+
+_ENTRY = msgspec.json.Decoder(_Entry)
+
+
+@dataclass
+class References:
+    """``digests``: of all artifacts that something refers to. ``whole``: runs of which the ledger has more than the last event.
+
+    ``sealed``: those of them whose bundle the ledger knows of.
+    """
+
+    digests: set[str] = field(default_factory=set)
+    whole: set[str] = field(default_factory=set)
+    sealed: set[str] = field(default_factory=set)
+
+    def refer(self, *texts: bytes) -> None:
+        """Note every digest in ``texts``."""
+        for text in texts:
+            self.digests.update(found.decode().lower() for found in _DIGEST.findall(text))
+
+    def saw(self, run_id: str, data: bytes) -> None:
+        """Note an entry of the ledger, in order; what is no entry may stand there too, and refers as one does."""
+        try:
+            kinds = {event.event_type for event in _ENTRY.decode(data).events}
+        except (msgspec.MsgspecError, RecursionError, ValueError):
+            kinds = set()
+        if kinds == {RunExpired.event_type} and run_id not in self.whole:
+            return
+        self.refer(data)
+        self.whole.add(run_id)
+        if BundleSealed.event_type in kinds:
+            self.sealed.add(run_id)
+
+
+async def read_references(bus: Bus, provisioner: Connection) -> References:
+    """All that there is now. ``bus`` is the gatekeeper's. Raises BusError.
+
+    The queues come first: what leaves one meanwhile is found in the ledger.
+    """
+    found = References()
+    async for letter in letters(provisioner):
+        found.refer(letter.data, letter.hdrs)
+    for subject in _QUEUES:
+        async for message in bus.unsettled(subject):
+            found.refer(message.data, _words(message.headers))
+    async for message in bus.replay(run_subject("*")):
+        found.saw(message.subject.removeprefix(run_subject("")), message.data)
+    return found
+
+
+def _words(headers: Mapping[str, str]) -> bytes:
+    return "\n".join(headers.values()).encode("utf-8", "replace")

@@ -1,0 +1,218 @@
+"""Letting artifacts expire from a real NATS server: what anything still refers to stays, also what is stored meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from gatewright.app.retention.artifact_expiry import ArtifactExpiry, ArtifactPlan, ExpiredArtifact
+from gatewright.app.retention.expiry_policy import ArtifactRetention, ExpiryPolicy, LedgerRetention
+from gatewright.app.retention.policy_round import PolicyRound, RoundOutcome
+from gatewright.app.retention.references import read_references
+from gatewright.artifacts import stored_digest
+from gatewright.bus.artifact_room import last_use, let_artifact_go, stored_names
+from gatewright.bus.jetstream.bus import JetStreamBus
+from gatewright.bus.jetstream.object_store import PIECE_BYTES
+from gatewright.bus.port import Message
+from gatewright.bus.topology import artifact_subject
+from gatewright.errors import ArtifactError, BusError
+from gatewright.tasks.dead_letter import publish_dead_letter
+from gatewright.tasks.protocol import MAX_ANSWER_BYTES
+from tests.retention.conftest import NOW, Installation, StoppedClock
+
+WEEK = 7
+LARGE = os.urandom(PIECE_BYTES + 1)
+
+
+def later(days: float) -> StoppedClock:
+    return StoppedClock(datetime.now(UTC) + timedelta(days=days))
+
+
+def expiry(installation: Installation, days: float = 30) -> ArtifactExpiry:
+    """As it will be in so many days."""
+    return ArtifactExpiry(installation.bus, installation.provisioner, WEEK, later(days))
+
+
+async def planned(installation: Installation, days: float = 30) -> ArtifactPlan:
+    names = await stored_names(installation.provisioner)
+    return await expiry(installation, days).plan(names, await read_references(installation.bus, installation.provisioner))
+
+
+async def swept(installation: Installation, days: float = 30) -> tuple[ExpiredArtifact, ...]:
+    return await expiry(installation, days).carry_out((await planned(installation, days)).items)
+
+
+async def there(installation: Installation, uri: str) -> bool:
+    try:
+        await installation.bus.get_artifact(uri)
+    except ArtifactError as error:
+        return error.reason != "artifact_missing"
+    return True
+
+
+async def policy_round(installation: Installation, *, days: float = 20, yes: bool = True) -> RoundOutcome:
+    """As it will be in so many days; runs expire after thirty."""
+    policy = ExpiryPolicy(version="1", ledger=LedgerRetention(days=30), artifacts=ArtifactRetention(days=WEEK))
+    parts = installation.bus, installation.provisioner, installation.evidence, policy, later(days), "keeper"
+    return await PolicyRound(*parts).play(yes=yes)
+
+
+@pytest.mark.parametrize("data", [b"x", LARGE], ids=["one piece", "two pieces"])
+async def test_what_nothing_refers_to_goes_when_it_is_old_enough(installation: Installation, data: bytes) -> None:
+    uri = await installation.bus.put_artifact(data)
+    assert await swept(installation, WEEK - 0.01) == ()
+    assert await there(installation, uri)
+    (gone,) = await swept(installation, WEEK + 0.01)
+    assert (gone.item.name, gone.code) == (stored_digest(uri), "")
+    assert not await there(installation, uri)
+    assert await stored_names(installation.provisioner) == frozenset()
+    assert await installation.bus.put_artifact(data) == uri
+    assert await there(installation, uri)
+
+
+async def test_artifacts_go_with_the_last_run_of_the_ledger_that_names_them(installation: Installation) -> None:
+    first, young = await installation.seal(1), await installation.seal(2, days_old=(NOW - datetime.now(UTC)).days)
+    names = await stored_names(installation.provisioner)
+    assert names
+    outcome = await policy_round(installation, yes=False)
+    assert outcome.artifacts == ArtifactPlan((), len(names), 0)
+    outcome = await policy_round(installation)
+    assert [done.item.run_id for done in outcome.expired_runs] == [first]
+    assert outcome.artifacts == ArtifactPlan((), len(names), 0)  # the young run has the same ones
+    installation.hold(await installation.seal(3))
+    outcome = await policy_round(installation, days=60)
+    assert [done.item.run_id for done in outcome.expired_runs] == [young]
+    assert outcome.artifacts == ArtifactPlan((), len(names), 0)  # the held one, too
+    assert await stored_names(installation.provisioner) == names
+
+
+async def test_all_artifacts_of_a_run_that_has_left_the_ledger_go(installation: Installation) -> None:
+    await installation.seal(1)
+    outcome = await policy_round(installation)
+    assert outcome.artifacts is not None
+    assert len(outcome.expired_artifacts) == len(outcome.artifacts.items) > 0
+    assert outcome.left == 0
+    assert await stored_names(installation.provisioner) == frozenset()
+    assert (await policy_round(installation)).artifacts == ArtifactPlan()
+
+
+async def test_a_run_whose_bundle_is_not_stored_keeps_its_artifacts(installation: Installation) -> None:
+    await installation.seal(1, bundled=False)
+    names = await stored_names(installation.provisioner)
+    outcome = await policy_round(installation)
+    assert (outcome.expired_runs, outcome.artifacts) == ((), ArtifactPlan((), len(names), 0))
+
+
+async def test_a_message_that_is_no_entry_refers_as_one_does(installation: Installation) -> None:
+    uri = await installation.bus.put_artifact(b"named in passing")
+    words = f'{{"foreign": "{stored_digest(uri).upper()}"}}'.encode()
+    await installation.bus.publish("gw.run.run-0123456789", words, schema="error.v1", message_id="foreign")
+    assert await swept(installation) == ()
+    assert await there(installation, uri)
+
+
+@pytest.mark.parametrize("subject", ["gw.task.worker.default.normal"])
+async def test_what_waits_in_a_queue_refers(installation: Installation, subject: str) -> None:
+    uri = await installation.bus.put_artifact(b"an input")
+    await installation.bus.publish(subject, uri.encode(), schema="task_contract.v1", message_id="waits")
+    assert await swept(installation) == ()
+
+
+async def test_a_dead_letter_refers_to_what_holds_its_body(installation: Installation) -> None:
+    message = Message("gw.intake.request", b"x" * (MAX_ANSWER_BYTES + 1), sequence=1)
+    await publish_dead_letter(installation.bus, "gatekeeper", "INTAKE", message, attempts=1, code="a_code", reason="too large")
+    assert len(await stored_names(installation.provisioner)) == 1
+    assert await swept(installation) == ()
+
+
+async def test_what_a_role_stores_again_begins_its_age_anew(installation: Installation) -> None:
+    """The race that matters: a run that begins now stores the very bytes that the last one left."""
+    uri = await installation.bus.put_artifact(b"shared")
+    plan = await planned(installation, 30)
+    assert len(plan.items) == 1
+    now = JetStreamBus(installation.bus.connection, clock=later(2))  # more than a day after it was stored
+    assert await now.put_artifact(b"shared") == uri
+    (left,) = await expiry(installation, 30).carry_out(plan.items)
+    assert left.code == "bundle_changed"
+    assert await there(installation, uri)
+    assert (await planned(installation, WEEK - 0.1)).items == ()
+
+
+async def test_storing_again_is_said_once_a_day(installation: Installation) -> None:
+    uri = await installation.bus.put_artifact(LARGE)
+    name = stored_digest(uri)
+    first = await last_use(installation.bus.connection, name)
+    await installation.bus.put_artifact(LARGE)
+    assert await last_use(installation.bus.connection, name) == first
+    tomorrow = JetStreamBus(installation.bus.connection, clock=later(2))
+    await asyncio.gather(*(tomorrow.put_artifact(LARGE) for _ in range(8)))
+    second = await last_use(installation.bus.connection, name)
+    assert first is not None
+    assert second is not None
+    assert second.sequence == first.sequence + 1
+    assert await installation.bus.get_artifact(uri) == LARGE
+
+
+async def test_what_is_stored_at_the_very_moment_that_it_goes_is_put_back(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uri = await installation.bus.put_artifact(b"shared")
+    plan = await planned(installation)
+    now = JetStreamBus(installation.bus.connection, clock=later(2))
+
+    async def go(*wanted: object) -> int:
+        await now.put_artifact(b"shared")
+        return await let_artifact_go(*wanted)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("gatewright.app.retention.artifact_expiry.let_artifact_go", go)
+    (done,) = await expiry(installation).carry_out(plan.items)
+    assert done.code == ""
+    assert await installation.bus.get_artifact(uri) == b"shared"
+
+
+async def test_what_goes_while_it_is_stored_is_stored_anew(installation: Installation) -> None:
+    """The role found it there, and is about to say so: the server takes that word for what is there alone."""
+    uri = await installation.bus.put_artifact(LARGE)
+    (item,) = (await planned(installation)).items
+    role = JetStreamBus(installation.bus.connection, clock=later(2))
+    store = role._artifacts
+    known = await store._store(stored_digest(uri), LARGE)
+    assert known is not None
+    await let_artifact_go(installation.provisioner, item.name, item.use.sequence)
+    assert not await store._say_used(stored_digest(uri), known)
+    assert await role.put_artifact(LARGE) == uri
+    assert await there(installation, uri)
+
+
+async def test_bytes_that_are_not_what_their_name_says_go_too_and_hide_no_right_ones(installation: Installation) -> None:
+    right = await installation.bus.put_artifact(b"right")
+    storage = installation.bus._storage
+    lie, junk = artifact_subject("gatekeeper", "0" * 64, 0), artifact_subject("gatekeeper", "no-digest", 0)
+    for number, subject in enumerate((lie, junk)):
+        await storage.store("ARTIFACTS", subject, b"wrong", message_id=f"lie-{number}", headers={"Gw-Artifact-Size": "x"})
+    done = {each.item.name: each.code for each in await swept(installation)}
+    assert done == {"0" * 64: "", "no-digest": "", stored_digest(right): ""}
+    assert await stored_names(installation.provisioner) == frozenset()
+
+
+async def test_two_rounds_at_once_take_each_artifact_once(installation: Installation) -> None:
+    for number in range(10):
+        await installation.bus.put_artifact(b"%d" % number)
+    one, other = await asyncio.gather(planned(installation), planned(installation))
+    rounds = await asyncio.gather(expiry(installation).carry_out(one.items), expiry(installation).carry_out(other.items))
+    assert [done.code for each in rounds for done in each] == [""] * 20
+    assert sum(done.removed for each in rounds for done in each) == 10
+    assert await stored_names(installation.provisioner) == frozenset()
+
+
+@pytest.mark.parametrize("name", ["", "*", ">", "a.b", "a b"])
+async def test_no_name_covers_more_than_one_artifact(installation: Installation, name: str) -> None:
+    uri = await installation.bus.put_artifact(b"x")
+    with pytest.raises(BusError):
+        await let_artifact_go(installation.provisioner, name, 10)
+    with pytest.raises(BusError):
+        await let_artifact_go(installation.provisioner, stored_digest(uri), 0)
+    assert await there(installation, uri)
