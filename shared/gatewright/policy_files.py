@@ -32,7 +32,8 @@ PROVIDER = KeyOwner("the model's provider", "model_key_missing")
 class PolicyModel(BaseModel):
     """Base of all policy files and their parts."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    # Built when the first file is read: most processes import many kinds of policy, and read few.
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 P = TypeVar("P", bound=PolicyModel)

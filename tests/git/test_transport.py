@@ -64,7 +64,7 @@ def test_a_command_on_a_repository_of_this_host_sees_none_of_it(bare: Path, prot
 def test_the_password_of_a_proxy_stands_in_no_argument(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     arguments: list[str] = []
 
-    def run(argv: list[str], **_: object) -> None:
+    def run(argv: list[str], _environment: dict[str, str], **_: object) -> None:
         arguments.extend(argv)
         raise GitError("enough")
 

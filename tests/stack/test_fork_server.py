@@ -51,22 +51,6 @@ async def test_forked_process_is_its_own_in_every_respect(tmp_path: Path) -> Non
     await fork_server.close()
 
 
-async def test_forked_process_that_uses_git_finds_what_its_first_command_imports_loaded(tmp_path: Path) -> None:
-    program = """
-import sys
-was_loaded = "git.cmd" in sys.modules
-from gatewright.git.process import run_to_end
-status = run_to_end(["git", "version"], stdin=None, timeout=60, limit=None).status
-sys.exit(40 + was_loaded + status)
-"""
-    environment = make_package(tmp_path, program)
-    (tmp_path / "python" / "roles" / "worker" / "__init__.py").write_text("import gatewright.git.process")
-    fork_server = await ForkServer.open(["roles.worker"], environment, tmp_path / "logs" / "fork-server.log")
-    forked = await fork_server.fork(make_plan(tmp_path, environment))
-    assert await forked.wait() == 41, (tmp_path / "logs" / "worker-2.log").read_text()
-    await fork_server.close()
-
-
 async def test_forked_process_finds_the_catalogue_of_secrets_loaded(tmp_path: Path) -> None:
     program = """
 import sys, time

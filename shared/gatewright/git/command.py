@@ -124,8 +124,9 @@ class GitCommand:
         if index is not None:
             variables["GIT_INDEX_FILE"] = str(index)
         more = [word for key, value in (settings or {}).items() for word in ("-c", f"{key}={value}")]
-        argv = [*self._clean(variables), *walls, executable("git"), *self._options, *more, *args]
-        finished = run_to_end(argv, stdin=stdin, timeout=timeout, limit=limit, pass_fds=pass_fds)
+        argv = [*walls, executable("git"), *self._options, *more, *args]
+        surroundings = {**self._inherited(), **variables}
+        finished = run_to_end(argv, surroundings, stdin=stdin, timeout=timeout, limit=limit, pass_fds=pass_fds)
         if finished.status not in ok:
             if speaks_of_full_disk(finished.stderr):
                 raise HostError(f"git {args[0] if args else ''} met a full disk: {words(finished.stderr)}", code=DISK_FULL)
@@ -134,16 +135,12 @@ class GitCommand:
 
     def start(self, *args: str) -> subprocess.Popen[bytes]:
         """``git <args>`` with pipes, for ``gatewright.git.kept``: it has to be ended. Raises GitError."""
-        return start([*self._clean(self._environment), executable("git"), *self._options, *args], stdin=True)
+        surroundings = {**self._inherited(), **self._environment}
+        return start([executable("git"), *self._options, *args], surroundings, stdin=True)
 
-    def _clean(self, variables: Mapping[str, str]) -> list[str]:
-        """The command that leaves git these variables and no other; GitPython would add its own to all that are inherited.
-
-        What is kept of the inherited ones is kept by taking away the others: everybody on the host can read an argument.
-        """
-        left = transport(self._protocols)
-        clean = [f"--unset={name}" for name in left.removed] if left.kept else ["-i"]
-        return [executable("env"), *clean, *(f"{name}={value}" for name, value in variables.items())]
+    def _inherited(self) -> dict[str, str]:
+        """The variables of this process that git is left; it gets no other one of them."""
+        return {name: os.environ[name] for name in transport(self._protocols).kept if name in os.environ}
 
 
 class CommandFailedError(GitError):

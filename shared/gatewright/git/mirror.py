@@ -28,7 +28,7 @@ from gatewright.git.host.identity import PROTOCOLS, mirror_keys
 from gatewright.git.kept.readers import KeptReaders
 from gatewright.git.locks import held
 from gatewright.git.mirror_room import MirrorRoom, nothing_needed, touch, use
-from gatewright.git.names import NameFault, TreeLimits
+from gatewright.git.names import NameFault, TreeLimits, surely_readable, surely_within_limits
 from gatewright.git.notes import Notes
 from gatewright.git.objects import BLOBS_LIMIT, Objects
 from gatewright.git.process import in_thread
@@ -50,6 +50,8 @@ _REMEMBERED_PAIRS = 32
 _REMEMBERED_PATHS = 1000
 #: Contents are remembered for the rule that looks next: those of the last call, when they are not too many bytes.
 _REMEMBERED_BYTES = 64 << 20
+#: Entries of directories that are remembered, all together: those that new paths lie in are looked at again and again.
+_REMEMBERED_NODES = 10_000
 
 
 class Mirrors:
@@ -174,6 +176,7 @@ class Mirror:
         self._trees: dict[str, str] = {}
         self._changes: dict[tuple[str, str], tuple[TreeChange, ...]] = {}
         self._recent: dict[str, bytes] = {}
+        self._listed: dict[str, tuple[Node, ...]] = {}
 
     async def resolve(self, ref: str) -> str:
         """The full commit id that ``ref`` names in the repository now; the commit is in the mirror then.
@@ -278,7 +281,8 @@ class Mirror:
         """The contents of several blobs by id. GitError (``object_missing``), OutputTooLargeError beyond ``limit`` bytes."""
         wanted = set(object_ids)
         known = {object_id: self._recent[object_id] for object_id in wanted & self._recent.keys()}
-        read = await in_thread(self._objects.blobs, tuple(wanted - known.keys()), limit)
+        missing = tuple(wanted - known.keys())
+        read = await in_thread(self._objects.blobs, missing, limit) if missing else {}
         if read and sum(map(len, read.values())) <= _REMEMBERED_BYTES:
             self._recent = read
         return known | read
@@ -289,14 +293,29 @@ class Mirror:
 
     async def directories(self, tree_ids: Iterable[str]) -> dict[str, tuple[Node, ...]]:
         """What lies directly in trees, by id, in one go. GitError (``object_missing``)."""
-        return await in_thread(self._objects.directories, tuple(tree_ids))
+        wanted = set(tree_ids)
+        known = {tree_id: self._listed[tree_id] for tree_id in wanted & self._listed.keys()}
+        missing = tuple(wanted - known.keys())
+        if not missing:
+            return known
+        read = await in_thread(self._objects.directories, missing)
+        nodes = sum(map(len, read.values()))
+        if nodes <= _REMEMBERED_NODES:
+            if nodes + sum(map(len, self._listed.values())) > _REMEMBERED_NODES:
+                self._listed = {}
+            self._listed |= read
+        return known | read
 
     async def limit_faults(self, tree: str, added: Sequence[bytes], limits: TreeLimits) -> tuple[NameFault, ...]:
         """What is too much about the paths that a change of ``tree`` (a commit or tree) adds; see ``names.py``."""
+        if surely_within_limits(added, limits):
+            return ()
         return await in_thread(self._objects.limit_faults, tree, added, limits)
 
     async def unreadable_faults(self, tree: str, added: Sequence[bytes]) -> tuple[NameFault, ...]:
         """The new names in these paths that are not what a reader takes them for."""
+        if surely_readable(added):
+            return ()
         return await in_thread(self._objects.unreadable_faults, tree, added)
 
     async def write_tree(self, baseline: str, changes: Sequence[FileChange]) -> str:

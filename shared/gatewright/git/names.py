@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -30,6 +30,8 @@ _BLANK = frozenset(
 #: They choose how the symbol before them is drawn; after anything else they are drawn as nothing.
 _VARIATIONS = frozenset(map(chr, range(0xFE00, 0xFE10)))
 _SYMBOLS = frozenset({"So", "Sm"})
+#: Paths that are looked at in a moment.
+_FEW = 200
 _PLAIN = re.compile(rb"[ -\[\]-~]*")  # noqa: TID251 - linear: one class of characters
 
 
@@ -106,6 +108,20 @@ def path_limit_fault(path: bytes, limits: TreeLimits = LARGEST) -> NameFault | N
     if longest <= limits.name_bytes:
         return None
     return NameFault(NAME_TOO_LONG, f"a name of {longest} bytes where {limits.name_bytes} are allowed", path)
+
+
+def surely_within_limits(paths: Sequence[bytes], limits: TreeLimits = LARGEST) -> bool:
+    """Whether ``limit_faults`` would find nothing, as far as a few paths tell without a look at what is known."""
+    return (
+        len(paths) <= min(_FEW, limits.new_files)
+        and all(path_limit_fault(path, limits) is None for path in paths)
+        and len(directories(paths, limits)) <= limits.new_directories
+    )
+
+
+def surely_readable(paths: Sequence[bytes]) -> bool:
+    """Whether ``unreadable_faults`` would find nothing, as far as a few paths tell at a glance."""
+    return len(paths) <= _FEW and all(_PLAIN.fullmatch(path) for path in paths)
 
 
 def limit_faults(paths: Iterable[bytes], known: Callable[[], Known], limits: TreeLimits = LARGEST) -> Iterator[NameFault]:

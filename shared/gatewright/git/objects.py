@@ -202,17 +202,18 @@ class Objects:
         said = self._kept_differences(options, check_object_id(old), check_object_id(new))
         return parse_changes(said if said is not None else self._git.execute("diff-tree", *options, old, new))
 
-    def _kept_differences(self, options: tuple[str, ...], old: str, new: str) -> bytes | None:
+    def _kept_differences(self, options: tuple[str, ...], old: str, new: str, limit: int | None = None) -> bytes | None:
         """What a kept process says, which takes trees alone; None when a process of its own is to be asked."""
         if self._kept is None:
             return None
         trees = [self.peel(object_id, "tree") for object_id in (old, new)]
-        return None if None in trees else self._kept.differences(self._git, options, str(trees[0]), str(trees[1]))
+        return None if None in trees else self._kept.differences(self._git, options, str(trees[0]), str(trees[1]), limit)
 
     def diff(self, old: str, new: str) -> bytes:
         """The canonical patch from ``old`` to ``new``. PatchError (``patch_too_large``) beyond ``PATCH_LIMIT`` bytes."""
         try:
-            return self._git.execute("diff-tree", *_CANONICAL, check_object_id(old), check_object_id(new), limit=PATCH_LIMIT)
+            said = self._kept_differences(_CANONICAL, check_object_id(old), check_object_id(new), PATCH_LIMIT)
+            return said if said is not None else self._git.execute("diff-tree", *_CANONICAL, old, new, limit=PATCH_LIMIT)
         except OutputTooLargeError as error:
             raise PatchError(f"the change is longer than {PATCH_LIMIT} bytes as a patch", code="patch_too_large") from error
 

@@ -1,7 +1,7 @@
 """One process run to its end: bounded in time and output, and reachable when its caller goes away.
 
-GitPython starts the process; what it reads, how long it lives and how it is ended is decided here. Which command,
-configuration and environment it gets is the business of ``gatewright.git.command``.
+What it reads, how long it lives and how it is ended is decided here. Which command, configuration and environment it gets is
+the business of ``gatewright.git.command``; of the environment of this process it gets nothing.
 """
 
 from __future__ import annotations
@@ -14,17 +14,13 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import cache
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 from gatewright.errors import GitError
 from gatewright.host_errors import host_error
-
-if TYPE_CHECKING:
-    from git.cmd import Git
 
 _CHUNK = 1 << 18
 _STDERR_KEPT = 1 << 16
@@ -129,9 +125,15 @@ async def in_thread(work: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs)
 
 
 def run_to_end(
-    argv: Sequence[str], *, stdin: bytes | None, timeout: float, limit: int | None, pass_fds: tuple[int, ...] = ()
+    argv: Sequence[str],
+    environment: Mapping[str, str],
+    *,
+    stdin: bytes | None,
+    timeout: float,
+    limit: int | None,
+    pass_fds: tuple[int, ...] = (),
 ) -> Finished:
-    """Run ``argv`` in ``/`` and wait for it.
+    """Run ``argv``, an absolute path and its arguments, in ``/`` with exactly this environment, and wait for it.
 
     ``timeout`` in seconds; ``limit`` in bytes of standard output, None for no limit; ``pass_fds`` stay open in the process and
     all that it starts. GitError: ``git_missing``, ``git_timeout``, ``git_cancelled``, KilledError (ended by a signal),
@@ -140,7 +142,7 @@ def run_to_end(
     reach = _REACH.get() or _Reach()
     if reach.gone:
         raise GitError("the caller of git went away", code="git_cancelled")
-    process = start(argv, stdin=stdin is not None, pass_fds=pass_fds)
+    process = start(argv, environment, stdin=stdin is not None, pass_fds=pass_fds)
     try:
         with reach.over(process.pid):
             output, errors = _exchange(process, stdin or b"", time.monotonic() + timeout, limit)
@@ -156,35 +158,25 @@ def run_to_end(
     return Finished(status, output, errors)
 
 
-@cache
-def _launcher() -> Git:
-    # GitPython takes a tenth of a second to import, and roles without repositories do not install it.
-    try:
-        from git.cmd import Git
-    except ImportError as error:
-        raise GitError(f"git or GitPython cannot be had: {error}", code="git_missing") from error
-    return Git("/")
-
-
-def start(argv: Sequence[str], *, stdin: bool, pass_fds: tuple[int, ...] = ()) -> subprocess.Popen[bytes]:
+def start(
+    argv: Sequence[str], environment: Mapping[str, str], *, stdin: bool, pass_fds: tuple[int, ...] = ()
+) -> subprocess.Popen[bytes]:
     """``argv`` in ``/`` as a process group of its own, with pipes for its output and, if wanted, its input. GitError."""
     try:
-        started = _launcher().execute(
+        return subprocess.Popen(
             argv,
-            istream=subprocess.PIPE if stdin else None,
-            as_process=True,
-            shell=False,
+            stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            bufsize=0,
+            cwd="/",
+            env=environment,
             # A group of its own, so that what git starts is ended with it; without a terminal, so that nothing can prompt.
             start_new_session=True,
             pass_fds=pass_fds,
         )
     except (OSError, ValueError) as error:
         raise host_error(error) or GitError(f"git cannot be started: {error}") from error
-    # GitPython's wrapper would end the process without its children when it is collected.
-    process, started.proc = started.proc, None
-    if process is None:
-        raise GitError("git was not started")
-    return process
 
 
 def _exchange(process: subprocess.Popen[bytes], stdin: bytes, deadline: float, limit: int | None) -> tuple[bytes, bytes]:

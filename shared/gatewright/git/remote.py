@@ -235,7 +235,7 @@ class Remote:
         before it. Whatever is out of the ordinary is left to it all the same, and it explains what it refuses.
         """
         repository = self._find(writing=True, refs=(ref, "HEAD"))
-        _refuse_configured_hooks(repository.git_dir)
+        _refuse_configured_hooks(repository)
         target = GitCommand(repository.git_dir)
 
         def make(how: str) -> None:
@@ -253,7 +253,7 @@ class Remote:
 
     def _push_into(self, repository: LocalRepository, *words: str, refspec: str) -> None:
         """Push with the right to write into the folders of ``repository`` alone, wherever its links lead by then."""
-        _refuse_configured_hooks(repository.git_dir)
+        _refuse_configured_hooks(repository)
 
         def push(how: str) -> None:
             walls = () if how == CONFINED else _read_only_but(repository.folders)
@@ -298,10 +298,12 @@ class Remote:
         raise GitError(f"{words}; it says: {error.said}", code="landing_refused") from error
 
 
-def _refuse_configured_hooks(git_dir: Path) -> None:
+def _refuse_configured_hooks(repository: LocalRepository) -> None:
     """Configured hooks can be switched off by event only from git 2.55 on, so a local target that has such is refused."""
+    if not repository.may_configure("hook"):
+        return
     query = ("config", "--null", "--includes", "--get-regexp", r"^hook\..*\.event$")
-    output = GitCommand(git_dir).execute(*query, ok=(0, 1))
+    output = GitCommand(repository.git_dir).execute(*query, ok=(0, 1))
     events = {record.partition(b"\n")[2].decode("utf-8", "replace") for record in output.split(b"\0")}
     if events & set(_RECEIVE_EVENTS):
         raise GitError("the target configures hooks that a push would run on this host", code="target_has_hooks")

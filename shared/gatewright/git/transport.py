@@ -20,19 +20,14 @@ _CERTIFICATES = {"SSL_CERT_FILE": "GIT_SSL_CAINFO", "SSL_CERT_DIR": "GIT_SSL_CAP
 
 @dataclass(frozen=True, slots=True)
 class Transport:
-    """``kept``: names of inherited variables whose values may hold a password, so they never stand in an argument.
-
-    ``removed``: names of all other inherited ones, where any are kept. ``certificates``: variables of git's own.
-    """
+    """``kept``: names of inherited variables that git is left. ``certificates``: variables of git's own."""
 
     kept: frozenset[str]
-    removed: tuple[str, ...]
     certificates: Mapping[str, str]
 
 
 def transport(protocols: tuple[str, ...]) -> Transport:
     """What a command that may use these protocols is left of the environment of this process."""
     kept = frozenset(name for protocol in protocols for name in _LEFT.get(protocol, ()) if os.environ.get(name))
-    removed = tuple(name for name in os.environ if name not in kept) if kept else ()
     trusted = _CERTIFICATES.items() if "https" in protocols else ()
-    return Transport(kept, removed, {own: os.environ[name] for name, own in trusted if os.environ.get(name)})
+    return Transport(kept, {own: os.environ[name] for name, own in trusted if os.environ.get(name)})

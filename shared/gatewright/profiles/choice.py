@@ -12,11 +12,14 @@ commands see what the request says, or the system.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from gatewright.contracts import RunRequest, TaskContract
 from gatewright.contracts.vocabulary import Environment, EnvironmentProfile, Language, ProfileReason
-from gatewright.profiles.policy import EnvironmentsPolicy
+
+if TYPE_CHECKING:
+    # Its models take longer to build than all that is here, and most who choose nothing import this.
+    from gatewright.profiles.policy import EnvironmentsPolicy
 
 _NAMES: Final[Mapping[Language, frozenset[str]]] = {
     "python": frozenset({"python"}),

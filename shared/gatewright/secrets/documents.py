@@ -72,15 +72,36 @@ def redacted_places(document: Document) -> tuple[tuple[str, str], ...]:
 
 def _places(document: Document, scanner: SecretScanner, *, inline: bool) -> tuple[tuple[str, str], ...]:
     """``inline``: with what artifacts hold in their URIs."""
+    value = msgspec.to_builtins(document)
+    # Nearly every document is clean: one look at everything says so.
+    if not scanner.find(b"\n".join(_contents(value, inline=inline))):
+        return ()
     texts = [
         text
-        for text in _texts(msgspec.to_builtins(document), "")
-        if inline or not (text.pointer.endswith("/uri") and text.content.startswith(b"data:"))
+        for text in _texts(value, "")
+        if inline or not _is_inline(text.pointer.rpartition("/")[2], text.content.decode("utf-8", "surrogatepass"))
     ]
-    # Nearly every document is clean: one look at everything says so.
-    if not scanner.find(b"\n".join(text.content for text in texts)):
-        return ()
     return tuple((text.pointer, hit.rule) for text in texts for hit in scanner.find(text.content))
+
+
+def _is_inline(key: str, item: object) -> bool:
+    """Whether a field is a URI that holds an artifact."""
+    return key == "uri" and isinstance(item, str) and item.startswith("data:")
+
+
+def _contents(value: Any, *, inline: bool) -> list[bytes]:
+    """What ``_texts`` gives, without saying where each one stands."""
+    found: list[bytes] = []
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, str):
+            found.append(each.encode("utf-8", "surrogatepass"))
+        elif isinstance(each, dict):
+            waiting += reversed([item for key, item in each.items() if inline or not _is_inline(key, item)])
+        elif isinstance(each, list | tuple):
+            waiting += reversed(each)
+    return found
 
 
 def _texts(value: Any, pointer: str) -> Iterator[_Text]:

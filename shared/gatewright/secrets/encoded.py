@@ -70,10 +70,10 @@ def decoded_texts(data: bytes) -> Iterator[Decoded]:
 
 def _from_base64(data: bytes, start: int, end: int) -> Iterator[Decoded]:
     pieces = [found.span(1) for found in _PIECE.finditer(data, start, end)]
-    places = _Places(pieces)
     joined = b"".join(data[begin:stop] for begin, stop in pieces).translate(_TO_STANDARD)
     if _READABLE_BASE64.search(joined) is None and not any(mark in joined for mark in _KEYS_IN_BASE64):
         return
+    places = _Places(pieces)
     for shift in range(4):  # a word before it may have been taken for its beginning
         whole = joined[shift : shift + (len(joined) - shift) // 4 * 4]
         # What is left over of a last group of four is one or two bytes more.

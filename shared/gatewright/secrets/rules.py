@@ -15,24 +15,26 @@ from typing import NamedTuple
 class SecretRule(NamedTuple):
     """``pattern`` finds a credential; ``replacement`` is a template for ``Match.expand``.
 
-    ``anchors``: texts of which one is in every match; empty: not known.
+    ``anchors``: texts of which one is in every match.
     """
 
     name: str
     pattern: re.Pattern[str]
     replacement: str
-    precise: bool = False
-    anchors: tuple[str, ...] = ()
+    precise: bool
+    anchors: tuple[str, ...]
 
 
-def _context(name: str, pattern: str, *, keep: str = "", end: str = "") -> SecretRule:
-    return SecretRule(name, re.compile(pattern, re.ASCII), f"{keep}[redacted:{name}]{end}")  # noqa: TID251 - it looks around; see above why each is linear
+def _context(name: str, pattern: str, *anchors: str, keep: str = "", end: str = "") -> SecretRule:
+    return SecretRule(name, re.compile(pattern, re.ASCII), f"{keep}[redacted:{name}]{end}", precise=False, anchors=anchors)  # noqa: TID251 - it looks around; see above why each is linear
 
 
 def _precise(name: str, pattern: str, *anchors: str) -> SecretRule:
     return SecretRule(name, re.compile(pattern, re.ASCII), f"[redacted:{name}]", precise=True, anchors=anchors)  # noqa: TID251 - it looks around; see above why each is linear
 
 
+#: White space, as ``re.ASCII`` has it.
+_BLANKS = (" ", "\t", "\n", "\r", "\f", "\v")
 #: Words that make an assignment (``password=...``, ``"api_key": ...``, ``--token ...``) secret. Longer ones first.
 _ASSIGNED = (
     r"(?i:passwords?|passwd|passphrase|pwd|secrets?|tokens?|credentials?"
@@ -50,13 +52,14 @@ RULES: tuple[SecretRule, ...] = (
         "PRIVATE KEY",
     ),
     # ``git@`` and the like, a bare name before the host of an ssh URL, is no secret.
-    _context("url_credentials", r"://(?!(?<=ssh://)[\w.-]+@(?![^\s/]*@))[^\s/]+@", keep="://", end="@"),
+    _context("url_credentials", r"://(?!(?<=ssh://)[\w.-]+@(?![^\s/]*@))[^\s/]+@", "://", keep="://", end="@"),
     _context(
         "authorization",
         r"""(?P<name>(?i:authorization)\\?["']?\s{0,4}[:=]\s{0,4})\\?["']?[^\n"'\\]+""",
+        *(":", "="),
         keep=r"\g<name>",
     ),
-    _context("bearer", r"(?P<scheme>(?i:bearer)\s{1,4})[A-Za-z0-9._~+/=-]{6,}", keep=r"\g<scheme>"),
+    _context("bearer", r"(?P<scheme>(?i:bearer)\s{1,4})[A-Za-z0-9._~+/=-]{6,}", *_BLANKS, keep=r"\g<scheme>"),
     _precise(
         "github_token",
         r"(?:gh[pousr]_[A-Za-z0-9]{16,}|github_pat_[A-Za-z0-9_]{16,})",
@@ -74,10 +77,22 @@ RULES: tuple[SecretRule, ...] = (
     _context(
         "assignment",
         rf"""(?P<name>{_ASSIGNED}[A-Za-z0-9_-]{{0,40}}(?:\\?["']?\s{{0,4}}[:=]\s{{0,4}}))(?!\[redacted:){_VALUE}""",
+        *(":", "="),
         keep=r"\g<name>",
     ),
-    _context("option", rf"(?P<name>--{_ASSIGNED}\s{{1,4}})(?!\[redacted:){_VALUE}", keep=r"\g<name>"),
+    _context("option", rf"(?P<name>--{_ASSIGNED}\s{{1,4}})(?!\[redacted:){_VALUE}", "--", keep=r"\g<name>"),
 )
+
+#: Small letters, digits and what joins them: most texts that are logged are ids, words and paths of these.
+_QUIET = re.compile(r"[a-z0-9_.,/-]*")  # noqa: TID251 - linear: one class of characters
+_QUIET_ANCHORS = tuple(anchor for rule in RULES for anchor in rule.anchors if _QUIET.fullmatch(anchor))
+
+
+def may_hold_one(text: str) -> bool:
+    """False when no rule can match anywhere in ``text``, as far as a glance tells."""
+    # A match has one of the anchors in it, and where all characters are quiet ones, that is a quiet one.
+    return _QUIET.fullmatch(text) is None or any(anchor in text for anchor in _QUIET_ANCHORS)
+
 
 #: A private key without armour: the first bytes of its DER, for the usual algorithms.
 _KEY_IN_DER = re.compile(  # noqa: TID251 - linear: of a fixed length

@@ -110,7 +110,7 @@ def is_placeholder(value: str) -> bool:
 
 
 def _by_rule(rule: SecretRule, text: str) -> Iterator[Hit]:
-    if rule.anchors and not any(anchor in text for anchor in rule.anchors):
+    if not any(anchor in text for anchor in rule.anchors):
         return
     if rule.name == "private_key":
         yield from _private_keys(rule.name, text)

@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from gatewright.secrets.rules import RULES
+from gatewright.secrets.rules import RULES, may_hold_one
 
 #: A text longer than this is cut, a deeper nesting is not followed, further items are left out: a log line stays a line.
 MAX_TEXT = 16_384
@@ -65,8 +65,9 @@ def _shown_key(key: str) -> tuple[str, bool]:
 def redact_text(text: str) -> str:
     """``text`` without anything that has the shape of a credential, at most MAX_TEXT characters of it, encodable as UTF-8."""
     text = text[: MAX_TEXT + _OVERLAP].encode("utf-8", "backslashreplace").decode()
-    for rule in RULES:
-        text = rule.pattern.sub(rule.replacement, text)
+    if may_hold_one(text):
+        for rule in RULES:
+            text = rule.pattern.sub(rule.replacement, text)
     return text if len(text) <= MAX_TEXT else text[:MAX_TEXT] + "[cut]"
 
 

@@ -106,7 +106,9 @@ def test_both_ways_say_the_same(source: Repository, readers: KeptReaders, monkey
         assert _outcome(kept.directories, wanted) == _outcome(once.directories, wanted)
     for pair in ((old, new), (old_tree, new_tree), (old, new_tree), (new_tree, old), (new, new), (tag, old), (old, missing)):
         assert _outcome(kept.changes, *pair) == _outcome(once.changes, *pair)
-    assert len(started.processes) == 2  # one for contents, one for differences, whatever was asked
+        assert _outcome(kept.diff, *pair) == _outcome(once.diff, *pair)
+    assert len(started.processes) == 3  # one for contents, one for each form of differences, whatever was asked
+    assert kept.diff(old, new).startswith(b"diff --git ")
     assert kept.changes(old, new) != ()
 
 

@@ -54,7 +54,6 @@ def excludes(start: Path) -> Path | None:
 
 
 def _value(start: Path, key: str, *options: str) -> str | None:
-    variables = [f"{name}={value}" for name, value in user_git_environment().items()]
     asked = (executable("git"), "-C", str(start), "config", "--null", *options, "--get", key)
-    finished = run_to_end([executable("env"), "-i", *variables, *asked], stdin=None, timeout=30, limit=1 << 16)
+    finished = run_to_end(asked, user_git_environment(), stdin=None, timeout=30, limit=1 << 16)
     return finished.stdout.decode("utf-8", "replace").rstrip("\0") or None if finished.status == 0 else None

@@ -28,8 +28,6 @@ from gatewright.app.stack.processes import dies_with_parent
 from gatewright.errors import ConfigurationError
 from gatewright.secrets.selection import make_scanner
 
-#: What a program imports with its first git command, where it has any: roles without repositories do not install it.
-GIT_USER, GIT = "gatewright.git.process", "git.cmd"
 #: Before the modules on the command line: where the catalogue of secrets may be kept, for it to be loaded ahead.
 SECRETS = "--secrets"
 
@@ -58,8 +56,6 @@ def preload(module: str) -> None:
         importlib.import_module(f"{module}.__main__")
         # It is run once more, as the main program, by the process that it is for.
         del sys.modules[f"{module}.__main__"]
-        if GIT_USER in sys.modules:
-            importlib.import_module(GIT)
     except ImportError as error:
         sys.stderr.write(f"{module} is not preloaded: {error}\n")
     # What exists now stays: the collector of each child need not touch, and so copy, these pages.

@@ -21,6 +21,8 @@ LEADS_ELSEWHERE = "repository_leads_elsewhere"
 _UNREADABLE = "repository_unreadable"
 #: Bytes of the small files that point somewhere.
 _LONGEST_POINTER = 8192
+#: Bytes of a configuration that is looked through here; a longer one is left to git.
+_LONGEST_CONFIG = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,15 @@ class LocalRepository:
     @property
     def folders(self) -> tuple[Path, ...]:
         return (self.common,) if self.git_dir == self.common else (self.common, self.git_dir)
+
+    def may_configure(self, section: str) -> bool:
+        """Whether its configuration could have a section of that name: git has the last say then.
+
+        False only when each file is read whole, and neither the name nor an inclusion stands in it; a section's name is
+        written as it is, in any case.
+        """
+        files = [folder / name for folder in self.folders for name in ("config", "config.worktree")]
+        return any(_may_name(file, section.encode().lower()) for file in files)
 
     @contextmanager
     def held(self) -> Iterator[tuple[Path, ...]]:
@@ -135,6 +146,20 @@ def _read(pointer: Path) -> str:
     handle = os.open(pointer, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(handle, "rb") as file:  # noqa: PTH123 - a descriptor
         return os.fsdecode(file.read(_LONGEST_POINTER).split(b"\n")[0])
+
+
+def _may_name(config: Path, section: bytes) -> bool:
+    try:
+        handle = os.open(config, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    with open(handle, "rb") as file:  # noqa: PTH123 - a descriptor
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            return True
+        said = file.read(_LONGEST_CONFIG).lower()
+    return len(said) == _LONGEST_CONFIG or section in said or b"include" in said
 
 
 def _kind(path: Path) -> int:

@@ -84,9 +84,9 @@ def _asked(start: Path, *question: str) -> Path:
 
 
 def _said(start: Path, *question: str) -> str:
-    argv = [executable("env"), "-i", "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null"]
+    variables = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null"}
     asked = [executable("git"), "-c", "core.fsmonitor=false", "-C", str(start), "rev-parse", *question]
-    finished = run_to_end([*argv, *asked], stdin=None, timeout=30, limit=1 << 16)
+    finished = run_to_end(asked, variables, stdin=None, timeout=30, limit=1 << 16)
     if finished.status != 0:
         raise GitError(f"{start} is no git repository that can be used: {words(finished.stderr)}", code="not_a_repository")
     return finished.stdout.decode("utf-8", "surrogateescape").rstrip("\n")

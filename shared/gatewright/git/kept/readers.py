@@ -70,11 +70,14 @@ class KeptReaders:
         lines = "".join(f"{how} {name}\n" for name in names)
         return self._ask(git, CAT_FILE, f"{lines}info {mark}\nflush\n".encode(), f"{mark} missing\n".encode(), limit)
 
-    def differences(self, git: GitCommand, options: tuple[str, ...], old: str, new: str) -> bytes | None:
-        """What ``diff-tree`` says with ``options``, which give it the form, of two trees. None as above."""
+    def differences(
+        self, git: GitCommand, options: tuple[str, ...], old: str, new: str, limit: int | None = None
+    ) -> bytes | None:
+        """What ``diff-tree`` says with ``options``, which give it the form, of two trees. ``limit`` in bytes. None as above."""
         mark = f"end {secrets.token_hex(20)}\n"
-        answer = self._ask(git, ("diff-tree", "--stdin", *options), f"{old} {new}\n{mark}".encode(), mark.encode(), None)
         head = f"{old} {new}\n".encode()
+        whole = None if limit is None else limit + len(head)
+        answer = self._ask(git, ("diff-tree", "--stdin", *options), head + mark.encode(), mark.encode(), whole)
         # It repeats what it was asked first; a line that it takes for no pair of trees it repeats as well.
         return answer[len(head) :] if answer is not None and answer.startswith(head) else None
 

@@ -1,0 +1,36 @@
+"""What lets a text be passed over unsearched may let no credential pass."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gatewright.secrets.rules import RULES, SecretRule, may_hold_one
+
+QUIET = "abcxyz019_.,/-"
+#: Beginnings of credentials that are written in small letters, and what ends them.
+PIECES = ["ghp_", "github_pat_", "glpat-", "xoxb-", "sk-", "rk_live_", "pypi-", "npm_", "--password", "bearer", "_auth", "0a1b2c" * 6]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+@given(data=st.data())
+def test_whatever_a_rule_matches_has_one_of_its_anchors_and_is_looked_at(rule: SecretRule, data: st.DataObject) -> None:
+    text = data.draw(st.from_regex(rule.pattern))
+    for found in rule.pattern.finditer(text):
+        assert any(anchor in found[0] for anchor in rule.anchors)
+    assert may_hold_one(text)
+
+
+@given(st.lists(st.one_of(st.sampled_from(PIECES), st.text(QUIET)), max_size=6).map("".join))
+def test_no_rule_matches_in_a_text_that_is_passed_over(text: str) -> None:
+    if not may_hold_one(text):
+        assert not [rule.name for rule in RULES if rule.pattern.search(text)]
+
+
+@pytest.mark.parametrize("text", ["run-0a1b2c3d", "/home/me/.git/gatewright/runs/run-01", "bundle_sealed", "", "0" * 64])
+def test_ids_words_and_paths_are_passed_over(text: str) -> None:
+    assert re.fullmatch("[a-z0-9_./-]*", text)
+    assert not may_hold_one(text)
