@@ -11,11 +11,12 @@ from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import msgspec
 
 from gatewright.contracts import ApprovalRules, ApproverRoster, codec
-from gatewright.contracts.people.approvals import DEFAULT_BEAT, LONGEST_WAIT, ApprovalRule
+from gatewright.contracts.people.approvals import DEFAULT_BEAT, LONGEST_WAIT, ApprovalRule, RosterKey
 from gatewright.errors import ConfigurationError, GatewrightError, MalformedError
 from gatewright.git.access.repository_patterns import check_pattern, check_ref_pattern, covered
 from gatewright.path_patterns.code_owners import read_code_owners
@@ -24,6 +25,7 @@ from gatewright.rules.approvals import NEVER_BY_RULE
 from gatewright.rules.grants import GRANTABLE
 from gatewright.rules.quorum import names_person
 from gatewright.ssh_signatures import fingerprint
+from gatewright.ssh_signatures.passkeys import relying_party_of
 
 RULES_FILE = "approval_rules.json"
 OWNERS_FILE = "CODEOWNERS"
@@ -78,6 +80,7 @@ def read_roster(path: Path, data: bytes) -> ApproverRoster:
         for person in roster.people:
             for key in person.keys:
                 _check_times(key.valid_from, key.valid_until, key.revoked_at)
+                _check_passkey(key)
     except (MalformedError, ValueError) as error:
         raise _unusable(path, str(error)) from error
     twice = [name for name, count in (names + prints).items() if count > 1]
@@ -90,6 +93,17 @@ def _check_times(*times: str | None) -> None:
     for time in times:
         if time is not None and datetime.fromisoformat(time).tzinfo is None:
             raise ValueError(f"{time} is a time without a zone")
+
+
+def _check_passkey(key: RosterKey) -> None:
+    """A passkey says on which pages it signs, and its relying party is the host of each, or a domain above it."""
+    party = relying_party_of(key.key)
+    if bool(party) != bool(key.origins):
+        raise ValueError(f"the key {fingerprint(key.key)}: origins belong to a passkey, and a passkey needs them")
+    for origin in key.origins:
+        host = urlsplit(origin).hostname or ""
+        if host != party and not host.endswith(f".{party}"):
+            raise ValueError(f"a passkey of {party} does not sign on pages of {origin}")
 
 
 def _rules(path: Path, data: bytes, roster: ApproverRoster, beat: int) -> tuple[ApprovalRule, ...]:

@@ -142,6 +142,8 @@ _APPROVALS = {
     "grant_over": "make a new one: its time is over, or it was revoked",
     "grant_too_wide": "grant less: `grants` of the rule in policies/approval_rules.json says for how long and how often",
     "grant_unknown": "name a grant that `gatewright approvals grants` lists",
+    "passkey_origin_differs": "decide on a page that the roster names with the passkey, or have the operator name this one",
+    "passkey_person_unverified": "use the passkey with what recognises you: a finger, a face or its number",
     "signature_invalid": "sign exactly the decision, for the purpose `gatewright-approval-v1`, with the key that you name",
     "too_many_grants": "revoke grants that are not needed, or wait until some are over",
     "too_many_delegations": "decide it: it was handed on as often as it may be",

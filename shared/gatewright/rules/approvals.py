@@ -23,7 +23,7 @@ from gatewright.rules.quorum import names_person, seats_of
 from gatewright.rules.reviewing import check_vote, owned_lines
 from gatewright.rules.rounds import handed_over, unrepaired
 from gatewright.rules.transfers import transfer_words
-from gatewright.ssh_signatures import fingerprint, signer_of, verify_ssh
+from gatewright.ssh_signatures import fingerprint, page_of, signer_of, verify_ssh
 
 #: What a signature is for (``ssh-keygen -Y sign -n``): one made for anything else does not count.
 NAMESPACE = "gatewright-approval-v1"
@@ -309,16 +309,22 @@ def signer_on(roster: ApproverRoster, signature: str, data: bytes, namespace: st
     """Whose signature it is, and the fingerprint of the key, which is in force.
 
     A key that stands with two people belongs to none of them; the roster's loader refuses it. Raises DeniedError,
-    VerificationError (``signature_invalid``).
+    VerificationError (``signature_invalid``, and what passkeys are refused for).
     """
     named = signer_of(signature)
     for person in roster.people:
         for key in person.keys:
             if fingerprint(key.key) == named:
                 _in_force(key, named, now)
-                verify_ssh(key.key, namespace, data, signature)
+                verify_ssh(key.key, namespace, data, signature, key.origins)
                 return person, named
     raise DeniedError(f"the key {named} is not on the roster of approvers", code="approver_unknown")
+
+
+def key_words(key_print: str, signed: SignedDecision) -> str:
+    """The key of a signature that counted, for people; of a passkey with the page that it signed on."""
+    page = page_of(signed.signature)
+    return f"{key_print}, by passkey on {page}" if page else key_print
 
 
 def _in_force(key: RosterKey, named: str, now: datetime) -> None:

@@ -1,7 +1,7 @@
 """What a person is asked and has decided, and the operator's two files about it: the rules that ask, and who may answer.
 
 A request names exactly what is decided (contract, candidate tree) and is fixed by the sha256 of its canonical JSON; a decision
-repeats all of that, and its own bytes are what the person signs with an SSH key.
+repeats all of that, and its own bytes are what the person signs with an SSH key or a passkey.
 """
 
 from __future__ import annotations
@@ -68,6 +68,8 @@ Wait = Annotated[int, Meta(ge=1, le=LONGEST_WAIT)]
 GrantId = Annotated[str, Meta(pattern=rf"^grant-[0-9a-f]{{16}}{END}")]
 #: Runs that one grant may let pass at most.
 GrantUses = Annotated[int, Meta(ge=1, le=100)]
+#: Of a web page: TLS, or this host itself.
+Origin = Annotated[str, Meta(pattern=rf"^(https://[a-z0-9.-]+|http://localhost)(:[0-9]{{1,5}})?{END}", max_length=260)]
 _Words = Annotated[str, Meta(max_length=4000)]
 _Line = Annotated[str, Meta(max_length=200)]
 #: The bytes of a decision, and of the armour around a signature, as text.
@@ -141,12 +143,16 @@ class ApprovalRules(Document):
 
 
 class RosterKey(Document):
-    """A public key in the form of OpenSSH. Outside its times, and from ``revoked_at`` on, nothing signed with it counts."""
+    """A public key in the form of OpenSSH. Outside its times, and from ``revoked_at`` on, nothing signed with it counts.
+
+    ``origins``: the key is a passkey, and these are the pages on which it may sign.
+    """
 
     key: Annotated[str, Meta(min_length=20, max_length=4096)]
     valid_from: str | None = None
     valid_until: str | None = None
     revoked_at: str | None = None
+    origins: Annotated[tuple[Origin, ...], Meta(max_length=8)] = ()
 
 
 class RosterPerson(Document):

@@ -17,6 +17,7 @@ from gatewright.contracts.reports import Violation
 from gatewright.ledger import events as e
 from gatewright.ledger.candidates import why_chosen
 from gatewright.ledger.expiry import expired_words
+from gatewright.rules.approvals import key_words
 from gatewright.rules.proof import in_words
 
 Mark = Literal["good", "bad", "given", "plain", "warn"]
@@ -169,7 +170,8 @@ def _people(
             return ("plain", "gatekeeper", f"the rule {rule} approves this by itself")
         case e.ApprovalByGrant(request_id=request_id, approver=person):
             rule = view.run.approvals[request_id].request.rule
-            words = f"has approved {rule} in advance ({payload.grant_id}, run {payload.use} of it) with {payload.fingerprint}"
+            key = key_words(payload.fingerprint, payload.signed)
+            words = f"has approved {rule} in advance ({payload.grant_id}, run {payload.use} of it) with {key}"
             return ("good", person.name, words)
         case e.ApprovalExpired(request_id=request_id):
             return ("bad", "gatekeeper", f"no answer to {view.run.approvals[request_id].request.rule} in time")
@@ -182,7 +184,7 @@ def _people(
                 "vote": _voted(payload, rule),
                 "delegate": ("plain", f"hands {rule} to {payload.delegate.name if payload.delegate else 'none'}"),
             }
-            return (said[verdict][0], person.name, f"{said[verdict][1]} with {payload.fingerprint}")
+            return (said[verdict][0], person.name, f"{said[verdict][1]} with {key_words(payload.fingerprint, payload.signed)}")
 
 
 def _routed(routing: ReviewRouting) -> tuple[Mark, str, str]:

@@ -16,6 +16,7 @@ from gatewright.rules.approvals import (
     cleared,
     is_over,
     judge_decision,
+    key_words,
     make_request,
     matched,
     next_asked,
@@ -61,13 +62,13 @@ def approved_by(telling: Telling) -> Iterator[str]:
             verb = {"approve": "approved", "reject": "rejected", "delegate": "handed on"}.get(moment.payload.verdict, "")
             verb = verb or f"voted {vote[0].vote.colour} on"
             to = f" to {moment.payload.delegate.name}" if moment.payload.delegate is not None else ""
-            key = f"{moment.payload.approver.name} ({moment.payload.fingerprint})"
+            key = f"{moment.payload.approver.name} ({key_words(moment.payload.fingerprint, moment.payload.signed)})"
             yield f"{key} {verb} {request.rule}{to} at {moment.record.ts}, over {over}"
         elif isinstance(moment.payload, e.ApprovalByRule):
             yield f"the rule {moment.payload.rule} approved by itself at {moment.record.ts}: no person was asked"
         elif isinstance(moment.payload, e.ApprovalByGrant):
             grant = codec.decode(moment.payload.signed.document.encode(), ApprovalGrant)
-            key = f"{moment.payload.approver.name} ({moment.payload.fingerprint})"
+            key = f"{moment.payload.approver.name} ({key_words(moment.payload.fingerprint, moment.payload.signed)})"
             until = f"run {moment.payload.use} of {grant.max_uses}, until {grant.not_after}"
             yield f"{key} had approved {grant.rule} in advance at {grant.made_at} by {grant.grant_id}: {until}"
 

@@ -1,0 +1,13 @@
+"""SSH signatures (PROTOCOL.sshsig of OpenSSH), also those of passkeys: made, taken apart, and verified in this process."""
+
+from gatewright.ssh_signatures.signatures import (
+    fingerprint,
+    page_of,
+    public_blob,
+    public_line,
+    sign_ssh,
+    signer_of,
+    verify_ssh,
+)
+
+__all__ = ["fingerprint", "page_of", "public_blob", "public_line", "sign_ssh", "signer_of", "verify_ssh"]
