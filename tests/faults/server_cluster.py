@@ -38,7 +38,10 @@ class ServerCluster:
 
     @classmethod
     def prepare(cls, folder: Path, keys: Path, table: Mapping[str, Any] | None = None) -> Self:
-        """The configuration of each server; none is started. The identities are made, unless there is another ``table`` of accounts."""
+        """The configuration of each server; none is started.
+
+        ``table``: its accounts, in the place of those of the identities, which are made otherwise.
+        """
         if table is None:
             identities.make(keys)
             table = accounts(identities.public_keys(keys))
