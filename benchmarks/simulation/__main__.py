@@ -8,6 +8,7 @@ import resource
 import signal
 import sys
 import time
+from collections.abc import Sequence
 from statistics import mean
 
 from benchmarks.simulation.economy import LoopWithoutWaiting
@@ -27,6 +28,10 @@ def main() -> int:
     words.add_argument("--worker-dies", type=float, default=0.01, help="chance for each task")
     words.add_argument("--answer-doubled", type=float, default=0.005, help="chance for each task")
     words.add_argument("--gatekeeper-dies", type=float, default=0.001, help="chance for each input")
+    words.add_argument("--large", type=int, default=24, help="parts of a large run")
+    words.add_argument("--large-every", type=int, default=100, help="one run in so many is large")
+    words.add_argument("--flood", type=float, default=0.0, help="part of all runs, 0 to 1, that come from one repository")
+    words.add_argument("--partitions", type=int, default=1, help="streams that the ledger lies in")
     words.add_argument("--seed", type=int, default=1)
     words.add_argument("--read-every", type=int, default=100, help="one run in so many is read back from its bytes")
     scenario = Scenario(**vars(words.parse_args()))
@@ -62,6 +67,11 @@ def tell(outcome: Outcome) -> None:
         sys.stderr.write(f"{over} runs over, {time.process_time():.0f} s, {most_memory()} MB\n")
 
 
+def late(waits: Sequence[float]) -> float:
+    """The wait that 99 of 100 tasks do not exceed."""
+    return sorted(waits)[len(waits) * 99 // 100]
+
+
 def most_memory() -> int:
     """The most memory that this process has had, in MiB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
@@ -77,9 +87,13 @@ def table(scenario: Scenario, outcome: Outcome, spent: float) -> str:
         ("messages stored, repetitions not stored", f"{outcome.messages}, {outcome.repeated}"),
         ("inputs that came after a run was audited, a minute after its seal", str(outcome.too_late)),
         ("transitions that another gatekeeper wrote first", str(outcome.conflicts)),
+        ("workers' time with a task in hand, until the last run came", f"{100 * outcome.worked / outcome.offered:.1f} %"),
         *(
-            (f"seconds until a task of a {size} run began, mean and longest", f"{mean(waits):.1f}, {max(waits):.1f}")
-            for size, waits in outcome.waits.items()
+            (
+                f"seconds until a task began, mean, 99th of 100, longest: {kind}",
+                f"{mean(waits):.1f}, {late(waits):.1f}, {max(waits):.1f}",
+            )
+            for kind, waits in outcome.waits.items()
             if waits
         ),
         ("simulated seconds", f"{outcome.seconds:.0f}"),

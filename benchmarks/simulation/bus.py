@@ -16,6 +16,7 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 
 from gatewright.bus import topology as t
+from gatewright.bus.ledger_layout import LedgerLayout
 from gatewright.bus.port import MESSAGE_ID_HEADER, SCHEMA_HEADER, Message, PublishAck
 from gatewright.bus.subjects import matches
 from gatewright.errors import ConflictError
@@ -83,10 +84,15 @@ class Queue:
 
 
 class SimulatedBus:
-    """What lies on the bus. ``arrived`` is told of each consumer that has something to deliver."""
+    """What lies on the bus. ``arrived`` is told of each consumer that has something to deliver.
 
-    def __init__(self, clock: SimulatedClock, arrived: Callable[[t.Consumer], None]) -> None:
+    ``partitions``: in how many streams the ledger lies, each with sequences and message ids of its own.
+    """
+
+    def __init__(self, clock: SimulatedClock, arrived: Callable[[t.Consumer], None], partitions: int = 1) -> None:
         self.clock = clock
+        self.layout = LedgerLayout(partitions)
+        self._ends = [0] * partitions
         self.queues = {queue.subject: Queue(queue) for queue in t.consumers()}
         self._found: dict[str, Queue] = {}
         self.ledger: dict[str, list[Message]] = {}
@@ -104,29 +110,39 @@ class SimulatedBus:
         return found
 
     def store(self, subject: str, data: bytes, headers: Mapping[str, str], expected: int | None = None) -> PublishAck:
-        stream = "RUNS" if subject.startswith(_RUN) else _kept_by(subject)
+        runs = subject.startswith(_RUN)
+        part = self.layout.partition_of(subject.removeprefix(_RUN)) if runs else 0
+        stream = t.LEDGER if runs else _kept_by(subject)
         if expected is not None and expected != self._last(subject):
             self.conflicts += 1
             raise ConflictError(f"{subject} has moved on")
-        key, now = (stream, headers[MESSAGE_ID_HEADER]), self.clock.seconds
+        key, now = (f"{stream}-{part}", headers[MESSAGE_ID_HEADER]), self.clock.seconds
         known = self._seen.get(key)
         if known is not None and now - known[1] < _WINDOWS[stream]:
             self.repeated += 1
             return PublishAck(stream, known[0], duplicate=True)
-        self._sequence += 1
+        sequence = self._next(part) if runs else self._next()
         self.published += 1
         self._forget(now)
         self._seen.pop(key, None)  # ids stand in the order of their time
-        self._seen[key] = (self._sequence, now)
-        message = Message(subject, data, headers, self._sequence, self.clock.now().timestamp())
-        if stream == "RUNS":
+        self._seen[key] = (sequence, now)
+        message = Message(subject, data, headers, sequence, self.clock.now().timestamp())
+        if runs:
             self.entries(subject)
             self.ledger.setdefault(subject, []).append(message)
         else:
             queue = self.queue_of(subject)
             queue.put(message)
             self._arrived(queue.config)
-        return PublishAck(stream, self._sequence, duplicate=False)
+        return PublishAck(stream, sequence, duplicate=False)
+
+    def _next(self, part: int | None = None) -> int:
+        """The sequence of a message; of one of the ledger its place there."""
+        if part is None:
+            self._sequence += 1
+            return self._sequence
+        self._ends[part] += 1
+        return self.layout.place(part, self._ends[part])
 
     def entries(self, subject: str) -> list[Message]:
         """What the ledger holds of a run."""

@@ -29,6 +29,7 @@ from gatewright.services.gatekeeper.dispatch.dispatcher import UnderWay
 from gatewright.services.gatekeeper.orchestrator import Orchestrator
 from gatewright.services.gatekeeper.projections.entries import read_entry
 from gatewright.services.gatekeeper.projections.stalled_runs import StalledRuns
+from gatewright.tasks.priority_queue import search_order
 from gatewright.tasks.protocol import ref_of
 from gatewright.telemetry.metrics import Metrics
 from tests.factories import make_contract
@@ -36,6 +37,9 @@ from tests.factories import make_contract
 #: Seconds until a process that died is there again, and for which the ledger of a run is kept after its end.
 RESTART, KEPT = 5.0, 60.0
 LOOK = 5.0
+#: The repository from which a part of all runs comes, and whose tasks wait.
+FLOODING = "/srv/flood"
+KINDS = ("small", "first parts of large", "other parts of large", "flooding repository")
 #: When nothing has been written to the ledger for so long, nothing will be.
 DEAD_SECONDS = 3_600.0
 
@@ -64,6 +68,10 @@ class Scenario:
     large: int = 24
     large_every: int = 100
     read_every: int = 1
+    #: In how many streams the ledger lies.
+    partitions: int = 1
+    #: The part of all runs that come from one repository, which sends them as fast as they come.
+    flood: float = 0.0
 
 
 @dataclass
@@ -80,8 +88,12 @@ class Outcome:
     repeated: int = 0
     conflicts: int = 0
     tasks: int = 0
-    #: Seconds from order to start, of worker tasks of small and of large runs.
-    waits: dict[str, array[float]] = field(default_factory=lambda: {"small": array("d"), "large": array("d")})
+    #: Seconds from order to start of worker tasks: of small runs, of the first parts of large ones, which keep their priority,
+    #: of their other parts, and of the repository that floods.
+    waits: dict[str, array[float]] = field(default_factory=lambda: {kind: array("d") for kind in KINDS})
+    #: Seconds that workers had tasks in hand until the last run was submitted, and that they were there.
+    worked: float = 0.0
+    offered: float = 0.0
     #: Inputs of runs that had been audited and forgotten.
     too_late: int = 0
     #: How often a run was read back from its bytes, and found to be what was written.
@@ -126,10 +138,13 @@ class World:
         self.clock = SimulatedClock()
         self.metrics = Metrics("gatekeeper")
         self.outcome = Outcome()
-        self.bus = SimulatedBus(self.clock, self._arrived)
+        self.bus = SimulatedBus(self.clock, self._arrived, scenario.partitions)
         self.free = dict.fromkeys(t.TASK_ROLES, scenario.others) | {"worker": scenario.workers}
         self.readings = SharedReadings(self._is_read)
         self.names = 0
+        #: Tasks that the processes of each role have taken.
+        self._taken: Counter[str] = Counter()
+        self._last_arrival = (scenario.runs - 1) / scenario.arrivals
         self.idle = [self._gatekeeper() for _ in range(scenario.gatekeepers)]
         self.stalled = StalledRuns(lambda: 1 + self.chance.random())
         self.orders: dict[str, tuple[TaskContract, int]] = {}
@@ -155,6 +170,7 @@ class World:
             while self._wanted:
                 await self._deliver(self._wanted.pop())
         self.outcome.seconds = self.clock.seconds
+        self.outcome.offered = self.scenario.workers * self._last_arrival
         self.outcome.open, self.outcome.lost = (self.open, 0) if self.stopped else (0, self.open)
         self.outcome.messages, self.outcome.repeated = self.bus.published, self.bus.repeated
         self.outcome.conflicts, self.outcome.read_back = self.bus.conflicts, self.readings.compared
@@ -172,8 +188,10 @@ class World:
 
     async def _submit(self, number: int) -> None:
         run_id = f"run-{number:020x}"
-        shards = self.scenario.large if number % self.scenario.large_every == 0 else 1
-        contract = make_contract(run_id, repository=Repository(url=f"/srv/project-{number // 10}"))
+        floods = int((number + 1) * self.scenario.flood) > int(number * self.scenario.flood)
+        shards = self.scenario.large if number % self.scenario.large_every == 0 and not floods else 1
+        repository = FLOODING if floods else f"/srv/project-{number // 10}"
+        contract = make_contract(run_id, repository=Repository(url=repository))
         self.orders[run_id] = (contract, shards)
         item = Submitted(run_id, f"{number + 1:032x}", contract, "0" * 64, f"submit:{run_id}")
         self._store(t.CONTRACT_SUBJECT, item, {"run_id": run_id}, item.message_id)
@@ -193,10 +211,16 @@ class World:
             while self.idle and (held := self.bus.queues[consumer.subject].take()):
                 await self._judge(self.idle.pop(), consumer, *held)
             return
-        for queue in t.task_consumers(consumer.owner):
-            while self.free[consumer.owner] and (held := self.bus.queues[queue.subject].take()):
-                self.free[consumer.owner] -= 1
-                self._work(queue, *held)
+        queues = t.task_consumers(consumer.owner)
+        while self.free[consumer.owner]:
+            looked = (queues[number] for number in search_order(self._taken[consumer.owner], len(queues)))
+            found = ((queue, self.bus.queues[queue.subject].take()) for queue in looked)
+            queue, held = next(((queue, held) for queue, held in found if held is not None), (consumer, None))
+            if held is None:
+                return
+            self._taken[consumer.owner] += 1
+            self.free[consumer.owner] -= 1
+            self._work(queue, *held)
 
     def _work(self, queue: t.Consumer, message: Message, delivery: int) -> None:
         """A process of a role has a task in hand: it answers, answers and forgets to say so, or dies."""
@@ -209,11 +233,14 @@ class World:
             self.free[role] += 1
             return
         if role == "worker" and delivery == 1:
-            size = "large" if self.orders[ref.run_id][1] > 1 else "small"
-            self.outcome.waits[size].append(self.clock.seconds - (message.stored_at - self._begin))
+            kind = self._kind(*self.orders[ref.run_id], first=queue == t.task_consumer("worker"))
+            self.outcome.waits[kind].append(self.clock.seconds - (message.stored_at - self._begin))
             self.outcome.first_task = self.clock.seconds if self.outcome.first_task < 0 else self.outcome.first_task
         died = self.chance.random() < found.worker_dies
         doubled = self.chance.random() < found.answer_doubled
+        took *= self.chance.random() if died else 1.0
+        if role == "worker":
+            self.outcome.worked += max(0.0, min(took, self._last_arrival - self.clock.seconds))
 
         async def ends() -> None:
             if not died:
@@ -232,7 +259,15 @@ class World:
             self.bus.queues[queue.subject].settle(message.sequence)
             await self._back(queue)
 
-        self._later(took * (self.chance.random() if died else 1.0), ends)
+        self._later(took, ends)
+
+    @staticmethod
+    def _kind(contract: TaskContract, shards: int, *, first: bool) -> str:
+        """Whose task it is; ``first``: it was given out with the priority of its run."""
+        small, first_parts, others, flooding = KINDS
+        if contract.repository.url == FLOODING:
+            return flooding
+        return small if shards == 1 else first_parts if first else others
 
     @property
     def _begin(self) -> float:

@@ -144,7 +144,7 @@ async def _look_after(service: Service, follower: LedgerFollower) -> None:
             await asyncio.sleep(LOOK)
         else:
             break
-    service.log.info("ledger_read", sequence=follower.sequence, open_runs=len(follower.runs))
+    service.log.info("ledger_read", sequence=max(follower.seen, default=0), open_runs=len(follower.runs))
     async with asyncio.TaskGroup() as group:
         following = group.create_task(follower.follow())
         await follower.watch(service.stop)

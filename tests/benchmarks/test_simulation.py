@@ -27,6 +27,10 @@ DEADLY = Scenario(
     large_every=10,
 )
 
+BUSY = replace(
+    DEADLY, runs=120, workers=10, others=200, gatekeepers=2, gatekeeper_dies=0.0, large=24, large_every=12, flood=0.25
+)
+
 
 def played(scenario: Scenario) -> Outcome:
     return asyncio.run(World(scenario).play())
@@ -69,7 +73,24 @@ def test_of_a_run_that_is_over_nothing_is_remembered() -> None:
 
 def test_tasks_of_small_runs_do_not_stand_behind_those_of_large_ones() -> None:
     waits = played(DEADLY).waits
-    assert sum(waits["small"]) / len(waits["small"]) < sum(waits["large"]) / len(waits["large"])
+    small, others = waits["small"], waits["other parts of large"]
+    assert sum(small) / len(small) < sum(others) / len(others)
+
+
+def test_where_workers_are_fully_taken_no_class_waits_for_ever_and_small_runs_wait_least() -> None:
+    outcome = played(BUSY)
+    assert (outcome.landed, outcome.lost, outcome.doubled) == (120, 0, 0)
+    assert outcome.worked / outcome.offered > 0.7  # the first runs have to be planned before there is work
+    means = {kind: sum(waits) / len(waits) for kind, waits in outcome.waits.items()}
+    assert means["small"] < means["other parts of large"]
+    assert means["small"] < means["flooding repository"]
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_no_run_is_lost_or_doubled_whatever_the_number_of_streams_of_the_ledger(partitions: int) -> None:
+    outcome = played(replace(DEADLY, partitions=partitions))
+    assert (outcome.landed, outcome.lost, outcome.doubled) == (20, 0, 0)
+    assert outcome == played(replace(DEADLY, partitions=1))
 
 
 def test_a_product_that_takes_up_no_run_is_seen_to_lose_some(monkeypatch: pytest.MonkeyPatch) -> None:

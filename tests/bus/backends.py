@@ -8,12 +8,13 @@ from typing import Protocol
 from nats.aio.client import Client
 
 from gatewright.bus.artifacts import digest_in
+from gatewright.bus.identities import BusAddress
 from gatewright.bus.jetstream.bus import JetStreamBus
 from gatewright.bus.jetstream.object_store import SIZE_HEADER
 from gatewright.bus.jetstream.setup import ensure_topology
 from gatewright.bus.memory.bus import MemoryBus, MemoryServer
 from gatewright.bus.port import Bus
-from gatewright.bus.topology import STREAMS, Consumer, StreamSpec, artifact_subject, task_consumer
+from gatewright.bus.topology import Consumer, StreamSpec, artifact_subject, task_consumer
 from tests.unauthenticated_nats import OpenServer
 
 Connect = Callable[[str], Awaitable[Bus]]
@@ -32,7 +33,7 @@ class Backend(Protocol):
 
     async def connect(self, name: str) -> Bus: ...
 
-    async def ensure(self, queues: Iterable[Consumer] | None = None, streams: Iterable[StreamSpec] = STREAMS) -> None:
+    async def ensure(self, queues: Iterable[Consumer] | None = None, streams: Iterable[StreamSpec] | None = None) -> None:
         """Set up queues and streams besides those of the topology."""
 
     async def spoil(self, uri: str, data: bytes) -> None:
@@ -42,8 +43,8 @@ class Backend(Protocol):
 
 
 class MemoryBackend:
-    def __init__(self) -> None:
-        self.server = MemoryServer()
+    def __init__(self, partitions: int = 1) -> None:
+        self.server = MemoryServer(partitions=partitions)
         self._buses: list[MemoryBus] = []
 
     async def connect(self, name: str) -> MemoryBus:
@@ -51,7 +52,7 @@ class MemoryBackend:
         self._buses.append(bus)
         return bus
 
-    async def ensure(self, queues: Iterable[Consumer] | None = None, streams: Iterable[StreamSpec] = STREAMS) -> None:
+    async def ensure(self, queues: Iterable[Consumer] | None = None, streams: Iterable[StreamSpec] | None = None) -> None:
         await ensure_topology(await self.connect("setup"), queues=queues, streams=streams)
 
     async def spoil(self, uri: str, data: bytes) -> None:
@@ -63,17 +64,18 @@ class MemoryBackend:
 
 
 class JetStreamBackend:
-    def __init__(self, server: OpenServer) -> None:
+    def __init__(self, server: OpenServer, partitions: int = 1) -> None:
         self.server = server
+        self.address = BusAddress(server.url, partitions=partitions)
         self._buses: list[JetStreamBus] = []
 
     async def connect(self, name: str) -> JetStreamBus:
-        bus = await JetStreamBus.connect(self.server.url, name=name)
+        bus = await JetStreamBus.connect(self.address, name=name)
         self._buses.append(bus)
         return bus
 
-    async def ensure(self, queues: Iterable[Consumer] | None = None, streams: Iterable[StreamSpec] = STREAMS) -> None:
-        await ensure_topology(self.server.url, queues=queues, streams=streams)
+    async def ensure(self, queues: Iterable[Consumer] | None = None, streams: Iterable[StreamSpec] | None = None) -> None:
+        await ensure_topology(self.address, queues=queues, streams=streams)
 
     async def spoil(self, uri: str, data: bytes) -> None:
         client = Client()

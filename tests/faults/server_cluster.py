@@ -9,10 +9,10 @@ import socket
 import subprocess
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from gatewright.app.stack.nats_server import find_binary
 from gatewright.app.stack.processes import dies_with_parent
@@ -37,11 +37,16 @@ class ServerCluster:
     processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     @classmethod
-    def prepare(cls, folder: Path, keys: Path) -> Self:
-        """The configuration of each server; none is started. The identities are made."""
-        identities.make(keys)
+    def prepare(cls, folder: Path, keys: Path, table: Mapping[str, Any] | None = None) -> Self:
+        """The configuration of each server; none is started.
+
+        ``table``: its accounts, in the place of those of the identities, which are made otherwise.
+        """
+        if table is None:
+            identities.make(keys)
+            table = accounts(identities.public_keys(keys))
         # A word: the server reads what begins with a digit as a number.
-        table, password = accounts(identities.public_keys(keys)), f"among-servers-{secrets.token_hex(16)}"
+        password = f"among-servers-{secrets.token_hex(16)}"
         ports = free_ports(3 * SERVERS)
         clients, routes, monitors = ports[:SERVERS], ports[SERVERS : 2 * SERVERS], ports[2 * SERVERS :]
         for number in range(SERVERS):

@@ -281,7 +281,7 @@ async def test_a_run_that_stands_still_is_taken_up_and_one_that_moves_is_not(pai
     await follower.catch_up()
     follower.runs.closed(RUN)
     following = asyncio.create_task(follower.follow())
-    follower.sequence = 0
+    follower._ends.clear()
     await asyncio.sleep(0.05)
     await follower.look()
     assert await tasks(pair.first.bus) == []

@@ -31,16 +31,34 @@ MOST: Final = 64
 _LINE: Final = 16 * 1024 * 1024
 
 
-class LedgerPosition(msgspec.Struct, frozen=True):
-    """``sequence``: the last message that was read. ``message``: its SHA-256. ``open``: runs that were not settled then."""
+class ReadMessage(msgspec.Struct, frozen=True):
+    """A message that was read. ``message``: its SHA-256."""
 
     sequence: int
     message: str
-    open: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, message: Message) -> ReadMessage:
+        return cls(message.sequence, digest_of(message))
 
     def is_at(self, message: Message | None) -> bool:
         """Whether this is the message which was there."""
         return message is not None and self.message == digest_of(message)
+
+
+class LedgerPosition(ReadMessage, frozen=True, omit_defaults=True):
+    """The last message that was read. ``open``: runs that were not settled then.
+
+    ``others``: of a ledger in several streams, the last that was read of each other one.
+    """
+
+    open: tuple[str, ...] = ()
+    others: tuple[ReadMessage, ...] = ()
+
+    @property
+    def ends(self) -> tuple[ReadMessage, ...]:
+        """The last message of each stream of which any was read."""
+        return (ReadMessage(self.sequence, self.message), *self.others)
 
 
 def digest_of(message: Message) -> str:
@@ -67,11 +85,6 @@ class Checkpoint:
                 continue
             return cls(os.fdopen(descriptor, "r+b"))
         return None
-
-    @property
-    def sequence(self) -> int:
-        """Up to where the ledger need not be read again."""
-        return 0 if self.position is None else self.position.sequence
 
     def settled(self) -> Iterator[LedgerEntry]:
         """The runs that were settled at the position, in that order. Of a run that is in the file twice, both are told."""

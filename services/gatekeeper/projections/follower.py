@@ -13,8 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from gatewright.bus.port import Message
-from gatewright.bus.stream_snapshots import LEDGER_STREAM
-from gatewright.bus.topology import run_subject
+from gatewright.bus.topology import LEDGER, run_subject
 from gatewright.bus.versions import OTHER_VERSION
 from gatewright.errors import GatewrightError, MalformedError, UnavailableError
 from gatewright.host_errors import host_errors
@@ -23,7 +22,7 @@ from gatewright.services.gatekeeper.dispatch.dispatcher import UnderWay
 from gatewright.services.gatekeeper.orchestrator import Orchestrator
 from gatewright.services.gatekeeper.projections.approval_index import ApprovalIndex
 from gatewright.services.gatekeeper.projections.cancellations import CancellationBroadcaster
-from gatewright.services.gatekeeper.projections.checkpoint import Checkpoint, LedgerPosition, digest_of
+from gatewright.services.gatekeeper.projections.checkpoint import Checkpoint, LedgerPosition, ReadMessage
 from gatewright.services.gatekeeper.projections.deadlines import Deadlines
 from gatewright.services.gatekeeper.projections.entries import LedgerEntry, read_entry, run_id_of
 from gatewright.services.gatekeeper.projections.memory_index import MemoryIndex
@@ -47,7 +46,7 @@ def between_one_and_two() -> float:
 
 @dataclass
 class LedgerFollower:
-    """One per process. ``sequence`` is the last message of the ledger that was seen."""
+    """One per process."""
 
     orchestrator: Orchestrator
     runs: StalledRuns = field(default_factory=lambda: StalledRuns(between_one_and_two))
@@ -58,19 +57,26 @@ class LedgerFollower:
     silent: SilentRuns = field(default_factory=SilentRuns)
     publishers: PublisherRuns | None = None
     memories: MemoryIndex | None = None
-    sequence: int = 0
     #: What was read before, by a process that had this place; None: nothing is kept of what is read.
     checkpoint: Checkpoint | None = None
     _settling: SettlingRuns = field(default_factory=SettlingRuns)
-    _last: Message | None = None
+    #: The last message that was seen of each of the streams that the ledger lies in, the newest at the end.
+    _ends: dict[int, Message] = field(default_factory=dict)
+    _unmarked: int = 0
+
+    @property
+    def seen(self) -> tuple[int, ...]:
+        """Up to where the ledger was read: a place of each of its streams."""
+        return tuple(message.sequence for message in self._ends.values())
 
     async def catch_up(self) -> None:
         """Read the ledger up to now: afterwards it is known what is open. Raises BusError."""
         started, now = self.orchestrator.clock.now().timestamp(), self.orchestrator.clock.monotonic()
-        if self.sequence == 0 and self.checkpoint is not None:
+        if not self._ends and self.checkpoint is not None:
             await self._recall(self.checkpoint, started, now)
-        async for message in self.orchestrator.bus.replay(run_subject("*"), after=self.sequence):
+        async for message in self.orchestrator.bus.replay(run_subject("*"), after=self.seen):
             self._saw(message, now, started - message.stored_at)
+            self._mark_in_time()
         self.index.read_to_the_end()
         if self.publishers is not None:
             self.publishers.read_to_the_end()
@@ -85,16 +91,17 @@ class LedgerFollower:
         position = checkpoint.position
         if position is None:
             return
-        last = await self.orchestrator.bus.stored(LEDGER_STREAM, position.sequence)
-        if not position.is_at(last):
+        bus, places = self.orchestrator.bus, [end.sequence for end in position.ends]
+        ends = {place: await bus.stored(LEDGER, place) for place in places}
+        if not all(end.is_at(ends[end.sequence]) for end in position.ends):
             self.orchestrator.log.warning("checkpoint_of_another_ledger", sequence=position.sequence)
             self._try(checkpoint.clear)
             return
         before = [
             message
             for run_id in position.open
-            async for message in self.orchestrator.bus.replay(run_subject(run_id))
-            if message.sequence <= position.sequence
+            async for message in bus.replay(run_subject(run_id))
+            if bus.layout.has_seen(places, message.sequence)
         ]
         try:
             for number, entry in enumerate(checkpoint.settled()):
@@ -106,15 +113,25 @@ class LedgerFollower:
             self._leave(error)
             return
         self.index.recalled()
-        for message in sorted(before, key=lambda message: message.sequence):
+        for message in sorted(before, key=lambda message: (message.stored_at, message.sequence)):
             self._saw(message, now, started - message.stored_at)
-        self.sequence, self._last = position.sequence, last
+        self._ends.clear()
+        for message in filter(None, reversed(ends.values())):
+            self._went_on_to(message)
+        self._unmarked = 0
+
+    def _mark_in_time(self) -> None:
+        if self._unmarked >= EVERY:
+            self.mark()
 
     def mark(self) -> None:
         """Keep how far the ledger has been read; a disk that does not take it costs the next start some time."""
-        checkpoint, last = self.checkpoint, self._last
-        if checkpoint is not None and last is not None:
-            self._try(lambda: checkpoint.mark(LedgerPosition(last.sequence, digest_of(last), self._settling.open)))
+        checkpoint = self.checkpoint
+        if checkpoint is not None and self._ends:
+            *others, last = (ReadMessage.of(message) for message in self._ends.values())
+            position = LedgerPosition(last.sequence, last.message, self._settling.open, tuple(others))
+            self._try(lambda: checkpoint.mark(position))
+        self._unmarked = 0
 
     def close(self) -> None:
         """The process leaves: what it has read is kept for the next one."""
@@ -148,10 +165,11 @@ class LedgerFollower:
 
     async def _follow(self) -> None:
         orchestrator = self.orchestrator
-        messages = orchestrator.bus.replay(run_subject("*"), follow=True, after=self.sequence)
+        messages = orchestrator.bus.replay(run_subject("*"), follow=True, after=self.seen)
         async with contextlib.aclosing(messages):
             async for message in messages:
                 sealed = self._saw(message, orchestrator.clock.monotonic())
+                self._mark_in_time()
                 run_id = run_id_of(message)
                 known = orchestrator.ledger.known(run_id)
                 if sealed:
@@ -184,7 +202,7 @@ class LedgerFollower:
 
     def _saw(self, message: Message, now: float, age: float = 0.0) -> bool:
         """Tell all who follow the runs; whether the message says that its run is over and sealed."""
-        self.sequence, self._last = message.sequence, message
+        self._went_on_to(message)
         entry = read_entry(message)
         if entry is None:
             return False  # whatever loads the run says so
@@ -193,12 +211,15 @@ class LedgerFollower:
         self._project(entry, now, age)
         over = self.runs.saw(entry, now)
         settled = self._settling.saw(entry, settled=over)
-        if self.checkpoint is not None:
-            if settled is not None:
-                self.checkpoint.add(settled)
-            if self.sequence >= EVERY + self.checkpoint.sequence:
-                self.mark()
+        if self.checkpoint is not None and settled is not None:
+            self.checkpoint.add(settled)
         return over
+
+    def _went_on_to(self, message: Message) -> None:
+        part = self.orchestrator.bus.layout.partition_at(message.sequence)
+        self._ends.pop(part, None)
+        self._ends[part] = message
+        self._unmarked += 1
 
     def _project(self, entry: LedgerEntry, now: float, age: float) -> None:
         """Tell those who also keep something of runs that are over."""

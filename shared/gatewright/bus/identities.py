@@ -106,11 +106,13 @@ class BusAddress:
     """Where a bus is and as whom to connect.
 
     ``seed`` is a ``.nk`` file, ``ca`` the PEM file of the authority behind the server's certificate (for ``tls://`` addresses).
+    ``partitions``: in how many streams the ledger lies there.
     """
 
     url: str
     seed: Path | None = None
     ca: Path | None = None
+    partitions: int = 1
 
 
 def publisher_identity(publisher: str) -> str:

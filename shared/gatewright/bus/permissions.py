@@ -102,25 +102,30 @@ class Access:
 
 
 def access_of(
-    identity: str, pools: tuple[str, ...] = (t.DEFAULT_POOL,), publishers: tuple[str, ...] = (DEFAULT_PUBLISHER,)
+    identity: str,
+    pools: tuple[str, ...] = (t.DEFAULT_POOL,),
+    publishers: tuple[str, ...] = (DEFAULT_PUBLISHER,),
+    partitions: int = 1,
 ) -> Access:
-    """The row of one identity, in a system whose roles have these pools, and that has these publishers.
+    """The row of one identity, in a system whose roles have these pools, that has these publishers and so many streams of its
+    ledger.
 
     Raises ConfigurationError for an unknown one.
     """
     if identity == "gatekeeper":
-        return _gatekeeper(pools, publishers)
+        return _gatekeeper(pools, publishers, partitions)
     if identity == OPERATOR:
-        return _operator(pools, publishers)
+        return _operator(pools, publishers, partitions)
     if identity == PROVISIONER:
         return Access(
             PROVISIONER,
             (OWN_RIGHTS, *_SNAPSHOTS),
-            api=(*_set_up(publishers), *_keep_and_bring_back(publishers), *EXPIRY),
+            api=(*_set_up(publishers, partitions), *_keep_and_bring_back(publishers, partitions), *_expire(partitions)),
             limits=RESIDENT_LIMITS,
         )
     if identity == WATCHER:
-        return Access(WATCHER, (), (t.WATCH_SUBJECT, t.CANCEL_SUBJECT), api=("STREAM.MSG.GET.RUNS",))
+        reads = tuple(f"STREAM.MSG.GET.{name}" for name in _ledger(partitions))
+        return Access(WATCHER, (), (t.WATCH_SUBJECT, t.CANCEL_SUBJECT), api=reads)
     if identity == APPROVER:
         return Access(APPROVER, t.APPROVER_SUBJECTS)
     publisher = publisher_of(identity)
@@ -188,14 +193,27 @@ def service_subjects(role: str) -> tuple[str, ...]:
     return tuple(f"$SRV.{verb}{ending}" for verb in _VERBS for ending in ("", f".gw-{role}", f".gw-{role}.*"))
 
 
-#: Takes entries out of the ledger. It could be shrunk by a limit as well: the provisioner may do either, and no other.
-PURGE_LEDGER = "STREAM.PURGE.RUNS"
+def purge_ledger(stream: str) -> str:
+    """Takes entries out of the ledger. It could be shrunk by a limit as well: the provisioner may do either, and no other."""
+    return f"STREAM.PURGE.{stream}"
+
+
 #: The same of artifacts that nothing refers to, and of dead letters.
 PURGE_ARTIFACTS = f"STREAM.PURGE.{t.ARTIFACTS.name}"
 GET_DEAD = "STREAM.MSG.GET.DEAD"
 DELETE_DEAD = "STREAM.MSG.DELETE.DEAD"
-#: What lets expire what retention wants to go; a snapshot may be read, and a limit set, by the provisioner anyway.
-EXPIRY = (PURGE_LEDGER, PURGE_ARTIFACTS, GET_DEAD, DELETE_DEAD)
+
+
+def _expire(partitions: int) -> tuple[str, ...]:
+    """What lets expire what retention wants to go; a snapshot may be read, and a limit set, by the provisioner anyway."""
+    return (*(purge_ledger(name) for name in _ledger(partitions)), PURGE_ARTIFACTS, GET_DEAD, DELETE_DEAD)
+
+
+def _ledger(partitions: int) -> tuple[str, ...]:
+    """The streams that the ledger lies in."""
+    return tuple(t.ledger_stream(number, partitions).name for number in range(partitions))
+
+
 _LOCKS = f"$KV.{t.LOCK_BUCKET}.>"
 _GET_ARTIFACT = f"STREAM.MSG.GET.{t.ARTIFACTS.name}"
 #: The server tells each connection what it may do: who sets up the bus learns there which publishers there are.
@@ -210,18 +228,19 @@ def _own_streams(publishers: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(stream.name for publisher in publishers for stream in t.publisher_streams(publisher))
 
 
-def _keep_and_bring_back(publishers: tuple[str, ...]) -> tuple[str, ...]:
+def _keep_and_bring_back(publishers: tuple[str, ...], partitions: int) -> tuple[str, ...]:
     """Backups. The server brings a stream back only where there is none of its name."""
-    kept = dict.fromkeys((*t.STREAM_NAMES, *_own_streams(publishers)))
+    kept = dict.fromkeys((*t.stream_names(partitions), *_own_streams(publishers)))
     return tuple(f"STREAM.{verb}.{name}" for name in kept for verb in ("SNAPSHOT", "RESTORE"))
 
 
-def _set_up(publishers: tuple[str, ...]) -> tuple[str, ...]:
+def _set_up(publishers: tuple[str, ...], partitions: int) -> tuple[str, ...]:
     """No identity may delete a stream, and the provisioner alone may change one: a limit can have a ledger forget."""
     own = _own_streams(publishers)
-    queued = (*t.STREAM_NAMES, *(queue.stream for queue in t.intake_consumers(publishers)))
+    names = t.stream_names(partitions)
+    queued = (*names, *(queue.stream for queue in t.intake_consumers(publishers)))
     return (
-        *(f"STREAM.{verb}.{name}" for name in (*t.STREAM_NAMES, *own) for verb in ("INFO", "CREATE", "UPDATE")),
+        *(f"STREAM.{verb}.{name}" for name in (*names, *own) for verb in ("INFO", "CREATE", "UPDATE")),
         *(f"CONSUMER.{verb}.{name}.>" for name in queued for verb in ("INFO", "CREATE")),
     )
 
@@ -232,9 +251,9 @@ def created_uploads(sends: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted({publisher for publisher in map(t.uploader_of, created) if publisher}))
 
 
-def _create_missing(publishers: tuple[str, ...]) -> tuple[str, ...]:
+def _create_missing(publishers: tuple[str, ...], partitions: int) -> tuple[str, ...]:
     """On an empty server; what is there already is not changed by being created again."""
-    return tuple(call for call in _set_up(publishers) if not call.startswith("STREAM.UPDATE."))
+    return tuple(call for call in _set_up(publishers, partitions) if not call.startswith("STREAM.UPDATE."))
 
 
 def _replay(stream: str) -> tuple[str, ...]:
@@ -242,13 +261,14 @@ def _replay(stream: str) -> tuple[str, ...]:
     return (f"CONSUMER.CREATE.{stream}.>", *(f"CONSUMER.{verb}.{stream}.*" for verb in ("MSG.NEXT", "INFO", "DELETE")))
 
 
-def _gatekeeper(pools: tuple[str, ...], publishers: tuple[str, ...]) -> Access:
+def _gatekeeper(pools: tuple[str, ...], publishers: tuple[str, ...], partitions: int) -> Access:
+    ledger = _ledger(partitions)
     intake = (t.INTAKE_CONSUMER.stream, t.OPERATOR_INTAKE_CONSUMER.stream)
     return Access(
         "gatekeeper",
         (
             "gw.task.>",
-            "gw.run.*",
+            *(subject for number in range(partitions) for subject in t.ledger_stream(number, partitions).subjects),
             t.CANCEL_SUBJECT,
             t.dead_subject("gatekeeper"),
             own_artifacts("gatekeeper"),
@@ -265,20 +285,22 @@ def _gatekeeper(pools: tuple[str, ...], publishers: tuple[str, ...]) -> Access:
         queues=tuple(queue for queue in t.consumers(pools, publishers) if queue.owner == "gatekeeper"),
         api=(
             # A task that no process was able to refuse is taken off its queue by the gatekeeper.
-            *(*_create_missing(publishers), *_replay("RUNS"), _GET_ARTIFACT, "STREAM.MSG.DELETE.TASKS"),
+            *_create_missing(publishers, partitions),
+            *(call for name in ledger for call in _replay(name)),
+            *(_GET_ARTIFACT, "STREAM.MSG.DELETE.TASKS"),
             *(
                 f"STREAM.MSG.GET.{name}"
-                for name in ("RUNS", *intake, "TASKS", "RESULTS", "EXHAUSTED", t.LOCK_STREAM, *_own_streams(publishers))
+                for name in (*ledger, *intake, "TASKS", "RESULTS", "EXHAUSTED", t.LOCK_STREAM, *_own_streams(publishers))
             ),
         ),
         limits=RESIDENT_LIMITS,
     )
 
 
-def _operator(pools: tuple[str, ...], publishers: tuple[str, ...]) -> Access:
+def _operator(pools: tuple[str, ...], publishers: tuple[str, ...], partitions: int) -> Access:
     asked = tuple(f"$SRV.{verb}{ending}" for verb in _VERBS for ending in ("", ".*", ".*.*"))
     put_back = ("gw.task.>", "gw.result.>", "gw.intake.*", "gw.intake.*.*", "gw.dead.>")
-    look = (call for call in _set_up(publishers) if ".INFO." in call)
+    look = (call for call in _set_up(publishers, partitions) if ".INFO." in call)
     pausing = tuple(f"CONSUMER.PAUSE.{queue.stream}.{queue.durable}" for queue in t.consumers(pools, publishers))
     return Access(
         OPERATOR,
@@ -289,8 +311,10 @@ def _operator(pools: tuple[str, ...], publishers: tuple[str, ...]) -> Access:
         (t.WATCH_SUBJECT, t.CANCEL_SUBJECT, t.LIVE_SUBJECT, t.question_subject(OPERATOR_PUBLISHER)),
         api=(
             *("INFO", "STREAM.NAMES", "STREAM.LIST", "CONSUMER.NAMES.*", "CONSUMER.LIST.*"),
-            *(*look, *_replay("RUNS"), *_replay("DEAD"), *pausing),
-            *(f"STREAM.MSG.GET.{name}" for name in (*t.STREAM_NAMES, *_own_streams(publishers))),
+            *look,
+            *(call for name in (*_ledger(partitions), "DEAD") for call in _replay(name)),
+            *pausing,
+            *(f"STREAM.MSG.GET.{name}" for name in (*t.stream_names(partitions), *_own_streams(publishers))),
         ),
         limits=RESIDENT_LIMITS,
     )

@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Map
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+from gatewright.bus.ledger_layout import LedgerLayout, Seen
 from gatewright.bus.topology import Consumer
 
 #: Header that names the schema of the payload: ``task_contract.v1``.
@@ -35,7 +36,7 @@ Listener = Callable[["Message"], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message as it came: ``sequence`` is its place in the stream (0 outside streams).
+    """A message as it came: ``sequence`` is its place in the stream (0 outside streams), or in a ledger of several.
 
     ``stored_at``: when the server stored it, in seconds since 1970; 0 where that is not told.
     """
@@ -108,6 +109,10 @@ class Bus(Protocol):
     def connected(self) -> bool:
         """Whether the server is there at this moment (for a readiness probe)."""
 
+    @property
+    def layout(self) -> LedgerLayout:
+        """In how many streams the ledger lies."""
+
     def keyed_hashes(self, text: str) -> tuple[str, ...]:
         """64 hexadecimal digits that only connections with the same credential can make of ``text``.
 
@@ -134,11 +139,11 @@ class Bus(Protocol):
     async def consume(self, consumer: Consumer) -> Subscription:
         """Start to pull from a durable consumer of the topology, one delivery at a time."""
 
-    def replay(self, subject: str, *, follow: bool = False, after: int = 0) -> AsyncGenerator[Message, None]:
+    def replay(self, subject: str, *, follow: bool = False, after: Seen = 0) -> AsyncGenerator[Message, None]:
         """Stored messages of a subject (``*`` and ``>`` allowed) in order; with ``follow`` it goes on with new ones.
 
-        Only those beyond the sequence ``after``. Without ``follow`` it ends with the last message that existed at the start.
-        Leave it early through ``aclose``.
+        Only those beyond ``after``: a sequence, or of a ledger in several streams the last place in each. Without ``follow`` it
+        ends with the last message that existed at the start. Leave it early through ``aclose``.
         """
 
     def unsettled(self, subject: str) -> AsyncGenerator[Message, None]:

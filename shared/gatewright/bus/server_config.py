@@ -26,6 +26,8 @@ CLUSTER_PASSWORD = "GATEWRIGHT_CLUSTER_PASSWORD"  # noqa: S105 - the name of a v
 _SERVER_PREFIX = "$JS.API"
 #: The lines from which on a rendered file is about identities.
 _POOLS = "# pools: "
+#: Where the ledger lies in several streams, the next one says in how many.
+_PARTITIONS = "# ledger partitions: "
 _ACCOUNTS = "accounts: "
 #: The call that names in its subject which message it reads: the one family of calls that a guest may have, below a prefix.
 _ONE_SUBJECT = "DIRECT.GET."
@@ -62,6 +64,8 @@ class ServerConfig:
     store: Path
     accounts: Mapping[str, Any]
     pools: tuple[str, ...] = (DEFAULT_POOL,)
+    #: The streams that the ledger lies in.
+    partitions: int = 1
     listen: str = "127.0.0.1:4222"
     monitor: str = "127.0.0.1:8222"
     server_name: str = "gatewright"
@@ -90,20 +94,21 @@ def render(config: ServerConfig) -> str:
         *("jetstream {", f"  store_dir: {quoted(config.store)}", "  sync_interval: always", "}"),
         *_tls_lines(config.tls),
         *_cluster_lines(config.cluster),
-        *(config.trust or (accounts_text(config.accounts, config.pools),)),
+        *(config.trust or (accounts_text(config.accounts, config.pools, config.partitions),)),
     ]
     return "\n".join(lines)
 
 
-def accounts_text(table: Mapping[str, Any], pools: tuple[str, ...] = (DEFAULT_POOL,)) -> str:
+def accounts_text(table: Mapping[str, Any], pools: tuple[str, ...] = (DEFAULT_POOL,), partitions: int = 1) -> str:
     """The block as a server reads it, which one that is configured otherwise can include, and the pools that it is for."""
-    return f"{_POOLS}{' '.join(pools)}\n{_ACCOUNTS}{json.dumps(table, indent=2)}\n"
+    parts = f"{_PARTITIONS}{partitions}\n" if partitions > 1 else ""
+    return f"{_POOLS}{' '.join(pools)}\n{parts}{_ACCOUNTS}{json.dumps(table, indent=2)}\n"
 
 
 def with_identities(
     text: str, keys: Mapping[str, str], earlier: Mapping[str, str], limits: Mapping[str, IdentityLimits] | None = None
 ) -> str:
-    """A file that was rendered before, with the accounts of these identities; all else, and the pools, stay.
+    """A file that was rendered before, with the accounts of these identities; all else, pools and partitions, stays.
 
     Raises ConfigurationError (``server_file_strange``) when it holds no such block.
     """
@@ -118,8 +123,10 @@ def with_identities(
             "the file was not rendered by `gatewright topology` of this version: render it anew, once",
             code="server_file_strange",
         )
-    pools = tuple(named.split())
-    return before + accounts_text(accounts(keys, pools, earlier, limits), pools) + block[end:].removeprefix("\n")
+    first, _, second = named.partition(f"\n{_PARTITIONS}")
+    pools, partitions = tuple(first.split()), int(second or 1)
+    table = accounts(keys, pools, earlier, limits, partitions)
+    return before + accounts_text(table, pools, partitions) + block[end:].removeprefix("\n")
 
 
 def quoted(value: str | Path) -> str:
@@ -136,6 +143,7 @@ def accounts(
     pools: tuple[str, ...] = (DEFAULT_POOL,),
     earlier: Mapping[str, str] | None = None,
     limits: Mapping[str, IdentityLimits] | None = None,
+    partitions: int = 1,
 ) -> dict[str, Any]:
     """The ``accounts`` block: identity -> public nkey becomes users with exactly the permissions of the table.
 
@@ -143,7 +151,7 @@ def accounts(
     operator has said, where it is not to be as shipped. Raises ConfigurationError when a key belongs to no identity.
     """
     publishers = tuple(name for identity in public_keys if is_publisher(identity) and (name := publisher_of(identity)))
-    found = (access_of(identity, pools, publishers) for identity in public_keys)
+    found = (access_of(identity, pools, publishers, partitions) for identity in public_keys)
     said = limits or {}
     table = [replace(each, limits=said.get(each.identity, IdentityLimits()).over(each.limits)) for each in found]
     guests = [access for access in table if access.guest]

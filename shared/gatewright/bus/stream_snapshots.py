@@ -17,14 +17,20 @@ from nats.aio.msg import Msg
 from gatewright.bus.jetstream.api import MISSING, ApiReply, decoded
 from gatewright.bus.jetstream.connection import Connection
 from gatewright.bus.jetstream.rights import known_publishers
-from gatewright.bus.topology import LOCK_STREAM, STREAM_NAMES, intake_publisher, publisher_streams, uploader_of
+from gatewright.bus.topology import (
+    LEDGER,
+    LOCK_STREAM,
+    intake_publisher,
+    ledger_stream,
+    publisher_streams,
+    stream_names,
+    uploader_of,
+)
 from gatewright.errors import BusError, MalformedError
 
 #: After the intakes of all publishers: the other queues, then who holds which paths, then the ledger, then what it refers to.
 #: What a queue holds that the ledger has heard of already is found to be a repetition; what the ledger refers to must be there.
-SNAPSHOT_ORDER: Final = ("TASKS", "RESULTS", "EXHAUSTED", LOCK_STREAM, "RUNS", "ARTIFACTS", "DEAD")
-#: The stream whose end is the moment of a backup.
-LEDGER_STREAM: Final = "RUNS"
+SNAPSHOT_ORDER: Final = ("TASKS", "RESULTS", "EXHAUSTED", LOCK_STREAM, LEDGER, "ARTIFACTS", "DEAD")
 
 _CHUNK_BYTES = 256 << 10
 #: Seconds of silence after which a server that sends a snapshot, or takes one, is given up.
@@ -73,11 +79,13 @@ async def stored_streams(connection: Connection) -> tuple[str, ...]:
     known = [
         stream.name for publisher in await known_publishers(connection, _PATIENCE) for stream in publisher_streams(publisher)
     ]
-    names = dict.fromkeys((*STREAM_NAMES, *known))
+    partitions = connection.address.partitions
+    names = dict.fromkeys((*stream_names(partitions), *known))
+    ledger = [ledger_stream(number, partitions).name for number in range(1, partitions)]
     intakes = sorted(name for name in names if intake_publisher(name) is not None)
     uploads = sorted(name for name in names if uploader_of(name) is not None)
     before = SNAPSHOT_ORDER.index("ARTIFACTS")
-    return (*intakes, *SNAPSHOT_ORDER[:before], *uploads, *SNAPSHOT_ORDER[before:])
+    return (*intakes, *SNAPSHOT_ORDER[:before], *ledger, *uploads, *SNAPSHOT_ORDER[before:])
 
 
 async def existing(connection: Connection, stream: str) -> tuple[int, int] | None:

@@ -160,6 +160,33 @@ def intake_publisher(stream: str) -> str | None:
     return stream.removeprefix(f"{_INTAKE}_") if stream.startswith(f"{_INTAKE}_") else None
 
 
+#: The ledger: the name of its first stream, and the subjects of its runs as every party but the bus itself writes them.
+LEDGER = "RUNS"
+#: Streams that one ledger lies in, at most.
+MOST_PARTITIONS = 64
+
+
+def ledger_stream(partition: int = 0, partitions: int = 1) -> StreamSpec:
+    """One of the streams that the ledger lies in; its subjects say of how many it is, so that two numbers never mix.
+
+    What watchers hear is named by the run alone, whatever stream it lies in.
+    """
+    whole = partitions == 1
+    return StreamSpec(
+        LEDGER if partition == 0 else f"{LEDGER}_{partition}",
+        ("gw.run.*" if whole else f"gw.run.{partitions}.{partition}.*",),
+        "limits",
+        "the ledger: one message per transition of a run" + ("" if whole else f"; part {partition + 1} of {partitions}"),
+        append_only=True,
+        repeated="gw.watch.{{wildcard(1)}}",
+    )
+
+
+def is_of_ledger(stream: str) -> bool:
+    """Whether a stream of this name holds the ledger or a part of it."""
+    return stream == LEDGER or stream.startswith(f"{LEDGER}_")
+
+
 STREAMS: tuple[StreamSpec, ...] = (
     intake_stream(DEFAULT_PUBLISHER),
     intake_stream(OPERATOR_PUBLISHER),
@@ -179,17 +206,17 @@ STREAMS: tuple[StreamSpec, ...] = (
         max_bytes=8 << 30,
         least_bytes=64 << 20,
     ),
-    StreamSpec(
-        "RUNS",
-        ("gw.run.*",),
-        "limits",
-        "the ledger: one message per transition of a run",
-        append_only=True,
-        repeated="gw.watch.{{wildcard(1)}}",
-    ),
+    ledger_stream(),
     StreamSpec("DEAD", ("gw.dead.>",), "limits", "messages that could not be handled, with the reason"),
     ARTIFACTS,
 )
+
+
+def streams(partitions: int = 1) -> tuple[StreamSpec, ...]:
+    """The streams that each system has whose ledger lies in so many."""
+    ledger = tuple(ledger_stream(number, partitions) for number in range(partitions))
+    return tuple(part for stream in STREAMS for part in (ledger if stream.name == LEDGER else (stream,)))
+
 
 #: How long an upload is kept. What a run refers to is copied when the gatekeeper judges it.
 UPLOAD_SECONDS = 7 * 86_400.0
@@ -231,8 +258,13 @@ def uploader_of(stream: str) -> str | None:
 
 #: Streams that several identities write to: the ids of their messages are no secret shared by all (``Credential.private_id``).
 SHARED_STREAMS = frozenset({"RESULTS", "DEAD"})
-#: Every stream that each system has, that of the bucket too.
+#: Every stream that each system has whose ledger lies in one, that of the bucket too.
 STREAM_NAMES: tuple[str, ...] = (*(stream.name for stream in STREAMS), LOCK_STREAM)
+
+
+def stream_names(partitions: int = 1) -> tuple[str, ...]:
+    """The same for a ledger that lies in so many."""
+    return (*(stream.name for stream in streams(partitions)), LOCK_STREAM)
 
 
 def stream_of(subject: str) -> str:

@@ -16,7 +16,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict, Settin
 
 from gatewright.bus.identities import BusAddress
 from gatewright.bus.stream_settings import StreamSettings, read_days, read_sizes
-from gatewright.bus.topology import DEFAULT_POOL, Role
+from gatewright.bus.topology import DEFAULT_POOL, MOST_PARTITIONS, Role
 from gatewright.errors import ConfigurationError
 from gatewright.git.access.credentials import RepositoryAccess
 from gatewright.git.mirror import Mirrors
@@ -44,6 +44,8 @@ class ServiceSettings(BaseSettings):
     nats_seed: Path | None = None
     #: PEM of the authority that signed the server's certificate, where the host does not know it.
     nats_ca: Path | None = None
+    #: In how many streams the ledger lies; the server's configuration says the same.
+    ledger_partitions: int = Field(default=1, ge=1, le=MOST_PARTITIONS)
     #: The gatekeeper sets up queues for these pools; separated by ``,`` in the variable.
     pools: Annotated[tuple[str, ...], NoDecode] = (DEFAULT_POOL,)
     #: How many servers of a cluster keep each stream, as the gatekeeper sets it up; None: as it is.
@@ -158,7 +160,7 @@ class ServiceSettings(BaseSettings):
 
     @property
     def bus_address(self) -> BusAddress:
-        return BusAddress(self.nats_url, self.nats_seed, self.nats_ca)
+        return BusAddress(self.nats_url, self.nats_seed, self.nats_ca, self.ledger_partitions)
 
     @property
     def stream_settings(self) -> StreamSettings:

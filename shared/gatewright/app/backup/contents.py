@@ -9,13 +9,15 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, Final, Literal
 
 import msgspec
 
+from gatewright.bus.ledger_layout import LedgerLayout
 from gatewright.bus.stream_snapshots import StreamSnapshot
+from gatewright.bus.topology import is_of_ledger
 from gatewright.contracts import RunManifest, codec
 from gatewright.errors import GatewrightError, MalformedError, VerificationError
 from gatewright.evidence import layout
@@ -52,7 +54,9 @@ class KeptBundle(msgspec.Struct, frozen=True):
 
 
 class BackupContents(msgspec.Struct, frozen=True, kw_only=True):
-    """``moment``: the last message of the ledger that the backup speaks for. ``identities``: name -> public key."""
+    """``moment``: the last message of the ledger that the backup speaks for, or how many there are, where it lies in several
+    streams. ``identities``: name -> public key.
+    """
 
     form: Literal["gatewright-backup.v1"] = FORM
     version: str
@@ -164,6 +168,13 @@ def ended_at(run: Path) -> int:
     except (GatewrightError, OSError):
         return 0
     return (integrity.ledger_last if integrity is not None else None) or 0
+
+
+def is_later(run: Path, streams: Iterable[StreamSnapshot]) -> bool:
+    """Whether a bundle tells of more than the ledger of these snapshots does."""
+    last, ended = {each.stream: each.last_sequence for each in streams if is_of_ledger(each.stream)}, ended_at(run)
+    layout = LedgerLayout(max(1, len(last)))
+    return layout.sequence(ended) > last.get(layout.stream_at(ended), 0)
 
 
 def altered(why: str) -> VerificationError:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,13 +23,13 @@ from gatewright.app.backup.contents import (
     KeptFile,
     altered,
     bundle_place,
-    ended_at,
+    is_later,
     open_plain,
     stream_place,
 )
 from gatewright.app.stack.state import UNFINISHED
 from gatewright.bus.jetstream.connection import Connection
-from gatewright.bus.stream_snapshots import existing, give_back
+from gatewright.bus.stream_snapshots import StreamSnapshot, existing, give_back
 from gatewright.errors import ConfigurationError, MalformedError, StoreError
 from gatewright.evidence.signing.durable_files import sync_folder
 from gatewright.evidence.store.archive import unpack
@@ -123,15 +123,15 @@ def check_owner(connection: Connection, contents: BackupContents) -> None:
         )
 
 
-def set_aside(home: Path, moment: int) -> tuple[str, ...]:
+def set_aside(home: Path, ledger: Iterable[StreamSnapshot]) -> tuple[str, ...]:
     """Move bundles of ``home`` that are newer than the ledger out of the way of those runs, which go on; their ids.
 
     Nothing of them is changed: they are what is left of the time after the backup.
     """
-    moved = []
+    moved, streams = [], tuple(ledger)
     runs = home / _RUNS
     for run in sorted(runs.iterdir()) if runs.is_dir() else ():
-        if not run.is_symlink() and ended_at(run) > moment:
+        if not run.is_symlink() and is_later(run, streams):
             (home / AHEAD).mkdir(mode=0o700, exist_ok=True)
             run.rename(home / AHEAD / run.name)
             moved.append(run.name)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
@@ -25,11 +25,12 @@ from gatewright.app.backup.contents import (
     KeptBundle,
     KeptFile,
     bundle_place,
-    ended_at,
+    is_later,
     stream_place,
 )
 from gatewright.bus.jetstream.connection import Connection
-from gatewright.bus.stream_snapshots import LEDGER_STREAM, StreamSnapshot, stored_streams, take_snapshot
+from gatewright.bus.stream_snapshots import StreamSnapshot, stored_streams, take_snapshot
+from gatewright.bus.topology import is_of_ledger
 from gatewright.clock import Clock, timestamp
 from gatewright.errors import MalformedError
 from gatewright.evidence import layout
@@ -82,11 +83,11 @@ async def take_backup(
             os.fsync(file.fileno())
         streams.append(snapshot)
         tell(f"stream {name}: {snapshot.messages} messages, {snapshot.size} bytes")
-    moment = next(each.last_sequence for each in streams if each.stream == LEDGER_STREAM)
+    moment = sum(each.last_sequence for each in streams if is_of_ledger(each.stream))
     files = tuple(_copy(source, folder, path) for path, source in sorted(installation.files.items()))  # 2
     tell(f"{len(files)} files of keys, identities and policies")
     later: list[str] = []
-    bundles = tuple(_bundles(installation.runs, folder, moment, later)) if not installation.bundle_store else ()  # 3
+    bundles = tuple(_bundles(installation.runs, folder, streams, later)) if not installation.bundle_store else ()  # 3
     tell(f"{len(bundles)} bundles")
     contents = BackupContents(
         version=__version__,
@@ -134,7 +135,7 @@ def _copy(source: Path, folder: Path, path: str) -> KeptFile:
     return KeptFile(path, digest.hexdigest(), size, mode)
 
 
-def _bundles(runs: Path, folder: Path, moment: int, later: list[str]) -> Iterator[KeptBundle]:
+def _bundles(runs: Path, folder: Path, streams: Sequence[StreamSnapshot], later: list[str]) -> Iterator[KeptBundle]:
     """The bundles of runs that had ended when the ledger was kept.
 
     The folder of an open run holds what the ledger holds; it is made again from there.
@@ -143,7 +144,7 @@ def _bundles(runs: Path, folder: Path, moment: int, later: list[str]) -> Iterato
         pruned = (run / TOMBSTONE).is_file()
         if run.is_symlink() or not (pruned or (run / layout.MANIFEST).is_file()):
             continue
-        if not pruned and ended_at(run) > moment:
+        if not pruned and is_later(run, streams):
             later.append(run.name)
             continue
         packed = folder / bundle_place(run.name)

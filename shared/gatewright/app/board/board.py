@@ -33,7 +33,8 @@ class SequencedTransition:
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """``sequence``: the stream sequence of the last message that was looked at. ``origin`` tells one ledger from another.
+    """``sequence``: the stream sequence of the last message that was looked at, or its number among those that were, where the
+    ledger lies in several streams. ``origin`` tells one ledger from another, and then one reading from another.
 
     ``forgotten``: the last sequence of any line that was dropped since, so that a page which has not seen beyond it has to
     begin anew. ``unreadable``: by run, why its history cannot be followed.

@@ -38,5 +38,6 @@ def find_place() -> CommandContext:
             "name a key that lies outside",
             code="key_tracked",
         )
-    bus = BusAddress(loaded.nats_url, loaded.nats_seed, loaded.nats_ca) if loaded.nats_url else None
+    named = BusAddress(loaded.nats_url or "", loaded.nats_seed, loaded.nats_ca, loaded.ledger_partitions)
+    bus = named if loaded.nats_url else None
     return CommandContext(here, home, bus, loaded.key or home_key(home))

@@ -60,6 +60,8 @@ class CliSettings(BaseSettings):
     #: The ``.nk`` file of the identity to connect as, and the PEM of the authority behind the server's certificate.
     nats_seed: Path | None = None
     nats_ca: Path | None = None
+    #: In how many streams the ledger lies, there or in the stack that is started; all processes have the same setting.
+    ledger_partitions: int = Field(default=1, ge=1)
     #: The home folder; without it the nearest ``.gatewright``.
     home: Path | None = None
     #: The signing key, where it is not the one of the home folder.

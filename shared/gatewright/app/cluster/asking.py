@@ -18,7 +18,7 @@ from gatewright.bus.jetstream.connection import Connection
 from gatewright.bus.jetstream.offered import Offered, offered
 from gatewright.bus.jetstream.processes import Process, ask_processes
 from gatewright.bus.jetstream.queue_depths import QueueDepth, open_dead_letters, queue_depth
-from gatewright.bus.topology import STREAM_NAMES, Consumer, consumers, intake_publisher
+from gatewright.bus.topology import Consumer, consumers, intake_publisher, stream_names
 from gatewright.errors import BusError
 
 
@@ -99,7 +99,7 @@ async def ask_cluster(connection: Connection, pools: tuple[str, ...]) -> Cluster
     room = await offered(connection)
     trip = time.monotonic() - began
     listed = await connection.api("STREAM.NAMES", {}, _NamesReply)
-    names = tuple(dict.fromkeys((*STREAM_NAMES, *(listed.streams or ()))))
+    names = tuple(dict.fromkeys((*stream_names(connection.address.partitions), *(listed.streams or ()))))
     publishers = [publisher for name in names if (publisher := intake_publisher(name)) is not None]
     processes, streams, queues, letters = await asyncio.gather(
         ask_processes(connection),

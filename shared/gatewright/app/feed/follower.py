@@ -13,9 +13,9 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from gatewright.app.board.board import Board, SequencedTransition, advance_board, passed_over, without_history
 from gatewright.bus.port import Bus, Message
-from gatewright.bus.topology import run_subject
+from gatewright.bus.topology import LEDGER, run_subject
 from gatewright.bus.versions import read_version
-from gatewright.clock import Clock, SystemClock
+from gatewright.clock import Clock, SystemClock, new_id
 from gatewright.contracts import Transition
 from gatewright.errors import BusError, GatewrightError, MalformedError, UnavailableError, VerificationError
 from gatewright.ledger.entry_validation import End, next_link
@@ -24,7 +24,6 @@ from gatewright.tasks.dead_letters import DeadLetter, DeadLetters
 #: By run, from when on it is silent. Raises GatewrightError.
 AskSilent = Callable[[], Awaitable[Mapping[str, str]]]
 
-_STREAM = "RUNS"
 #: Messages that are folded at once.
 _MOST_AT_ONCE = 500
 #: Seconds between two looks at dead letters, and of silence before the ledger is asked for what was read last.
@@ -53,7 +52,8 @@ class BoardFollower:
         self._clock = clock or SystemClock()
         self._warn = warn
         self._ends: dict[str, End] = {}
-        self._last_digest = ""
+        #: The last message that was read of each stream that the ledger lies in.
+        self._read: dict[int, Message] = {}
         self._changed = asyncio.Event()
         self._ask_silent: AskSilent | None = None
 
@@ -89,7 +89,7 @@ class BoardFollower:
 
     async def catch_up(self) -> None:
         """Read all that there is now. Raises BusError."""
-        async with contextlib.aclosing(self._bus.replay(run_subject("*"), after=self.board.sequence)) as messages:
+        async with contextlib.aclosing(self._bus.replay(run_subject("*"), after=self._seen)) as messages:
             batch: list[Message] = []
             async for message in messages:
                 batch.append(message)
@@ -116,9 +116,7 @@ class BoardFollower:
         arrived: asyncio.Queue[Message] = asyncio.Queue(_MOST_AT_ONCE)
 
         async def read() -> None:
-            async with contextlib.aclosing(
-                self._bus.replay(run_subject("*"), follow=True, after=self.board.sequence)
-            ) as messages:
+            async with contextlib.aclosing(self._bus.replay(run_subject("*"), follow=True, after=self._seen)) as messages:
                 async for message in messages:
                     await arrived.put(message)
 
@@ -153,16 +151,18 @@ class BoardFollower:
         return batch
 
     async def _is_same_ledger(self) -> bool:
-        if not self._last_digest:
-            return True
-        try:
-            last = await self._bus.stored(_STREAM, self.board.sequence)
-        except BusError:
-            return True  # nothing is known
-        return last is not None and _digest(last) == self._last_digest
+        for read in self._read.values():
+            try:
+                last = await self._bus.stored(LEDGER, read.sequence)
+            except BusError:
+                return True  # nothing is known
+            if last is None or _digest(last) != _digest(read):
+                return False
+        return True
 
     def _begin_anew(self) -> None:
-        self.board, self.current, self._last_digest = Board(), False, ""
+        self.board, self.current = Board(), False
+        self._read.clear()
         self._ends.clear()
         self._wake()
 
@@ -170,22 +170,37 @@ class BoardFollower:
         if not messages:
             return
         if not self.board.origin:
-            self.board = Board(origin=f"{messages[0].sequence}-{_digest(messages[0])[:16]}")
+            self.board = Board(origin=self._origin(messages[0]))
         entries: list[SequencedTransition] = []
+        number = self.board.sequence
         for message in messages:
+            number = self._number(message, number)
+            self._read[self._bus.layout.partition_at(message.sequence)] = message
             run_id = message.subject.removeprefix(run_subject(""))
             try:
                 transition = self._entry(message, run_id)
             except (MalformedError, UnavailableError, VerificationError) as error:
                 self.board = advance_board(self.board, entries)
-                self.board = without_history(self.board, run_id, error.message, message.sequence)
+                self.board = without_history(self.board, run_id, error.message, number)
                 entries = []
                 continue
             if transition is not None:
-                entries.append(SequencedTransition(message.sequence, transition))
-        self.board = passed_over(advance_board(self.board, entries), messages[-1].sequence)
-        self._last_digest = _digest(messages[-1])
+                entries.append(SequencedTransition(number, transition))
+        self.board = passed_over(advance_board(self.board, entries), number)
         self._wake()
+
+    @property
+    def _seen(self) -> tuple[int, ...]:
+        return tuple(message.sequence for message in self._read.values())
+
+    def _origin(self, first: Message) -> str:
+        """Of a ledger in several streams no two readings have one order: what was seen of one says nothing about another."""
+        named = f"{first.sequence}-{_digest(first)[:16]}"
+        return named if self._bus.layout.partitions == 1 else f"{named}-{new_id()[:12]}"
+
+    def _number(self, message: Message, before: int) -> int:
+        """Where a message stands in the order of what was read: its sequence, where the ledger has one order for all."""
+        return message.sequence if self._bus.layout.partitions == 1 else before + 1
 
     def _entry(self, message: Message, run_id: str) -> Transition | None:
         """The checked next entry of a run; None for what is none. Raises what ``next_link`` and ``read_version`` do."""

@@ -66,29 +66,34 @@ def find_binary() -> Path:
 class NatsServer:
     """A running server. Make it with ``start``, or use ``async with await NatsServer.start(...)``."""
 
-    def __init__(self, process: asyncio.subprocess.Process, directory: Path, keys: Path) -> None:
+    def __init__(self, process: asyncio.subprocess.Process, directory: Path, keys: Path, partitions: int = 1) -> None:
         self._process = process
         self._directory = directory
         self._keys = keys
+        self._partitions = partitions
         self._address = ""
         self._monitoring = ""
         self._ready = False
         self._stopping = False
 
     @classmethod
-    async def start(cls, directory: Path, *, port: int = -1, keys: Path | None = None, binary: Path | None = None) -> Self:
+    async def start(
+        cls, directory: Path, *, port: int = -1, keys: Path | None = None, binary: Path | None = None, partitions: int = 1
+    ) -> Self:
         """Start a server that keeps its files in ``directory`` and return when it serves.
 
         ``port`` -1 takes a free one. ``keys``: the folder of the identities (default: one in ``directory``); those that are
-        missing are made. One server at a time may have the directory. It dies with this process. Raises UnavailableError with
+        missing are made. ``partitions``: in how many streams the ledger lies. One server at a time may have the directory. It
+        dies with this process. Raises UnavailableError with
         the server's last words (HostError where this host has no room or no rights), ConfigurationError when the identities
         cannot be had.
         """
         keys = (keys or directory / "identities").absolute()
         identities.make(keys)
         limits = identity_limits.read(keys)
-        table = accounts(identities.public_keys(keys), earlier=identities.earlier_keys(keys), limits=limits)
-        return await cls.launch(directory, table, keys, port=port, binary=binary)
+        earlier = identities.earlier_keys(keys)
+        table = accounts(identities.public_keys(keys), earlier=earlier, limits=limits, partitions=partitions)
+        return await cls.launch(directory, table, keys, port=port, binary=binary, partitions=partitions)
 
     @classmethod
     async def launch(
@@ -100,12 +105,13 @@ class NatsServer:
         port: int = -1,
         binary: Path | None = None,
         trust: tuple[str, ...] = (),
+        partitions: int = 1,
     ) -> Self:
         """``start`` with an ``accounts`` block that was made elsewhere, or with the lines of operator mode (``trust``)."""
         with host_errors():
-            config = _prepare(directory, port, table, trust)
+            config = _prepare(directory, port, table, trust, partitions)
         process = await _spawn(binary or find_binary(), config)
-        self = cls(process, config.parent, keys)
+        self = cls(process, config.parent, keys, partitions)
         try:
             async with asyncio.timeout(READY_SECONDS):
                 await self._become_ready()
@@ -123,7 +129,7 @@ class NatsServer:
 
     def address(self, identity: str) -> BusAddress:
         """Where and as whom to connect."""
-        return BusAddress(self.url, identities.credential_file(self._keys, identity))
+        return BusAddress(self.url, identities.credential_file(self._keys, identity), partitions=self._partitions)
 
     @property
     def port(self) -> int:
@@ -192,7 +198,7 @@ class NatsServer:
         return "it left no log"
 
 
-def _prepare(directory: Path, port: int, table: Mapping[str, Any], trust: tuple[str, ...]) -> Path:
+def _prepare(directory: Path, port: int, table: Mapping[str, Any], trust: tuple[str, ...], partitions: int) -> Path:
     """A private directory with the configuration and no old ports files."""
     directory.mkdir(parents=True, exist_ok=True)
     directory = directory.resolve()
@@ -204,6 +210,7 @@ def _prepare(directory: Path, port: int, table: Mapping[str, Any], trust: tuple[
     config = ServerConfig(
         store=directory,
         accounts=table,
+        partitions=partitions,
         listen=f"{_LOOPBACK}:{port}",
         monitor=f"{_LOOPBACK}:-1",
         server_name=f"gatewright-{secrets.token_hex(4)}",

@@ -47,6 +47,8 @@ class StackState(msgspec.Struct, frozen=True, kw_only=True):
     workers: int
     ready: bool = False
     environments: tuple[str, ...] = ()
+    #: In how many streams its ledger lies.
+    ledger_partitions: int = 1
     #: What its roles play in the place of models; empty where they ask them.
     cassette: str = ""
     members: tuple[Member, ...] = ()
@@ -55,7 +57,7 @@ class StackState(msgspec.Struct, frozen=True, kw_only=True):
 
     def address(self, identity: str = OPERATOR) -> BusAddress:
         """The bus as ``identity`` reaches it."""
-        return BusAddress(self.url, seed_file(Path(self.keys), identity))
+        return BusAddress(self.url, seed_file(Path(self.keys), identity), partitions=self.ledger_partitions)
 
 
 def write(home: Path, state: StackState) -> None:

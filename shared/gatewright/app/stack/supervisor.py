@@ -25,6 +25,7 @@ from gatewright.app.stack.store_watch import until_restart_helps
 from gatewright.app.stack.supervised_process import SupervisedProcess
 from gatewright.bus import identities
 from gatewright.bus.identities import OPERATOR, PROVISIONER, BusAddress, bus_keys, process_identity, seed_file
+from gatewright.bus.ledger_layout import PARTITIONS, read_partitions
 from gatewright.bus.stream_settings import DAYS, SIZES, StreamSettings
 from gatewright.clock import Clock, SystemClock
 from gatewright.errors import BusError, HostError, UnavailableError
@@ -126,6 +127,11 @@ class Supervisor:
         return StreamSettings.of(environment.get(SIZES, ""), environment.get(DAYS, ""))
 
     @property
+    def _partitions(self) -> int:
+        """In how many streams the ledger lies. Raises ConfigurationError."""
+        return read_partitions(self.options.base_environment.get(PARTITIONS, ""))
+
+    @property
     def members(self) -> tuple[state.Member, ...]:
         """The processes as they are now: the NATS server, the fork server while it lives, the roles."""
         members = [state.Member("nats-server", self._server.pid)] if self._server else []
@@ -153,7 +159,7 @@ class Supervisor:
             identities.make(
                 bus_keys(self.options.home), (process_identity("worker", n + 1) for n in range(self.options.workers))
             )
-            self._server = await NatsServer.start(self._store, keys=bus_keys(self.options.home))
+            self._server = await self._launch_server()
             self._server_keeper = asyncio.create_task(self._keep_server(), name="keep nats-server")
             for plan in self._plans():
                 self._kept.append(self._keep(plan))
@@ -284,7 +290,10 @@ class Supervisor:
         """Start it once there is room: without any it would end at once."""
         await until_room(self._store)
         self._fault = ""
-        return await NatsServer.start(self._store, port=port, keys=bus_keys(self.options.home))
+        return await self._launch_server(port)
+
+    async def _launch_server(self, port: int = -1) -> NatsServer:
+        return await NatsServer.start(self._store, port=port, keys=bus_keys(self.options.home), partitions=self._partitions)
 
     def _tell_fault(self, fault: str) -> None:
         self._fault = fault
@@ -334,6 +343,7 @@ class Supervisor:
             workers=self.options.workers,
             ready=self._ready,
             environments=self.environments,
+            ledger_partitions=self._partitions,
             members=self.members,
             cassette=self.options.base_environment.get(_CASSETTE, ""),
             fault=self._fault,

@@ -5,7 +5,9 @@ It creates no stream, consumer or bucket: ``setup.py`` does, before. It purges n
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping
+from dataclasses import replace as replaced
 from typing import Self
 
 from nats.aio.msg import Msg
@@ -21,11 +23,14 @@ from gatewright.bus.jetstream.replay import replay
 from gatewright.bus.jetstream.storage import Storage
 from gatewright.bus.jetstream.stream_states import StreamStates
 from gatewright.bus.jetstream.watcher_replay import watcher_replay
+from gatewright.bus.ledger_layout import LedgerLayout, Seen
+from gatewright.bus.ledger_replay import ledger_replay
 from gatewright.bus.listening import hear
 from gatewright.bus.port import SCHEMA_HEADER, Handler, Listener, Message, PublishAck
 from gatewright.bus.subjects import check_headers, check_key, check_pattern, check_schema, check_subject, header_id
-from gatewright.bus.topology import LOCK_BUCKET, LOCK_STREAM, SHARED_STREAMS, Consumer, stream_of
+from gatewright.bus.topology import LEDGER, LOCK_BUCKET, LOCK_STREAM, SHARED_STREAMS, Consumer, run_subject, stream_of
 from gatewright.clock import Clock, SystemClock
+from gatewright.errors import BusError
 
 
 class JetStreamBus:
@@ -33,7 +38,10 @@ class JetStreamBus:
 
     def __init__(self, connection: Connection, *, patience: float = PATIENCE_SECONDS, clock: Clock | None = None) -> None:
         self.connection = connection
+        self.layout = LedgerLayout(connection.address.partitions)
         self._clock = clock or SystemClock()
+        #: Whether it has been seen that the ledger there lies in as many streams.
+        self._agreed = False
         #: Which streams have been found to take no messages.
         self.streams = StreamStates(self._clock.monotonic)
         connection.watch(self._changed)
@@ -92,26 +100,61 @@ class JetStreamBus:
         expected_subject_sequence: int | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> PublishAck:
-        stream = stream_of(check_subject(subject))
+        stream, expected = stream_of(check_subject(subject)), expected_subject_sequence
         credential = self.connection.credential
         if credential is not None and stream in SHARED_STREAMS:
             message_id = credential.private_id(message_id)
-        return await self._storage.store(
+        runs = self.layout.stored(subject)[0] if self._is_divided(stream) else None
+        if runs is not None:
+            stream, subject = runs.stream, runs.subject
+            expected = None if expected is None else self.layout.sequence(expected)
+        ack = await self._storage.store(
             stream,
             subject,
             data,
             message_id=header_id(message_id),
             headers={**check_headers(headers), SCHEMA_HEADER: check_schema(schema)},
-            expected=expected_subject_sequence,
+            expected=expected,
         )
+        return ack if runs is None else replaced(ack, sequence=self.layout.place(runs.partition, ack.sequence))
 
     async def consume(self, consumer: Consumer) -> JetStreamSubscription:
         call = f"CONSUMER.INFO.{consumer.stream}.{consumer.durable}"
         await self.connection.patiently(lambda: self.connection.api(call, {}, ApiReply), self._patience)
         return JetStreamSubscription(self.connection, consumer)
 
-    def replay(self, subject: str, *, follow: bool = False, after: int = 0) -> AsyncGenerator[Message, None]:
+    def replay(self, subject: str, *, follow: bool = False, after: Seen = 0) -> AsyncGenerator[Message, None]:
         stream = stream_of(check_pattern(subject))
+        if stream == LEDGER and not self._agreed:
+            return self._agreed_replay(subject, follow=follow, after=after)
+        if self._is_divided(stream):
+            return ledger_replay(self.layout, subject, self._replay, follow=follow, after=after)
+        return self._replay(stream, subject, follow=follow, after=LedgerLayout().seen(after)[0])
+
+    async def _agreed_replay(self, subject: str, *, follow: bool, after: Seen) -> AsyncGenerator[Message, None]:
+        """The first one. Who looks for runs where this ledger has none would find none, and would not be told so.
+
+        Raises ConfigurationError (``ledger_partitions_differ``).
+        """
+        begun = None
+        with contextlib.suppress(BusError):  # what is wrong is told by the reading itself
+            begun = await self._storage.following(LEDGER, run_subject(">"), 1)
+        if begun is not None:
+            self.layout.check(begun.subject)
+            self._agreed = True
+        source = (
+            ledger_replay(self.layout, subject, self._replay, follow=follow, after=after)
+            if self.layout.partitions > 1
+            else self._replay(LEDGER, subject, follow=follow, after=self.layout.seen(after)[0])
+        )
+        async with contextlib.aclosing(source) as messages:
+            async for message in messages:
+                yield message
+
+    def _is_divided(self, stream: str) -> bool:
+        return stream == LEDGER and self.layout.partitions > 1
+
+    def _replay(self, stream: str, subject: str, *, follow: bool, after: int) -> AsyncGenerator[Message, None]:
         if self.connection.guest:
             return watcher_replay(self.connection, self._storage, stream, subject, follow=follow, after=after)
         return replay(self.connection, stream, subject, follow=follow, after=after)
@@ -123,6 +166,9 @@ class JetStreamBus:
             yield Message(stored.subject, stored.data, stored.headers(), stored.seq)
 
     async def stored(self, stream: str, sequence: int) -> Message | None:
+        if self._is_divided(stream):
+            found = await self._storage.at(self.layout.stream_at(sequence), self.layout.sequence(sequence))
+            return None if found is None else Message(self.layout.named(found.subject), found.data, found.headers(), sequence)
         found = await self._storage.at(stream, sequence)
         return None if found is None else Message(found.subject, found.data, found.headers(), found.seq)
 

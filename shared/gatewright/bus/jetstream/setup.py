@@ -20,14 +20,15 @@ from gatewright.bus.jetstream.bus import JetStreamBus
 from gatewright.bus.jetstream.connection import Connection
 from gatewright.bus.jetstream.offered import reserved
 from gatewright.bus.jetstream.rights import known_publishers
+from gatewright.bus.ledger_layout import LedgerLayout
 from gatewright.bus.memory.bus import MemoryBus
 from gatewright.bus.port import Bus
 from gatewright.bus.stream_settings import StreamSettings
 from gatewright.bus.topology import (
     DEFAULT_PUBLISHER,
+    LEDGER,
     LOCK_BUCKET,
     LOCK_STREAM,
-    STREAMS,
     Consumer,
     StreamSpec,
     consumers,
@@ -35,6 +36,7 @@ from gatewright.bus.topology import (
     intake_publisher,
     publisher_streams,
 )
+from gatewright.bus.topology import streams as topology_streams
 from gatewright.errors import BusError, ConfigurationError, HostError
 from gatewright.host_errors import BUS_FULL
 from gatewright.pause import pause_unless
@@ -73,11 +75,13 @@ async def ensure_topology(
     bus: str | BusAddress | JetStreamBus | MemoryBus,
     *,
     queues: Iterable[Consumer] | None = None,
-    streams: Iterable[StreamSpec] = STREAMS,
+    streams: Iterable[StreamSpec] | None = None,
     replicas: int | None = None,
     settings: StreamSettings | None = None,
 ) -> Mapping[str, int]:
     """Create or update everything that a system of these queues needs (default: every role with the default pool).
+
+    ``streams``: by default those of the topology, for a ledger of as many partitions as the bus is said to have.
 
     Returns the streams that had to be made smaller than the topology has them, for want of storage: name -> bytes.
 
@@ -87,19 +91,21 @@ async def ensure_topology(
 
     ``bus`` is a connected bus or the address of a server, which is then connected to for this only. Raises BusError when the
     server cannot be had, ConfigurationError naming the difference when it keeps something that cannot be updated, or
-    (``stream_replicas_too_many``) when there are fewer servers than ``replicas``, HostError (``bus_storage_too_small``) when it
+    (``stream_replicas_too_many``) when there are fewer servers than ``replicas`` or (``ledger_partitions_differ``) when its
+    ledger lies in another number of streams, HostError (``bus_storage_too_small``) when it
     has not the room that the streams need at the least.
     """
     queues = consumers() if queues is None else tuple(queues)
     settings = settings or StreamSettings()
     if isinstance(bus, MemoryBus):
-        bus.server.ensure(streams, queues)
+        bus.server.ensure(topology_streams(bus.layout.partitions) if streams is None else streams, queues)
         return {}
     if isinstance(bus, JetStreamBus):
-        return await _ensure(bus.connection, tuple(streams), queues, replicas, settings)
+        wanted = topology_streams(bus.layout.partitions) if streams is None else tuple(streams)
+        return await _ensure(bus.connection, wanted, queues, replicas, settings)
     connected = await JetStreamBus.connect(bus, name="setup")
     try:
-        return await _ensure(connected.connection, tuple(streams), queues, replicas, settings)
+        return await ensure_topology(connected, queues=queues, streams=streams, replicas=replicas, settings=settings)
     finally:
         await connected.close()
 
@@ -142,6 +148,7 @@ async def _ensure(
     settings: StreamSettings,
 ) -> Mapping[str, int]:
     copies = {} if replicas is None else {"num_replicas": replicas}
+    await _check_partitions(connection, streams)
     publishers = await known_publishers(connection, _PATIENCE_SECONDS)
     own = (stream for publisher in publishers for stream in publisher_streams(publisher))
     streams = tuple(settings.applied(stream) for stream in (*streams, *own))
@@ -160,6 +167,24 @@ async def _ensure(
     sizes = await _bounded(bounded, agree)
     await asyncio.gather(*(_KeptConsumer(connection, queue).agree() for queue in queues))
     return {stream.name: sizes[stream.name] for stream in bounded if sizes[stream.name] < stream.max_bytes}
+
+
+async def _check_partitions(connection: Connection, streams: Iterable[StreamSpec]) -> None:
+    """A ledger stays in the number of streams that it was begun in: where a run lies follows from it."""
+    if LEDGER in {stream.name for stream in streams}:
+        for subject in ((await _kept(connection, f"STREAM.INFO.{LEDGER}")) or {}).get("subjects", ()):
+            LedgerLayout(connection.address.partitions).check(subject)
+
+
+async def _kept(connection: Connection, call: str) -> Config | None:
+    """How the server keeps what this call asks about; None where there is none. Raises BusError."""
+    try:
+        reply = await connection.patiently(lambda: connection.api(call, {}, _ConfigReply), _PATIENCE_SECONDS)
+    except BusError as error:
+        if error.reason in MISSING:
+            return None
+        raise
+    return reply.config
 
 
 async def _bounded(streams: Sequence[StreamSpec], agree: Callable[[Iterable[Config]], Awaitable[None]]) -> Mapping[str, int]:
@@ -262,14 +287,7 @@ class _Kept:
         await self._connection.patiently(lambda: self._connection.api(call, body, ApiReply), _PATIENCE_SECONDS)
 
     async def _look(self) -> Config | None:
-        call = self._call.format("INFO")
-        try:
-            reply = await self._connection.patiently(lambda: self._connection.api(call, {}, _ConfigReply), _PATIENCE_SECONDS)
-        except BusError as error:
-            if error.reason in MISSING:
-                return None
-            raise
-        return reply.config
+        return await _kept(self._connection, self._call.format("INFO"))
 
     def _differences(self, actual: Config) -> list[str]:
         """Absent, zero and false are one to the server."""

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Collection, Coroutine, Mapping
+from dataclasses import replace
 from typing import Any
 
 from gatewright.artifacts import stored_uri
 from gatewright.bus.artifacts import checked, digest_in, digest_of
+from gatewright.bus.ledger_layout import LedgerLayout, Seen
+from gatewright.bus.ledger_replay import ledger_replay
 from gatewright.bus.listening import hear
 from gatewright.bus.memory.server import Listening, MemoryServer, Offer
 from gatewright.bus.memory.streams import MemoryQueue
@@ -28,7 +31,7 @@ from gatewright.bus.subjects import (
     is_pattern,
     matches,
 )
-from gatewright.bus.topology import Consumer
+from gatewright.bus.topology import LEDGER, Consumer, stream_of
 from gatewright.errors import ArtifactError, BusError, GatewrightError
 from gatewright.version import __version__
 
@@ -104,6 +107,7 @@ class MemoryBus:
 
     def __init__(self, server: MemoryServer) -> None:
         self.server = server
+        self.layout = server.layout
         self._closed = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._listening: list[Listening] = []
@@ -133,7 +137,14 @@ class MemoryBus:
     ) -> PublishAck:
         self.check()
         header = {**check_headers(headers), MESSAGE_ID_HEADER: header_id(message_id), SCHEMA_HEADER: check_schema(schema)}
-        ack = self.server.stream(check_subject(subject)).append(subject, check_size(data), header, expected_subject_sequence)
+        layout, expected = self.layout, expected_subject_sequence
+        if self._is_divided(stream_of(check_subject(subject))):
+            runs = layout.stored(subject)[0]
+            last = None if expected is None else layout.sequence(expected)
+            ack = self.server.stream_named(runs.stream).append(runs.subject, check_size(data), header, last)
+            ack = replace(ack, sequence=layout.place(runs.partition, ack.sequence))
+        else:
+            ack = self.server.stream(subject).append(subject, check_size(data), header, expected)
         self.server.wake()
         return ack
 
@@ -141,13 +152,22 @@ class MemoryBus:
         self.check()
         return MemorySubscription(self, self.server.queue(consumer))
 
-    async def replay(self, subject: str, *, follow: bool = False, after: int = 0) -> AsyncGenerator[Message, None]:
+    def replay(self, subject: str, *, follow: bool = False, after: Seen = 0) -> AsyncGenerator[Message, None]:
+        if self._is_divided(stream_of(check_pattern(subject))):
+            return ledger_replay(self.layout, subject, self._replay, follow=follow, after=after)
+        name = self.server.stream(subject).config.name
+        return self._replay(name, subject, follow=follow, after=LedgerLayout().seen(after)[0])
+
+    def _is_divided(self, stream: str) -> bool:
+        return stream == LEDGER and self.layout.partitions > 1
+
+    async def _replay(self, stream: str, subject: str, *, follow: bool, after: int) -> AsyncGenerator[Message, None]:
         self.check()
-        stream = self.server.stream(check_pattern(subject))
+        kept = self.server.stream_named(stream)
         position = after
         while True:
-            end = stream.last_sequence
-            for message in stream.after(position, subject):
+            end = kept.last_sequence
+            for message in kept.after(position, subject):
                 if message.sequence > end:
                     break
                 yield message
@@ -155,7 +175,7 @@ class MemoryBus:
             position = end
             if not follow:
                 return
-            if stream.last_sequence == position:
+            if kept.last_sequence == position:
                 await self.server.wait()
                 self.check()
 
@@ -166,6 +186,9 @@ class MemoryBus:
 
     async def stored(self, stream: str, sequence: int) -> Message | None:
         self.check()
+        if self._is_divided(stream):
+            found = self.server.stream_named(self.layout.stream_at(sequence)).get(self.layout.sequence(sequence))
+            return None if found is None else replace(found, subject=self.layout.named(found.subject), sequence=sequence)
         return self.server.stream_named(stream).get(sequence)
 
     async def remove(self, stream: str, sequence: int) -> None:

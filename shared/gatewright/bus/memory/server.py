@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from gatewright.bus.identities import Credential
+from gatewright.bus.ledger_layout import LedgerLayout
 from gatewright.bus.memory.streams import MemoryQueue, MemoryStream
 from gatewright.bus.port import MESSAGE_ID_HEADER, Handler, Message
 from gatewright.bus.subjects import matches
@@ -41,9 +42,13 @@ class Offer:
 
 
 class MemoryServer:
-    """One for all buses of an event loop. ``clock`` decides on redelivery, delays and the dedupe window."""
+    """One for all buses of an event loop. ``clock`` decides on redelivery, delays and the dedupe window.
 
-    def __init__(self, clock: Clock | None = None) -> None:
+    ``partitions``: in how many streams the ledger lies.
+    """
+
+    def __init__(self, clock: Clock | None = None, partitions: int = 1) -> None:
+        self.layout = LedgerLayout(partitions)
         self.clock: Clock = clock or SystemClock()
         self.artifacts: dict[str, bytes] = {}
         self.credential = Credential("memory", secrets.token_hex())

@@ -50,14 +50,16 @@ class JwtIdentities:
         return OperatorTrust(self.operator, self.keys[SYSTEM].public, by_key)
 
 
-def make_jwt(directory: Path, pools: tuple[str, ...], issued: int, *, self_signed: bool = False) -> JwtIdentities:
+def make_jwt(
+    directory: Path, pools: tuple[str, ...], issued: int, *, self_signed: bool = False, partitions: int = 1
+) -> JwtIdentities:
     """Accounts and users of the identities in ``directory``, with the permissions that a configuration file would give them.
 
     ``self_signed``: accounts are signed with their own keys, for an operator whose tools import and sign them. ``issued`` in
     seconds of Unix time: what is made later counts before what was made earlier. Raises ConfigurationError.
     """
     limits = identity_limits.read(directory)
-    table = accounts(identities.public_keys(directory), pools, identities.earlier_keys(directory), limits)
+    table = accounts(identities.public_keys(directory), pools, identities.earlier_keys(directory), limits, partitions)
     keys = _account_keys(directory, (*table, SYSTEM))
     operator = _key(directory, OPERATOR_KEY, "operator")
     revoked = dict.fromkeys(identities.revoked_keys(directory), issued)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from gatewright.bus.topology import STREAMS, run_subject
+from gatewright.bus.topology import LEDGER, run_subject
 from gatewright.contracts import RunManifest, Transition
 from gatewright.contracts.records import FileRecord, Integrity, RepoRecord, TaskRecord
 from gatewright.contracts.vocabulary import RoleName
@@ -20,7 +20,6 @@ from gatewright.evidence.projection.summary_reports import failure_reason
 from gatewright.ledger.candidates import made_by
 from gatewright.ledger.run import Run, RunTask, TaskStatus
 
-LEDGER_STREAM = next(stream.name for stream in STREAMS if run_subject("*") in stream.subjects)
 _ROLES: Mapping[str, RoleName] = {
     "pm": "PM",
     "techlead": "TECH_LEAD",
@@ -87,7 +86,7 @@ def make_manifest(history: RunHistory, files: Iterable[FileRecord], *, span: Led
             files=listed,
             chain_head=last.hash,
             chain_length=last.seq,
-            ledger_stream=LEDGER_STREAM,
+            ledger_stream=LEDGER,
             ledger_subject=run_subject(run.run_id),
             transitions=span.transitions,
             policy_sha256=run.accepted.policy_sha256,

@@ -32,6 +32,15 @@ class Class(StrEnum):
 
 
 JsonOutput = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+LedgerPartitions = Annotated[
+    int,
+    typer.Option(
+        min=1,
+        max=64,
+        envvar="GATEWRIGHT_LEDGER_PARTITIONS",
+        help="In how many streams the ledger lies; it stays as it was begun.",
+    ),
+]
 Environments = Annotated[
     list[Path] | None,
     typer.Option(

@@ -135,4 +135,4 @@ async def _streams_to(
         await bring_streams(connection, folder, contents, replicas, tell)
     finally:
         await connection.close()
-    return set_aside(home, contents.moment) if home is not None else ()
+    return set_aside(home, contents.streams) if home is not None else ()

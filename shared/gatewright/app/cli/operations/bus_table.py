@@ -10,11 +10,11 @@ from gatewright.bus.identities import STANDING
 from gatewright.bus.permissions import access_of
 
 
-def bus_table(pools: tuple[str, ...]) -> dict[str, Any]:
+def bus_table(pools: tuple[str, ...], partitions: int = 1) -> dict[str, Any]:
     """Everything of the topology as JSON types."""
-    table = [access_of(identity, pools) for identity in STANDING]
+    table = [access_of(identity, pools, partitions=partitions) for identity in STANDING]
     return {
-        "streams": [asdict(stream) for stream in t.STREAMS],
+        "streams": [asdict(stream) for stream in t.streams(partitions)],
         "consumers": [asdict(consumer) for consumer in t.consumers(pools)],
         "permissions": {
             a.identity: {"publish": a.sends(), "subscribe": a.receives(), "account": _account(a.guest)} for a in table
@@ -24,10 +24,10 @@ def bus_table(pools: tuple[str, ...]) -> dict[str, Any]:
     }
 
 
-def bus_table_lines(pools: tuple[str, ...]) -> list[str]:
+def bus_table_lines(pools: tuple[str, ...], partitions: int = 1) -> list[str]:
     """The same for people."""
     lines = ["streams"]
-    lines += [f"  {s.name:<8} {', '.join(s.subjects):<14} {s.retention:<10} {s.description}" for s in t.STREAMS]
+    lines += [f"  {s.name:<8} {', '.join(s.subjects):<14} {s.retention:<10} {s.description}" for s in t.streams(partitions)]
     lines += ["", "consumers (durable, pulled)"]
     for consumer in t.consumers(pools):
         lines.append(
@@ -36,7 +36,7 @@ def bus_table_lines(pools: tuple[str, ...]) -> list[str]:
         )
     lines += ["", "permissions (the calls of JetStream: --json)"]
     for identity in STANDING:
-        may = access_of(identity, pools)
+        may = access_of(identity, pools, partitions=partitions)
         lines.append(f"  {identity:<11} publishes  {', '.join(may.publish) or '-'}")
         lines.append(f"  {'':<11} hears      {', '.join((*may.hear, *may.serve)) or '-'}")
         if may.queues:

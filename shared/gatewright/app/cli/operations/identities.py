@@ -12,7 +12,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gatewright.app.cli.context import find_place
@@ -64,7 +64,7 @@ def find_servers(keys: Path | None, files: tuple[Path, ...], pid: Path | None) -
         return Servers(folder, files, None if pid is None else _pid(pid), place.bus)
     server = next((member.pid for member in running.members if member.name == _SERVER), None)
     file = place.home / "nats" / CONFIG_FILE
-    return Servers(Path(running.keys), (file,), server, BusAddress(running.url))
+    return Servers(Path(running.keys), (file,), server, BusAddress(running.url, partitions=running.ledger_partitions))
 
 
 def change(servers: Servers, changed: Callable[[Path], None]) -> IdentityOutcome:
@@ -148,7 +148,7 @@ def _set_up(servers: Servers) -> None:
 
     if servers.address is None:
         return
-    address = BusAddress(servers.address.url, identities.seed_file(servers.keys, PROVISIONER), servers.address.ca)
+    address = replace(servers.address, seed=identities.seed_file(servers.keys, PROVISIONER))
     give_up = time.monotonic() + _CONFIRM_SECONDS
     while True:
         try:

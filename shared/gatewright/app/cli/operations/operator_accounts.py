@@ -32,6 +32,7 @@ class OperatorFiles:
     into: Path
     resolver: Path
     pools: tuple[str, ...]
+    partitions: int
     self_signed: bool
     push: bool
 
@@ -41,7 +42,7 @@ def write_accounts(wanted: OperatorFiles) -> tuple[JwtIdentities, bool]:
     place = find_place()
     keys = wanted.keys or identities.bus_keys(place.home)
     now = int(SystemClock().now().timestamp())
-    made = make_jwt(keys, wanted.pools, now, self_signed=wanted.self_signed)
+    made = make_jwt(keys, wanted.pools, now, self_signed=wanted.self_signed, partitions=wanted.partitions)
     write_jwt(made, wanted.into)
     identities.write_private(wanted.into / CONFIG_FILE, "\n".join(trust_lines(made.trust, wanted.resolver)))
     if wanted.push:

@@ -19,6 +19,7 @@ class ServerFile:
     keys: Path | None
     store: Path | None
     pools: tuple[str, ...]
+    partitions: int
     listen: str
     monitor: str
     server_name: str
@@ -33,8 +34,9 @@ def server_file(wanted: ServerFile) -> str:
     keys = wanted.keys or bus_keys(find_place().home)
     config = ServerConfig(
         store=wanted.store,
-        accounts=accounts(public_keys(keys), wanted.pools, earlier_keys(keys), read(keys)),
+        accounts=accounts(public_keys(keys), wanted.pools, earlier_keys(keys), read(keys), wanted.partitions),
         pools=wanted.pools,
+        partitions=wanted.partitions,
         listen=wanted.listen,
         monitor=wanted.monitor,
         server_name=wanted.server_name,

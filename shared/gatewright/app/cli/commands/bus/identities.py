@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gatewright.app.cli.commands.options import JsonOutput
+from gatewright.app.cli.commands.options import JsonOutput, LedgerPartitions
 from gatewright.app.cli.option_groups import grouped
 from gatewright.app.cli.output import emit, printable, reported, say
 
@@ -174,6 +174,7 @@ def jwt(
         Path, typer.Option("--resolver", metavar="DIR", help="Where the server keeps accounts, as it sees it.")
     ] = Path("/data/accounts"),
     pools: Annotated[list[str] | None, typer.Option("--pool", help="A pool of the roles; may be given again.")] = None,
+    partitions: LedgerPartitions = 1,
     self_signed: Annotated[
         bool, typer.Option("--self-signed", help="For an operator of yours, whose tools (nsc) import accounts and sign them.")
     ] = False,
@@ -189,7 +190,7 @@ def jwt(
         raise MalformedError(
             "--push is for the operator made here; accounts of another are pushed by its tools", code="invalid_input"
         )
-    wanted = OperatorFiles(keys, into, resolver, tuple(pools or (DEFAULT_POOL,)), self_signed, push)
+    wanted = OperatorFiles(keys, into, resolver, tuple(pools or (DEFAULT_POOL,)), partitions, self_signed, push)
     made, told = write_accounts(wanted)
     if json_output:
         emit(

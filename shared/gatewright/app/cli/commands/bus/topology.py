@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from gatewright.app.cli.commands.options import JsonOutput
+from gatewright.app.cli.commands.options import JsonOutput, LedgerPartitions
 from gatewright.app.cli.option_groups import grouped
 from gatewright.app.cli.output import emit, reported, say
 
@@ -51,6 +51,7 @@ def topology(
         ),
     ] = "table",
     pools: Annotated[list[str] | None, typer.Option("--pool", help="A pool of the roles; may be given again.")] = None,
+    partitions: LedgerPartitions = 1,
     server: ServerOptions,
     apply: Annotated[
         bool,
@@ -80,13 +81,13 @@ def topology(
     if apply:
         _apply(named, replicas, tuple(publishers or ()), json_output=json_output)
     elif form == "nats-conf":
-        say(_configuration(server, named).rstrip())
+        say(_configuration(server, named, partitions).rstrip())
     elif form == "asyncapi":
         say(_asyncapi(named, tuple(publishers or ())).rstrip())
     elif json_output or form == "json":
-        emit(bus_table(named))
+        emit(bus_table(named, partitions))
     else:
-        for line in bus_table_lines(named):
+        for line in bus_table_lines(named, partitions):
             say(line)
 
 
@@ -113,7 +114,7 @@ def _asyncapi(pools: tuple[str, ...], publishers: tuple[str, ...]) -> str:
     return as_text(publisher_document(publishers[0]) if publishers else system_document(pools))
 
 
-def _configuration(server: ServerOptions, pools: tuple[str, ...]) -> str:
+def _configuration(server: ServerOptions, pools: tuple[str, ...], partitions: int) -> str:
     from gatewright.app.cli.operations.server_file import ServerFile, server_file, tls_of
     from gatewright.bus.server_config import Cluster
 
@@ -122,6 +123,7 @@ def _configuration(server: ServerOptions, pools: tuple[str, ...]) -> str:
         server.keys,
         server.store,
         pools,
+        partitions,
         listen=server.listen,
         monitor=server.monitor,
         server_name=server.server_name,

@@ -1,0 +1,92 @@
+"""Reading a ledger that lies in several streams as if it were one: each stream in its order, and every run in one of them.
+
+Without following, the streams are read side by side and handed out in the order in which their messages were stored, as far as
+the server's clocks tell; with it, as they come.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import heapq
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from gatewright.bus.ledger_layout import LedgerLayout, Seen, StoredRuns
+from gatewright.bus.port import Message
+
+#: Messages that were read and not yet taken, of all streams together.
+_AHEAD = 64
+
+Source = AsyncGenerator[Message, None]
+
+
+class ReadStream(Protocol):
+    """Stored messages of one stream under one subject, beyond a sequence."""
+
+    def __call__(self, stream: str, subject: str, *, follow: bool, after: int) -> Source: ...
+
+
+async def ledger_replay(layout: LedgerLayout, subject: str, read: ReadStream, *, follow: bool, after: Seen) -> Source:
+    """Messages of the ledger under ``gw.run.<run id>`` or ``gw.run.*``, by the names and places that all others know."""
+    seen = layout.seen(after)
+    sources = [
+        _named(layout, runs, read(runs.stream, runs.subject, follow=follow, after=seen[runs.partition]))
+        for runs in layout.stored(subject)
+    ]
+    whole = _as_they_come(sources) if follow else _as_they_were_stored(sources)
+    async with contextlib.aclosing(sources[0] if len(sources) == 1 else whole) as messages:
+        async for message in messages:
+            yield message
+
+
+async def _named(layout: LedgerLayout, runs: StoredRuns, source: Source) -> Source:
+    async with contextlib.aclosing(source) as messages:
+        async for message in messages:
+            place = layout.place(runs.partition, message.sequence)
+            yield replace(message, subject=layout.named(message.subject), sequence=place)
+
+
+async def _as_they_were_stored(sources: Sequence[Source]) -> Source:
+    async with contextlib.AsyncExitStack() as stack:
+        for source in sources:
+            await stack.enter_async_context(contextlib.aclosing(source))
+        firsts = await asyncio.gather(*(anext(source, None) for source in sources))
+        heads = [(first.stored_at, number, first) for number, first in enumerate(firsts) if first is not None]
+        heapq.heapify(heads)
+        while heads:
+            _, number, message = heads[0]
+            yield message
+            following = await anext(sources[number], None)
+            if following is None:
+                heapq.heappop(heads)
+            else:
+                heapq.heapreplace(heads, (following.stored_at, number, following))
+
+
+async def _as_they_come(sources: Sequence[Source]) -> Source:
+    arrived: asyncio.Queue[Message] = asyncio.Queue(_AHEAD)
+
+    async def read(source: Source) -> None:
+        async with contextlib.aclosing(source) as messages:
+            async for message in messages:
+                await arrived.put(message)
+
+    reading = [asyncio.create_task(read(source)) for source in sources]
+    coming: asyncio.Task[Message] | None = None
+    try:
+        while True:
+            coming = asyncio.create_task(arrived.get())
+            await asyncio.wait({coming, *reading}, return_when=asyncio.FIRST_COMPLETED)
+            if coming.done():
+                yield coming.result()
+                continue
+            for each in reading:
+                if each.done():
+                    each.result()  # one that cannot go on ends all: none of its runs may be passed over
+            return
+    finally:
+        for task in (*reading, *([coming] if coming is not None else [])):
+            task.cancel()
+        await asyncio.gather(*reading, return_exceptions=True)
