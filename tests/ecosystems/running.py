@@ -14,6 +14,7 @@ from gatewright.ecosystems.records import Told, read_records
 from gatewright.ecosystems.registry import recognise
 from gatewright.sandbox import Additions, Completed, SandboxLimits, sandbox_account
 from gatewright.sandbox.bubblewrap import BubblewrapSandbox
+from gatewright.sandbox.environments import Shown
 from gatewright.sandbox.port import ADDITIONS_INSIDE
 from tests.sandbox.places import Folder
 
@@ -59,7 +60,7 @@ class Suite:
         folder: Path,
         argv: Sequence[str],
         files: Mapping[str, str],
-        prefix: Path | None = None,
+        prefix: Path | Shown = None,
         links: Mapping[str, Path] | None = None,
     ) -> None:
         self._folder = folder

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from gatewright.ecosystems.c.ctest_framework import CTEST
 from gatewright.ecosystems.c.meson_framework import MESON_TEST
 from gatewright.ecosystems.go.framework import GO_TEST
+from gatewright.ecosystems.hatch.framework import commands_of_hatch, is_hatch, why_hatch_is_unproven
+from gatewright.ecosystems.java.gradle_framework import GRADLE
 from gatewright.ecosystems.java.maven_framework import MAVEN
 from gatewright.ecosystems.make.framework import commands_of_make, is_make
 from gatewright.ecosystems.node.frameworks import NODE_FRAMEWORKS, NodeTests
@@ -16,7 +18,7 @@ from gatewright.ecosystems.port import Framework, TreeFiles
 from gatewright.ecosystems.python.pytest_framework import Pytest
 from gatewright.ecosystems.python.unittest_framework import Unittest
 from gatewright.ecosystems.ruby.frameworks import RUBY_FRAMEWORKS, RubyTests
-from gatewright.ecosystems.rust.framework import CARGO_TEST, CargoTest
+from gatewright.ecosystems.rust.framework import CARGO_NEXTEST, CARGO_TEST, CargoTest
 from gatewright.ecosystems.through import Through
 from gatewright.ecosystems.tox.framework import commands_of_tox, hand_on_through_tox, is_tox, why_tox_is_unproven
 from gatewright.ecosystems.unproven import words_for
@@ -27,18 +29,21 @@ _DIRECT: tuple[Framework, ...] = (
     *_PYTHON,
     *NODE_FRAMEWORKS,
     CARGO_TEST,
+    CARGO_NEXTEST,
     GO_TEST,
     CTEST,
     MESON_TEST,
     *RUBY_FRAMEWORKS,
     PHPUNIT,
     MAVEN,
+    GRADLE,
 )
 #: And what starts these in turn.
 _STARTED: tuple[Framework, ...] = (
     *_DIRECT,
     *(Through(each, is_tox, commands_of_tox, hand_on_through_tox) for each in _PYTHON),
     *(Through(each, is_nox, commands_of_nox) for each in _PYTHON),
+    *(Through(each, is_hatch, commands_of_hatch) for each in _PYTHON),
 )
 FRAMEWORKS: tuple[Framework, ...] = (*_STARTED, *(Through(each, is_make, commands_of_make) for each in _STARTED))
 
@@ -58,13 +63,14 @@ async def recognise(argv: Sequence[str], tree: TreeFiles) -> Framework | None:
 
 async def why_unproven(argv: Sequence[str], tree: TreeFiles) -> str:
     """In words, why nothing is shown by ``argv``, which no framework recognises."""
-    asked: tuple[NodeTests | CargoTest | RubyTests, ...] = (*NODE_FRAMEWORKS, CARGO_TEST, *RUBY_FRAMEWORKS)
+    asked: tuple[NodeTests | CargoTest | RubyTests, ...] = (*NODE_FRAMEWORKS, CARGO_TEST, CARGO_NEXTEST, *RUBY_FRAMEWORKS)
     for words in (tuple(argv), *await commands_of_make(argv, tree)):
         for each in asked:
             if found := await each.unproven(words, tree):
                 return found
-        if found := await why_tox_is_unproven(words, tree) or await why_nox_is_unproven(words, tree):
-            return found
+        for why in (why_tox_is_unproven, why_nox_is_unproven, why_hatch_is_unproven):
+            if found := await why(words, tree):
+                return found
         if found := words_for(words):
             return found
     return f"{argv[0]} starts no test framework that is known"

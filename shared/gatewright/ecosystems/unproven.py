@@ -9,24 +9,19 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Sequence
 
-_JAVA = "its reports are files that the code under test can write, and an option of the command alone brings in a listener"
 _OWN = "what it runs is not read from its settings: name that command instead"
 _WORDS = {
     "cmake": "cmake starts ctest by its full path: name it by itself, after the command that builds (ctest --test-dir build)",
     "mvnw": "its wrapper fetches Maven, which needs a network that tests do not have: name mvn",
-    "gradle": _JAVA,
-    "gradlew": _JAVA,
+    "gradlew": "its wrapper fetches Gradle, which needs a network that tests do not have: name gradle",
     "rake": "its tests are not known to be those of minitest or RSpec",
     "tox": _OWN,
     "nox": _OWN,
-    "hatch": "it installs into environments of its own, which needs a network that tests do not have: name what it runs",
+    "hatch": _OWN,
 }
-_CARGO = {"nextest": "cargo nextest asks test binaries in its own way, and no reporter for it is known here"}
 
 
 def words_for(argv: Sequence[str]) -> str:
     """Why the program that ``argv`` starts cannot be made to tell its tests; empty when it is none of these."""
     program = posixpath.basename(argv[0]) if argv else ""
-    if program == "cargo" and len(argv) > 1:
-        return _CARGO.get(argv[1], "")
     return _WORDS.get(program, "")

@@ -16,9 +16,15 @@ pytestmark = [pytest.mark.long, needs("cmake", "ctest", "gcc", "make")]
 
 #: As much time as it takes.
 BOUNDS = MutationBounds(time_share=1, least_seconds=600, most_mutants=8)
-#: Its second mutant (``CASES[2]``) cannot be compiled.
-CHANGED = b"int price(int number)\n{\n    if (number > 10) return 7;\n    switch (number) { case 2: case 3: return 5; }\n    return 8;\n}\n"
-WEAK = b"#include <assert.h>\nint price(int);\nint main(void)\n{\n    assert(price(11) == 7);\n    assert(price(3));\n    return 0;\n}\n"
+#: A mutant of it has two cases of one value, which cannot be compiled.
+CHANGED = (
+    b"int price(int number)\n{\n    if (number > 10) return 7;\n"
+    b"    switch (number) { case 2: case 3: return 5; }\n    return 8;\n}\n"
+)
+WEAK = (
+    b"#include <assert.h>\nint price(int);\n"
+    b"int main(void)\n{\n    assert(price(11) == 7);\n    assert(price(3));\n    return 0;\n}\n"
+)
 TOP = b"cmake_minimum_required(VERSION 3.20)\nproject(a C)\nenable_testing()\nadd_executable(prices checks/prices.c price.c)\n"
 TREE = {
     "CMakeLists.txt": TOP + b"add_test(NAME prices COMMAND prices)\n",

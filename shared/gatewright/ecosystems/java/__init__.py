@@ -1,1 +1,1 @@
-"""Java: Maven tells the tests of Surefire and Failsafe by its reports, which are held against its own summary."""
+"""Java: Maven tells tests by the reports of Surefire and Failsafe, held against its own summary; Gradle as its build hears of them."""

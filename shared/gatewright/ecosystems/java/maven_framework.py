@@ -7,22 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
-from gatewright.ecosystems.planting import sum_of, words
+from gatewright.ecosystems.java.planted_class import MOST_READ, plant_class
 from gatewright.ecosystems.port import Instruments, ReporterOrder, Sentinel, TreeFiles
 from gatewright.ecosystems.shell import program_in_place
 from gatewright.ecosystems.subtree import read_text
 from gatewright.patterns import TextPattern
 
-_TESTS = "src/test/java/"
 _MODULE = TextPattern(r"<module>\s*[^<>\s]+\s*</module>")
-_PACKAGE = TextPattern(r"(?m)^\s*package\s+[A-Za-z0-9_.]+\s*;")
-#: What a file asks for -> the annotation of a test, and how equality is asserted.
-_KINDS = {
-    "org.junit.jupiter": ("@org.junit.jupiter.api.Test", "org.junit.jupiter.api.Assertions.assertEquals({0}, {1})"),
-    "org.junit.": ("@org.junit.Test", "org.junit.Assert.assertEquals({0}, {1})"),
-    "org.testng": ("@org.testng.annotations.Test", "org.testng.Assert.assertEquals({1}, {0})"),
-}
-_MOST_READ = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,16 +40,7 @@ class Maven:
 
     async def sentinel(self, argv: Sequence[str], tree: TreeFiles, draw: Random) -> Sentinel | None:
         """A class in the package of one of the suite, with the annotations of that one."""
-        folders = await _modules(argv, tree)
-        places = [posixpath.join(folder, _TESTS) for folder in folders]
-        files = sorted(path for path in tree.paths if path.endswith("Test.java") and path.startswith(tuple(places)))
-        draw.shuffle(files)
-        for path in files[:_MOST_READ]:
-            text = await read_text(tree, path)
-            kind = next((kind for mark, kind in _KINDS.items() if mark in text), None)
-            if kind is not None:
-                return _planted(posixpath.dirname(path), text, kind, draw)
-        return None
+        return await plant_class(await _modules(argv, tree), tree, draw)
 
 
 async def _modules(argv: Sequence[str], tree: TreeFiles) -> list[str]:
@@ -69,7 +51,7 @@ async def _modules(argv: Sequence[str], tree: TreeFiles) -> list[str]:
             return [posixpath.normpath(each) for each in value.split(",") if each and each[0] not in "!-+:"]
     found: list[str] = []
     left = [""]
-    while left and len(found) < _MOST_READ:
+    while left and len(found) < MOST_READ:
         folder = left.pop()
         if (path := posixpath.join(folder, "pom.xml")) in tree.paths:
             found.append(folder)
@@ -78,22 +60,6 @@ async def _modules(argv: Sequence[str], tree: TreeFiles) -> list[str]:
             ]
             left += [posixpath.normpath(posixpath.join(folder, each)) for each in modules]
     return found
-
-
-def _planted(folder: str, text: str, kind: tuple[str, str], draw: Random) -> Sentinel:
-    holder = "".join(word.capitalize() for word in words(draw)) + "Test"
-    path = posixpath.join(folder, f"{holder}.java")
-    package = "".join(_PACKAGE.findall(text)[:1]).strip()
-    passing, failing = ("".join((first, *(word.capitalize() for word in rest))) for first, *rest in (words(draw), words(draw)))
-    one, other, right, wrong = sum_of(draw)
-    annotation, equal = kind
-    checks = (
-        (name, equal.format(expected, f"Math.addExact({one}, {other})"))
-        for name, expected in ((passing, right), (failing, wrong))
-    )
-    tests = [f"    {annotation}\n    public void {name}() {{\n        {check};\n    }}\n" for name, check in checks]
-    lines = [package, "", f"public class {holder} {{", "\n".join(tests) + "}", ""]
-    return Sentinel({path: "\n".join(lines).encode()}, f"{path}::{holder}.{failing}", f"{path}::{holder}.{passing}")
 
 
 MAVEN = Maven()

@@ -10,7 +10,6 @@ _WRAPPERS = (
     (("uv", "run"), frozenset({"--with", "--extra", "--group", "--python", "-p", "--package", "--project", "--env-file"})),
     (("poetry", "run"), frozenset[str]()),
     (("pdm", "run"), frozenset({"-p", "--project"})),
-    (("hatch", "run"), frozenset[str]()),
     (("pipenv", "run"), frozenset[str]()),
     (("env",), frozenset[str]()),
     (("xvfb-run",), frozenset({"-s", "-e", "-n"})),

@@ -1,4 +1,4 @@
-"""``cargo test`` on the port."""
+"""``cargo test`` and ``cargo nextest run`` on the port."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 from gatewright.ecosystems.planting import sum_of, words
-from gatewright.ecosystems.port import Instruments, ReporterOrder, Sentinel, TreeFiles
+from gatewright.ecosystems.port import Instruments, Purpose, ReporterOrder, Sentinel, TreeFiles
 from gatewright.ecosystems.shell import order_files
 from gatewright.ecosystems.subtree import read_text
 from gatewright.patterns import TextPattern
@@ -22,44 +22,61 @@ _CONFIGURATIONS = (".cargo/config.toml", ".cargo/config")
 #: Words after which not every target is tested: planted tests, which are a target of their own, would be left out.
 _CHOOSING = frozenset({"--lib", "--bins", "--bin", "--test", "--doc", "--example", "--examples", "--bench", "--benches"})
 _VALUED = frozenset({"-p", "--package", "-j", "--jobs", "-F", "--features", "--profile", "--exclude", "--target"})
+#: Of nextest: words with a value, and words and settings that choose among the tests.
+_VALUED_OF_NEXTEST = frozenset(
+    {"-P", "--test-threads", "--build-jobs", "--cargo-profile", "--status-level", "--final-status-level"}
+    | {"--success-output", "--failure-output", "--retries"}
+)
+_CHOOSING_OF_NEXTEST = frozenset({"-E", "--filterset", "--filter-expr", "--run-ignored", "--partition"})
+_SETTINGS_OF_NEXTEST = ".config/nextest.toml"
+_CHOOSES = TextPattern(r"(?m)^\s*default-filter\s*=|^\s*\[\[?\s*(?:script|scripts|profile\.[\w-]+\.scripts)\b")
 _RUNS = TextPattern(r"(?m)^\s*runner\s*=")
 
 
 @dataclass(frozen=True, slots=True)
 class CargoTest:
-    """Tests of libtest, and what is built like it."""
+    """Tests of libtest, and what is built like it: started by cargo itself, or one by one by nextest."""
 
     name: str = "cargo test"
+    #: Whether each test gets a process of its own.
+    is_nextest: bool = False
     languages: frozenset[str] = frozenset({"rust"})
     tells_files: bool = False
 
     def may_start(self, argv: Sequence[str]) -> bool:
         """See ``Framework.may_start``."""
-        return _is_cargo_test(argv)
+        return self._words(argv) is not None
 
     async def recognises(self, argv: Sequence[str], tree: TreeFiles) -> bool:
         """See ``Framework.recognises``."""
-        return _is_cargo_test(argv) and not await self.unproven(argv, tree)
+        return self.may_start(argv) and not await self.unproven(argv, tree)
 
     async def unproven(self, argv: Sequence[str], tree: TreeFiles) -> str:
-        """Why ``cargo test`` cannot be made to tell its tests; empty when that is not so."""
-        if not _is_cargo_test(argv):
+        """Why ``argv`` cannot be made to tell its tests; empty when that is not so."""
+        if not self.may_start(argv):
             return ""
         if "--target" in argv:
             return "it tests for a target of its own, and what starts its binaries is not known"
+        if self.is_nextest and _CHOOSES.is_in(await read_text(tree, _SETTINGS_OF_NEXTEST)):
+            return f"its {_SETTINGS_OF_NEXTEST} chooses among the tests (default-filter), or starts them by scripts of its own"
         texts = [await read_text(tree, path) for path in _CONFIGURATIONS]
         return "its .cargo/config.toml names a runner of its own" if any(_RUNS.is_in(text) for text in texts) else ""
 
     async def instruments(self, argv: Sequence[str], tree: TreeFiles, order: ReporterOrder) -> Instruments:
         """See ``Framework.instruments``."""
         del argv, tree
-        files = {**order_files(order), "runner.sh": (resources.files("gatewright.ecosystems.rust") / "runner.sh").read_bytes()}
-        return Instruments(files, {f"CARGO_TARGET_{triple}_RUNNER": "sh @FOLDER@/runner.sh" for triple in _TRIPLES})
+        package = resources.files("gatewright.ecosystems.rust")
+        files = {**order_files(order), **{name: (package / name).read_bytes() for name in ("runner.sh", "nextest.sh")}}
+        variables = {f"CARGO_TARGET_{triple}_RUNNER": "sh @FOLDER@/runner.sh" for triple in _TRIPLES}
+        if self.is_nextest and order.purpose is Purpose.COLLECT:
+            variables["NEXTEST_NO_TESTS"] = "pass"
+        return Instruments(files, variables)
 
     async def sentinel(self, argv: Sequence[str], tree: TreeFiles, draw: Random) -> Sentinel | None:
         """See ``Framework.sentinel``: an integration test, which is a crate of its own in the folder ``tests``."""
         before = list(argv[: argv.index("--")] if "--" in argv else argv)
-        if any(word.partition("=")[0] in _CHOOSING for word in before) or _filters(before) or "--" in argv:
+        chooses = _CHOOSING | (_CHOOSING_OF_NEXTEST if self.is_nextest else frozenset())
+        if any(word.partition("=")[0] in chooses for word in before) or self._filters(before) or "--" in argv:
             return None
         packages = await _packages(before, tree)
         if not packages:
@@ -76,22 +93,25 @@ class CargoTest:
         path = posixpath.join(folder, "tests", f"{crate}.rs")
         return Sentinel({path: text.encode()}, f"{path}::{failing}", f"{path}::{passing}")
 
+    def _words(self, argv: Sequence[str]) -> Sequence[str] | None:
+        """What comes behind the words that start it; None where they do not."""
+        if not argv or posixpath.basename(argv[0]) != "cargo":
+            return None
+        verbs = (("nextest", "run"), ("nextest", "r")) if self.is_nextest else (("test",), ("t",))
+        return next((argv[1 + len(verb) :] for verb in verbs if tuple(argv[1 : 1 + len(verb)]) == verb), None)
 
-def _is_cargo_test(argv: Sequence[str]) -> bool:
-    return len(argv) > 1 and posixpath.basename(argv[0]) == "cargo" and argv[1] in {"test", "t"}
-
-
-def _filters(before: Sequence[str]) -> list[str]:
-    """Operands of ``cargo test``, which choose tests by their names."""
-    left = list(before[2:])
-    found = []
-    while left:
-        word = left.pop(0)
-        if word in _VALUED:
-            del left[:1]
-        elif not word.startswith("-"):
-            found.append(word)
-    return found
+    def _filters(self, before: Sequence[str]) -> list[str]:
+        """Operands, which choose tests by their names."""
+        left = list(self._words(before) or ())
+        valued = _VALUED | (_VALUED_OF_NEXTEST if self.is_nextest else frozenset())
+        found = []
+        while left:
+            word = left.pop(0)
+            if word in valued:
+                del left[:1]
+            elif not word.startswith("-"):
+                found.append(word)
+        return found
 
 
 async def _packages(before: Sequence[str], tree: TreeFiles) -> list[str]:
@@ -141,3 +161,4 @@ async def _manifest(tree: TreeFiles, folder: str) -> dict[str, Any]:
 
 
 CARGO_TEST = CargoTest()
+CARGO_NEXTEST = CargoTest(name="cargo nextest", is_nextest=True)

@@ -11,10 +11,16 @@ work=$(mktemp -d) || exit 98
 
 name=${program##*/}
 name=${name%-*}
-# A library and a program of one package have the same name; cargo runs the library first.
-names=${TMPDIR:-/tmp}/.runs-$seed
-echo "$PWD $name" >>"$names"
-count=$(grep -c -x -F "$PWD $name" "$names")
+# A library and a program of one package have the same name; cargo runs the library first, and nextest says which it is.
+case ${NEXTEST_BINARY_ID-} in
+    '')
+        names=${TMPDIR:-/tmp}/.runs-$seed
+        echo "$PWD $name" >>"$names"
+        count=$(grep -c -x -F "$PWD $name" "$names")
+        ;;
+    *::*) count=2 ;;
+    *) count=1 ;;
+esac
 
 # The file that the binary is made of, which the ids of its tests begin with.
 file_of_binary() {
@@ -31,6 +37,9 @@ crate=${crate#"$workspace"/}
 tell() {
     printf '{"token":"%s","kind":%s}\n' "$token" "$1" >>"$pipe"
 }
+
+# cargo nextest asks each binary for its tests, and then for those that are ignored; each test has a process of its own.
+case ${NEXTEST_TEST_PHASE-} in list | run) . "$folder/nextest.sh" ;; esac
 
 tell '"begin","framework":"libtest"'
 "$program" "$@" --list >"$work/list" 2>/dev/null </dev/null

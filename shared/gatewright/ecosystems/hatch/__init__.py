@@ -1,0 +1,1 @@
+"""hatch: what ``hatch run`` starts is told where hatch installs nothing for it; variables go through."""

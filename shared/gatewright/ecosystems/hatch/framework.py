@@ -1,0 +1,132 @@
+"""What hatch starts: a command, or a script of its settings, in an environment that may have to be installed first."""
+
+from __future__ import annotations
+
+import posixpath
+import shlex
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gatewright.ecosystems.port import TreeFiles
+from gatewright.ecosystems.shell import likely_tests
+from gatewright.ecosystems.subtree import read_text
+from gatewright.patterns import TextPattern
+
+#: Of hatch itself: what is there already is used, and nothing is installed. It has no scripts.
+HERE = "system"
+_DEFAULT = "default"
+#: What ``hatch test`` runs in, and starts there unless its settings say otherwise.
+_TESTS = "hatch-test"
+_USUAL = {"run": "pytest {args}"}
+_NEEDS = ("dependencies", "extra-dependencies", "features", "dependency-groups")
+_ARGS = TextPattern(r"\{args(?::[^{}]*)?\}")
+#: Scripts that lead to scripts are followed so often; commands of one that are read.
+_DEEP, _MOST = 5, 50
+
+
+@dataclass(frozen=True, slots=True)
+class _Started:
+    """One ``hatch run``: ``words`` in ``environment``, with what the settings say of that."""
+
+    environment: str
+    words: tuple[str, ...]
+    settings: Mapping[str, Any]
+
+    @property
+    def installs(self) -> bool:
+        """Whether hatch has to install anything before the words run."""
+        if self.environment == HERE:
+            return False
+        has_project = not (self.settings.get("skip-install") or self.settings.get("detached"))
+        usual = self.environment == _TESTS and "dependencies" not in self.settings
+        return has_project or usual or any(self.settings.get(each) for each in _NEEDS)
+
+    def commands(self) -> Iterator[tuple[str, ...]]:
+        """The words themselves, or what the script of this name has, with the rest of the words in it."""
+        scripts = self.settings.get("scripts") if self.environment != HERE else None
+        yield from _expanded(self.words, scripts if isinstance(scripts, dict) else {}, _DEEP)
+
+
+def is_hatch(argv: Sequence[str]) -> bool:
+    """Whether ``argv`` starts hatch."""
+    return bool(argv) and posixpath.basename(argv[0]) == "hatch"
+
+
+async def commands_of_hatch(argv: Sequence[str], tree: TreeFiles) -> tuple[tuple[str, ...], ...]:
+    """What ``argv`` has hatch start without installing anything."""
+    started = await _started(argv, tree)
+    return tuple(started.commands()) if started is not None and not started.installs else ()
+
+
+async def why_hatch_is_unproven(argv: Sequence[str], tree: TreeFiles) -> str:
+    """Why what hatch starts cannot be told, and what to do; empty when that is not so."""
+    started = await _started(argv, tree)
+    if started is None or not started.installs:
+        return ""
+    instead = f"name what it runs ({likely_tests(started.commands())}), or give hatch -e {HERE} run with it"
+    return f"hatch installs into environments of its own, which needs a network that tests do not have: {instead}"
+
+
+async def _started(argv: Sequence[str], tree: TreeFiles) -> _Started | None:
+    words = list(argv[1:]) if is_hatch(argv) else []
+    environment = ""
+    while words and words[0].startswith("-"):
+        option, _, value = words.pop(0).partition("=")
+        if option in {"-e", "--env"}:
+            environment = value or (words.pop(0) if words else "")
+    if words[:1] == ["test"]:
+        own = words[1:] if not any(word.startswith("-") for word in words[1:]) else []
+        return _Started(_TESTS, ("run", *own), await _settings(_TESTS, tree))
+    if words[:1] != ["run"] or len(words) < 2:
+        return None
+    first, *rest = words[1:]
+    if ":" in first:
+        environment, _, first = first.partition(":")
+    environment = environment or _DEFAULT
+    return _Started(environment, (first, *rest), await _settings(environment, tree))
+
+
+async def _settings(environment: str, tree: TreeFiles) -> dict[str, Any]:
+    """Of one environment, over those of the default one, from which all others take what they lack."""
+    own = (await _toml("hatch.toml", tree)).get("envs")
+    if not isinstance(own, dict):
+        found: Any = await _toml("pyproject.toml", tree)
+        for key in ("tool", "hatch", "envs"):
+            found = found.get(key) if isinstance(found, dict) else None
+        own = found
+    tables = [own.get(name) if isinstance(own, dict) else None for name in (_DEFAULT, environment)]
+    base, table = (each if isinstance(each, dict) else {} for each in tables)
+    if environment == _TESTS:
+        return {"scripts": _USUAL, **table}
+    is_apart = table.get("detached") or table.get("template") == environment
+    return dict(table) if is_apart else {**base, **table}
+
+
+async def _toml(path: str, tree: TreeFiles) -> dict[str, Any]:
+    try:
+        return tomllib.loads(await read_text(tree, path))
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return {}
+
+
+def _expanded(words: tuple[str, ...], scripts: Mapping[str, Any], deep: int) -> Iterator[tuple[str, ...]]:
+    script = scripts.get(words[0]) if words and deep else None
+    if script is None:
+        if words:
+            yield words
+        return
+    lines = script if isinstance(script, list) else [script]
+    given = shlex.join(words[1:])
+    for line in lines[:_MOST]:
+        if not isinstance(line, str):
+            continue
+        for place in _ARGS.findall(line):
+            line = line.replace(place, given or place[1:-1].partition(":")[2], 1)  # noqa: PLW2901 - what is left to fill in
+        try:
+            # A minus before a command has hatch pass over its exit code; the control finds that.
+            inner = tuple(shlex.split(line.removeprefix("- ")))
+        except ValueError:
+            continue
+        yield from _expanded(inner, scripts, deep - 1)
