@@ -94,6 +94,13 @@ CASES: Mapping[str, Mapping[str, Any]] = {
         }
     },
     "a test that lands": {"test": {"repository": "https://git.example/team/project.git", "command": "python -m unittest"}},
+    "expiry": {
+        "retention": {"enabled": True, "hours": 6, "extraEnv": [{"name": "STORE_KEY", "value": "x"}]},
+        "bundles": {"store": "s3://evidence/team"},
+        "nats": {"enabled": False, "url": "tls://nats.example:4222", "caSecret": "nats-ca"},
+        "identities": {"create": False, "operatorMode": True},
+        "policies": {"configMap": "policies", "organisation": {"configMap": "rules", "files": ["tested.cel"]}},
+    },
     "without policies of the network": {"networkPolicies": {"enabled": False}, "podDisruptionBudgets": {"enabled": False}},
 }
 
@@ -113,6 +120,11 @@ REFUSED: Mapping[str, Mapping[str, Any]] = {
     "a pool of gatekeepers": {"roles": {"gatekeeper": {"pools": {"other": {"replicas": 1}}}}},
     "a test without a command": {"test": {"repository": "https://git.example/team/project.git"}},
     "policies without the organisation's rules": {"policies": {"configMap": "policies"}},
+    "expiry without a policy": {"retention": {"enabled": True}, "bundles": {"store": "s3://evidence"}},
+    "expiry whose holds are lost with a pod": {
+        "retention": {"enabled": True},
+        "policies": {"configMap": "policies", "organisation": {"configMap": "rules", "files": ["tested.cel"]}},
+    },
     "a store with a password": {"bundles": {"store": "s3://key:secret@evidence"}},
     "a live page without a sign-in": {"console": {"enabled": True, "hostName": "board.example"}},
     "a live page without a name": {"console": {"enabled": True, "tokens": {"secret": "board"}}},
@@ -166,14 +178,17 @@ def faults_of_walls(documents: list[dict[str, Any]]) -> Iterator[str]:
             yield f"{component}: root"
         if pod.get("hostNetwork") or pod.get("hostPID") or any("hostPath" in volume for volume in pod["volumes"]):
             yield f"{component}: something of its node"
-        secrets = {volume["secret"]["secretName"] for volume in pod["volumes"] if "secret" in volume}
-        identities = {name for name in secrets if "-identity-" in name}
+        secrets = [volume["secret"] for volume in pod["volumes"] if "secret" in volume]
+        parts = [source for volume in pod["volumes"] for source in volume.get("projected", {}).get("sources", ())]
+        names = {secret["secretName"] for secret in secrets} | {part["secret"]["name"] for part in parts if "secret" in part}
+        identities = {name for name in names if "-identity-" in name}
         if component == "console":
             if any(name.partition("-identity-")[2].partition("-")[0] not in _CONSOLE_IDENTITIES for name in identities):
                 yield f"{component}: identities {sorted(identities)}"
-        elif component not in {"keys", "nats"} and len(identities) != 1:
+        elif component not in {"keys", "nats"} and len(identities) != (2 if component == "retention" else 1):
             yield f"{component}: identities {sorted(identities)}"
-        if any(name.endswith("-signing") for name in secrets) is not (component == "gatekeeper"):
+        private = [each for each in secrets if each["secretName"].endswith("-signing") and "items" not in each]
+        if bool(private) is not (component == "gatekeeper"):
             yield f"{component}: the key that signs bundles"
         for container in pod["containers"]:
             walls = container["securityContext"]

@@ -217,6 +217,15 @@ def test_only_the_provisioner_may_take_anything_out_of_the_ledger_and_only_what_
             assert may == (identity == "provisioner" and verb == "PURGE")
 
 
+def test_only_the_provisioner_may_take_artifacts_and_dead_letters_away() -> None:
+    for identity in EVERYBODY:
+        calls = access_of(identity).calls()
+        for stream, allowed in (("ARTIFACTS", "PURGE"), ("DEAD", "MSG.DELETE")):
+            for verb in ("DELETE", "PURGE", "MSG.DELETE"):
+                may = any(matches(pattern, f"STREAM.{verb}.{stream}") for pattern in calls)
+                assert may == (identity == "provisioner" and verb == allowed)
+
+
 def test_only_the_provisioner_may_copy_a_stream_or_bring_one_back() -> None:
     for identity in EVERYBODY:
         for verb in ("SNAPSHOT", "RESTORE"):

@@ -248,11 +248,11 @@ async def test_the_command_lets_runs_expire_with_both_identities_and_not_with_on
     for name, value in {"HOME": home, "NATS_URL": installation.address.url, "POLICIES": tmp_path, "KEY": key}.items():
         monkeypatch.setenv(f"GATEWRIGHT_{name}", str(value))
     with pytest.raises(ConfigurationError) as refused:
-        await expiry_round(None, tmp_path, yes=True)
+        await expiry_round(None, [tmp_path], yes=True)
     assert refused.value.reason == "identity_missing"
-    planned = await expiry_round(None, None, yes=False)
+    planned = await expiry_round(None, (), yes=False)
     assert [item.action for item in planned.runs or ()] == ["expire"]
     assert planned.expired_runs == ()
-    (done,) = (await expiry_round(None, None, yes=True)).expired_runs
+    (done,) = (await expiry_round(None, (), yes=True)).expired_runs
     assert (done.item.run_id, done.code) == (run_id, "")
     assert await installation.kinds(run_id) == ["run_expired"]

@@ -12,6 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from gatewright.bus.topology import DEFAULT_CLASS, ROLES, TASK_CLASSES, TASK_ROLES
 from gatewright.ledger.events import State
 from gatewright.telemetry.metric_list import QueueClass, QueueName, Stage
+from gatewright.telemetry.metric_list import EXPIRY_METRICS
 from gatewright.telemetry.metrics import METRICS, MOST_VALUES, Metrics, QueueLook
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "observability.md"
@@ -49,12 +50,12 @@ def test_documentation_lists_exactly_the_metrics_there_are() -> None:
     documented = {row[0]: row[1:] for row in ROW.findall(DOCUMENT.read_text())}
     assert documented == {
         metric.name: (metric.kind, ", ".join(f"`{label}`" for label in metric.labels) or "none", metric.help)
-        for metric in METRICS
+        for metric in (*METRICS, *EXPIRY_METRICS)
     }
 
 
 def test_names_say_what_they_are_as_prometheus_wants_it() -> None:
-    for metric in METRICS:
+    for metric in (*METRICS, *EXPIRY_METRICS):
         assert metric.name.startswith("gatewright_")
         assert metric.name.endswith("_total") == (metric.kind == "counter"), metric.name
         assert (metric.kind == "histogram") == bool(metric.buckets), metric.name

@@ -42,9 +42,11 @@ def gc(
         ),
     ] = False,
     keys: Annotated[
-        Path | None,
+        list[Path] | None,
         typer.Option(
-            metavar="DIR", help="With --ledger: where gatekeeper.nk and provisioner.nk lie.", show_default="of the home folder"
+            metavar="DIR",
+            help="With --ledger: where gatekeeper.nk and provisioner.nk lie (or .creds); may be given twice.",
+            show_default="of the home folder",
         ),
     ] = None,
     repo: Annotated[
@@ -63,7 +65,7 @@ def gc(
     Bundles on hold, of open runs, and such as do not verify always stay.
     """
     if ledger:
-        _gc_ledger(store, keys, repo or [], every, yes=yes, json_output=json_output)
+        _gc_ledger(store, keys or [], repo or [], every, yes=yes, json_output=json_output)
     if repo or every is not None:
         raise MalformedError("--repo and --every go with --ledger", code="invalid_input")
     from gatewright.app.cli.bundles.retention import carry_out, closing_lines, make_collector, plan_lines, result_document
@@ -86,7 +88,7 @@ def gc(
 
 
 def _gc_ledger(
-    store: str | None, keys: Path | None, repositories: list[Path], every: float | None, *, yes: bool, json_output: bool
+    store: str | None, keys: list[Path], repositories: list[Path], every: float | None, *, yes: bool, json_output: bool
 ) -> NoReturn:
     import asyncio
     from functools import partial

@@ -29,11 +29,13 @@ from gatewright.clock import SystemClock, timestamp
 from gatewright.errors import ConfigurationError, UnavailableError
 
 
-async def expiry_round(store: str | None, keys: Path | None, *, yes: bool, repositories: Sequence[Path] = ()) -> RoundOutcome:
+async def expiry_round(
+    store: str | None, keys: Sequence[Path], *, yes: bool, repositories: Sequence[Path] = ()
+) -> RoundOutcome:
     """The plan, and with ``yes`` what became of it. Raises GatewrightError."""
     place, policy = find_place(), load_expiry(AgentSettings().policies).of_bus()
     evidence = make_collector(RetentionPolicy(), store or settings.load().bundle_store)
-    held = keys or bus_keys(place.home)
+    held = keys or [bus_keys(place.home)]
     bus = await JetStreamBus.connect(_address(place, held, "gatekeeper"), name="expiry")
     try:
         provisioner = await Connection.open(_address(place, held, PROVISIONER), name="expiry")
@@ -46,12 +48,13 @@ async def expiry_round(store: str | None, keys: Path | None, *, yes: bool, repos
         await bus.close()
 
 
-def _address(place: CommandContext, keys: Path, identity: str) -> BusAddress:
+def _address(place: CommandContext, keys: Sequence[Path], identity: str) -> BusAddress:
     """The bus that was named, or that of the home folder's stack, as ``identity``."""
-    seed = seed_file(keys, identity)
-    if not seed.is_file():
+    files = [file for folder in keys for file in (seed_file(folder, identity), folder / f"{identity}.creds")]
+    seed = next((file for file in files if file.is_file()), None)
+    if seed is None:
         raise ConfigurationError(
-            f"letting runs expire needs the identities gatekeeper and {PROVISIONER}: {seed} is not there; "
+            f"letting runs expire needs the identities gatekeeper and {PROVISIONER}: {files[0]} is not there; "
             "name their folder with --keys",
             code="identity_missing",
         )
