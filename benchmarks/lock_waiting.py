@@ -111,7 +111,7 @@ async def deliveries(bus: JetStreamBus) -> int:
     return sum(each.delivered.consumer_seq for each in found)
 
 
-def main(words: Sequence[str] = ()) -> None:
+def main(words: Sequence[str] = ()) -> dict[str, float]:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=60)
     parser.add_argument("--work", type=float, default=SECOND, help="seconds that each works")
@@ -120,6 +120,7 @@ def main(words: Sequence[str] = ()) -> None:
         started = time.perf_counter()
         print(asyncio.run(measure(Path(folder), given.runs, given.work)))
         print(f"in all {time.perf_counter() - started:.1f} s")
+    return {}
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from benchmarks import goals
 from benchmarks.bare_jetstream import bare_rate
 from benchmarks.processor import Machine, used
 from benchmarks.scaling_chart import Panel, draw
@@ -175,7 +176,7 @@ def panels(waiting: Sequence[Scaled], sandboxed: Sequence[Scaled], flights: Sequ
     )
 
 
-def main(words: Sequence[str] = ()) -> None:
+def main(words: Sequence[str] = ()) -> dict[str, float]:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--chart", type=Path, help="where to draw it, as SVG")
     parser.add_argument("--steps", type=int, nargs="+", default=WORKERS, help="numbers of workers and of runs in flight")
@@ -187,6 +188,8 @@ def main(words: Sequence[str] = ()) -> None:
     show_flown(flights)
     if options.chart is not None:
         draw(options.chart, panels(waiting, sandboxed, flights))
+    last = {goals.WAITING: waiting[-1], goals.SANDBOXED: sandboxed[-1]}
+    return {figure: row.efficiency * 100 for figure, row in last.items() if row.workers == WORKERS[-1]}
 
 
 if __name__ == "__main__":

@@ -60,6 +60,23 @@ def test_a_copy_elsewhere_verifies(make_bundle: MakeBundle, private_key: Private
     assert verify(tmp_path / "far" / "away", [private_key.public]).ok
 
 
+def test_files_that_are_read_at_once_are_told_of_as_those_that_are_read_in_turn(
+    make_bundle: MakeBundle, private_key: PrivateKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bundle = make_bundle("success")
+    altered = sorted({*files_of(bundle)} - {layout.MANIFEST, *layout.ENVELOPES})[::3]
+    for path in altered:
+        data = (bundle / path).read_bytes()
+        put(bundle / path, bytes([data[0] ^ 1]) + data[1:] if data else b"x")
+    in_turn = verify(bundle, [private_key.public])
+    monkeypatch.setattr(reading, "_TOGETHER_FROM", 0)
+    at_once = verify(bundle, [private_key.public])
+    assert at_once == in_turn
+    assert {finding.path for finding in at_once.findings} >= set(altered)
+    untouched = verify(make_bundle("fixed"), [private_key.public])
+    assert (untouched.ok, untouched.findings) == (True, ())
+
+
 def test_without_a_trusted_key_nothing_is_verified(sealed_bundles: dict[str, Path]) -> None:
     found = verify(sealed_bundles["success"], [])
     assert (found.ok, found.outcome, found.signer) == (False, "not_verified", "")

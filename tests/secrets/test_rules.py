@@ -12,7 +12,20 @@ from gatewright.secrets.rules import RULES, SecretRule, may_hold_one
 
 QUIET = "abcxyz019_.,/-"
 #: Beginnings of credentials that are written in small letters, and what ends them.
-PIECES = ["ghp_", "github_pat_", "glpat-", "xoxb-", "sk-", "rk_live_", "pypi-", "npm_", "--password", "bearer", "_auth", "0a1b2c" * 6]
+PIECES = [
+    "ghp_",
+    "github_pat_",
+    "glpat-",
+    "xoxb-",
+    "sk-",
+    "rk_live_",
+    "pypi-",
+    "npm_",
+    "--password",
+    "bearer",
+    "_auth",
+    "0a1b2c" * 6,
+]
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)

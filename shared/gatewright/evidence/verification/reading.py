@@ -6,8 +6,10 @@ import hashlib
 import os
 import re
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from gatewright.bus.artifacts import MAX_ARTIFACT_BYTES
@@ -26,6 +28,9 @@ MAX_DOCUMENT_BYTES = 64 * 1024 * 1024
 MAX_PATCH_BYTES = MAX_ARTIFACT_BYTES
 MAX_ENTRIES = 100_000
 _BLOCK = 1024 * 1024
+#: Bytes from which files are read several at a time, and how many at a time, each with a block of memory.
+_TOGETHER_FROM = 8 * _BLOCK
+_MOST_TOGETHER = 8
 #: A folder that is called so says which run's bundle it holds.
 _RUN_FOLDER = re.compile(r"run-[0-9a-f]{20}")  # noqa: TID251 - linear: of a fixed length
 
@@ -161,6 +166,25 @@ def read(root: Path, path: str, *, keep: int = 0) -> tuple[Facts, bytes | None]:
     finally:
         os.close(fd)
     return Facts(size, digest.hexdigest()), b"".join(blocks) if keep and size <= keep else None
+
+
+def read_all(root: Path, paths: Sequence[str], size: int) -> Iterator[Facts | OSError]:
+    """Size and sha256 of plain files, in their order, or why one cannot be read; ``size``: their bytes as far as is known.
+
+    Hashing lets other threads run: much of it is done on all processors.
+    """
+    if size < _TOGETHER_FROM:
+        yield from (_facts(root, path) for path in paths)
+        return
+    with ThreadPoolExecutor(min(_MOST_TOGETHER, len(os.sched_getaffinity(0)))) as readers:
+        yield from readers.map(partial(_facts, root), paths)
+
+
+def _facts(root: Path, path: str) -> Facts | OSError:
+    try:
+        return read(root, path)[0]
+    except OSError as error:
+        return error
 
 
 def digest_of_all(root: Path, paths: Iterable[str]) -> str:

@@ -23,7 +23,7 @@ from gatewright.evidence.verification.document_checks import check_events, check
 from gatewright.evidence.verification.findings import REPOSITORY_STEP, STEPS, Verification
 from gatewright.evidence.verification.projected import check_projection
 from gatewright.evidence.verification.pruned import look_for_tombstone
-from gatewright.evidence.verification.reading import Reading, read, runs_named, scan
+from gatewright.evidence.verification.reading import Facts, Reading, read_all, runs_named, scan
 
 if TYPE_CHECKING:
     from gatewright.git.access.credentials import RepositoryAccess
@@ -224,6 +224,8 @@ def _files(reading: Reading, step: int) -> str:
         findings.wrong(step, "file_unlisted", path, "the manifest does not list it")
     for path in sorted(shape.folders - layout.folders_of(listed)):
         findings.wrong(step, "folder_unlisted", path, "no listed file lies in it")
+    whole = [path for path, record in listed.items() if path not in shape.odd and shape.files.get(path) == record.size]
+    found = dict(zip(whole, read_all(reading.root, whole, sum(shape.files[path] for path in whole)), strict=True))
     for path, record in listed.items():
         if path in shape.odd:
             continue
@@ -233,15 +235,13 @@ def _files(reading: Reading, step: int) -> str:
         elif size != record.size:
             findings.wrong(step, "size_differs", path, f"it has {size} bytes, and must have {record.size}")
         else:
-            _digest(reading, step, path, record.sha256)
+            _digest(reading, step, path, found[path], record.sha256)
     return ""
 
 
-def _digest(reading: Reading, step: int, path: str, sha256: str) -> None:
-    try:
-        facts, _ = read(reading.root, path)
-    except OSError as error:
-        reading.findings.incomplete(step, "unreadable", path, f"cannot be read: {error.strerror or error}")
+def _digest(reading: Reading, step: int, path: str, facts: Facts | OSError, sha256: str) -> None:
+    if isinstance(facts, OSError):
+        reading.findings.incomplete(step, "unreadable", path, f"cannot be read: {facts.strerror or facts}")
         return
     reading.facts[path] = facts
     if facts.sha256 != sha256:
