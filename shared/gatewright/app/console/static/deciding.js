@@ -39,7 +39,7 @@
     const line = form.querySelector(".answer"), passkey = globalThis.gatewrightPasskey;
     if (passkey?.kept()) {
       try { return await passkey.decide(form, verdict, answered, (words) => tell(line, words, "waiting")); }
-      catch (error) { throw error instanceof DOMException ? new Refusal(`the passkey did not sign: ${error.message}`) : error; }
+      catch (error) { throw error instanceof DOMException ? new Refusal(passkey.why(error)) : error; }
     }
     if (!code()) {
       byId("pairing").open = true;

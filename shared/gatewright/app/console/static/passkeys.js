@@ -28,6 +28,11 @@ globalThis.gatewrightPasskey = (() => {
     return answered(await send("/passkey/decision", { document, key, ...parts }, mark));
   };
 
+  // Browsers do not tell a no from a finger that they do not know, and refer to a specification.
+  const why = (error) => error.name === "NotAllowedError"
+    ? "the passkey did not sign: you said no, were not recognised, or it took too long"
+    : `the passkey did not sign: ${error.message}`;
+
   const show = () => {
     const found = kept(), line = byId("passkey-state");
     if (found && line) line.firstChild.textContent = `Decisions are signed by the passkey of ${found.person}, on this page: `;
@@ -70,11 +75,11 @@ globalThis.gatewrightPasskey = (() => {
       line.textContent = await work(form);
       line.dataset.kind = "good";
     } catch (error) {
-      line.textContent = error.message;
+      line.textContent = error instanceof DOMException ? why(error).replace("did not sign", "was not made") : error.message;
       line.dataset.kind = "bad";
     }
     show();
   });
   show();
-  return { kept, decide };
+  return { kept, decide, why };
 })();
