@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -29,6 +30,8 @@ SERVER = "mcp__gatewright"
 #: Calls after which the model gives up.
 MOST_CALLS = 5
 _RUN = re.compile(r"run-[0-9a-f]{20}")
+#: What `verify_run` says of a bundle that holds, however often it was quoted on its way.
+_VERIFIED = re.compile(r"outcome[\\\":\s]+verified")
 SUBMITTED: Mapping[str, Any] = {
     "request": "edit all",
     "paths": ["src"],
@@ -41,24 +44,60 @@ SUBMITTED: Mapping[str, Any] = {
 
 
 class Person:
-    """The model of a host: it orders a change, waits for its end, and says how it went. ``offered``: the tools of ours."""
+    """The model of a host: it orders a change, waits for its end, has it verified, and says how it went.
+
+    ``offered``: the tools of ours; ``answers``: what they have told.
+    """
 
     def __init__(self) -> None:
         self.offered: set[str] = set()
+        self.answers = ""
 
     def __call__(self, body: dict[str, Any]) -> Turn:
         tools = dict(_tools(body))
         self.offered |= tools.keys()
         outputs = _outputs(body)
-        told = json.dumps(outputs)
+        self.answers = told = json.dumps(outputs)
         runs = _RUN.findall(told)
-        if "SUCCESS" in told:
+        if _VERIFIED.search(told):
             return Say(f"It landed: {runs[0]}")
+        if tools and "SUCCESS" in told:
+            return _call(tools["verify_run"], {"run_id": runs[0]})
         if not tools or len(outputs) > MOST_CALLS:
             return Say(f"I give up: {told[-2000:]}")
         if runs:
             return _call(tools["wait_for_run"], {"run_id": runs[0], "seconds": 50})
         return _call(tools["submit_run"], SUBMITTED)
+
+
+#: What a host tries that was taken over: tool, arguments, and what each answer has to hold.
+ATTEMPTS: tuple[tuple[str, Mapping[str, Any], str], ...] = (
+    ("read_file", {"path": "../../../../etc/passwd"}, "invalid_input"),
+    ("read_file", {"path": "/etc/passwd"}, "invalid_input"),
+    ("read_file", {"path": ".git/config"}, "invalid_input"),
+    ("read_file", {"path": "x" * 100_000}, "String should have at most"),
+    ("run_status", {"run_id": "../../../etc"}, "run_unknown"),
+    ("read_bundle_file", {"run_id": "run-00000000000000000000", "path": "../../key.pem"}, "run_unknown"),
+    ("submit_run", {**SUBMITTED, "request": "x" * 1_000_000}, "String should have at most"),
+    ("submit_run", {**SUBMITTED, "approve": True}, "invalid_input"),
+    ("approve", {"request_id": "run-00000000000000000000.ask.1", "verdict": "approve"}, "approve"),
+)
+
+
+class Attacker:
+    """The model of a host that means harm: one attempt after another; ``answers`` is what it was told."""
+
+    def __init__(self) -> None:
+        self.answers: list[str] = []
+
+    def __call__(self, body: dict[str, Any]) -> Turn:
+        tools = dict(_tools(body))
+        self.answers = [json.dumps(each) for each in _outputs(body)] or self.answers
+        if not tools or len(self.answers) >= len(ATTEMPTS):
+            return Say("I have tried it all")
+        name, arguments, _ = ATTEMPTS[len(self.answers)]
+        group, known = tools["read_file"]
+        return _call(tools.get(name, (group, known.replace("read_file", name))), arguments)
 
 
 def _tools(body: dict[str, Any]) -> Iterator[tuple[str, tuple[str, str]]]:
@@ -83,13 +122,14 @@ def _outputs(body: dict[str, Any]) -> list[Any]:
     return items
 
 
-@pytest.fixture
-def person(provider: ScriptedProvider) -> Iterator[Person]:
-    person = Person()
+@contextlib.contextmanager
+def _played(provider: ScriptedProvider, script: Person | Attacker) -> Iterator[None]:
     scripts = dict(provider.scripts)
-    provider.scripts = {**scripts, MODEL: person}
-    yield person
-    provider.scripts = scripts
+    provider.scripts = {**scripts, MODEL: script}
+    try:
+        yield
+    finally:
+        provider.scripts = scripts
 
 
 def _server(project: Path) -> list[str]:
@@ -123,14 +163,13 @@ def _claude(program: str, home: Path, project: Path, base_url: str, environment:
 HOSTS: Mapping[str, Callable[..., list[str]]] = {"codex": _codex, "claude": _claude}
 
 
-@pytest.mark.parametrize("agent", HOSTS)
-def test_a_coding_agent_orders_a_change_and_sees_it_land(
-    agents: AgentStack, provider: ScriptedProvider, person: Person, make_repository: MakeRepository, tmp_path: Path, agent: str
-) -> None:
+def _hosted(
+    agents: AgentStack, provider: ScriptedProvider, project: Path, folder: Path, agent: str
+) -> subprocess.CompletedProcess[str]:
+    """The agent as a host of ours, to its end."""
     found = find_agent(load_agents(policy_directory()).policy.agent(agent), INSTALLATIONS)
     assert found is not None
-    project = make_repository("project", files=FILES).path
-    home = tmp_path / "home of the host"
+    home = folder / "home of the host"
     home.mkdir()
     command = HOSTS[agent](found.argv[0], home, project, provider.root, agents.environment)
     surroundings = {
@@ -151,13 +190,41 @@ def test_a_coding_agent_orders_a_change_and_sees_it_land(
         capture_output=True,
         text=True,
         check=False,
-        timeout=150,
+        timeout=300,
     )
     assert ended.returncode == 0, ended.stdout + ended.stderr
+    return ended
+
+
+@pytest.mark.parametrize("agent", HOSTS)
+def test_a_coding_agent_orders_a_change_sees_it_land_and_has_it_verified(
+    agents: AgentStack, provider: ScriptedProvider, make_repository: MakeRepository, tmp_path: Path, agent: str
+) -> None:
+    project, person = make_repository("project", files=FILES).path, Person()
+    with _played(provider, person):
+        ended = _hosted(agents, provider, project, tmp_path, agent)
     (run_id,) = set(_RUN.findall(next(line for line in ended.stdout.splitlines() if "It landed: " in line)))
-    assert {"submit_run", "wait_for_run", "list_approvals"} <= person.offered
+    assert {"submit_run", "wait_for_run", "verify_run", "list_approvals"} <= person.offered
     assert [name for name in person.offered if name.startswith(("approve", "reject", "decide"))] == []
+    assert _VERIFIED.search(person.answers)
     verified = agents.process("verify", run_id, "--json")
     assert verified.returncode == 0, verified.stdout
     repository = Repository(project, project.parent / "home")
     assert repository.git("show", f"gatewright/{run_id}:src/a.py").endswith(b"edited = True\n")
+
+
+@pytest.mark.parametrize("agent", HOSTS)
+def test_a_hostile_host_is_refused_each_time_and_begins_nothing(
+    agents: AgentStack, provider: ScriptedProvider, make_repository: MakeRepository, tmp_path: Path, agent: str
+) -> None:
+    project, attacker = make_repository("project", files=FILES).path, Attacker()
+    before = agents.process("runs", "--json").stdout
+    with _played(provider, attacker):
+        _hosted(agents, provider, project, tmp_path, agent)
+    assert len(attacker.answers) == len(ATTEMPTS)
+    for (name, _, expected), told in zip(ATTEMPTS, attacker.answers, strict=True):
+        assert expected in told, name
+        assert "root:" not in told
+        assert "[core]" not in told
+    assert agents.process("runs", "--json").stdout == before
+    assert agents.process("approvals", "list", "--json").returncode == 0

@@ -141,3 +141,9 @@ def test_of_many_bundles_no_more_are_opened_than_are_listed(tmp_path: Path, monk
     opened.clear()
     asyncio.run(source.page(3, None))
     assert len(opened) <= 5
+
+
+@pytest.mark.parametrize("given", ["/no/such/folder", "../outside", "runs/"])
+def test_a_folder_that_is_not_there_is_no_run_and_no_defect(gatewright: Command, given: str) -> None:
+    said = gatewright("verify", given, "--json")
+    assert (said.exit_code, said.documents[-1]["error"]["code"]) == (2, "run_unknown")

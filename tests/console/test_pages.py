@@ -116,6 +116,15 @@ def test_every_page_is_there_and_says_what_the_ledger_says(console: ServedConsol
     assert "sha256:" in ask(console, "/policies").text
 
 
+def test_what_an_open_run_has_done_is_not_said_to_be_at_work(console: ServedConsole) -> None:
+    whole = make_run(1)
+    reviewed = next(number for number, each in enumerate(whole, 1) if "review_received" in {e.event_type for e in each.events})
+    console.write(make_run(1, transitions=reviewed))
+    console.write(make_run(2, "open"))
+    assert "is at work" not in ask(console, f"/runs/{run_id_of(1)}").text
+    assert "is at work" in ask(console, f"/runs/{run_id_of(2)}").text
+
+
 def test_an_empty_board_teaches_the_next_command(console: ServedConsole) -> None:
     assert "gatewright run" in ask(console, "/").text
     assert "gatewright approvals watch" in ask(console, "/needs").text

@@ -55,7 +55,7 @@ async def test_it_verifies_and_says_so_and_openssh_agrees(tmp_path: Path, signer
     assert f"by passkey on {ORIGIN}" in found.approved[0]
     (signature,) = bundle.glob("approvals/*/decision-001.sshsig")
     (tmp_path / "allowed").write_text(f"ana {PASSKEY.line}\n")
-    argv = ["ssh-keygen", "-Y", "verify", "-f", tmp_path / "allowed", "-I", "ana", "-n", NAMESPACE, "-s", signature]
+    argv = ["ssh-keygen", "-Y", "verify", "-f", str(tmp_path / "allowed"), "-I", "ana", "-n", NAMESPACE, "-s", str(signature)]
     document = signature.with_suffix(".json").read_bytes()
     assert subprocess.run(argv, input=document, capture_output=True, check=False).returncode == 0
 

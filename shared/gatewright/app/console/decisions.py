@@ -56,38 +56,47 @@ class DecisionPaths:
         try:
             if role is None or not may(role, "approver"):
                 raise DeniedError("it takes the role approver", code="role_not_allowed")
-            found = await self._waiting(request.path_params["request_id"])
-            if request_digest(found) != request.query_params.get("sha256"):
-                raise DeniedError("the request is another one now: load the page again", code="approval_other_request")
+            found = await self.waiting(request.path_params["request_id"], request.query_params.get("sha256", ""))
         except GatewrightError as error:
-            return _refusal(error)
+            return refusal(error)
         return Response(codec.encode(found), media_type="application/json")
 
     async def decision(self, request: Request) -> Response:
         """Bring one signed decision; what the gatekeeper says of it."""
         try:
-            if self.decide is None:
-                raise DeniedError("nothing is decided here: this console only looks", code="console_read_only")
+            self.check_open()
             check_sender(request, self.signed_in, request.headers.get(MARK_HEADER), "approver")
-            signed = _read(await read_body(request, _MAX_BYTES))
-            if self._under_way >= _MOST_AT_ONCE:
-                raise UnavailableError("other decisions are on their way: send it again", code="service_busy")
-            self._under_way += 1
-            try:
-                async with self.decide() as inbox:
-                    (recorded,) = (await inbox.decide([signed])).recorded
-            finally:
-                self._under_way -= 1
+            return await self.bring(_read(await read_body(request, _MAX_BYTES)))
         except GatewrightError as error:
-            return _refusal(error)
+            return refusal(error)
+
+    def check_open(self) -> OpenInbox:
+        """How decisions are brought. Raises DeniedError (``console_read_only``) where nothing is decided."""
+        if self.decide is None:
+            raise DeniedError("nothing is decided here: this console only looks", code="console_read_only")
+        return self.decide
+
+    async def bring(self, signed: SignedDecision) -> Response:
+        """Bring a decision; what was recorded. Raises UnavailableError, and whatever the gatekeeper refuses it with."""
+        decide = self.check_open()
+        if self._under_way >= _MOST_AT_ONCE:
+            raise UnavailableError("other decisions are on their way: send it again", code="service_busy")
+        self._under_way += 1
+        try:
+            async with decide() as inbox:
+                (recorded,) = (await inbox.decide([signed])).recorded
+        finally:
+            self._under_way -= 1
         return JSONResponse({"request_id": recorded.request_id, "verdict": recorded.verdict, "state": recorded.state})
 
-    async def _waiting(self, request_id: str) -> ApprovalRequest:
-        """Raises MalformedError (``approval_unknown``)."""
+    async def waiting(self, request_id: str, sha256: str) -> ApprovalRequest:
+        """The request that a page shows. Raises MalformedError (``approval_unknown``), DeniedError (as a page of before)."""
         board = (await self.link.board_follower()).board
         row = board.rows.get(request_id.partition(".ask.")[0])
         for each in row.asks if row is not None else ():
             if each.request_id == request_id:
+                if request_digest(each) != sha256:
+                    raise DeniedError("the request is another one now: load the page again", code="approval_other_request")
                 return each
         raise MalformedError("nothing waits for an answer under this name any more", code="approval_unknown")
 
@@ -99,6 +108,7 @@ def _read(data: bytes) -> SignedDecision:
         raise MalformedError(f"that is no signed decision: {error}", code="malformed") from error
 
 
-def _refusal(error: GatewrightError) -> Response:
+def refusal(error: GatewrightError) -> Response:
+    """An error as a page is told it."""
     told = {"reason": error.reason, "message": error.message, "advice": advice_for(error.reason)}
     return JSONResponse(told, status_of(error))

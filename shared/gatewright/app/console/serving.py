@@ -20,6 +20,7 @@ from gatewright.app.console.doors import Doors, SignedIn
 from gatewright.app.console.drawing import make_templates
 from gatewright.app.console.health import HealthPaths
 from gatewright.app.console.pages import ConsolePages
+from gatewright.app.console.passkeys import PasskeyPaths
 from gatewright.app.console.provider.attempts import SignInAttempts
 from gatewright.app.console.provider.exchange import ProviderExchange
 from gatewright.app.console.provider.paths import ProviderPaths
@@ -133,7 +134,8 @@ def make_app(
             await asyncio.gather(running, return_exceptions=True)
 
     surroundings = SurroundingPages(pages, home, look)
-    routes = [*pages.routes(), *deciding.routes(), *SubmitPaths(pages, submit).routes(), *surroundings.routes()]
+    deciding_routes = [*deciding.routes(), *PasskeyPaths(pages, deciding).routes()]
+    routes = [*pages.routes(), *deciding_routes, *SubmitPaths(pages, submit).routes(), *surroundings.routes()]
     if provider is not None:
         exchange = ProviderExchange(provider, time.monotonic, lambda: time.now().timestamp())
         attempts = SignInAttempts(time.monotonic)

@@ -43,7 +43,7 @@ def work(run: Run, history: RunHistory | None, limits: PageLimits) -> Iterator[E
         yield classed("p", "note", "No worker was asked.")
         return
     results = history.results if history is not None else {}
-    yield table("work", (_row(task, run, results.get(task.task_id), limits) for task in workers[: limits.rows]))
+    yield table("work", (_row(task, run, results.get(task.task_id, task.result), limits) for task in workers[: limits.rows]))
     if len(workers) > limits.rows:
         yield classed("p", "cut", f"{len(workers) - limits.rows} more tasks are not shown; they are in results/.")
 
@@ -72,6 +72,8 @@ def _row(task: RunTask, run: Run, result: TaskResult | None, limits: PageLimits)
 
 
 def _open(task: RunTask, run: Run) -> str:
+    if task.status == "FAILED":
+        return "has failed"
     if run.ended:
         return "was never given out" if task.status == "PENDING" else "was not answered"
     return "is not given out yet" if task.status == "PENDING" else "is at work"

@@ -149,6 +149,8 @@ class BundleSource:
         return RunPage(tuple(found), more=False)
 
     async def beginning(self, prefix: str) -> tuple[str, ...]:
+        if Path(prefix).name != prefix:
+            return ()  # a path names no run here
         return tuple(folder.name for folder in self._newest_first(prefix))
 
     def _newest_first(self, prefix: str = "") -> Iterator[Path]:

@@ -93,7 +93,7 @@
     listen("beat", () => {});
     listen("update", update);
     listen("resync", () => { source.close(); location.reload(); });
-    source.onerror = () => { state(false); source.close(); setTimeout(connect, Math.min(5000, 250 * 2 ** retry++)); };
+    source.onerror = () => { state(false); source.close(); setTimeout(connect, Math.min(1000, 250 * 2 ** retry++)); };
   };
   const wake = () => { if (!document.hidden && Date.now() - heard > 15000) { heard = Date.now(); connect(); } };
 

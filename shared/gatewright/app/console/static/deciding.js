@@ -36,11 +36,15 @@
   const tell = (line, words, kind) => { if (line) { line.textContent = words; line.dataset.kind = kind; } };
 
   const decide = async (form, verdict) => {
-    const line = form.querySelector(".answer");
+    const line = form.querySelector(".answer"), passkey = globalThis.gatewrightPasskey;
+    if (passkey?.kept()) {
+      try { return await passkey.decide(form, verdict, answered, (words) => tell(line, words, "waiting")); }
+      catch (error) { throw error instanceof DOMException ? new Refusal(passkey.why(error)) : error; }
+    }
     if (!code()) {
       byId("pairing").open = true;
       byId("pair").elements.code.focus();
-      throw new Refusal("give the code of your signing agent first, above");
+      throw new Refusal("give the code of your signing agent first, above, or make a passkey");
     }
     const waiting = await fetch(`/requests/${encodeURIComponent(form.dataset.request)}?sha256=${form.dataset.sha256}`, { cache: "no-store" });
     if (!waiting.ok) await answered(waiting);

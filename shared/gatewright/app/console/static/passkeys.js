@@ -1,0 +1,85 @@
+// Passkeys: making one for this page, and having it sign a decision. The private half stays where the browser keeps passkeys;
+// kept here are the person's name, the public line and which passkey it is, so that the page can ask for just that one.
+"use strict";
+globalThis.gatewrightPasskey = (() => {
+  const place = "gatewright-passkey";
+  const byId = (id) => document.getElementById(id);
+  const kept = () => { try { return JSON.parse(localStorage.getItem(place) || "null"); } catch { return null; } };
+  const keep = (found) => { found ? localStorage.setItem(place, JSON.stringify(found)) : localStorage.removeItem(place); };
+  const written = (buffer) => btoa(String.fromCharCode(...new Uint8Array(buffer))).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
+  const read = (text) => Uint8Array.from(atob(text.replaceAll("-", "+").replaceAll("_", "/")), (each) => each.charCodeAt(0));
+  const send = (path, document, mark) => fetch(path, {
+    method: "POST", credentials: "same-origin", cache: "no-store", body: JSON.stringify(document),
+    headers: { "Content-Type": "application/json", "X-Gatewright-Mark": mark },
+  });
+
+  const decide = async (form, verdict, answered, tell) => {
+    const { person, key, id } = kept(), mark = form.dataset.mark, said = (name) => form.elements[name]?.value || "";
+    const order = { request_id: form.dataset.request, sha256: form.dataset.sha256, verdict, person, comment: said("comment"), phrase: verdict === "approve" ? said("phrase") : "" };
+    const { document, challenge } = await answered(await send("/passkey/challenge", order, mark));
+    const words = form.querySelector(".signed-words");
+    words.textContent = document;
+    words.hidden = false;
+    tell("your browser asks for your passkey: it signs what is shown here");
+    const allowCredentials = id ? [{ type: "public-key", id: read(id) }] : [];
+    const { response } = await navigator.credentials.get({ publicKey: { challenge: read(challenge), allowCredentials, userVerification: "required" } });
+    tell("signed; the gatekeeper looks at it");
+    const parts = { client_data: written(response.clientDataJSON), authenticator_data: written(response.authenticatorData), signature: written(response.signature) };
+    return answered(await send("/passkey/decision", { document, key, ...parts }, mark));
+  };
+
+  // Browsers do not tell a no from a finger that they do not know, and refer to a specification.
+  const why = (error) => error.name === "NotAllowedError"
+    ? "the passkey did not sign: you said no, were not recognised, or it took too long"
+    : `the passkey did not sign: ${error.message}`;
+
+  const show = () => {
+    const found = kept(), line = byId("passkey-state");
+    if (found && line) line.firstChild.textContent = `Decisions are signed by the passkey of ${found.person}, on this page: `;
+    if (byId("passkey-kept")) byId("passkey-kept").textContent = found ? `This browser signs as ${found.person}, with the passkey whose line ends in ${found.key.slice(-24)}` : "This browser has no passkey for decisions yet.";
+    if (byId("forget")) byId("forget").hidden = !found;
+  };
+
+  const make = async (form) => {
+    const person = form.elements.person.value.trim();
+    const made = await navigator.credentials.create({ publicKey: {
+      challenge: crypto.getRandomValues(new Uint8Array(32)),
+      rp: { name: "Gatewright" },
+      user: { id: crypto.getRandomValues(new Uint8Array(32)), name: person, displayName: person },
+      pubKeyCredParams: [{ type: "public-key", alg: -7 }],
+      authenticatorSelection: { residentKey: "preferred", userVerification: "required" },
+      attestation: "none",
+    } });
+    const public_key = made.response.getPublicKey();
+    if (!public_key) throw new Error("this browser does not tell the public key of what it made");
+    const answer = await send("/passkey/key", { public_key: written(public_key) }, form.dataset.mark), told = await answer.json();
+    if (!answer.ok) throw new Error(`${told.reason}: ${told.message}`);
+    keep({ person, key: told.entry.key, id: written(made.rawId) });
+    byId("roster-entry").textContent = JSON.stringify({ name: person, keys: [told.entry] }, null, 2);
+    byId("made").hidden = false;
+    return `made: ${told.fingerprint}. It counts once the operator has entered it.`;
+  };
+  const adopt = (form) => {
+    const key = form.elements.key.value.match(/sk-ecdsa-sha2-nistp256@openssh\.com [A-Za-z0-9+/=]+/)?.[0];
+    if (!key) throw new Error("that is not the line of a passkey: it begins with sk-ecdsa-sha2-nistp256@openssh.com");
+    keep({ person: form.elements.person.value.trim(), key });
+    return "kept: this browser asks for that passkey";
+  };
+
+  document.addEventListener("submit", async (event) => {
+    const form = event.target, work = { "make-passkey": make, "adopt-passkey": adopt, forget: () => { keep(null); return "forgotten here; the passkey itself is where your browser keeps it"; } }[form.id];
+    if (!work) return;
+    event.preventDefault();
+    const line = byId("passkey-answer");
+    try {
+      line.textContent = await work(form);
+      line.dataset.kind = "good";
+    } catch (error) {
+      line.textContent = error instanceof DOMException ? why(error).replace("did not sign", "was not made") : error.message;
+      line.dataset.kind = "bad";
+    }
+    show();
+  });
+  show();
+  return { kept, decide, why };
+})();
