@@ -145,7 +145,7 @@ class AgentExecutor:
             if stood_in := work.gateway.records.stand_ins(work.model):
                 work.tell(AgentProblem(message=stood_in))
             work.gateway.check()
-            work.gateway.check_played()
+            work.gateway.check_refused()
             await asyncio.to_thread(refuse_changed, seen)
             if failure is not None or end is None:
                 return ExecutionResult(failure=failure, environment=seen)
@@ -210,7 +210,7 @@ class AgentExecutor:
                 async with open_box(work.sandbox, place, launch, work.gateway) as box:
                     try:
                         async with asyncio.timeout(seconds):
-                            end = await _unless_missed(work.gateway, work.protocol.converse(box.wire, order, work.tell))
+                            end = await _unless_refused(work.gateway, work.protocol.converse(box.wire, order, work.tell))
                     except TimeoutError:
                         failure = ExecutionFailure("task_timeout", f"the agent was ended after {seconds:g} s")
                     except AgentWireError as error:
@@ -237,17 +237,18 @@ def _turn(work: _Work) -> AbstractContextManager[OpenSpan | None]:
     )
 
 
-async def _unless_missed(gateway: ModelGateway, talk: Coroutine[Any, Any, AgentEnd]) -> AgentEnd:
-    """How the talk ended. Raises DeniedError (``cassette_miss``) at once, where some agents would ask again for minutes."""
-    talking, missed = asyncio.ensure_future(talk), asyncio.ensure_future(gateway.missed.wait())
+async def _unless_refused(gateway: ModelGateway, talk: Coroutine[Any, Any, AgentEnd]) -> AgentEnd:
+    """How the talk ended. Raises DeniedError at once when a call was refused for good, where some agents would ask again for
+    minutes."""
+    talking, refused = asyncio.ensure_future(talk), asyncio.ensure_future(gateway.refused.wait())
     try:
-        await asyncio.wait({talking, missed}, return_when=asyncio.FIRST_COMPLETED)
-        gateway.check_played()
+        await asyncio.wait({talking, refused}, return_when=asyncio.FIRST_COMPLETED)
+        gateway.check_refused()
         return await talking
     finally:
         talking.cancel()
-        missed.cancel()
-        await asyncio.gather(talking, missed, return_exceptions=True)
+        refused.cancel()
+        await asyncio.gather(talking, refused, return_exceptions=True)
 
 
 @dataclass(frozen=True, slots=True)

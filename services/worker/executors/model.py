@@ -64,7 +64,7 @@ class ModelExecutor:
         finally:
             job.kept.update(await asyncio.to_thread(kept_calls, gateway, self._scanner))
         gateway.check()
-        gateway.check_played()
+        gateway.check_refused()
         if isinstance(reply, ExecutionFailure):
             return ExecutionResult(failure=reply)
         job.kept[REPLY_LOG] = reply.encode("utf-8", "replace")
