@@ -81,7 +81,8 @@ def sending(tmp_path: Path, provider: ScriptedProvider) -> Sending:
 
 def by_model(project: Path, parts: int = 1) -> RunRequest:
     once = TimeoutRetry(timeout_sec=60, max_retries=0, retry_backoff_sec=0)
-    return replace(slow_request(project, 0.0, parts=parts), executor=Executor(kind="model", model="write-model"), timeout_retry=once)
+    executor = Executor(kind="model", model="write-model")
+    return replace(slow_request(project, 0.0, parts=parts), executor=executor, timeout_retry=once)
 
 
 def scripts_asked(provider: ScriptedProvider) -> set[str]:

@@ -12,9 +12,10 @@ from gatewright.ledger.run import Run, RunTask
 
 #: The policy file; a run that was accepted under one has manifests.
 FILE = "transfers.json"
-#: What the run makes itself and a task of each role may be given, by the beginning of its name. All of it was looked at for
-#: secrets when it was made: patches by the gates, outputs and reports by the roles that wrote them.
-LATER: Mapping[TransferRole, tuple[str, ...]] = {"worker": ("failed.",), "reviewer": ("candidate.",)}
+#: What the run makes itself and a task of each role may be given, by the beginning of its name; ``questions`` is what people
+#: answered to those of the run. All of it was looked at for secrets when it was made: patches by the gates, outputs and reports
+#: by the roles that wrote them, answers when they came in.
+LATER: Mapping[TransferRole, tuple[str, ...]] = {"worker": ("failed.", "questions"), "reviewer": ("candidate.",)}
 _SHOWN = 8
 
 
