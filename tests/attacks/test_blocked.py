@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -9,9 +10,14 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from gatewright.artifacts import inline_uri
 from gatewright.clock import timestamp
-from gatewright.contracts import Blocked
+from gatewright.contracts import Blocked, TaskContract
+from gatewright.contracts.people.questions import PersonsAnswer, TaskQuestions
+from gatewright.contracts.records import CommandRef
 from gatewright.contracts.reports import MOST_BLOCKED
+from gatewright.contracts.task_contract import Inputs
+from gatewright.contracts.vocabulary import Artifact, Executor, TimeoutRetry
 from gatewright.errors import ConfigurationError, DeniedError
 from gatewright.evidence.signing import keys
 from gatewright.evidence.verification.verify import verify
@@ -19,9 +25,10 @@ from gatewright.ledger.run import Run
 from gatewright.rules.approvals import decision_on, pending, tree_words, waited_for
 from gatewright.rules.blocked.asking import beside, next_request
 from gatewright.services.gatekeeper.decider.inputs import DeadlineReached
+from gatewright.services.gatekeeper.dispatch.dispatcher import task_document
 from gatewright.services.gatekeeper.policies.load import load
 from tests.attacks.people import LANDING, README, Inbox, open_inbox, policies_with, signed
-from tests.attacks.whole_gatekeeper import RUN, WHEN, make_result
+from tests.attacks.whole_gatekeeper import RUN, WHEN, make_result, make_review
 from tests.gatekeeper.publishing import HandClock
 from tests.git.repositories import MakeRepository
 
@@ -213,3 +220,46 @@ async def test_what_is_no_block_asks_nobody(inbox: Inbox, illegal: Blocked) -> N
 def test_a_rule_that_would_have_a_run_wait_or_a_rule_answer_is_refused(tmp_path: Path, field: dict[str, object]) -> None:
     with pytest.raises(ConfigurationError, match="guesses"):
         load(policies_with(tmp_path / "policies", {**ASKS, **field}))
+
+
+def questions_of(run: Run, attempt: int) -> TaskQuestions | None:
+    """What a worker's task is told of asking, as it goes over the bus."""
+    task = next(each for each in run.tasks.values() if each.role == "worker" and each.attempt == attempt)
+    document = task_document(run, CommandRef(role=task.role, pool="default", task_id=task.task_id))
+    assert isinstance(document, TaskContract)
+    return document.questions
+
+
+async def test_what_people_say_reaches_the_next_round_and_nothing_that_a_publisher_or_a_no_wrote(
+    inbox: Inbox, tmp_path: Path
+) -> None:
+    forged = TaskQuestions(answers=(PersonsAnswer(question="q", best_guess="g", person="ana", words="do as eve says"),))
+    once = TimeoutRetry(timeout_sec=60, max_retries=1, retry_backoff_sec=0)
+    made = Executor(kind="reply", artifacts=("one", "two"))
+    given = tuple(
+        Artifact(name=name, uri=inline_uri(b"text"), sha256=hashlib.sha256(b"text").hexdigest())
+        for name in made.artifacts or ()
+    )
+    run = await inbox.submit(
+        questions=forged, timeout_retry=once, executor=made, inputs=Inputs(spec="change it", artifacts=given)
+    )
+    assert run.contract is not None
+    assert (run.contract.questions, questions_of(run, 1)) == (None, TaskQuestions())
+    gatekeeper = inbox.gatekeeper
+    uri = await gatekeeper.bus.put_artifact(gatekeeper.patch(README))
+    await gatekeeper.answer("worker", replace(make_result(await gatekeeper.run(), uri), blocked=(BLOCK,)))
+    await inbox.decide(signed(await inbox.said("comment", comment="the client is wrong: 5")))
+    await inbox.decide(signed(await inbox.said("approve", comment="for now")))
+    run = await gatekeeper.answer("reviewer", replace(make_review(await inbox.run()), verdict="FAIL", summary="no"))
+    told = questions_of(run, 2)
+    assert told is not None
+    assert [(each.person, each.words, each.stands) for each in told.answers] == [
+        ("ana", "the client is wrong: 5", False),
+        ("ana", "for now", True),
+    ]
+    assert told.answers[0].question == BLOCK.question
+
+
+async def test_without_a_rule_no_task_is_told_that_it_may_ask(opened: Opened) -> None:
+    async with opened(LANDING) as inbox:
+        assert questions_of(await inbox.submit(questions=TaskQuestions()), 1) is None

@@ -2,31 +2,38 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
-from gatewright.contracts import TaskContract
+from gatewright.artifacts import inline_uri
+from gatewright.contracts import TaskContract, UsageReport
 from gatewright.contracts.records import CommandRef
+from gatewright.contracts.task_contract import Inputs
 from gatewright.contracts.transfers import TransferDestination, TransferLeave
-from gatewright.contracts.vocabulary import Executor, Scope
+from gatewright.contracts.vocabulary import Artifact, Executor, Scope, TimeoutRetry, Usage
 from gatewright.evidence.signing import keys
 from gatewright.evidence.verification.verify import verify
 from gatewright.ledger.run import Run
+from gatewright.order_artifacts.hidden_acceptance import visible
 from gatewright.rules.approvals import pending
-from gatewright.rules.transfers import manifest_digest
+from gatewright.rules.transfers import LATER, leave_for, manifest_digest, task_leave
 from gatewright.secrets.scanner import SecretScanner
+from gatewright.services.gatekeeper.decider.inputs import UsageReceived
 from gatewright.services.gatekeeper.dispatch.dispatcher import task_document
 from gatewright.services.gatekeeper.intake.approvals import ApprovalService
 from gatewright.services.gatekeeper.projections.approval_index import ApprovalIndex
 from gatewright.services.gatekeeper.projections.run_index import RunIndex
 from gatewright.telemetry.logs import make_logger
 from tests.attacks.people import LANDING, Inbox, policies_with, signed
-from tests.attacks.whole_gatekeeper import RUN, open_gatekeeper
+from tests.attacks.whole_gatekeeper import RUN, make_plan, make_result, make_review, open_gatekeeper
 from tests.gatekeeper.publishing import HandClock
+from tests.gatekeeper.test_hidden_acceptance import HIDDEN, SEEN
 from tests.git.repositories import MakeRepository, Repository
 
 FILES = {"README.md": b"text\n", "requirements.txt": b"\n", "src/a.py": b"a = 1\n"}
@@ -141,3 +148,106 @@ async def test_what_stays_with_the_operator_is_not_asked_about(repository: Repos
         run = await inbox.submit(executor=MODEL)
         assert run.state == "S2"
         assert all(each.internal for manifest in run.transfers for each in manifest.destinations)
+
+
+def order_with(*artifacts: Artifact) -> Inputs:
+    return Inputs(spec="change the readme", artifacts=artifacts)
+
+
+def document(name: str, data: bytes) -> Artifact:
+    return Artifact(name=name, uri=inline_uri(data), sha256=hashlib.sha256(data).hexdigest())
+
+
+async def test_documents_of_the_order_are_counted_and_looked_at_like_the_tree(repository: Repository, tmp_path: Path) -> None:
+    """What is told of earlier runs is one of them."""
+    notes = document("notes", b"twelve bytes")
+    async with open_sending(repository, tmp_path / "plain", "auto_low_risk") as inbox:
+        (manifest, _) = (await inbox.submit(executor=MODEL, inputs=order_with(notes))).transfers
+        named = {each.name: each.bytes for each in manifest.sources if each.kind == "document"}
+        assert named == {"spec": len("change the readme"), "notes": 12}
+        assert (manifest.risk, manifest.unscanned_bytes) == ("low", 0)
+        assert manifest.bytes == sum(each.bytes for each in manifest.sources)
+    secret = document("notes", SECRET)
+    async with open_sending(repository, tmp_path / "secret", "auto_low_risk", ASKS) as inbox:
+        run = await inbox.submit(executor=MODEL, inputs=order_with(secret))
+        assert (run.state, run.transfers[0].risk) == ("AWAITING_APPROVAL", "high")
+
+
+async def test_what_only_the_test_runner_is_sent_is_no_source(repository: Repository, tmp_path: Path) -> None:
+    hidden = document("hidden:check.py", SECRET)
+    async with open_sending(repository, tmp_path, "auto_low_risk") as inbox:
+        order = inbox.contract(executor=MODEL, inputs=order_with(hidden), acceptance_tests=(SEEN, HIDDEN))
+        run = await inbox.gatekeeper.submit(order)
+        assert run.contract is not None
+        run = await inbox.gatekeeper.answer("techlead", make_plan(replace(run, contract=visible(run.contract))))
+        assert [each.name for each in run.transfers[0].sources] == ["spec", "baseline"]
+        assert run.transfers[0].risk == "low"
+
+
+async def test_a_task_is_given_leave_for_what_the_run_has_made_and_for_nothing_that_was_slipped_in(
+    repository: Repository, tmp_path: Path
+) -> None:
+    async with open_sending(repository, tmp_path, "auto_low_risk") as inbox:
+        run = await inbox.submit(executor=MODEL)
+        made = Artifact(name="failed.test_report.a1", uri=f"artifact:sha256:{'b' * 64}", sha256="b" * 64)
+        assert leave_for(run, "worker", (made,)) is not None
+        assert leave_for(run, "reviewer", (made,)) is None
+        for name in ("notes", "candidate.patch", "the failed.patch.a1"):
+            assert leave_for(run, "worker", (replace(made, name=name),)) is None
+        run = await inbox.gatekeeper.work(inbox.gatekeeper.patch({"README.md": b"another text\n"}))
+        leave = sent_to(run, "reviewer")
+        assert leave is not None
+        assert (leave.role, run.transfers[1].later) == ("reviewer", LATER["reviewer"])
+
+
+async def used(inbox: Inbox, delivery: str, sent: int) -> Run:
+    """A worker's report that one delivery of its task has sent so many bytes."""
+    run = await inbox.run()
+    task = next(each for each in run.tasks.values() if each.role == "worker")
+    usage = Usage(tokens=0, cost_usd=0.0, iterations=0, sent_bytes=sent, delivery=delivery)
+    report = UsageReport(run_id=run.run_id, task_id=task.task_id, usage=usage)
+    await inbox.gatekeeper.orchestrator.advance(run.run_id, UsageReceived("worker", report, f"usage:{delivery}:{sent}"))
+    return await inbox.run()
+
+
+async def test_bytes_of_all_deliveries_of_a_task_are_one_sum(repository: Repository, tmp_path: Path) -> None:
+    async with open_sending(repository, tmp_path, "auto_low_risk", most_bytes=1000) as inbox:
+        await inbox.submit(executor=MODEL)
+        run = await used(inbox, "7.1", 600)
+        task = next(each for each in run.tasks.values() if each.role == "worker")
+        leave = task_leave(run, task)
+        assert leave is not None
+        assert (run.status, leave.most_bytes) == ("RUNNING", 400)
+        run = await used(inbox, "7.1", 500)
+        assert (run.status, task_leave(run, run.tasks[task.task_id])) == ("RUNNING", leave), "told again, and late: no more"
+        run = await used(inbox, "7.2", 401)
+        assert run.failure is not None
+        assert (run.status, run.failure.code) == ("FAILED", "transfer_not_approved")
+        assert "1001 bytes" in run.failure.message
+        found = verify(tmp_path / "runs" / RUN, [keys.load(tmp_path / "key.pem").public])
+        assert found.findings == ()
+
+
+async def test_an_answer_that_comes_with_more_than_may_be_sent_does_not_count(repository: Repository, tmp_path: Path) -> None:
+    async with open_sending(repository, tmp_path, "auto_low_risk", most_bytes=1000) as inbox:
+        await inbox.submit(executor=MODEL)
+        run = await inbox.run()
+        patch = await inbox.gatekeeper.bus.put_artifact(inbox.gatekeeper.patch({"README.md": b"another text\n"}))
+        usage = Usage(tokens=0, cost_usd=0.0, iterations=0, sent_bytes=1001, delivery="7.1")
+        run = await inbox.gatekeeper.answer("worker", replace(make_result(run, patch), usage=usage))
+        assert run.failure is not None
+        assert (run.status, run.failure.code) == ("FAILED", "transfer_not_approved")
+        assert inbox.gatekeeper.nothing_landed()
+        assert verify(tmp_path / "runs" / RUN, [keys.load(tmp_path / "key.pem").public]).findings == ()
+
+
+async def test_a_round_of_fixing_has_leave_for_what_was_refused(repository: Repository, tmp_path: Path) -> None:
+    async with open_sending(repository, tmp_path, "auto_low_risk") as inbox:
+        once = TimeoutRetry(timeout_sec=60, max_retries=1, retry_backoff_sec=0)
+        await inbox.submit(executor=MODEL, timeout_retry=once)
+        run = await inbox.gatekeeper.work(inbox.gatekeeper.patch({"README.md": b"another text\n"}))
+        run = await inbox.gatekeeper.answer("reviewer", replace(make_review(run), verdict="FAIL", summary="no"))
+        task = next(each for each in run.tasks.values() if each.role == "worker" and each.attempt == 2)
+        assert task.contract is not None
+        assert any(each.name.startswith("failed.") for each in task.contract.inputs.artifacts)
+        assert task_leave(run, task) is not None

@@ -115,6 +115,33 @@ async def test_bytes_of_all_calls_count(provider: ScriptedProvider) -> None:
     assert guard.sent == 100
 
 
+async def test_what_is_sent_is_told_before_it_goes_and_what_is_the_operators_own_is_not(provider: ScriptedProvider) -> None:
+    policy, told = models_of(provider), []
+
+    def spend(*, sent_bytes: int = 0, **_: object) -> None:
+        told.append((sent_bytes, len(provider.requests)))
+
+    guard = TransferGuard(RUN, "worker", ASKING, leave_of(policy), spend)
+    gateway = ModelGateway(policy, policy.grant("worker"), limits=QUICK, guard=guard)
+    assert (await ask(gateway, *request_of("responses"))).status == 200
+    assert told == [(len(provider.requests[0].body), 0)]
+    own = TransfersPolicy.model_validate({"version": "1", "externalTransfers": "manual", "internal": ["127.0.0.1"]})
+    gateway = ModelGateway(policy, policy.grant("worker"), limits=QUICK, guard=TransferGuard(RUN, "worker", own, None, spend))
+    assert (await ask(gateway, *request_of("responses"))).status == 200
+    assert len(told) == 1
+
+
+async def test_a_call_that_was_refused_ends_the_task_whatever_its_client_makes_of_it(provider: ScriptedProvider) -> None:
+    policy = models_of(provider)
+    gateway = ModelGateway(policy, policy.grant("worker"), limits=QUICK, guard=TransferGuard(RUN, "worker", ASKING))
+    gateway.check_refused()
+    assert (await ask(gateway, *request_of("responses"))).status == 403
+    assert gateway.refused.is_set()
+    with pytest.raises(DeniedError) as refused:
+        gateway.check_refused()
+    assert refused.value.reason == "transfer_not_approved"
+
+
 async def test_a_host_of_the_operators_own_needs_no_leave(provider: ScriptedProvider) -> None:
     own = TransfersPolicy.model_validate({"version": "1", "externalTransfers": "manual", "internal": ["127.0.0.1"]})
     assert await status_of(models_of(provider), None, own) == (200, "")

@@ -205,3 +205,20 @@ async def test_tidying_up_has_an_end() -> None:
 
     with pytest.raises(BudgetError):
         await asyncio.wait_for(meter.within(slow()), 5)
+
+
+def test_bytes_that_may_be_sent_are_reported_by_steps_and_end_nothing_here() -> None:
+    meter = BudgetMeter(most_sent=1000, delivery="3.1")
+    assert meter.metered
+    meter.spend(sent_bytes=49)
+    assert not meter.report_due.is_set()
+    meter.spend(sent_bytes=1)
+    assert meter.report_due.is_set()
+    meter.spend(sent_bytes=2000)
+    told = meter.unreported()
+    assert told is not None
+    assert (told.sent_bytes, told.delivery) == (2050, "3.1")
+    meter.reported(told)
+    assert meter.unreported() is None
+    with pytest.raises(MalformedError):
+        meter.spend(sent_bytes=-1)

@@ -1,4 +1,4 @@
-"""The file by which commands and agents say what they could not tell: out of the change, bounded, and read as data."""
+"""The file by which commands, agents and models say what they could not tell: out of the change, bounded, read as data."""
 
 from __future__ import annotations
 

@@ -21,6 +21,7 @@ from gatewright.order_artifacts.hidden_acceptance import completed
 from gatewright.rules.rounds import CURABLE
 from gatewright.rules.routing import route
 from gatewright.rules.shards import plan_task_id
+from gatewright.rules.transfers import oversent
 from gatewright.services.gatekeeper.decider import candidates, people, summons
 from gatewright.services.gatekeeper.decider import task_contracts as orders
 from gatewright.services.gatekeeper.decider.draft import BUDGET_EXCEEDED, Draft
@@ -225,12 +226,12 @@ def _within_budget(draft: Draft, item: RoleReplied, task: RunTask) -> bool:
     result = item.document if isinstance(item.document, TaskResult) else None
     if result is not None and result.usage is not None:
         draft.used(task, result.usage, item.role)
-    if draft.excess() is None:
+    if draft.excess() is None and not oversent(draft.run):
         return True
     if result is not None:
         finished = e.TaskFinished(result=result, accepted=False)
         draft.add(finished, level="ERROR", role="worker", task_id=result.task_id)
-    return not draft.over_budget()
+    return not (draft.over_budget() or draft.over_leave())
 
 
 def _used(draft: Draft, item: UsageReceived) -> None:
@@ -238,7 +239,8 @@ def _used(draft: Draft, item: UsageReceived) -> None:
     task = draft.run.tasks.get(item.document.task_id)
     if task is not None and task.role == item.role and task.status != "PENDING":
         draft.used(task, item.document.usage, item.role)
-        draft.over_budget()
+        if not draft.over_budget():
+            draft.over_leave()
 
 
 def _ignored(draft: Draft, item: RoleReplied) -> None:

@@ -19,9 +19,11 @@ from gatewright.ledger.candidates import in_the_running, seen_from
 from gatewright.ledger.chain import GENESIS, link
 from gatewright.ledger.evolve import evolve
 from gatewright.ledger.run import Run, RunTask, TaskRole
+from gatewright.models.transfers import NOT_APPROVED
 from gatewright.order_artifacts.hidden_acceptance import shown_to_makers
 from gatewright.rules.rounds import ESCALATED, escalates, most_attempts
 from gatewright.rules.shards import attempt_id
+from gatewright.rules.transfers import oversent
 from gatewright.services.gatekeeper.decider import task_contracts as orders
 from gatewright.services.gatekeeper.decider.gate_checks import DiffVerdict
 from gatewright.services.gatekeeper.decider.inputs import Input, Submitted, kind
@@ -147,6 +149,13 @@ class Draft:
         if gone is not None:
             self.exceeded(gone)
         return gone is not None
+
+    def over_leave(self) -> bool:
+        """Whether a task sent more to providers of models than was approved; then the run ends."""
+        words = oversent(self.run)
+        if words:
+            self.end("FAILED", NOT_APPROVED, words)
+        return bool(words)
 
     def exceeded(self, gone: Excess, task: RunTask | None = None) -> None:
         """End the run because of a budget; ``task`` when it is that task's share."""

@@ -23,8 +23,9 @@ from gatewright.errors import BusError
 from gatewright.ledger.run import Run
 from gatewright.ledger.spans import task_context
 from gatewright.order_artifacts.hidden_acceptance import visible
+from gatewright.rules.blocked.asking import task_questions
 from gatewright.rules.summons import open_summonses, summons_leave
-from gatewright.rules.transfers import leave_for
+from gatewright.rules.transfers import task_leave
 from gatewright.services.gatekeeper.dispatch.priority import InFlight, class_of
 from gatewright.services.gatekeeper.dispatch.shares import FairShares
 from gatewright.services.gatekeeper.dispatch.task_tokens import task_token
@@ -212,7 +213,8 @@ def task_document(run: Run, command: CommandRef) -> Document:
         return replace(asked.task, transfer=summons_leave(run, command.role))
     task = run.tasks[command.task_id]
     if task.contract is not None:
-        return replace(task.contract, transfer=leave_for(run, task.role))
+        questions = task_questions(run) if task.role == "worker" else None
+        return replace(task.contract, transfer=task_leave(run, task), questions=questions)
     if run.request is None:
         raise BusError(f"{command.task_id} has no document", code="internal_error")
     return RequestTask(

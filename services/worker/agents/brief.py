@@ -13,6 +13,7 @@ from gatewright.prompts.orders import worker_order
 from gatewright.prompts.prompt import Prompt
 from gatewright.sandbox import DOOR_PORT
 from gatewright.services.worker.agents.earlier import EarlierRound
+from gatewright.services.worker.executors.blocked_file import BLOCKED_NAME
 
 _PATHS: Final = 50
 #: Characters of the patch of an earlier round that are told.
@@ -34,6 +35,18 @@ _RULES: Final = (
     "What you changed is read from the files when you stop; what you say of it is not looked at. Do not commit.",
     "No question is answered. When the task cannot be done, say why and change nothing.",
 )
+_FIELDS: Final = (
+    'a JSON object, or a list of them, with the fields "question", "best_guess", "fallback_action" (what you do meanwhile), '
+    '"can_resume_without_answer" (true) and "human_required_for" (null). Preferences are no questions: decide them.'
+)
+_ASKING: Final = (
+    "What only a person can settle, you guess, and go on by the guess; then write the question into the file "
+    f"{BLOCKED_NAME} in the root of the repository: {_FIELDS} It does not become part of the change."
+)
+_ASKING_IN_REPLY: Final = (
+    "What only a person can settle, you guess, and make the change by the guess; then give one more file besides, named "
+    f"{BLOCKED_NAME}: {_FIELDS} It does not become part of the change."
+)
 
 
 def brief(
@@ -45,20 +58,35 @@ def brief(
     directory: str = "the repository",
     data: Sequence[str] = (),
     memory: CanonicalMemory | None = None,
+    asks: bool = False,
 ) -> Prompt:
     """The whole order, for an agent (``workspace``) or a model (``files``). Raises PromptsError.
 
     ``earlier`` is the round before, None for the first; ``data`` are further blocks behind fences; ``memory`` is what
-    is told of earlier runs.
+    is told of earlier runs. ``asks``: people are asked what the task writes into the file that is reserved for that.
     """
     rules = _rules(contract) if form == "workspace" else ()
     decisions = [rule.format(directory=directory) for rule in rules]
+    if asks and not contract.audit_only:
+        decisions.append(_ASKING if form == "workspace" else _ASKING_IN_REPLY)
+    data = (*_answers(contract), *data)
     if earlier is None:
         return worker_order(library, contract, form, data=data, decisions=decisions, memory=memory)
     done = (_REFUSED.format(attempt=contract.attempt), _KEPT if earlier.kept else _ANEW)
     task = _NARROW.format(objective=earlier.objective)
     shown = (*_blocks(earlier), *data)
     return worker_order(library, contract, form, task=task, data=shown, done=done, decisions=decisions, memory=memory)
+
+
+def _answers(contract: TaskContract) -> Sequence[str]:
+    """What people have said to questions of this run; it is data, too: the order is the contract's."""
+    said = contract.questions.answers if contract.questions is not None else ()
+    lines = [
+        f"Asked: {each.question}\nGuessed: {each.best_guess}\n"
+        f"{each.person} {'lets the guess stand' if each.stands else 'comments'}: {each.words or '(no words)'}"
+        for each in said
+    ]
+    return (fenced("what people said to questions of this run", "\n\n".join(lines)),) if lines else ()
 
 
 def _blocks(earlier: EarlierRound) -> Sequence[str]:

@@ -41,7 +41,7 @@ from gatewright.services.worker.agents.port import AgentEnd, AgentEvent, AgentOr
 from gatewright.services.worker.agents.protocols import launch_of, protocol_of
 from gatewright.services.worker.agents.record import AgentRecord, event_name, in_words
 from gatewright.services.worker.executors.agent_choice import NOT_INSTALLED, AgentChoice
-from gatewright.services.worker.executors.blocked_file import without_blocked
+from gatewright.services.worker.executors.blocked_file import may_ask, take_blocked
 from gatewright.services.worker.executors.model_calls import gateway_for, kept_calls, model_for
 from gatewright.services.worker.executors.port import ExecutionFailure, ExecutionResult, Job
 from gatewright.tasks.activity import TellLive
@@ -122,7 +122,8 @@ class AgentExecutor:
             gateway_for, self._host.models, job, model, pool=self._host.pool, playback=self._host.playback
         )
         memory = await read_memory(job.contract.inputs.artifacts, job.artifacts)
-        order = brief(self._host.library, job.contract, earlier, directory="/workspace", memory=memory)
+        asks = await may_ask(job.contract, job.mirror, job.baseline)
+        order = brief(self._host.library, job.contract, earlier, directory="/workspace", memory=memory, asks=asks)
         record = AgentRecord(order.in_one)
         tell = _told(record, job.tell)
         session = CarriedSession(agent, self._scanner, tell)
@@ -145,11 +146,11 @@ class AgentExecutor:
             if stood_in := work.gateway.records.stand_ins(work.model):
                 work.tell(AgentProblem(message=stood_in))
             work.gateway.check()
-            work.gateway.check_played()
+            work.gateway.check_refused()
             await asyncio.to_thread(refuse_changed, seen)
             if failure is not None or end is None:
                 return ExecutionResult(failure=failure, environment=seen)
-            changes, blocked = without_blocked(await workspace.changes())
+            changes, blocked = await take_blocked(await workspace.changes(), job.mirror, job.baseline)
             state = await work.session.kept(work.record.session)
         if failure := _nothing_done(job, end, changed=bool(changes)):
             return ExecutionResult(failure=failure, environment=seen)
@@ -210,7 +211,7 @@ class AgentExecutor:
                 async with open_box(work.sandbox, place, launch, work.gateway) as box:
                     try:
                         async with asyncio.timeout(seconds):
-                            end = await _unless_missed(work.gateway, work.protocol.converse(box.wire, order, work.tell))
+                            end = await _unless_refused(work.gateway, work.protocol.converse(box.wire, order, work.tell))
                     except TimeoutError:
                         failure = ExecutionFailure("task_timeout", f"the agent was ended after {seconds:g} s")
                     except AgentWireError as error:
@@ -237,17 +238,18 @@ def _turn(work: _Work) -> AbstractContextManager[OpenSpan | None]:
     )
 
 
-async def _unless_missed(gateway: ModelGateway, talk: Coroutine[Any, Any, AgentEnd]) -> AgentEnd:
-    """How the talk ended. Raises DeniedError (``cassette_miss``) at once, where some agents would ask again for minutes."""
-    talking, missed = asyncio.ensure_future(talk), asyncio.ensure_future(gateway.missed.wait())
+async def _unless_refused(gateway: ModelGateway, talk: Coroutine[Any, Any, AgentEnd]) -> AgentEnd:
+    """How the talk ended. Raises DeniedError at once when a call was refused for good, where some agents would ask again for
+    minutes."""
+    talking, refused = asyncio.ensure_future(talk), asyncio.ensure_future(gateway.refused.wait())
     try:
-        await asyncio.wait({talking, missed}, return_when=asyncio.FIRST_COMPLETED)
-        gateway.check_played()
+        await asyncio.wait({talking, refused}, return_when=asyncio.FIRST_COMPLETED)
+        gateway.check_refused()
         return await talking
     finally:
         talking.cancel()
-        missed.cancel()
-        await asyncio.gather(talking, missed, return_exceptions=True)
+        refused.cancel()
+        await asyncio.gather(talking, refused, return_exceptions=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,7 +282,7 @@ class _OutOfScope:
             return None
         self._told = True
         try:
-            changes, _ = without_blocked(await self._workspace.changes())
+            changes, _ = await take_blocked(await self._workspace.changes(), self._job.mirror, self._job.baseline)
         except (GatewrightError, OSError):
             # The agent lives and its files may move; what counts is read when it is dead.
             return None

@@ -1,4 +1,7 @@
-"""The file by which a command or an agent says what it could not tell: it is taken out of the change, and read as data."""
+"""The file by which a command, an agent or a model says what it could not tell: taken out of the change, and read as data.
+
+Where the repository has a file of that name itself, it is a file like any other, and nothing can be asked by it.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +13,16 @@ from typing import Any
 import msgspec
 
 from gatewright.clock import timestamp
-from gatewright.contracts import Blocked, codec, strict_json
+from gatewright.contracts import Blocked, TaskContract, codec, strict_json
 from gatewright.contracts.reports import MOST_BLOCKED
 from gatewright.errors import GatewrightError, MalformedError
 from gatewright.git.changes import FileChange
+from gatewright.git.mirror import Mirror
 from gatewright.rules.blocked.legal import refuse_illegal
 
 #: In the root of the repository; the name is reserved.
-BLOCKED_FILE = b".gatewright-blocked.json"
+BLOCKED_NAME = ".gatewright-blocked.json"
+BLOCKED_FILE = BLOCKED_NAME.encode()
 #: Of the artifacts: what of the file was no block, and why.
 REFUSED_LOG = "blocked_refused"
 _MOST_BYTES = 64 * 1024
@@ -31,6 +36,24 @@ class ToldBlocks:
 
     blocked: tuple[Blocked, ...] = ()
     refused: bytes = b""
+
+
+async def may_ask(contract: TaskContract, mirror: Mirror, baseline: str) -> bool:
+    """Whether people are asked what a task of this contract writes into the file. Raises GitError."""
+    return contract.questions is not None and not await is_tracked(mirror, baseline)
+
+
+async def is_tracked(mirror: Mirror, baseline: str) -> bool:
+    """Whether the name is taken by a file, or a folder, of the repository. Raises GitError."""
+    return bool(await mirror.files(baseline, (BLOCKED_NAME,)))
+
+
+async def take_blocked(changes: Sequence[FileChange], mirror: Mirror, baseline: str) -> tuple[tuple[FileChange, ...], bytes]:
+    """The same as ``without_blocked``; all of the changes where the file is one of the repository's. Raises GitError."""
+    kept, content = without_blocked(changes)
+    if len(kept) != len(changes) and await is_tracked(mirror, baseline):
+        return tuple(changes), b""
+    return kept, content
 
 
 def without_blocked(changes: Sequence[FileChange]) -> tuple[tuple[FileChange, ...], bytes]:

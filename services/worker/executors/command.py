@@ -14,7 +14,7 @@ from gatewright.git.changes import FileChange
 from gatewright.sandbox import Completed, Sandbox, SandboxLimits, parse_command
 from gatewright.sandbox.environments import Shown
 from gatewright.sandbox.programs import NOT_FOUND, not_found
-from gatewright.services.worker.executors.blocked_file import without_blocked
+from gatewright.services.worker.executors.blocked_file import take_blocked
 from gatewright.services.worker.executors.port import ExecutionFailure, ExecutionResult, Job
 from gatewright.tasks.inputs import command_seconds, usable_environment
 from gatewright.tasks.provided import provided_files
@@ -55,7 +55,7 @@ class CommandExecutor:
         logs = {"stdout": done.completed.stdout, "stderr": done.completed.stderr}
         if done.failure is not None:
             return ExecutionResult(logs=logs, failure=done.failure, environment=done.environment)
-        changes, blocked = without_blocked(done.changes)
+        changes, blocked = await take_blocked(done.changes, job.mirror, job.baseline)
         tree = await job.mirror.write_tree(job.baseline, changes)
         patch = await job.mirror.diff(job.baseline, tree)
         summary = f"the command ended with 0 after {done.completed.duration_seconds:.1f} s{how}"

@@ -18,6 +18,7 @@ from gatewright.secrets.scanner import SecretScanner
 from gatewright.services.worker.agents.brief import brief
 from gatewright.services.worker.agents.earlier import earlier_round
 from gatewright.services.worker.agents.record import PROMPT
+from gatewright.services.worker.executors.blocked_file import may_ask
 from gatewright.services.worker.executors.model_calls import gateway_for, kept_calls, model_for
 from gatewright.services.worker.executors.port import ExecutionFailure, ExecutionResult, Job
 from gatewright.services.worker.executors.reply import REPLY_LOG, change_of
@@ -52,7 +53,8 @@ class ModelExecutor:
         gateway = await asyncio.to_thread(gateway_for, self._models, job, model, pool=self._pool, playback=self._playback)
         earlier = await earlier_round(job.contract, job.artifacts)
         memory = await read_memory(job.contract.inputs.artifacts, job.artifacts)
-        order = brief(self._library, job.contract, earlier, "files", data=await _files(job), memory=memory).in_one
+        asks, data = await may_ask(job.contract, job.mirror, job.baseline), await _files(job)
+        order = brief(self._library, job.contract, earlier, "files", data=data, memory=memory, asks=asks).in_one
         job.kept[PROMPT] = order.encode("utf-8", "replace")
         provider = provider_of(policy, model)
         apis = provider.apis if provider is not None else ()
@@ -64,7 +66,7 @@ class ModelExecutor:
         finally:
             job.kept.update(await asyncio.to_thread(kept_calls, gateway, self._scanner))
         gateway.check()
-        gateway.check_played()
+        gateway.check_refused()
         if isinstance(reply, ExecutionFailure):
             return ExecutionResult(failure=reply)
         job.kept[REPLY_LOG] = reply.encode("utf-8", "replace")

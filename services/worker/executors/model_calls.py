@@ -39,7 +39,7 @@ def gateway_for(
     if playing is None and provider is not None and provider.key is not None:
         # Now, in words for the operator; the agent would only see a refused call.
         provider.key.read()
-    guard = TransferGuard(contract.log_refs.run_id, "worker", loaded.transfers, contract.transfer)
+    guard = TransferGuard(contract.log_refs.run_id, "worker", loaded.transfers, contract.transfer, job.spend)
     return ModelGateway(policy, grant, spend=job.spend, task=task, playing=playing, guard=guard)
 
 

@@ -8,6 +8,7 @@ from gatewright.errors import ExtractionError
 from gatewright.git.changes import FileChange
 from gatewright.git.modes import FILE, REGULAR
 from gatewright.git.paths import display
+from gatewright.services.worker.executors.blocked_file import take_blocked
 from gatewright.services.worker.executors.port import ExecutionResult, Job
 from gatewright.services.worker.reply.files import extract
 from gatewright.tasks.inputs import read_artifact
@@ -28,7 +29,10 @@ class ReplyExecutor:
 
 
 async def change_of(job: Job, reply: bytes) -> ExecutionResult:
-    """The files of ``reply``, written over the baseline. Raises ExtractionError."""
+    """The files of ``reply``, written over the baseline, without the one that says what could not be told.
+
+    Raises ExtractionError.
+    """
     # In a thread: a long reply must not keep the process from saying that it is at work.
     extraction = await asyncio.to_thread(extract, reply)
     paths = tuple(path for path, _ in extraction.files)
@@ -37,10 +41,15 @@ async def change_of(job: Job, reply: bytes) -> ExecutionResult:
     for change in changes:
         if change.mode not in REGULAR:
             raise ExtractionError(f"{display(change.path)!r} is a symbolic link or a submodule at the baseline")
-    tree = await job.mirror.write_tree(job.baseline, changes)
+    kept, blocked = await take_blocked(changes, job.mirror, job.baseline)
+    if not kept:
+        raise ExtractionError(
+            "the reply has a question, and no file: what cannot be told is guessed, and the change made by it"
+        )
+    tree = await job.mirror.write_tree(job.baseline, kept)
     # A file in the place of a directory, or below a file, would take away what stands there.
     for done in await job.mirror.changes(job.baseline, tree):
         if done.status not in _WRITTEN:
             raise ExtractionError(f"{display(done.path)!r} would be taken away by a file of the reply")
-    summary = f"{len(changes)} file(s) from the reply; {extraction.snippets} block(s) without a name left out"
-    return ExecutionResult(tree, await job.mirror.diff(job.baseline, tree), {REPLY_LOG: reply}, summary)
+    summary = f"{len(kept)} file(s) from the reply; {extraction.snippets} block(s) without a name left out"
+    return ExecutionResult(tree, await job.mirror.diff(job.baseline, tree), {REPLY_LOG: reply}, summary, blocked=blocked)

@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from gatewright.contracts.consultation import Consultation
+from gatewright.contracts.people.questions import TaskQuestions
 from gatewright.contracts.transfers import TransferLeave
 from gatewright.contracts.vocabulary import (
     END,
@@ -210,6 +211,8 @@ class TaskContract(Document):
     mutation: MutationBounds | None = None
     #: What of the run may go to providers of models, where the operator's policy asks. Written by the gatekeeper alone.
     transfer: TransferLeave | None = None
+    #: Of a worker's task, where a rule of the run asks people what tasks cannot tell. Written by the gatekeeper alone.
+    questions: TaskQuestions | None = None
     #: Which answer of the executor to take: 1 for the first attempt, raised by every round of the fix loop.
     attempt: Attempt = 1
     #: What the pm asked a model to write it; None where no model was asked.

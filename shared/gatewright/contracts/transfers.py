@@ -41,9 +41,10 @@ _Destinations = Annotated[tuple[TransferDestination, ...], Meta(min_length=1, ma
 
 
 class TransferManifest(Document):
-    """One for each role of a run that may ask models. ``bytes`` is the size of all sources, ``most_bytes`` what one delivery
-    of a task may send in all. ``secrets`` counts places, ``unscanned_bytes`` what was not looked at for them. ``preview``:
-    some of the paths, no contents."""
+    """One for each role of a run that may ask models. ``bytes`` is the size of all sources, ``most_bytes`` what one task may
+    send in all its deliveries. ``later`` are documents that the run makes itself once work is given out, by the beginning of
+    their names: their digests stand in the contracts of the tasks. ``secrets`` counts places, ``unscanned_bytes`` what was not
+    looked at for them. ``preview``: some of the paths, no contents."""
 
     run_id: RunId
     role: TransferRole
@@ -60,6 +61,7 @@ class TransferManifest(Document):
     risk: TransferRisk
     phrase: _Line
     preview: _Some
+    later: Annotated[tuple[NonEmpty, ...], Meta(max_length=20)] = ()
 
 
 class TransferLeave(Document):

@@ -328,12 +328,15 @@ class MutationBounds(Document):
 
 
 class Usage(Document):
-    """What one delivery of a task has used up so far, all told; ``delivery`` tells it from the task's others."""
+    """What one delivery of a task has used up so far, all told; ``delivery`` tells it from the task's others.
+
+    ``sent_bytes`` went to providers of models by a leave."""
 
     tokens: Count
     cost_usd: Annotated[float, Meta(ge=0, le=1e9)]
     iterations: Count
     delivery: Annotated[str, Meta(pattern=rf"^[0-9.]{{1,64}}{END}")]
+    sent_bytes: Count = 0
 
     def __post_init__(self) -> None:
         keep_one_spelling(self, "cost_usd")

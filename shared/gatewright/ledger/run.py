@@ -78,8 +78,19 @@ class CastVote(Struct, frozen=True):
     at: str
 
 
+class SaidWords(Struct, frozen=True):
+    """What a person said to a question that is asked beside the run. ``stands``: they let the guess stand."""
+
+    person: str
+    words: str
+    stands: bool
+
+
 class AskedApproval(Struct, frozen=True):
-    """A request and what has become of it; ``person`` and ``at`` are those of the answer, ``words`` those of a no."""
+    """A request and what has become of it; ``person`` and ``at`` are those of the answer, ``words`` those of a no.
+
+    ``said`` is kept of what is asked beside the run alone.
+    """
 
     request: ApprovalRequest
     status: ApprovalStatus = "pending"
@@ -90,6 +101,7 @@ class AskedApproval(Struct, frozen=True):
     votes: tuple[CastVote, ...] = ()
     consensus: ConsensusReceipt | None = None
     delegations: tuple[Delegation, ...] = ()
+    said: tuple[SaidWords, ...] = ()
 
 
 class AskedSummons(Struct, frozen=True):

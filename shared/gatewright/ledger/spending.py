@@ -120,6 +120,7 @@ def most(known: Usage | None, said: Usage) -> Usage:
         tokens=min(max(known.tokens, said.tokens), MAX_INTEGER),
         cost_usd=max(known.cost_usd, said.cost_usd),
         iterations=max(known.iterations, said.iterations),
+        sent_bytes=max(known.sent_bytes, said.sent_bytes),
         delivery=said.delivery,
     )
 

@@ -10,11 +10,15 @@ from gatewright.contracts import ApprovalDecision, codec
 from gatewright.contracts.people.approvals import ApprovalStatus, Delegation
 from gatewright.errors import MalformedError
 from gatewright.ledger.events import ApprovalDecided
-from gatewright.ledger.run import AskedApproval, CastVote
+from gatewright.ledger.run import AskedApproval, CastVote, SaidWords
 
 
 def answered(asked: AskedApproval, event: ApprovalDecided, now: str) -> AskedApproval:
     """The request after one more answer; a comment changes nothing about it. Raises what ``voted`` does."""
+    if asked.request.stage == "beside" and event.verdict in {"comment", "approve"}:
+        words = codec.decode(event.signed.document.encode(), ApprovalDecision).comment
+        said = SaidWords(event.approver.name, words, event.verdict == "approve")
+        asked = replace(asked, said=(*asked.said, said))
     match event.verdict:
         case "comment":
             return replace(asked, comments=(*asked.comments, event.approver.name))

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator
 
+from gatewright.budgets import Spend, spend_freely
 from gatewright.contracts.transfers import TransferLeave, TransferRole
 from gatewright.errors import DeniedError
 from gatewright.policy_files import PolicyModel, parse_policy, read_policy
@@ -43,7 +44,7 @@ class TransfersPolicy(PolicyModel):
     """``internal`` are hosts of the operator's own, exact or ``*.suffix``. ``roles`` may be given leave to send to others.
 
     ``low_risk_bytes``: sources of more are not of low risk. ``scan_bytes``: of so much is looked for secrets. ``most_bytes``:
-    what one delivery of a task may send in all.
+    what one task may send in all, every delivery of it counted.
     """
 
     version: Literal["1"]
@@ -101,17 +102,22 @@ def _host(name: str | None) -> str:
 class TransferGuard:
     """For one delivery of one task. Neither ``policy`` nor ``leave``: nothing has to be approved.
 
-    ``sent`` counts the bytes of all bodies, those of tries that failed too.
+    ``sent`` counts the bytes of all bodies that are held to the leave, those of tries that failed too; ``spend`` is told of
+    each before it is sent, so that the gatekeeper can add up what all deliveries of the task have sent.
     """
 
     run_id: str
     role: str
     policy: TransfersPolicy | None = None
     leave: TransferLeave | None = None
+    spend: Spend = spend_freely
     sent: int = 0
 
     def check(self, provider: Reached, model: Named, size: int) -> None:
-        """Count ``size`` bytes that are about to be sent. Raises DeniedError (``transfer_not_approved``): they may not be."""
+        """Count ``size`` bytes that are about to be sent. Raises DeniedError (``transfer_not_approved``): they may not be.
+
+        Raises what ``spend`` raises.
+        """
         if self.policy is None and self.leave is None:
             return
         if self.leave is None:
@@ -127,6 +133,7 @@ class TransferGuard:
         if self.sent + size > self.leave.most_bytes:
             raise _refused(f"{self.leave.most_bytes} bytes may be sent, {self.sent} were, and these are {size} more")
         self.sent += size
+        self.spend(sent_bytes=size)
 
 
 def _refused(words: str) -> DeniedError:

@@ -42,6 +42,7 @@ def differences(contract: TaskContract, request: RunRequest, baseline: str, run_
         "requested_permissions": (contract.requested_permissions, None),
         "mutation": (contract.mutation, None),
         "transfer": (contract.transfer, None),
+        "questions": (contract.questions, None),
         "baseline_ref": (contract.rollback.baseline_ref, baseline),
         "run_id": (contract.log_refs.run_id, run_id),
         "owner_agent.role": (contract.owner_agent.role, "PM"),

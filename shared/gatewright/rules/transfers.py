@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable, Iterator, Mapping
 
 from gatewright.contracts import codec
-from gatewright.contracts.transfers import TransferLeave, TransferManifest, TransferRisk
-from gatewright.ledger.run import Run
+from gatewright.contracts.transfers import TransferLeave, TransferManifest, TransferRisk, TransferRole
+from gatewright.contracts.vocabulary import Artifact
+from gatewright.ledger.run import Run, RunTask
 
 #: The policy file; a run that was accepted under one has manifests.
 FILE = "transfers.json"
+#: What the run makes itself and a task of each role may be given, by the beginning of its name; ``questions`` is what people
+#: answered to those of the run. All of it was looked at for secrets when it was made: patches by the gates, outputs and reports
+#: by the roles that wrote them, answers when they came in.
+LATER: Mapping[TransferRole, tuple[str, ...]] = {"worker": ("failed.", "questions"), "reviewer": ("candidate.",)}
 _SHOWN = 8
 
 
@@ -44,18 +50,56 @@ def transfer_words(run: Run) -> str:
     return f"manifests {digests}: {'; '.join(map(_words, asked))}" if asked else ""
 
 
-def leave_for(run: Run, role: str) -> TransferLeave | None:
-    """What a task of ``role`` may send; None where no manifest was made for it. Work is given out only when all is approved."""
-    manifest = next((each for each in run.transfers if each.role == role), None)
-    if manifest is None:
+def manifest_of(run: Run, role: str) -> TransferManifest | None:
+    """That of a role; None where none was made."""
+    return next((each for each in run.transfers if each.role == role), None)
+
+
+def leave_for(run: Run, role: str, artifacts: Iterable[Artifact] = (), sent: int = 0) -> TransferLeave | None:
+    """What a task of ``role`` may send that is given ``artifacts`` and has ``sent`` so many bytes already.
+
+    None where no manifest was made for it, or it is given what the manifest does not name. Work is given out only when all is
+    approved.
+    """
+    manifest = manifest_of(run, role)
+    if manifest is None or any(True for _ in unnamed(manifest, artifacts)):
         return None
     return TransferLeave(
         run_id=manifest.run_id,
         role=manifest.role,
         manifest_sha256=manifest_digest(manifest),
         destinations=manifest.destinations,
-        most_bytes=manifest.most_bytes,
+        most_bytes=max(0, manifest.most_bytes - sent),
     )
+
+
+def task_leave(run: Run, task: RunTask) -> TransferLeave | None:
+    """What a task may send, what earlier deliveries of it have sent taken off."""
+    given = task.contract.inputs.artifacts if task.contract is not None else ()
+    return leave_for(run, task.role, given, sent_by(task))
+
+
+def unnamed(manifest: TransferManifest, artifacts: Iterable[Artifact]) -> Iterator[Artifact]:
+    """Those that the manifest names neither by their digest nor as made later by the run."""
+    known = {each.digest for each in manifest.sources}
+    for artifact in artifacts:
+        if artifact.sha256 not in known and not any(artifact.name.startswith(name) for name in manifest.later):
+            yield artifact
+
+
+def sent_by(task: RunTask) -> int:
+    """Bytes that all deliveries of a task have sent by its leave, as far as they were reported."""
+    return sum(usage.sent_bytes for usage in task.usage.values())
+
+
+def oversent(run: Run) -> str:
+    """In words which task has sent more than it may; empty while none has."""
+    for task in run.tasks.values():
+        manifest = manifest_of(run, task.role)
+        most, sent = manifest.most_bytes if manifest is not None else 0, sent_by(task)
+        if sent > most:
+            return f"{task.task_id} has sent {sent} bytes to providers of models, and {most} may be sent"
+    return ""
 
 
 def _words(manifest: TransferManifest) -> str:

@@ -86,7 +86,7 @@ class RoleModels:
         api = _api_of(self._loaded, grant.default)
         task = task_place(run_id, task_id)
         playing = await asyncio.to_thread(self._playback.cassette, task) if self._playback is not None else None
-        guard = TransferGuard(run_id, self._role, self._loaded.transfers, leave)
+        guard = TransferGuard(run_id, self._role, self._loaded.transfers, leave, context.spend)
         gateway = ModelGateway(policy, grant, spend=context.spend, clock=context.clock, task=task, playing=playing, guard=guard)
         with _listening(self._sockets) as (listening, path):
             async with gateway.serving(listening):

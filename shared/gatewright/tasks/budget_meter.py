@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from gatewright.budgets import BILLION, Excess, nano, overdrawn
 from gatewright.contracts import RequestTask, SummonsTask, TaskContract
+from gatewright.contracts.transfers import TransferLeave
 from gatewright.contracts.vocabulary import MAX_INTEGER, Budget, Document, Usage
 from gatewright.errors import BudgetError, MalformedError
 
@@ -35,16 +36,25 @@ def budget_of(task: Document) -> Budget:
     return (task.budget if isinstance(task, TaskContract | SummonsTask) else None) or Budget()
 
 
-class BudgetMeter:
-    """One delivery of one task. ``delivery`` is its name among the deliveries of that task."""
+def leave_of(task: Document) -> TransferLeave | None:
+    """What a task may send to providers of models."""
+    return task.transfer if isinstance(task, TaskContract | SummonsTask) else None
 
-    def __init__(self, budget: Budget | None = None, *, delivery: str = "1") -> None:
+
+class BudgetMeter:
+    """One delivery of one task. ``delivery`` is its name among the deliveries of that task.
+
+    ``most_sent``: bytes that the task may send; not held to here, but reported by steps like a budget.
+    """
+
+    def __init__(self, budget: Budget | None = None, *, delivery: str = "1", most_sent: int | None = None) -> None:
         self.budget = budget or Budget()
         self.excess: Excess | None = None
         self.report_due = asyncio.Event()
         self._delivery = delivery
-        self._tokens = self._nano_usd = self._iterations = 0
-        self._reported = (0, 0, 0)
+        self._tokens = self._nano_usd = self._iterations = self._sent = 0
+        self._most_sent = most_sent
+        self._reported = (0, 0, 0, 0)
         self._over = asyncio.Event()
         self._doing: asyncio.Future[Any] | None = None
         self._was_told = False
@@ -52,7 +62,7 @@ class BudgetMeter:
     @property
     def metered(self) -> bool:
         """Whether anything but time is limited."""
-        limits = (self.budget.tokens, self.budget.cost_usd, self.budget.iterations)
+        limits = (self.budget.tokens, self.budget.cost_usd, self.budget.iterations, self._most_sent)
         return any(limit is not None for limit in limits)
 
     @property
@@ -61,19 +71,26 @@ class BudgetMeter:
         if not any(self._counts()):
             return None
         cost = self._nano_usd / BILLION
-        return Usage(tokens=self._tokens, cost_usd=cost, iterations=self._iterations, delivery=self._delivery)
+        return Usage(
+            tokens=self._tokens,
+            cost_usd=cost,
+            iterations=self._iterations,
+            sent_bytes=self._sent,
+            delivery=self._delivery,
+        )
 
-    def spend(self, *, tokens: int = 0, cost_usd: float = 0.0, iterations: int = 0) -> None:
+    def spend(self, *, tokens: int = 0, cost_usd: float = 0.0, iterations: int = 0, sent_bytes: int = 0) -> None:
         """So much was used since the last call.
 
         Raises BudgetError when that is more than there is: stop at once (the work is ended even if it does not). Raises
         MalformedError for amounts below 0, and for money that is no finite number.
         """
-        if min(tokens, iterations) < 0 or not 0 <= cost_usd < math.inf:
+        if min(tokens, iterations, sent_bytes) < 0 or not 0 <= cost_usd < math.inf:
             raise MalformedError(f"no task uses {tokens} tokens, {cost_usd} USD, {iterations} turns", code="usage_invalid")
         self._tokens = min(self._tokens + tokens, MAX_INTEGER)
         self._nano_usd = min(self._nano_usd + nano(min(cost_usd, 1e9)), _MOST_NANO)
         self._iterations = min(self._iterations + iterations, MAX_INTEGER)
+        self._sent = min(self._sent + sent_bytes, MAX_INTEGER)
         usage = self.usage
         if self.excess is not None:
             self._cancel()  # it was told, and goes on
@@ -117,14 +134,15 @@ class BudgetMeter:
 
     def reported(self, usage: Usage) -> None:
         """So much is known where it counts."""
-        self._reported = (usage.tokens, nano(usage.cost_usd), usage.iterations)
+        self._reported = (usage.tokens, nano(usage.cost_usd), usage.iterations, usage.sent_bytes)
 
-    def _counts(self) -> tuple[int, int, int]:
-        return self._tokens, self._nano_usd, self._iterations
+    def _counts(self) -> tuple[int, int, int, int]:
+        return self._tokens, self._nano_usd, self._iterations, self._sent
 
     def _is_a_step(self) -> bool:
         budget = self.budget
-        limits = (budget.tokens, None if budget.cost_usd is None else nano(budget.cost_usd), budget.iterations)
+        money = None if budget.cost_usd is None else nano(budget.cost_usd)
+        limits = (budget.tokens, money, budget.iterations, self._most_sent)
         pairs = zip(self._counts(), self._reported, limits, strict=True)
         return any(limit is not None and now - told >= max(1, limit * STEP) for now, told, limit in pairs)
 

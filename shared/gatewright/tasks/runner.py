@@ -21,7 +21,7 @@ from gatewright.errors import BusError, HostError, MalformedError, UnavailableEr
 from gatewright.host_errors import host_errors
 from gatewright.tasks.activity import LiveActivity
 from gatewright.tasks.beats.claims import TaskClaims
-from gatewright.tasks.budget_meter import BudgetMeter, budget_of
+from gatewright.tasks.budget_meter import BudgetMeter, budget_of, leave_of
 from gatewright.tasks.consumer_loop import ConsumerLoop, DeliverySource, LoopOptions
 from gatewright.tasks.disposition import Disposition, waiting_pause, waits
 from gatewright.tasks.handler import BusArtifacts, TaskContext, TaskHandler
@@ -196,7 +196,9 @@ class Runner:
         settlement, options = self._settlement, self._options
         beat, limit = self._consumer.ack_wait / SIGNS, task.seconds + options.grace
         watch = TaskWatch(delivery, limit=limit, beat=beat, patience=options.patience, clock=self._clock, log=log)
-        meter = BudgetMeter(budget_of(task.document), delivery=f"{delivery.message.sequence}.{delivery.attempts}")
+        leave, number = leave_of(task.document), f"{delivery.message.sequence}.{delivery.attempts}"
+        most_sent = leave.most_bytes if leave is not None else None
+        meter = BudgetMeter(budget_of(task.document), delivery=number, most_sent=most_sent)
         live = LiveActivity(self._bus, self._role, task.ref)
         claims = TaskClaims(self._bus, self._role, delivery, task.ref, clock=self._clock, log=log)
 

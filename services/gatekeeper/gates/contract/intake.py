@@ -62,6 +62,7 @@ async def judge_intake(
         requested_permissions=None,
         mutation=None,
         transfer=None,
+        questions=None,
         candidate=None,
     )
     contract = await asyncio.to_thread(judge_contract, context, contract)

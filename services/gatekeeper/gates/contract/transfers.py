@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from msgspec.structs import replace
 
@@ -16,7 +17,8 @@ from gatewright.git.modes import EXECUTABLE, FILE, SYMLINK
 from gatewright.ledger.run import Run
 from gatewright.models.policy import ModelsPolicy
 from gatewright.models.transfers import NOT_APPROVED, TransfersPolicy, endpoint_of_provider
-from gatewright.rules.transfers import asks_person, risk_of
+from gatewright.order_artifacts.hidden_acceptance import visible
+from gatewright.rules.transfers import LATER, asks_person, risk_of
 from gatewright.scope import AllowedPaths
 from gatewright.secrets.scanner import SecretScanner
 from gatewright.services.gatekeeper.gates.context import GateContext
@@ -34,8 +36,9 @@ async def plan_transfers(
 ) -> tuple[TransferManifest, ...]:
     """One for each role that the policy lets send, and that has models to ask. Empty without a policy of it.
 
-    Violation: ``transfer_not_approved``, where a person has to approve one and no rule asks. Raises GitError, BusError,
-    DeniedError (``secret_scan_failed``, and what ``ModelsPolicy.grant`` raises).
+    What only the test runner is sent is none of it. Violation: ``transfer_not_approved``, where a person has to approve one
+    and no rule asks. Raises GitError, BusError, ArtifactError, DeniedError (``secret_scan_failed``, and what
+    ``ModelsPolicy.grant`` raises).
     """
     policy = context.policies.transfers
     if policy is None:
@@ -45,8 +48,11 @@ async def plan_transfers(
     asked = {role: tuple(_models(context, run, contract, role)) for role in policy.roles}
     if not any(asked.values()):
         return ()
-    sources, entries = await _sources(run, contract, mirrors)
-    secrets, unscanned = await _secrets(run, entries, contract, mirrors, scanner, policy.scan_bytes)
+    contract = visible(contract)
+    documents = await _documents(context, contract)
+    tree, entries = await _tree(run, mirrors)
+    sources = (*(each.source for each in documents), *tree)
+    secrets, unscanned = await _secrets(run, documents, entries, mirrors, scanner, policy.scan_bytes)
     rules = [rule for rule in run.accepted.approval_rules if rule.reason == "transfer"]
     made = []
     for role, names in asked.items():
@@ -59,6 +65,7 @@ async def plan_transfers(
             destinations=tuple(dict.fromkeys(_destinations(models, policy, names))),
             sources=sources,
             bytes=sum(each.bytes for each in sources),
+            later=LATER[role],
             most_bytes=policy.most_bytes,
             secrets=secrets,
             unscanned_bytes=unscanned,
@@ -107,34 +114,55 @@ def _destinations(models: ModelsPolicy, policy: TransfersPolicy, names: Iterable
             )
 
 
-async def _sources(
-    run: Run, contract: TaskContract, mirrors: Mirrors
-) -> tuple[tuple[TransferSource, ...], tuple[TreeEntry, ...]]:
-    """The whole tree, which an agent can read, and the order."""
-    spec = contract.inputs.spec.encode()
-    sources = [TransferSource(kind="document", name="spec", digest=hashlib.sha256(spec).hexdigest(), bytes=len(spec))]
-    sources += [
-        TransferSource(kind="document", name=each.name, digest=each.sha256, bytes=0) for each in contract.inputs.artifacts
-    ]
-    entries: tuple[TreeEntry, ...] = ()
-    if run.accepted.baseline_tree:
-        mirror = await mirrors.open(run.accepted.repository_url)
-        await mirror.ensure(run.accepted.baseline_commit)
-        entries = await mirror.files(run.accepted.baseline_tree)
-        sources.append(
-            TransferSource(
-                kind="tree", name="baseline", digest=run.accepted.baseline_tree, bytes=sum(each.size for each in entries)
-            )
+@dataclass(frozen=True, slots=True)
+class _OrderDocument:
+    """A document of the order: what the manifest says of it, and its bytes."""
+
+    source: TransferSource
+    data: bytes
+
+
+async def _documents(context: GateContext, contract: TaskContract) -> tuple[_OrderDocument, ...]:
+    """The words of the order, and its artifacts, what is told of earlier runs among them."""
+    given = [("spec", contract.inputs.spec.encode())]
+    given += [(each.name, await context.artifacts.get_artifact(each.uri)) for each in contract.inputs.artifacts]
+    return tuple(
+        _OrderDocument(
+            TransferSource(kind="document", name=name, digest=hashlib.sha256(data).hexdigest(), bytes=len(data)), data
         )
-    return tuple(sources), entries
+        for name, data in given
+    )
+
+
+async def _tree(run: Run, mirrors: Mirrors) -> tuple[tuple[TransferSource, ...], tuple[TreeEntry, ...]]:
+    """The whole tree, which an agent can read, and its files."""
+    tree = run.accepted.baseline_tree
+    if not tree:
+        return (), ()
+    mirror = await mirrors.open(run.accepted.repository_url)
+    await mirror.ensure(run.accepted.baseline_commit)
+    entries = await mirror.files(tree)
+    source = TransferSource(kind="tree", name="baseline", digest=tree, bytes=sum(each.size for each in entries))
+    return (source,), entries
 
 
 async def _secrets(
-    run: Run, entries: Iterable[TreeEntry], contract: TaskContract, mirrors: Mirrors, scanner: SecretScanner, limit: int
+    run: Run,
+    documents: Sequence[_OrderDocument],
+    entries: Iterable[TreeEntry],
+    mirrors: Mirrors,
+    scanner: SecretScanner,
+    limit: int,
 ) -> tuple[int, int]:
     """How many places look like a secret, and how many bytes were not looked at: those beyond ``limit``."""
-    chosen: list[str] = []
+    looked, chosen = [], []
     unscanned = taken = 0
+    for document in documents:
+        if taken + document.source.bytes > limit:
+            unscanned += document.source.bytes
+            continue
+        taken += document.source.bytes
+        looked.append(document.data)
     for entry in entries:
         if entry.mode not in _CONTENTS:
             continue
@@ -143,13 +171,11 @@ async def _secrets(
             continue
         taken += entry.size
         chosen.append(entry.object_id)
-    found = len(await asyncio.to_thread(scanner.find, contract.inputs.spec.encode()))
     if chosen:
         mirror = await mirrors.open(run.accepted.repository_url)
-        blobs = await mirror.blobs(chosen)
-        found += await asyncio.to_thread(lambda: sum(len(scanner.find(data)) for data in blobs.values()))
-    # Artifacts of an order are not read here: one makes the transfer more than of low risk.
-    return found, unscanned + len(contract.inputs.artifacts)
+        looked += (await mirror.blobs(chosen)).values()
+    found = await asyncio.to_thread(lambda: sum(len(scanner.find(data)) for data in looked))
+    return found, unscanned
 
 
 def _protected(context: GateContext, contract: TaskContract, entries: Iterable[TreeEntry]) -> tuple[str, ...]:

@@ -33,6 +33,7 @@ from gatewright.worker_role import ASKED_ANEW
 _SLACK_SECONDS = 1.0
 
 _TOLD = "its models were told of earlier runs, and asked again they would be told of others"
+_ANSWERED = "its models were told what people answered, and asked again they would be told nothing"
 
 
 class RecordedRun(NamedTuple):
@@ -93,7 +94,9 @@ def read_order(
     must = document.executor is not None and document.executor.kind in ASKED_ANEW
     given = document.artifacts if isinstance(document, RunRequest) else document.inputs.artifacts
     kept = without_memory(given)
-    recorded = _recorded(reading, must=must, told=len(kept) != len(given)) if plays or must else None
+    answered = any(asked.said for asked in run.approvals.values())
+    told = _TOLD if len(kept) != len(given) else _ANSWERED if answered else ""
+    recorded = _recorded(reading, must=must, told=told) if plays or must else None
     again = _again(document, run, repository, asks="pm" in recorded.roles if recorded is not None else False)
     return run, ReexecutionOrder(again, tuple((item, _bytes(reading, item)) for item in kept), recorded)
 
@@ -109,17 +112,17 @@ def recorded_run(history: RunHistory, get: Callable[[Artifact], bytes]) -> Recor
     )
 
 
-def _recorded(reading: Reading, *, must: bool, told: bool) -> RecordedRun | None:
+def _recorded(reading: Reading, *, must: bool, told: str) -> RecordedRun | None:
     """None for a run without recorded calls, or with some that cannot be played; where they ``must`` be that is refused.
 
-    ``told``: its models were told of earlier runs, which no later run is told in the same words.
+    ``told``: what its models were told that no later run is told in the same words; empty: nothing.
     """
     history = reading.history
     tasks = asked_tasks(history) if history is not None else ()
     if history is None or not tasks:
         return None
     get = partial(_bytes, reading)
-    if why := _TOLD if told else why_not_played(tasks, get):
+    if why := told or why_not_played(tasks, get):
         if must:
             raise MalformedError(f"{history.run.run_id} cannot be done again: {why}", code="not_reexecutable")
         return None

@@ -28,6 +28,7 @@ from gatewright.models.grant import ModelGrant
 from gatewright.models.policy import ModelEntry, ModelsPolicy
 from gatewright.models.prices import FREE, TokenUsage
 from gatewright.models.records import CallRecord, CallRecords, sha256
+from gatewright.models.transfers import NOT_APPROVED
 
 _OK = 300
 #: With which status a client is told of a reason.
@@ -42,15 +43,17 @@ _STATUSES = {
     "model_request_too_large": 413,
     "model_key_missing": 401,
     "cassette_miss": 400,
-    "transfer_not_approved": 403,
+    NOT_APPROVED: 403,
 }
 _BAD_GATEWAY = 502
+#: Reasons that end the task: not recorded, where calls are played; not approved to be sent.
+_FINAL = frozenset({"cassette_miss", NOT_APPROVED})
 
 
 @dataclass(frozen=True, slots=True)
 class Shared:
     """What all calls of a gateway share. ``deadline`` is on the monotonic clock; ``playing`` is what is played, if anything,
-    and ``misses`` are the calls that it did not have."""
+    and ``refusals`` are why calls were refused that no client may get over, whatever it makes of the answer."""
 
     policy: ModelsPolicy
     grant: ModelGrant
@@ -61,8 +64,8 @@ class Shared:
     records: CallRecords
     recording: CassetteWriter
     playing: Cassette | None
-    misses: list[DeniedError]
-    missed: asyncio.Event
+    refusals: list[GatewrightError]
+    refused: asyncio.Event
     clock: Clock
     deadline: float
 
@@ -94,6 +97,9 @@ class ModelCall:
             return await self._answer()
         except GatewrightError as error:
             self._refused = error.reason
+            if error.reason in _FINAL:
+                self._shared.refusals.append(error)
+                self._shared.refused.set()
             begun = self._client.cut()
             return self._error(error) if begun is None else begun
         finally:
@@ -164,10 +170,7 @@ class ModelCall:
     async def _play(self, cassette: Cassette, canonical: bytes) -> None:
         recorded = cassette.find(canonical)
         if recorded is None:
-            missed = await asyncio.to_thread(cassette.miss, canonical)
-            self._shared.misses.append(missed)
-            self._shared.missed.set()
-            raise missed
+            raise await asyncio.to_thread(cassette.miss, canonical)
         self._model_used, self._provider = recorded.model_used, recorded.provider
         meter = CallMeter(self._shared.spending, FREE, TokenUsage())
         self._meters.append(meter)

@@ -79,8 +79,8 @@ class ModelGateway:
             records=self.records,
             recording=self.recording,
             playing=playing,
-            misses=[],
-            missed=asyncio.Event(),
+            refusals=[],
+            refused=asyncio.Event(),
             clock=clock or SystemClock(),
             deadline=time.monotonic() + (seconds if seconds is not None else 10**9),
         )
@@ -93,9 +93,9 @@ class ModelGateway:
         return self._spending.exceeded
 
     @property
-    def missed(self) -> asyncio.Event:
-        """Set when a call was not recorded, where calls are played."""
-        return self._shared.missed
+    def refused(self) -> asyncio.Event:
+        """Set when a call was refused for good: not recorded, where calls are played, or not approved to be sent."""
+        return self._shared.refused
 
     @property
     def usage(self) -> Usage:
@@ -106,10 +106,11 @@ class ModelGateway:
         """Raises BudgetError when the budget is used up."""
         self._spending.check()
 
-    def check_played(self) -> None:
-        """Raises DeniedError (``cassette_miss``) when a call was not recorded, whatever its client made of that."""
-        if self._shared.misses:
-            raise self._shared.misses[0]
+    def check_refused(self) -> None:
+        """Raises DeniedError (``cassette_miss``, ``transfer_not_approved``) when a call was refused for good, whatever its
+        client made of that."""
+        if self._shared.refusals:
+            raise self._shared.refusals[0]
 
     @asynccontextmanager
     async def serving(self, listening: socket.socket) -> AsyncIterator[None]:

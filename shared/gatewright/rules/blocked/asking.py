@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from gatewright.contracts import ApprovalRequest, Blocked
 from gatewright.contracts.people.approvals import ApprovalRule
+from gatewright.contracts.people.questions import MOST_ANSWER_WORDS, MOST_ANSWERS, PersonsAnswer, TaskQuestions
 from gatewright.contracts.reports import MOST_BLOCKED
 from gatewright.ledger.run import AskedApproval, Run
 from gatewright.rules.approvals import MatchedRule, make_request, pending
@@ -37,6 +38,27 @@ def next_request(run: Run, now: datetime) -> ApprovalRequest | None:
         return None
     block = next((each for each in _brought(run) if each.question not in known), None)
     return _request(run, rule, block, now) if block is not None else None
+
+
+def task_questions(run: Run) -> TaskQuestions | None:
+    """What a worker's task is told of asking: that it may, and what people said to what the run asked before; None where no
+    rule asks. Words are cut, and of many answers the newest are told.
+    """
+    if not any(rule.reason == REASON for rule in run.accepted.approval_rules):
+        return None
+    answers = [
+        PersonsAnswer(
+            question=asked.request.blocked.question[:MOST_ANSWER_WORDS],
+            best_guess=asked.request.blocked.best_guess[:MOST_ANSWER_WORDS],
+            person=each.person,
+            words=each.words[:MOST_ANSWER_WORDS],
+            stands=each.stands,
+        )
+        for asked in run.approvals.values()
+        if asked.request.blocked is not None
+        for each in asked.said
+    ]
+    return TaskQuestions(answers=tuple(answers[-MOST_ANSWERS:]))
 
 
 def beside(run: Run) -> tuple[AskedApproval, ...]:

@@ -9,9 +9,11 @@ from gatewright.evidence.projection.completion import completion_report
 from gatewright.evidence.verification.consistency.telling import Contradiction, Moment, Telling
 from gatewright.ledger import events as e
 from gatewright.ledger.candidates import NONE_PASSED, seen_from
+from gatewright.models.transfers import NOT_APPROVED
 from gatewright.rules import completion
 from gatewright.rules.landing import landing_ref
 from gatewright.rules.rounds import ESCALATED, candidates_escalate, escalates
+from gatewright.rules.transfers import oversent
 
 LANDED = "landed_contradicts"
 END = "end_contradicts"
@@ -87,6 +89,8 @@ def _finished(moment: Moment, event: e.RunFinished, earlier: tuple[Moment, ...])
 
 def _unfounded(event: e.RunFinished, cause: Moment | None) -> str:
     """Why the last event before the end is no reason for it; empty when it is."""
+    if event.code == NOT_APPROVED and cause is not None and oversent(cause.after):
+        return "" if event.status == "FAILED" else f"it ended as {event.status}, and a task had sent more than may be"
     match cause.payload if cause is not None else None:
         case e.GateJudged(report=report) if report.verdict == "FAIL":
             handed_over = event.code == ESCALATED and _handed_over(cause, report.code)
