@@ -47,7 +47,7 @@ async def divided_server(directory: Path, mode: Mode) -> AsyncIterator[NatsServe
 
 
 async def connected(server: NatsServer, identity: str, stack: contextlib.AsyncExitStack) -> JetStreamBus:
-    bus = await JetStreamBus.connect(server.address(identity), name=identity, patience=2.0)
+    bus = await JetStreamBus.connect(server.address(identity), name=identity, patience=0.5)
     stack.push_async_callback(bus.close)
     return bus
 
@@ -57,6 +57,7 @@ async def put(bus: JetStreamBus, run: str, number: int) -> int:
     return ack.sequence
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mode", ["configuration", "operator"])
 async def test_each_identity_does_with_every_stream_of_the_ledger_what_it_does_with_one(tmp_path: Path, mode: Mode) -> None:
     async with divided_server(tmp_path, mode) as server, contextlib.AsyncExitStack() as stack:
@@ -72,12 +73,11 @@ async def test_each_identity_does_with_every_stream_of_the_ledger_what_it_does_w
         for reader in (watcher, operator, gatekeeper):
             for run in RUNS:
                 assert [message.sequence async for message in reader.replay(run_subject(run))] == places[run]
-        for stranger in (watcher, operator, provisioner, publisher, worker):
+        for stranger in (watcher, operator, provisioner, publisher, worker):  # each waits for an answer that does not come
             with pytest.raises(BusError):
                 await put(stranger, RUNS[0], 9)
-        for stranger in (publisher, worker):
-            with pytest.raises(BusError):
-                [message async for message in stranger.replay(run_subject("*"))]
+        with pytest.raises(BusError):
+            [message async for message in publisher.replay(run_subject("*"))]
         assert await entries_by_run(provisioner.connection) == dict.fromkeys(RUNS, 2)
         for run in RUNS:
             assert await let_go(provisioner.connection, run, places[run][-1]) == 1
