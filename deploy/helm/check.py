@@ -35,6 +35,7 @@ CASES: Mapping[str, Mapping[str, Any]] = {
         "nats": {"enabled": False, "url": "nats://nats.example:4222"},
         "identities": {"create": False, "operatorMode": True},
     },
+    "a ledger in several streams": {"nats": {"streams": {"ledgerPartitions": 4}}},
     "publishers": {"identities": {"publishers": ["ci", "bot"]}},
     "pools": {
         "roles": {

@@ -83,6 +83,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--prefix", required=True, help="what the names of the Secrets begin with")
     parser.add_argument("--servers", type=int, default=1)
     parser.add_argument("--pools", default="")
+    parser.add_argument("--ledger-partitions", type=int, default=1)
     parser.add_argument("--publisher", action="append", default=[])
     parser.add_argument("--label", action="append", default=[], metavar="KEY=VALUE")
     given = parser.parse_args(arguments)
@@ -159,8 +160,9 @@ def _configuration(given: argparse.Namespace, identities: Path, number: int) -> 
     pools = tuple(filter(None, given.pools.split(",")))
     config = ServerConfig(
         store=Path("/data"),
-        accounts=accounts(public_keys(identities), pools, earlier_keys(identities)),
+        accounts=accounts(public_keys(identities), pools, earlier_keys(identities), partitions=given.ledger_partitions),
         pools=pools,
+        partitions=given.ledger_partitions,
         listen="0.0.0.0:4222",
         monitor="0.0.0.0:8222",
         server_name=f"{server}-{number}",

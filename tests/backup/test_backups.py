@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from gatewright.app.backup.contents import CONTENTS, BackupContents, check_files, read_backup
+from gatewright.app.backup import contents as backup_contents
+from gatewright.app.backup.contents import CONTENTS, BackupContents, check_files, is_later, read_backup
 from gatewright.app.backup.restoring import bring_files, bring_streams, set_aside, staged_home
 from gatewright.app.backup.taking import BackupOutcome, Installation, take_backup
 from gatewright.app.stack import state
@@ -21,6 +22,8 @@ from gatewright.bus.identities import PROVISIONER
 from gatewright.bus.jetstream.bus import JetStreamBus
 from gatewright.bus.jetstream.connection import Connection
 from gatewright.bus.jetstream.setup import ensure_topology
+from gatewright.bus.ledger_layout import LedgerLayout
+from gatewright.bus.stream_snapshots import StreamSnapshot
 from gatewright.clock import SystemClock
 from gatewright.errors import GatewrightError
 
@@ -264,5 +267,20 @@ async def test_a_folder_that_holds_something_is_no_place_for_a_backup(tmp_path: 
 
 def test_nothing_is_put_aside_where_no_bundle_is_newer_than_the_ledger(tmp_path: Path) -> None:
     home = make_home(tmp_path)
-    assert set_aside(home, LEDGER) == ()
+    assert set_aside(home, [snapshot_of("RUNS", LEDGER)]) == ()
     assert (home / "runs" / "run-open").is_dir()
+
+
+def snapshot_of(stream: str, last: int) -> StreamSnapshot:
+    return StreamSnapshot(stream=stream, sha256="", size=0, messages=last, last_sequence=last, config={}, state={})
+
+
+def test_a_bundle_is_later_than_the_stream_of_the_ledger_that_its_run_lies_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    streams = [snapshot_of("RUNS", 10), snapshot_of("RUNS_1", 4), snapshot_of("RUNS_2", 7), snapshot_of("TASKS", 99)]
+    layout = LedgerLayout(3)
+    ends = {layout.place(part, last + more): more > 0 for part, last in enumerate((10, 4, 7)) for more in (0, 1)}
+    for place, later in ends.items():
+        monkeypatch.setattr(backup_contents, "ended_at", lambda _run, place=place: place)
+        assert is_later(tmp_path, streams) is later

@@ -21,6 +21,7 @@ from gatewright.app.stack.supervised_process import SupervisedProcess
 from gatewright.app.stack.supervisor import START_ORDER, StackOptions, Supervisor
 from gatewright.bus.identities import bus_keys, seed_file
 from gatewright.bus.jetstream.bus import JetStreamBus
+from gatewright.bus.ledger_layout import PARTITIONS
 from gatewright.client import Client
 from gatewright.clock import SystemClock
 from gatewright.errors import BusError
@@ -84,13 +85,17 @@ def _is(name: str, victim: str) -> bool:
 
 @asynccontextmanager
 async def open_house(
-    root: Path, *, gatekeepers: int = 1, own_homes: bool = False, workers: int = 2, points: bool = False
+    root: Path, *, gatekeepers: int = 1, own_homes: bool = False, workers: int = 2, points: bool = False, partitions: int = 1
 ) -> AsyncIterator[House]:
-    """A house with everything running. ``points``: the gatekeepers are those of ``crash_points.py``."""
+    """A house with everything running. ``points``: the gatekeepers are those of ``crash_points.py``.
+
+    ``partitions``: in how many streams the ledger lies.
+    """
     base = {
         "PATH": os.environ["PATH"],
         "HOME": str(root),
         "GATEWRIGHT_METRICS_PORT": "-1",
+        PARTITIONS: str(partitions),
         "GATEWRIGHT_ENVIRONMENTS": str(plain_environment()),
         # This checkout, whatever is installed.
         "PYTHONPATH": os.pathsep.join((str(ROOT / "shared"), str(ROOT))),

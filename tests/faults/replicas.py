@@ -166,10 +166,10 @@ def _contents(folder: Path) -> dict[str, bytes]:
 
 
 async def fight(
-    root: Path, runs: int, *, gatekeepers: int, own_homes: bool, seconds: float, seed: int
+    root: Path, runs: int, *, gatekeepers: int, own_homes: bool, seconds: float, seed: int, partitions: int = 1
 ) -> tuple[Fight, Outcome]:
-    """A fight in a house of its own."""
-    async with open_house(root, gatekeepers=gatekeepers, own_homes=own_homes) as house:
+    """A fight in a house of its own, whose ledger lies in so many streams."""
+    async with open_house(root, gatekeepers=gatekeepers, own_homes=own_homes, partitions=partitions) as house:
         fought = Fight(house, Load(house, seconds=0.1), random.Random(seed))  # noqa: S311 - to be repeated, not to be secret
         outcome = await fought.play(runs, until=time.monotonic() + seconds)
         different = await rebuilt(house, fought.load)
@@ -226,6 +226,7 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=100)
     parser.add_argument("--gatekeepers", type=int, default=2)
     parser.add_argument("--own-homes", action="store_true", help="each gatekeeper has a home folder of its own")
+    parser.add_argument("--partitions", type=int, default=1, help="in how many streams the ledger lies")
     parser.add_argument("--rolling", action="store_true", help="restart every service in order instead of beating gatekeepers")
     parser.add_argument("--seconds", type=float, default=900.0, help="no new run after so long")
     parser.add_argument("--seed", type=int, default=1)
@@ -238,7 +239,7 @@ def main() -> int:
             rolled, outcome = asyncio.run(roll(root, words.runs, gatekeepers=words.gatekeepers, seconds=words.seconds))
             print("restarts", dict(rolled.restarts), f"slowest {rolled.slowest:.1f} s")  # noqa: T201
         else:
-            options = {"gatekeepers": words.gatekeepers, "own_homes": words.own_homes, "seed": words.seed}
+            options = {name: getattr(words, name) for name in ("gatekeepers", "own_homes", "seed", "partitions")}
             fought, outcome = asyncio.run(fight(root, words.runs, seconds=words.seconds, **options))
             print("blows", dict(fought.blows))  # noqa: T201
     print(outcome)  # noqa: T201

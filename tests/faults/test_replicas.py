@@ -14,11 +14,15 @@ PATIENCE = 300.0
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("own_homes", [False, True], ids=["one-home", "a-home-each"])
+@pytest.mark.parametrize(
+    ("own_homes", "partitions"), [(False, 1), (True, 1), (False, 3)], ids=["one-home", "a-home-each", "ledger-in-three-streams"]
+)
 async def test_two_gatekeepers_that_are_killed_in_the_middle_of_runs_write_one_history_of_every_run(
-    tmp_path: Path, own_homes: bool
+    tmp_path: Path, own_homes: bool, partitions: int
 ) -> None:
-    fought, outcome = await fight(tmp_path, 10, gatekeepers=2, own_homes=own_homes, seconds=PATIENCE, seed=4)
+    fought, outcome = await fight(
+        tmp_path, 10, gatekeepers=2, own_homes=own_homes, seconds=PATIENCE, seed=4, partitions=partitions
+    )
     assert outcome.faults == {}
     assert outcome.sealed == outcome.runs == 10
     assert fought.blows.total() == 5

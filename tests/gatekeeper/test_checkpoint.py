@@ -66,10 +66,12 @@ class Start:
         return self.folder / "0.checkpoint"
 
 
-@pytest.fixture
-async def start(make_repository: MakeRepository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Start]:
+@pytest.fixture(params=[1, 3], ids=["one-stream", "three-streams"])
+async def start(
+    request: pytest.FixtureRequest, make_repository: MakeRepository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Start]:
     monkeypatch.setattr(follower_module, "EVERY", 7)
-    bus = Counted(MemoryServer())
+    bus = Counted(MemoryServer(partitions=request.param))
     await ensure_topology(bus)
     async with open_gatekeeper(make_repository(), tmp_path) as gatekeeper:
         orchestrator = dataclasses.replace(another(gatekeeper.orchestrator, tmp_path), bus=bus)

@@ -12,6 +12,7 @@ import pytest
 
 from benchmarks.long_history import under_another_id
 from gatewright.bus.jetstream.setup import ensure_topology
+from gatewright.bus.ledger_layout import Seen
 from gatewright.bus.memory.bus import MemoryBus, MemoryServer
 from gatewright.bus.port import Message
 from gatewright.contracts import RunsRequest, Transition
@@ -44,7 +45,7 @@ class Counted(MemoryBus):
         super().__init__(server)
         self.read = 0
 
-    async def replay(self, subject: str, *, follow: bool = False, after: int = 0) -> AsyncGenerator[Message, None]:
+    async def replay(self, subject: str, *, follow: bool = False, after: Seen = 0) -> AsyncGenerator[Message, None]:
         async for message in super().replay(subject, follow=follow, after=after):
             self.read += 1
             yield message

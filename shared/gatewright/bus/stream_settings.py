@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
-from gatewright.bus.topology import STREAMS, StreamSpec, intake_publisher, uploader_of
+from gatewright.bus.topology import LEDGER, STREAMS, StreamSpec, intake_publisher, is_of_ledger, uploader_of
 from gatewright.errors import ConfigurationError
 
 #: The variables of the environment that say so.
@@ -111,4 +111,6 @@ def _pairs(text: str) -> list[tuple[str, str]]:
 def _kind(name: str) -> str:
     if intake_publisher(name) is not None:
         return "INTAKE"
+    if is_of_ledger(name):
+        return LEDGER
     return "UPLOADS" if uploader_of(name) is not None else name

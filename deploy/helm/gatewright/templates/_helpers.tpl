@@ -84,6 +84,9 @@ fsGroupChangePolicy: OnRootMismatch
 {{- define "gatewright.busEnvironment" -}}
 - {name: GATEWRIGHT_NATS_URL, value: {{ include "gatewright.natsUrl" .root | quote }}}
 - {name: GATEWRIGHT_NATS_SEED, value: /etc/gatewright/identity/{{ .identity }}.{{ ternary "creds" "nk" .root.Values.identities.operatorMode }}}
+{{- if gt (int .root.Values.nats.streams.ledgerPartitions) 1 }}
+- {name: GATEWRIGHT_LEDGER_PARTITIONS, value: {{ .root.Values.nats.streams.ledgerPartitions | quote }}}
+{{- end }}
 {{- if .root.Values.nats.caSecret }}
 - {name: GATEWRIGHT_NATS_CA, value: /etc/gatewright/nats-ca/ca.crt}
 {{- end }}
