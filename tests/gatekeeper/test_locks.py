@@ -45,6 +45,23 @@ async def test_all_or_nothing_leaves_no_part_behind(bus: MemoryBus) -> None:
     assert (await locks.take(REPOSITORY, claim("run-c", "docs"))).token > 0
 
 
+async def test_one_repository_does_not_wait_while_another_is_looked_into(bus: MemoryBus) -> None:
+    asked, answer = asyncio.Event(), asyncio.Event()
+
+    async def has_ended(_run_id: str) -> bool:
+        asked.set()
+        return await answer.wait()
+
+    locks = PathLocks(bus, has_ended)
+    await locks.take(REPOSITORY, claim("run-a"))
+    waiting = asyncio.create_task(locks.take(REPOSITORY, claim("run-b")))
+    await asked.wait()
+    assert (await locks.take("/srv/other", claim("run-c"))).token == 1
+    assert not waiting.done()
+    answer.set()
+    assert (await waiting).token == 2
+
+
 async def test_taking_again_gives_the_same_token(bus: MemoryBus) -> None:
     locks = PathLocks(bus, Runs().has_ended)
     first = await locks.take(REPOSITORY, claim("run-a"))

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import weakref
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeVar
@@ -119,8 +120,8 @@ class PathLocks:
     def __init__(self, bus: Bus, has_ended: Callable[[str], Awaitable[bool]]) -> None:
         self._bus = bus
         self._has_ended = has_ended
-        # One table changes at a time in this process; other replicas are met by compare-and-set.
-        self._turn = asyncio.Lock()
+        # A table changes once at a time in this process, each for itself; other replicas are met by compare-and-set.
+        self._turns: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
 
     async def take(self, repository: str, claim: Claim) -> Grant:
         """All of the claim's paths for its run, or a place among those who wait.
@@ -185,7 +186,10 @@ class PathLocks:
 
     async def _change(self, repository: str, change: Callable[[LockTable], Awaitable[tuple[LockTable, Answer]]]) -> Answer:
         key = _key(repository)
-        async with self._turn:
+        turn = self._turns.get(key)
+        if turn is None:
+            turn = self._turns[key] = asyncio.Lock()
+        async with turn:
             for _ in range(TRIES):
                 stored = await self._bus.kv_get(key)
                 table = _table(stored)
