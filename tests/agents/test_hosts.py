@@ -30,8 +30,6 @@ SERVER = "mcp__gatewright"
 #: Calls after which the model gives up.
 MOST_CALLS = 5
 _RUN = re.compile(r"run-[0-9a-f]{20}")
-#: What `verify_run` says of a bundle that holds, however often it was quoted on its way.
-_VERIFIED = re.compile(r"outcome[\\\":\s]+verified")
 SUBMITTED: Mapping[str, Any] = {
     "request": "edit all",
     "paths": ["src"],
@@ -59,15 +57,20 @@ class Person:
         outputs = _outputs(body)
         self.answers = told = json.dumps(outputs)
         runs = _RUN.findall(told)
-        if _VERIFIED.search(told):
+        if _has_verified(told):
             return Say(f"It landed: {runs[0]}")
-        if tools and "SUCCESS" in told:
-            return _call(tools["verify_run"], {"run_id": runs[0]})
         if not tools or len(outputs) > MOST_CALLS:
             return Say(f"I give up: {told[-2000:]}")
+        if "SUCCESS" in told:
+            return _call(tools["verify_run"], {"run_id": runs[0]})
         if runs:
             return _call(tools["wait_for_run"], {"run_id": runs[0], "seconds": 50})
         return _call(tools["submit_run"], SUBMITTED)
+
+
+def _has_verified(told: str) -> bool:
+    """Whether `verify_run` says that a bundle holds, however often its answer was quoted on its way."""
+    return "ok:true,outcome:ok" in told.translate({ord(each): None for each in '\\" '})
 
 
 #: What a host tries that was taken over: tool, arguments, and what each answer has to hold.
@@ -78,24 +81,32 @@ ATTEMPTS: tuple[tuple[str, Mapping[str, Any], str], ...] = (
     ("read_file", {"path": "x" * 100_000}, "String should have at most"),
     ("run_status", {"run_id": "../../../etc"}, "run_unknown"),
     ("read_bundle_file", {"run_id": "run-00000000000000000000", "path": "../../key.pem"}, "run_unknown"),
-    ("submit_run", {**SUBMITTED, "request": "x" * 1_000_000}, "String should have at most"),
+    ("submit_run", {**SUBMITTED, "request": "x" * 100_000}, "String should have at most"),
     ("submit_run", {**SUBMITTED, "approve": True}, "invalid_input"),
     ("approve", {"request_id": "run-00000000000000000000.ask.1", "verdict": "approve"}, "approve"),
 )
 
 
 class Attacker:
-    """The model of a host that means harm: one attempt after another; ``answers`` is what it was told."""
+    """The model of a host that means harm: one attempt after another. ``answers``: what each was told.
+
+    It counts by itself: of answers that are long an agent may keep none.
+    """
 
     def __init__(self) -> None:
         self.answers: list[str] = []
+        self._tried = 0
 
     def __call__(self, body: dict[str, Any]) -> Turn:
         tools = dict(_tools(body))
-        self.answers = [json.dumps(each) for each in _outputs(body)] or self.answers
-        if not tools or len(self.answers) >= len(ATTEMPTS):
+        if not tools:
+            return Say("so far nothing was reached")  # the agent sums up what it has
+        if self._tried > len(self.answers):
+            self.answers.append(json.dumps(_outputs(body)[-1:]))
+        if self._tried == len(ATTEMPTS):
             return Say("I have tried it all")
-        name, arguments, _ = ATTEMPTS[len(self.answers)]
+        name, arguments, _ = ATTEMPTS[self._tried]
+        self._tried += 1
         group, known = tools["read_file"]
         return _call(tools.get(name, (group, known.replace("read_file", name))), arguments)
 
@@ -206,7 +217,7 @@ def test_a_coding_agent_orders_a_change_sees_it_land_and_has_it_verified(
     (run_id,) = set(_RUN.findall(next(line for line in ended.stdout.splitlines() if "It landed: " in line)))
     assert {"submit_run", "wait_for_run", "verify_run", "list_approvals"} <= person.offered
     assert [name for name in person.offered if name.startswith(("approve", "reject", "decide"))] == []
-    assert _VERIFIED.search(person.answers)
+    assert _has_verified(person.answers)
     verified = agents.process("verify", run_id, "--json")
     assert verified.returncode == 0, verified.stdout
     repository = Repository(project, project.parent / "home")

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Dialog, Page, Request, expect
 
 from gatewright.app.cli.context import CommandContext
 from gatewright.app.cli.live_page.submit_access import submit_access
@@ -78,9 +78,18 @@ def test_nothing_that_people_type_runs(page: Page, tmp_path: Path, make_reposito
     with open_deciding(console, make_repository(), tmp_path, phrase=PHRASE) as deciding:
         origin, happened = f"http://localhost:{console.port}", list[str]()
         VirtualAuthenticator(page)
-        page.on("dialog", lambda dialog: (happened.append(dialog.message), dialog.dismiss()))
+
+        def dismissed(dialog: Dialog) -> None:
+            happened.append(dialog.message)
+            dialog.dismiss()
+
+        def requested(asked: Request) -> None:
+            if not asked.url.startswith(origin):
+                happened.append(asked.url)
+
+        page.on("dialog", dismissed)
         page.on("pageerror", lambda error: happened.append(str(error)))
-        page.on("request", lambda asked: None if asked.url.startswith(origin) else happened.append(asked.url))
+        page.on("request", requested)
         sign_in(page, origin)
         page.locator("#search").fill(TYPED)
         page.keyboard.press("Enter")

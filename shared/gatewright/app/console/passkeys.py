@@ -1,7 +1,7 @@
 """Decisions that a passkey signs in the browser: how one is made for this page, what it is given to sign, and what it gave.
 
 No key is here, and nothing is verified: the gatekeeper holds each signature against the operator's roster, which nothing here
-writes. What a passkey signs is shown by this page; whoever serves it is trusted for that, as a signing agent is not.
+writes. What a passkey signs is shown by this page, so its server is trusted for that; a signing agent trusts no page.
 """
 
 from __future__ import annotations
