@@ -27,6 +27,7 @@ from gatewright.app.console.provider.settings import ProviderSettings
 from gatewright.app.console.roles import ConsoleRole
 from gatewright.app.console.submitting import SubmitAccess, SubmitPaths
 from gatewright.app.console.surroundings import LookAtSystem, SurroundingPages
+from gatewright.app.feed.agent_words import AgentWords
 from gatewright.app.feed.link import LedgerLink
 from gatewright.app.http_access import check_address, is_loopback
 from gatewright.client.client import Client
@@ -106,6 +107,9 @@ def make_app(
     address.check()
     time = clock or SystemClock()
     link = LedgerLink(connect, warn)
+    # By the clock, so that a page that was drawn before a restart is told all that comes after it.
+    first = int(time.now().timestamp() * 1000)
+    words = AgentWords(link, lambda: link.follower.nudge() if link.follower is not None else None, first)
     provider = address.provider
     most: ConsoleRole = "operator" if decide or submit else "viewer"
     signed_in = SignedIn(address.tokens, time.monotonic, most, provider is not None)
@@ -120,17 +124,19 @@ def make_app(
         agent=agent,
         submits=submit is not None,
         provider=provider.host if provider is not None else "",
+        words=words,
     )
     deciding = DecisionPaths(link, signed_in, decide)
 
     @contextlib.asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
-        running = asyncio.create_task(link.run())
+        running = (asyncio.create_task(link.run()), asyncio.create_task(words.listen()))
         try:
             yield
         finally:
-            running.cancel()
-            await asyncio.gather(running, return_exceptions=True)
+            for each in running:
+                each.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
 
     surroundings = SurroundingPages(pages, home, look)
     routes = [*pages.routes(), *deciding.routes(), *SubmitPaths(pages, submit).routes(), *surroundings.routes()]
