@@ -14,11 +14,13 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.types import ASGIApp
 
+from gatewright.app.console.access_record import AccessFile, AccessRecord
 from gatewright.app.console.bundles import BundleShelf
 from gatewright.app.console.decisions import DecisionPaths, OpenInbox
 from gatewright.app.console.doors import Doors, SignedIn
 from gatewright.app.console.drawing import make_templates
 from gatewright.app.console.health import HealthPaths
+from gatewright.app.console.limits import AskingRate, RateLimit
 from gatewright.app.console.pages import ConsolePages
 from gatewright.app.console.provider.attempts import SignInAttempts
 from gatewright.app.console.provider.exchange import ProviderExchange
@@ -97,10 +99,12 @@ def make_app(
     decide: OpenInbox | None = None,
     submit: SubmitAccess | None = None,
     look: LookAtSystem | None = None,
+    record: AccessFile | None = None,
     clock: Clock | None = None,
     warn: Callable[[str], None] = lambda _words: None,
 ) -> ConsoleApp:
     """The whole program. ``decide`` opens a connection as an approver, ``submit`` one as a publisher; ``look`` sees the system.
+    ``record``: where it is written down who looked at what.
 
     Raises ConfigurationError as ``check`` does.
     """
@@ -145,7 +149,10 @@ def make_app(
         attempts = SignInAttempts(time.monotonic)
         routes += ProviderPaths(exchange, attempts, signed_in, pages.templates, address.behind_proxy).routes()
     app = Starlette(routes=routes, lifespan=lifespan)
-    doors = Doors(app, address.hosts, address.origins, signed_in, agent)
+    limited = RateLimit(app, signed_in, AskingRate(time.monotonic))
+    doors: ASGIApp = Doors(limited, address.hosts, address.origins, signed_in, agent)
+    if record is not None:
+        doors = AccessRecord(doors, signed_in, record, time)
     ready = HealthPaths(doors, lambda: link.follower is not None and link.follower.current)
     return ConsoleApp(ready, link)
 
