@@ -92,7 +92,9 @@ def ask_page(system: Deployment, path: str, *, host: str = "", form: dict[str, s
     headers = {"Host": host or f"127.0.0.1:{system.console}", **({"Cookie": cookie} if cookie else {})}
     if form is not None:
         headers["Content-Type"] = "application/x-www-form-urlencoded"
-    connection.request("GET" if form is None else "POST", path, form and urllib.parse.urlencode(form), headers)
+    connection.request(
+        "GET" if form is None else "POST", path, urllib.parse.urlencode(form) if form is not None else None, headers
+    )
     answer = connection.getresponse()
     given = [each.split(";")[0].partition("=") for each in answer.headers.get_all("Set-Cookie") or ()]
     text = answer.read().decode("utf-8", "replace")

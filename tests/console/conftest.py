@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import pytest
 import uvicorn
 
+from gatewright.app.console.access_record import AccessFile
 from gatewright.app.console.provider.settings import ProviderSettings
 from gatewright.app.console.roles import ConsoleRole
 from gatewright.app.console.serving import ConsoleAddress, ConsoleServer, make_app
@@ -47,6 +48,7 @@ class ServedConsole:
     decides: bool = False
     submit: SubmitAccess | None = None
     look: LookAtSystem | None = None
+    record: AccessFile | None = None
     tokens: dict[str, ConsoleRole] = field(default_factory=dict)
     agent_port: int = 8791
     provider: ProviderSettings | None = None
@@ -76,7 +78,14 @@ class ServedConsole:
         address = ConsoleAddress(port=self.port, tokens=tokens, agent=agent, provider=self.provider)
         decide = self._open_inbox if self.decides else None
         app = make_app(
-            self._connect, self.home, self.home / "key.pem", address, decide=decide, submit=self.submit, look=self.look
+            self._connect,
+            self.home,
+            self.home / "key.pem",
+            address,
+            decide=decide,
+            submit=self.submit,
+            look=self.look,
+            record=self.record,
         )
         config = uvicorn.Config(app.asgi, port=self.port, log_level="error", access_log=False, timeout_graceful_shutdown=5)
         self._server = ConsoleServer(config, app.link)

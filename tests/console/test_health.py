@@ -38,8 +38,9 @@ async def test_a_console_that_has_not_read_the_ledger_is_alive_and_not_ready() -
     async def nowhere(*_words: object) -> None:
         raise AssertionError("a probe does not go further")
 
-    for ready in (False, True):
-        health = HealthPaths(nowhere, lambda ready=ready: ready)
+    known: list[bool] = []
+    for _ in range(2):
+        health = HealthPaths(nowhere, lambda: bool(known))
         for path in ("/healthz", "/readyz"):
 
             async def send(message: dict[str, object], path: str = path) -> None:
@@ -47,6 +48,7 @@ async def test_a_console_that_has_not_read_the_ledger_is_alive_and_not_ready() -
                     said.append((path, int(str(message["status"]))))
 
             await health({"type": "http", "path": path, "method": "GET"}, nowhere, send)  # type: ignore[arg-type]
+        known.append(True)
     assert said == [("/healthz", 200), ("/readyz", 503), ("/healthz", 200), ("/readyz", 200)]
 
 

@@ -21,8 +21,10 @@ from gatewright.evidence.signing import keys
 from gatewright.evidence.signing.envelopes import Signer
 from gatewright.evidence.writer import BundleWriter
 from gatewright.ledger import events as e
+from gatewright.work_documents.revisions import trail_of
 from tests.board.ledgers import make_run, run_id_of
 from tests.console.conftest import MakeConsole, ServedConsole
+from tests.evidence.recorded_runs import MAKERS, make_fixed
 from tests.report.conftest import HOSTILE, HostileRun, private_key
 
 EVERY = "0.0.0.0"  # noqa: S104 - to be refused
@@ -123,6 +125,28 @@ def test_what_an_open_run_has_done_is_not_said_to_be_at_work(console: ServedCons
     console.write(make_run(2, "open"))
     assert "is at work" not in ask(console, f"/runs/{run_id_of(1)}").text
     assert "is at work" in ask(console, f"/runs/{run_id_of(2)}").text
+
+
+@pytest.mark.parametrize("name", sorted(MAKERS))
+def test_the_page_of_every_kind_of_run_is_drawn_with_crew_budgets_and_links(console: ServedConsole, name: str) -> None:
+    recorded = MAKERS[name]()
+    console.write(recorded.transitions)
+    page = ask(console, f"/runs/{recorded.run.run_id}")
+    assert page.status == 200
+    assert all(f'id="{part}"' in page.text for part in ("crew", "budgets", "roles", "votes", "repairs", "lane-builder"))
+    judged = [record for record in recorded.records if record.event_type == "gate_judged"]
+    assert page.text.count('href="#gate-') == len(judged)
+    assert all(f'id="gate-{number}"' in page.text for number in range(1, len(judged) + 1))
+
+
+def test_a_repair_is_told_with_why_it_was_ordered_and_what_came_of_it(console: ServedConsole) -> None:
+    recorded = make_fixed()
+    console.write(recorded.transitions)
+    page = ask(console, f"/runs/{recorded.run.run_id}").text
+    (item,) = trail_of(recorded.run, recorded.records).items
+    assert f'id="repair-{item.packet.attempt}"' in page
+    assert f'href="#event-{item.packet.event}"' in page
+    assert f'id="event-{item.packet.event}"' in page
 
 
 def test_an_empty_board_teaches_the_next_command(console: ServedConsole) -> None:

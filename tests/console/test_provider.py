@@ -303,7 +303,7 @@ def test_a_session_ends_when_its_time_is_over_and_no_later_than_any() -> None:
     now = [0.0]
     known = SignedIn({}, lambda: now[0], "approver", provider=True)
     assert known.role_of("") is None
-    short, long = known.begin("operator", 600), known.begin("viewer", 10**9)
+    short, long = known.begin("operator", 600, who="a"), known.begin("viewer", 10**9, who="b")
     assert (known.role_of(short), known.role_of(long)) == ("approver", "viewer")
     now[0] = 600.0
     assert (known.role_of(short), known.role_of(long)) == (None, "viewer")

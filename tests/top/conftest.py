@@ -13,7 +13,7 @@ from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.widgets import DataTable, Static
 
-from gatewright.app.feed import link
+from gatewright.app.feed import agent_words, link
 from gatewright.app.top import lists_screen, run_screen, sources
 from gatewright.app.top.lists_screen import ListsScreen
 from gatewright.app.top.sources import TopSources
@@ -92,6 +92,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> TerminalBoard:
     monkeypatch.setattr(lists_screen, "TICK", 0.05)
     monkeypatch.setattr(run_screen, "LOOK", 0.02)
     monkeypatch.setattr(sources, "_LOOK", 0.02)
+    monkeypatch.setattr(agent_words, "_LOOK", 0.02)
     monkeypatch.setattr(sources, "LOOK_AROUND", 0.02)
     monkeypatch.setattr(link, "_LOOK", 0.02)
     monkeypatch.setattr(link, "_AWAY", 0.02)

@@ -21,6 +21,7 @@ from typing import Final
 from gatewright.errors import ConfigurationError
 from gatewright.sandbox.account import SandboxAccount
 from gatewright.sandbox.environments import read_record
+from gatewright.secret_names import CREDENTIAL_PLACES
 
 #: Folders that are never a prefix, nor inside one.
 _NEVER: Final = (
@@ -30,24 +31,7 @@ _NEVER: Final = (
 #: Folders that hold nothing that may be shown.
 _CLOSED: Final = ("/dev", "/etc", "/proc", "/run", "/sys", "/var/run", "/workspace")
 #: What only a home has at its top.
-_SECRETS: Final = frozenset(
-    {
-        *(
-            ".ssh",
-            ".aws",
-            ".gnupg",
-            ".azure",
-            ".kube",
-            ".docker",
-            ".netrc",
-            ".git-credentials",
-            ".pypirc",
-            ".npmrc",
-            ".password-store",
-        ),
-        *(".config", ".bash_history", ".gatewright"),
-    }
-)
+_SECRETS: Final = CREDENTIAL_PLACES | {".password-store", ".config", ".bash_history", ".gatewright"}
 _SYSTEM: Final = "/usr"
 #: uids of people; below are accounts of the system, whose homes are folders such as /bin.
 _FIRST_PERSON: Final = 1000

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import PurePosixPath
 
+from gatewright.secret_names import CREDENTIAL_FILES, CREDENTIAL_PLACES, SSH_KEYS
 from gatewright.services.gatekeeper.policies.commands import CommandClass
 
 _READ = CommandClass.READ_ONLY
@@ -73,13 +74,7 @@ _RUNS: dict[CommandClass, tuple[str, ...]] = {
     ),
 }
 #: Parts of paths that credentials lie in.
-_SENSITIVE = frozenset(
-    (
-        *(".ssh", ".aws", ".azure", ".gnupg", ".kube", ".docker", ".netrc", ".npmrc", ".pypirc", ".pgpass", ".env"),
-        *(".git-credentials", ".vault-token", "id_rsa", "id_dsa", "id_ecdsa", "id_ed25519"),
-        *("credentials", "credentials.json", "shadow", "gshadow", "environ"),
-    )
-)
+_SENSITIVE = CREDENTIAL_PLACES | SSH_KEYS | CREDENTIAL_FILES | {"shadow", "gshadow", "environ"}
 _WRAPPERS = frozenset(
     ("env", "nice", "nohup", "timeout", "time", "stdbuf", "xargs", "sudo", "doas", "setsid", "ionice", "command")
 )

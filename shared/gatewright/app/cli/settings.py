@@ -76,6 +76,8 @@ class CliSettings(BaseSettings):
     metrics_port: int = -1
     #: What looks for secrets where a bundle is made again; the services have the same setting.
     secret_scanner: ScannerName = "kingfisher"  # noqa: S105 - the name of a program
+    #: Where the live page writes down who looked at what; without it it does not.
+    console_record: Path | None = None
     #: For ``--env auto``: packages that have no wheel may be built on this host, which runs their code.
     source_builds: bool = False
 

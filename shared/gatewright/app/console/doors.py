@@ -52,7 +52,7 @@ class SignedIn:
     clock: Callable[[], float]
     most: ConsoleRole = "operator"
     provider: bool = False
-    _sessions: dict[str, tuple[float, ConsoleRole]] = field(default_factory=dict)
+    _sessions: dict[str, tuple[float, ConsoleRole, str]] = field(default_factory=dict)
     _wrong: list[float] = field(default_factory=list)
 
     @property
@@ -71,24 +71,30 @@ class SignedIn:
         if not found:
             self._wrong.append(now)
             return None
-        return self.begin(found[0])
+        return self.begin(found[0], who=f"token of the role {found[0]}")
 
-    def begin(self, role: ConsoleRole, seconds: float = SESSION_SECONDS) -> str:
-        """A new session of a person who is known, for so many seconds."""
+    def begin(self, role: ConsoleRole, seconds: float = SESSION_SECONDS, *, who: str) -> str:
+        """A new session of a person who is known, for so many seconds. ``who``: as whom, for the record."""
         while len(self._sessions) >= _MOST_SESSIONS:
             del self._sessions[next(iter(self._sessions))]
         session = secrets.token_urlsafe(32)
-        self._sessions[session] = (self.clock() + min(seconds, SESSION_SECONDS), role)
+        self._sessions[session] = (self.clock() + min(seconds, SESSION_SECONDS), role, who)
         return session
 
     def role_of(self, session: str) -> ConsoleRole | None:
         """What a request with this cookie may do; None: it is not let in."""
         if not self.wanted:
             return WITHOUT_TOKEN if may(self.most, WITHOUT_TOKEN) else self.most
-        ends, role = self._sessions.get(session, (0.0, None))
+        ends, role, _ = self._sessions.get(session, (0.0, None, ""))
         if role is None or self.clock() >= ends:
             return None
         return role if may(self.most, role) else self.most
+
+    def who_of(self, session: str) -> str:
+        """As whom the session was begun; empty for one that does not count."""
+        if not self.wanted:
+            return "an account of this host"
+        return self._sessions[session][2] if self.role_of(session) is not None else ""
 
     def sign_out(self, session: str) -> None:
         self._sessions.pop(session, None)

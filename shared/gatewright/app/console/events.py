@@ -17,7 +17,9 @@ from gatewright.app.board.filters import BoardFilter, counts_of
 from gatewright.app.board.needs import Need, needs_of
 from gatewright.app.board.resuming import BoardResync, changes_since, event_id, position_of
 from gatewright.app.board.rows import BoardRow
+from gatewright.app.feed.agent_words import AgentWord, AgentWords
 from gatewright.app.feed.follower import BoardFollower
+from gatewright.app.report.visible import visible
 
 #: Seconds between two events of one page at least, and after which a page is told that nothing has changed.
 SHORTEST_PAUSE = 0.25
@@ -29,7 +31,8 @@ DrawRow = Callable[[BoardRow], str]
 class PageStream:
     """What one open page is told. ``run_id``: the page of that run; else the board with this filter, or what needs a person.
 
-    ``needs``: the fingerprint of the needs that the page shows.
+    ``needs``: the fingerprint of the needs that the page shows. ``words``: what agents say; ``heard``: the last number of it
+    that the page shows.
     """
 
     def __init__(
@@ -41,10 +44,13 @@ class PageStream:
         chosen: BoardFilter | None = None,
         run_id: str = "",
         needs: str = "",
+        words: AgentWords | None = None,
+        heard: int = 0,
     ) -> None:
         self._follower, self._draw, self._now = follower, draw, now
         self._chosen, self._run_id = chosen, run_id
         self._needs = needs
+        self._words, self._heard = words, heard
         self._connected: bool | None = None
 
     async def run(self, last_event_id: str) -> AsyncGenerator[bytes, None]:
@@ -86,12 +92,21 @@ class PageStream:
             document["counts"] = counts_of(board, self._chosen)
             moved = bool(found.shown or found.gone)
         elif self._run_id:
-            moved = any(row.run_id == self._run_id for row in found.shown)
-            document["refresh"] = moved
+            said = self._words.said(self._run_id, self._heard) if self._words is not None else ()
+            self._heard = said[-1].number if said else self._heard
+            document["said"] = [_word(each) for each in said]
+            document["refresh"] = any(row.run_id == self._run_id for row in found.shown)
+            moved = bool(said) or document["refresh"]
         else:
             moved = anew
             document["refresh"] = moved
         return document if moved or anew or sequence != board.sequence else None
+
+
+def _word(word: AgentWord) -> dict[str, Any]:
+    said = word.said
+    task = visible(said.task_id.removeprefix(f"{said.run_id}."))
+    return {"number": word.number, "task": task, "event": said.event, "text": visible(said.text)}
 
 
 def fingerprint(needs: Sequence[Need]) -> str:

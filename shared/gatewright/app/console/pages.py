@@ -18,6 +18,8 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from gatewright.app.board.board import Board
+from gatewright.app.board.budget_bars import budget_bars
+from gatewright.app.board.crew import crew_lanes
 from gatewright.app.board.detail import RunDetail, detail_of
 from gatewright.app.board.filters import choices_of, counts_of, filter_of, lists_of
 from gatewright.app.board.needs import needs_of
@@ -27,11 +29,13 @@ from gatewright.app.console.doors import FORM_COOKIE, SESSION_COOKIE, SESSION_SE
 from gatewright.app.console.drawing import row_html, sections_of
 from gatewright.app.console.events import PageStream, fingerprint
 from gatewright.app.console.roles import may
+from gatewright.app.feed.agent_words import AgentWords
 from gatewright.app.feed.link import LedgerLink
 from gatewright.clock import Clock
 from gatewright.contracts.vocabulary import RunId
 from gatewright.errors import GatewrightError, MalformedError
 from gatewright.ledger.role_bindings import role_binding_read_model
+from gatewright.work_documents.revisions import trail_of
 
 #: Lines of one list of ended runs, and of one of open runs, on a page.
 MOST_ENDED_SHOWN, MOST_OPEN_SHOWN = 100, 500
@@ -46,6 +50,7 @@ class ConsolePages:
     """``secure``: cookies go over TLS alone, because a proxy before this speaks it. ``agent``: who signs for people.
 
     ``submits``: whether operators find a form to submit by. ``provider``: the name of the host that people sign in at.
+    ``words``: what agents say while they work.
     """
 
     link: LedgerLink
@@ -57,6 +62,7 @@ class ConsolePages:
     agent: str = ""
     submits: bool = False
     provider: str = ""
+    words: AgentWords | None = None
     streams: int = 0
 
     def routes(self) -> list[Route | Mount]:
@@ -123,6 +129,11 @@ class ConsolePages:
             verification=verification,
             bundle_is_here=here,
             roles=role_binding_read_model(detail.run),
+            crew=crew_lanes(detail.run, detail.gates),
+            bars=budget_bars(detail.run, self.clock.now()),
+            trail=trail_of(detail.run, detail.records),
+            asked=tuple(detail.run.approvals.values()),
+            said=self.words.said(detail.run.run_id) if self.words is not None else (),
         )
 
     async def policies(self, request: Request) -> Response:
@@ -164,6 +175,8 @@ class ConsolePages:
             chosen=filter_of(query) if view == "board" else None,
             run_id=query.get("run", "") if view == "run" else "",
             needs=query.get("needs", ""),
+            words=self.words,
+            heard=int(heard) if (heard := query.get("heard", "")).isascii() and heard.isdecimal() and len(heard) < 16 else 0,
         )
         position = request.headers.get("last-event-id") or query.get("after", "")
         return StreamingResponse(self._counted(stream.run(position)), media_type="text/event-stream")

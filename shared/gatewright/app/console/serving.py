@@ -14,11 +14,13 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.types import ASGIApp
 
+from gatewright.app.console.access_record import AccessFile, AccessRecord
 from gatewright.app.console.bundles import BundleShelf
 from gatewright.app.console.decisions import DecisionPaths, OpenInbox
 from gatewright.app.console.doors import Doors, SignedIn
 from gatewright.app.console.drawing import make_templates
 from gatewright.app.console.health import HealthPaths
+from gatewright.app.console.limits import AskingRate, RateLimit
 from gatewright.app.console.pages import ConsolePages
 from gatewright.app.console.passkeys import PasskeyPaths
 from gatewright.app.console.provider.attempts import SignInAttempts
@@ -28,6 +30,7 @@ from gatewright.app.console.provider.settings import ProviderSettings
 from gatewright.app.console.roles import ConsoleRole
 from gatewright.app.console.submitting import SubmitAccess, SubmitPaths
 from gatewright.app.console.surroundings import LookAtSystem, SurroundingPages
+from gatewright.app.feed.agent_words import AgentWords
 from gatewright.app.feed.link import LedgerLink
 from gatewright.app.http_access import check_address, is_loopback
 from gatewright.client.client import Client
@@ -97,16 +100,21 @@ def make_app(
     decide: OpenInbox | None = None,
     submit: SubmitAccess | None = None,
     look: LookAtSystem | None = None,
+    record: AccessFile | None = None,
     clock: Clock | None = None,
     warn: Callable[[str], None] = lambda _words: None,
 ) -> ConsoleApp:
     """The whole program. ``decide`` opens a connection as an approver, ``submit`` one as a publisher; ``look`` sees the system.
+    ``record``: where it is written down who looked at what.
 
     Raises ConfigurationError as ``check`` does.
     """
     address.check()
     time = clock or SystemClock()
     link = LedgerLink(connect, warn)
+    # By the clock, so that a page that was drawn before a restart is told all that comes after it.
+    first = int(time.now().timestamp() * 1000)
+    words = AgentWords(link, lambda: link.follower.nudge() if link.follower is not None else None, first)
     provider = address.provider
     most: ConsoleRole = "operator" if decide or submit else "viewer"
     signed_in = SignedIn(address.tokens, time.monotonic, most, provider is not None)
@@ -121,17 +129,19 @@ def make_app(
         agent=agent,
         submits=submit is not None,
         provider=provider.host if provider is not None else "",
+        words=words,
     )
     deciding = DecisionPaths(link, signed_in, decide)
 
     @contextlib.asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
-        running = asyncio.create_task(link.run())
+        running = (asyncio.create_task(link.run()), asyncio.create_task(words.listen()))
         try:
             yield
         finally:
-            running.cancel()
-            await asyncio.gather(running, return_exceptions=True)
+            for each in running:
+                each.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
 
     surroundings = SurroundingPages(pages, home, look)
     deciding_routes = [*deciding.routes(), *PasskeyPaths(pages, deciding).routes()]
@@ -141,7 +151,10 @@ def make_app(
         attempts = SignInAttempts(time.monotonic)
         routes += ProviderPaths(exchange, attempts, signed_in, pages.templates, address.behind_proxy).routes()
     app = Starlette(routes=routes, lifespan=lifespan)
-    doors = Doors(app, address.hosts, address.origins, signed_in, agent)
+    limited = RateLimit(app, signed_in, AskingRate(time.monotonic))
+    doors: ASGIApp = Doors(limited, address.hosts, address.origins, signed_in, agent)
+    if record is not None:
+        doors = AccessRecord(doors, signed_in, record, time)
     ready = HealthPaths(doors, lambda: link.follower is not None and link.follower.current)
     return ConsoleApp(ready, link)
 

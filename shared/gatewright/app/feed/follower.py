@@ -76,6 +76,10 @@ class BoardFollower:
             await self._changed.wait()
         return self.revision
 
+    def nudge(self) -> None:
+        """Have those who wait look again, at what is told beside the ledger."""
+        self._wake()
+
     def end(self) -> None:
         """Tell those who wait that nothing more comes."""
         self.ended = True

@@ -59,8 +59,12 @@ def gates(reports: tuple[GateReport, ...], run_id: str, limits: PageLimits) -> I
     if not reports:
         yield classed("p", "note", "No gate has judged anything.")
         return
-    for report in reports[: limits.rows]:
-        yield _gate(report, run_id, limits)
+    for number, report in enumerate(reports[: limits.rows], 1):
+        drawn = _gate(report, run_id, limits)
+        # The order of verdicts never changes, so that this names one of them for good.
+        drawn.set("id", f"gate-{number}")
+        drawn.append(classed("p", "meta", tag("a", {"href": f"#gate-{number}"}, f"Link to this verdict: gate-{number}")))
+        yield drawn
     if len(reports) > limits.rows:
         yield classed("p", "cut", f"{len(reports) - limits.rows} more verdicts are not shown; they are in reports/gates/.")
 

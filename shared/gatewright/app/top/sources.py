@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Final
 
 from gatewright.app.board.board import Board
 from gatewright.app.board.needs import Need, needs_of
+from gatewright.app.feed.agent_words import AgentWords
 from gatewright.app.feed.link import LedgerLink
 from gatewright.app.top.surroundings import TopSurroundings, look_around
-from gatewright.bus.port import Message
-from gatewright.bus.topology import LIVE_SUBJECT
 from gatewright.client.client import Client
 from gatewright.clock import Clock
-from gatewright.contracts import AgentActivity, codec
+from gatewright.contracts import AgentActivity
 from gatewright.errors import GatewrightError
 
 #: Seconds between two looks at what stands around the runs, and at the connection.
 LOOK_AROUND: Final = 5.0
 _LOOK: Final = 1.0
-#: Runs whose agents are remembered, and how much of each.
-_MOST_TALKING: Final = 100
-_MOST_SAID: Final = 200
 
 
 class TopSources:
@@ -43,7 +38,7 @@ class TopSources:
         #: Why there is no connection, as far as that was told.
         self.trouble = ""
         self._look = look
-        self._said: OrderedDict[str, deque[AgentActivity]] = OrderedDict()
+        self._words = AgentWords(self.link)
 
     @property
     def board(self) -> Board | None:
@@ -65,7 +60,7 @@ class TopSources:
 
     def said(self, run_id: str) -> Sequence[AgentActivity]:
         """What the agents of a run have said since this was opened, the newest last."""
-        return tuple(self._said.get(run_id, ()))
+        return tuple(each.said for each in self._words.said(run_id))
 
     async def changed(self, revision: int) -> int:
         """As the follower's, once there is one."""
@@ -76,7 +71,7 @@ class TopSources:
         """Keep all of it up to date until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self.link.run())
-            group.create_task(self._listen())
+            group.create_task(self._words.listen())
             group.create_task(self._look_around())
 
     async def _look_around(self) -> None:
@@ -88,26 +83,6 @@ class TopSources:
                 await asyncio.sleep(_LOOK)
                 continue
             await asyncio.sleep(LOOK_AROUND)
-
-    async def _listen(self) -> None:
-        """Hear what agents say, on each connection anew; an identity that may not is told nothing."""
-        heard: Client | None = None
-        while True:
-            try:
-                client = self.link.client
-                if client is not heard:
-                    await client.bus.listen(LIVE_SUBJECT, self._hear)
-                    heard = client
-            except GatewrightError:
-                pass  # there is no connection now, or it may not
-            await asyncio.sleep(_LOOK)
-
-    async def _hear(self, message: Message) -> None:
-        said = codec.decode(message.data, AgentActivity)
-        self._said.setdefault(said.run_id, deque(maxlen=_MOST_SAID)).append(said)
-        self._said.move_to_end(said.run_id)
-        while len(self._said) > _MOST_TALKING:
-            self._said.popitem(last=False)
 
     def _warned(self, words: str) -> None:
         self.trouble = words

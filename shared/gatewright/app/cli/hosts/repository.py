@@ -21,6 +21,7 @@ from gatewright.errors import MalformedError
 from gatewright.git.host.checkout import commit_named
 from gatewright.git.host.tree_at import TreeAt, tree_at
 from gatewright.prompts.repository_view import listing_of
+from gatewright.secret_names import IN_REPOSITORIES
 from gatewright.secrets.redaction import redact_output
 from gatewright.secrets.selection import DEFAULT_SCANNER, local_catalogue, make_scanner
 
@@ -30,12 +31,7 @@ MOST_HITS = 200
 MOST_SEARCHED = 5000
 _LINE = 300
 #: Files of these names are not shown, whatever they hold; and folders that others made.
-_HIDDEN = (
-    *(".env", ".env.*", "!.env.example", "!.env.sample", "*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.keystore", "*.kdbx"),
-    *("id_rsa*", "id_ed25519*", "id_ecdsa*", ".netrc", ".npmrc", ".pypirc", ".git-credentials", ".htpasswd", "credentials"),
-    *("credentials.json", "secrets.json", "secrets.y*ml", "secrets.toml", "*.tfstate", "*.tfvars", "*.nk", "*.creds"),
-    *(".git/", ".gatewright/", ".ssh/", ".aws/", ".gnupg/", "node_modules/", ".venv/"),
-)
+_HIDDEN = (*IN_REPOSITORIES, ".git/", ".gatewright/", "node_modules/", ".venv/")
 _hidden = pathspec.GitIgnoreSpec.from_lines(_HIDDEN)
 
 Revision = Annotated[str, Field(max_length=200, description="A branch, tag or commit.")]

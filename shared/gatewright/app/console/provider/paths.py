@@ -62,13 +62,13 @@ class ProviderPaths:
     async def come_back(self, request: Request) -> Response:
         """From the provider, with a code for what it says of the person."""
         try:
-            role = await self._known(request)
+            role, who = await self._known(request)
         except GatewrightError as error:
             return self._refused(error)
         seconds = self.exchange.settings.file.session_seconds
         # The session that this browser had before is over: one of another person, for instance.
         self.signed_in.sign_out(request.cookies.get(SESSION_COOKIE, ""))
-        session = self.signed_in.begin(role, seconds)
+        session = self.signed_in.begin(role, seconds, who=who)
         answer = HTMLResponse(self.templates.get_template("signed_in.html").render(role=role))
         answer.delete_cookie(ATTEMPT_COOKIE, path="/sign-in", httponly=True, samesite="lax", secure=self.secure)
         answer.set_cookie(
@@ -76,8 +76,8 @@ class ProviderPaths:
         )
         return answer
 
-    async def _known(self, request: Request) -> ConsoleRole:
-        """Raises DeniedError, LimitError, UnavailableError."""
+    async def _known(self, request: Request) -> tuple[ConsoleRole, str]:
+        """The person's role, and whom the provider calls so. Raises DeniedError, LimitError, UnavailableError."""
         given = request.query_params
         if any(
             len(given.getlist(name)) > 1 or len(given.get(name, "")) > _LONGEST for name in ("state", "code", "iss", "error")
@@ -97,7 +97,7 @@ class ProviderPaths:
         except GatewrightError:
             self.attempts.failed()
             raise
-        return role
+        return role, f"{claims['sub']} at {self.exchange.settings.host}"
 
     def _refused(self, error: GatewrightError) -> Response:
         text = self.templates.get_template("sign_in.html").render(

@@ -66,6 +66,22 @@
     if (again) { again = false; setTimeout(refresh, 1000); }
   };
 
+  // What an agent says: text, never markup. A page that was drawn anew meanwhile has some of it.
+  const say = (word) => {
+    const list = byId("said");
+    if (!list || byId(`said-${word.number}`)) return;
+    const line = document.createElement("li");
+    line.id = `said-${word.number}`;
+    for (const [name, words] of [["code", word.task], ["b", word.event], ["span", word.text]]) {
+      const part = document.createElement(name);
+      part.textContent = words;
+      line.append(part, " ");
+    }
+    list.append(line);
+    while (list.children.length > 200) list.firstElementChild.remove();
+    list.dataset.heard = word.number;
+  };
+
   const update = (event) => {
     const told = JSON.parse(event.data);
     at = event.lastEventId || at;
@@ -78,6 +94,7 @@
       const shown = document.querySelector(`[data-count="${stage}"]`);
       if (shown) shown.textContent = number;
     }
+    for (const word of told.said || []) say(word);
     if (told.refresh) refresh();
     body.dataset.at = at;
   };
@@ -87,6 +104,7 @@
     const query = new URLSearchParams(view === "board" ? location.search : "");
     query.set("view", view); query.set("after", at); query.set("needs", body.dataset.needs || "");
     if (body.dataset.run) query.set("run", body.dataset.run);
+    if (byId("said")) query.set("heard", byId("said").dataset.heard);
     source = new EventSource(`/events?${query}`);
     const listen = (kind, take) => source.addEventListener(kind, (event) => { heard = Date.now(); retry = 0; take(event); });
     listen("state", (event) => state(JSON.parse(event.data).connected));

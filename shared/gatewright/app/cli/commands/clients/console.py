@@ -52,12 +52,14 @@ def console(
     import asyncio
     from functools import partial
 
+    from gatewright.app.cli import settings
     from gatewright.app.cli.connecting import ledger_readers
     from gatewright.app.cli.context import find_place
     from gatewright.app.cli.live_page.submit_access import submit_access
     from gatewright.app.cli.operations.cluster import see_cluster
     from gatewright.app.cli.people.session import for_approver, open_inbox
     from gatewright.app.cli.signing_agent.access import agent_origin
+    from gatewright.app.console.access_record import open_record
     from gatewright.app.console.provider.settings import read_provider
     from gatewright.app.console.roles import read_tokens
     from gatewright.app.console.serving import ConsoleAddress, make_app, serve
@@ -81,6 +83,8 @@ def console(
     decide = partial(open_inbox, approver) if approver is not None else None
     submit = submit_access(place, publisher, publisher_seed) if not read_only else None
     look = partial(see_cluster, place, (DEFAULT_POOL,))
-    app = make_app(connect, place.home, place.key, address, decide=decide, submit=submit, look=look, warn=note)
+    wanted = settings.load().console_record
+    access = open_record(wanted) if wanted is not None else None
+    app = make_app(connect, place.home, place.key, address, decide=decide, submit=submit, look=look, record=access, warn=note)
     say(f"the console is on http://{http}/")
     asyncio.run(served())
