@@ -301,7 +301,8 @@ class CandidateComposed(Payload, frozen=True):
 
     ``patch`` is the artifact of the canonical diff, ``names`` that of the changed paths, NUL-separated. ``changed_lines`` is
     what the diff adds and removes; None in runs older than it is. ``candidate`` is its number where there are several.
-    ``path_kinds`` counts the changed paths by their risk, where the policy has rules of it.
+    ``path_kinds`` counts the changed paths by their risk, where the policy has rules of it. ``versions`` is how far versions
+    move, where nothing else is changed and a rule lets that be approved in advance.
     """
 
     event_type: ClassVar[str] = "candidate_composed"
@@ -312,6 +313,7 @@ class CandidateComposed(Payload, frozen=True):
     changed_lines: int | None = None
     candidate: int | None = None
     path_kinds: dict[str, int] | None = None
+    versions: Literal["patch", "minor", "major"] | None = None
 
 
 class ReviewReceived(Payload, frozen=True):

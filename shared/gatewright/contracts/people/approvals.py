@@ -253,6 +253,7 @@ class ApprovalGrant(Document):
 
     It is about runs on exactly this ``repository`` that ``rule`` asks about, as long as each changed file is of ``paths``,
     protected files are of ``classes`` alone, and the risk is no higher than said; for ``max_uses`` runs, before ``not_after``.
+    With ``versions`` a change moves versions and does nothing else, each by so much at most.
     """
 
     grant_id: GrantId
@@ -266,6 +267,7 @@ class ApprovalGrant(Document):
     not_after: Timestamp
     max_uses: GrantUses
     classes: tuple[GrantableClass, ...] = ()
+    versions: Literal["patch", "minor"] | None = None
     comment: _Words = ""
 
 
