@@ -54,6 +54,8 @@ SUCCESSORS: dict[State, tuple[State, ...]] = {
 SENT_BACK: dict[str, tuple[State, ...]] = {"S3": ("S5",), "S4": ("S5",)}
 #: How the name of a rule begins by which a gate names a reason to ask a person.
 ASKS = "asks."
+#: Before the class of a command that a rule may ask about; like a broad scope it is a fact of the contract.
+COMMAND = "command:"
 TERMINAL: frozenset[State] = frozenset({"S6", "FAILED", "ABORTED"})
 
 

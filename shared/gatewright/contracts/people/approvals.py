@@ -33,6 +33,7 @@ AskReason = Literal[
     "network",
     "agent",
     "budget",
+    "command",
     "transfer",
     "destructive",
     "protected_class",
@@ -52,6 +53,7 @@ LEFT_OPEN: frozenset[DecisionVerdict] = frozenset({"comment", "delegate"})
 ApprovalStatus = Literal["pending", "approved", "rejected", "expired", "withdrawn", "autopilot", "granted"]
 OnReject = Literal["end", "repair"]
 ProtectedClassName = Literal["ci", "protected", "runner", "dependencies", "migrations"]
+CommandClassName = Literal["read-only", "local-write", "network", "dependency-install", "destructive", "credential-sensitive"]
 
 #: Classes of protected paths that a grant may name; tests, the pipeline and the runner are asked about each time.
 GrantableClass = Literal["dependencies", "migrations"]
@@ -84,7 +86,8 @@ class GrantBounds(Document):
 class ApprovalRule(Document):
     """One reason to ask a person. ``approvers`` are people of the roster, or ``@group``.
 
-    ``repositories``, ``refs`` and ``classes`` narrow it down; empty: all. ``above_usd``: what a ``budget`` may order
+    ``repositories``, ``refs`` and ``classes`` narrow it down; empty: all. ``commands``: classes of commands that a ``command``
+    asks about; empty: all but ``read-only`` and ``local-write``. ``above_usd``: what a ``budget`` may order
     unasked. ``from_tier``: the lowest tier of a change that a ``risk_tier`` asks about. ``quorum``: what a ``review`` needs
     to pass. ``within_seconds`` is how long an answer is waited for; ``within_beats`` says it in beats, which are made seconds
     when the policy is read: ledgers have those, and a beat that is changed later changes no run. ``escalate_to``: who is
@@ -102,6 +105,7 @@ class ApprovalRule(Document):
     repositories: tuple[NonEmpty, ...] = ()
     refs: tuple[NonEmpty, ...] = ()
     classes: tuple[ProtectedClassName, ...] = ()
+    commands: tuple[CommandClassName, ...] = ()
     above_usd: Annotated[float, Meta(ge=0, le=1e9)] | None = None
     from_tier: Risk = "high"
     yourself: bool = False
