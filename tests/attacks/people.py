@@ -111,7 +111,12 @@ async def open_inbox(
     if owners is not None:
         (policies / "CODEOWNERS").write_text(owners)
     async with open_gatekeeper(repository, folder, policies=policies, clock=clock) as gatekeeper:
-        index = RunIndex()
-        index.read_to_the_end()
-        service = ApprovalService(gatekeeper.orchestrator, index, ApprovalIndex(), make_logger(), SecretScanner())
-        yield Inbox(gatekeeper, service, clock)
+        yield inbox_of(gatekeeper, clock)
+
+
+def inbox_of(gatekeeper: Gatekeeper, clock: Clock) -> Inbox:
+    """What approvers may ask of ``gatekeeper``."""
+    index = RunIndex()
+    index.read_to_the_end()
+    service = ApprovalService(gatekeeper.orchestrator, index, ApprovalIndex(), make_logger(), SecretScanner())
+    return Inbox(gatekeeper, service, clock)

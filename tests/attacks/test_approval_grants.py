@@ -404,3 +404,41 @@ def test_a_rule_that_asks_each_time_cannot_be_answered_in_advance(tmp_path: Path
     folder = policies_with(tmp_path / "policies", RULE | rule)
     with pytest.raises(ConfigurationError, match="in advance"):
         load(folder)
+
+
+PINNED = b"alpha==1.2.3\nbeta==2.0.0\n"
+
+
+@pytest.mark.parametrize(
+    ("versions", "after", "passes"),
+    [
+        ("patch", PINNED.replace(b"1.2.3", b"1.2.4"), True),
+        ("minor", PINNED.replace(b"1.2.3", b"1.3.0"), True),
+        ("patch", PINNED.replace(b"1.2.3", b"1.3.0"), False),
+        ("patch", PINNED.replace(b"1.2.3", b"1.2.2"), False),
+        ("minor", PINNED.replace(b"1.2.3", b"2.0.0"), False),
+        ("patch", PINNED.replace(b"1.2.3", b"1.2.4") + b"evil==1.0.0\n", False),
+        ("patch", PINNED.replace(b"alpha==1.2.3", b"a1pha==1.2.4"), False),
+    ],
+    ids=["patch", "minor", "minor for patch", "down", "major", "a line more", "another name"],
+)
+async def test_updates_pass_as_far_as_their_versions_move_and_nothing_else_does(
+    versions: str, after: bytes, passes: bool, make_repository: MakeRepository, tmp_path: Path, clock: HandClock
+) -> None:
+    repository = make_repository(files={"README.md": PINNED})
+    async with open_inbox(repository, tmp_path, RULE, clock=clock) as inbox:
+        await bring(inbox, grant_on(inbox, versions=versions))
+        await inbox.submit()
+        run = await inbox.work({"README.md": after})
+        if passes:
+            assert run.status == "SUCCESS"
+            assert verify(tmp_path / "runs" / run.run_id, [keys.load(tmp_path / "key.pem").public]).findings == ()
+        else:
+            assert await asked_all_the_same(inbox, run)
+
+
+async def test_how_far_versions_move_cannot_be_granted_before_there_is_a_change(opened: Opened) -> None:
+    rule = RULE | {"name": "agents", "reason": "agent"}
+    async with opened(rule) as inbox:
+        grant = grant_on(inbox, rule="agents", reason="agent", versions="patch")
+        assert await refused(inbox, grant) == "grant_too_wide"

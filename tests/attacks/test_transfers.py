@@ -23,14 +23,9 @@ from gatewright.ledger.run import Run
 from gatewright.order_artifacts.hidden_acceptance import visible
 from gatewright.rules.approvals import pending
 from gatewright.rules.transfers import LATER, leave_for, manifest_digest, task_leave
-from gatewright.secrets.scanner import SecretScanner
 from gatewright.services.gatekeeper.decider.inputs import UsageReceived
 from gatewright.services.gatekeeper.dispatch.dispatcher import task_document
-from gatewright.services.gatekeeper.intake.approvals import ApprovalService
-from gatewright.services.gatekeeper.projections.approval_index import ApprovalIndex
-from gatewright.services.gatekeeper.projections.run_index import RunIndex
-from gatewright.telemetry.logs import make_logger
-from tests.attacks.people import LANDING, Inbox, policies_with, signed
+from tests.attacks.people import LANDING, Inbox, inbox_of, policies_with, signed
 from tests.attacks.whole_gatekeeper import RUN, make_plan, make_result, make_review, open_gatekeeper
 from tests.gatekeeper.publishing import HandClock
 from tests.gatekeeper.test_hidden_acceptance import HIDDEN, SEEN
@@ -50,13 +45,7 @@ async def open_sending(
     policies = policies_with(folder / "policies", *rules)
     (policies / "transfers.json").write_text(json.dumps({"version": "1", "externalTransfers": mode} | policy))
     async with open_gatekeeper(repository, folder, policies=policies, clock=(clock := HandClock())) as gatekeeper:
-        index = RunIndex()
-        index.read_to_the_end()
-        yield Inbox(
-            gatekeeper,
-            ApprovalService(gatekeeper.orchestrator, index, ApprovalIndex(), make_logger(), SecretScanner()),
-            clock,
-        )
+        yield inbox_of(gatekeeper, clock)
 
 
 def sent_to(run: Run, role: str) -> TransferLeave | None:

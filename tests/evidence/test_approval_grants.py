@@ -17,7 +17,7 @@ from gatewright.ledger import events as e
 from gatewright.rules.approvals import NAMESPACE, MatchedRule, make_request
 from gatewright.rules.grants import GRANT_NAMESPACE
 from gatewright.ssh_signatures import fingerprint, public_line, sign_ssh
-from tests.evidence.approved_runs import ANA, SECRET, STRANGER, ApprovedRun
+from tests.evidence.approved_runs import ANA, SECRET, STRANGER, ApprovedRun, Forgery, as_it_is
 from tests.evidence.recorded_runs import START
 from tests.evidence.test_approvals import verified
 
@@ -58,9 +58,9 @@ def by_grant(
     )
 
 
-def make_granted(event: e.ApprovalByGrant, rule: ApprovalRule = RULE) -> ApprovedRun:
+def make_granted(event: e.ApprovalByGrant, rule: ApprovalRule = RULE, forgery: Forgery = as_it_is) -> ApprovedRun:
     """One shard, which lands by a grant."""
-    run = ApprovedRun(rule=rule)
+    run = ApprovedRun(forgery=forgery, rule=rule)
     run.accept()
     run.plan(shards=1)
     run.work()
@@ -104,6 +104,7 @@ FORGERIES = {
     "used once too often": by_grant(use=3),
     "used before the first": by_grant(use=0),
     "another id": by_grant(replace(GRANT, grant_id="grant-ffffffffffffffff")),
+    "for moves of versions, and more was changed": by_grant(replace(GRANT, versions="patch")),
     "a key that was revoked before": by_grant(revoked_at="2020-01-01T00:00:00+00:00"),
 }
 
@@ -126,3 +127,13 @@ async def test_a_grant_counts_only_where_the_rule_of_the_run_lets_it(
 ) -> None:
     found = await verified(make_granted(by_grant(), replace(RULE, **changes)), tmp_path, signer, private_key)
     assert "approval_contradicts" in {each.code for each in found.findings}
+
+
+async def test_a_move_of_versions_that_the_patch_does_not_make_is_found(
+    tmp_path: Path, signer: Signer, private_key: PrivateKey
+) -> None:
+    def forged(payload: e.Payload) -> e.Payload:
+        return replace(payload, versions="patch", changed_lines=2) if isinstance(payload, e.CandidateComposed) else payload
+
+    run = make_granted(by_grant(replace(GRANT, versions="patch")), forgery=forged)
+    assert "choice_contradicts" in {each.code for each in (await verified(run, tmp_path, signer, private_key)).findings}

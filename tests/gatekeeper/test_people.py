@@ -27,8 +27,8 @@ from gatewright.services.gatekeeper.policies.load import load
 from gatewright.services.gatekeeper.projections.approval_index import ApprovalIndex
 from gatewright.services.gatekeeper.projections.deadlines import Deadlines
 from gatewright.services.gatekeeper.projections.entries import read_entry
-from tests.attacks.people import LANDING, WEEK, Inbox, open_inbox, policies_with, signed
-from tests.attacks.whole_gatekeeper import RUN
+from tests.attacks.people import LANDING, WEEK, Inbox, inbox_of, open_inbox, policies_with, signed
+from tests.attacks.whole_gatekeeper import RUN, open_gatekeeper
 from tests.gatekeeper.contexts import delivered_policies
 from tests.gatekeeper.publishing import HandClock
 from tests.git.repositories import MakeRepository
@@ -91,6 +91,36 @@ async def test_what_a_contract_orders_is_a_reason_to_ask(opened: Opened, rule: R
         (found,) = matched(ordered, "contract")
         assert found.why
         assert not cleared(ordered, "contract")
+
+
+async def test_a_command_of_a_class_that_a_rule_names_is_asked_about_before_any_work(
+    make_repository: MakeRepository, tmp_path: Path, clock: HandClock
+) -> None:
+    tidy = Executor(kind="command", commands=("tidy docs",))
+    repository = make_repository(files=FILES)
+    for number, (rule, asks) in enumerate(
+        [
+            (rule_of("command"), True),
+            (rule_of("command", commands=["dependency-install"]), False),
+            (rule_of("command", commands=["network"]), True),
+            (rule_of("network"), False),
+        ]
+    ):
+        folder = tmp_path / str(number)
+        policies = policies_with(folder / "policies", rule)
+        listed = json.loads((policies / "command_allowlist.json").read_text())
+        listed["commands"].append({"prefix": ["tidy"], "uses": ["executor"], "class": "network", "operands": 1})
+        (policies / "command_allowlist.json").write_text(json.dumps(listed))
+        async with open_gatekeeper(repository, folder, policies=policies, clock=clock) as gatekeeper:
+            inbox = inbox_of(gatekeeper, clock)
+            run = await inbox.submit(executor=tidy)
+            assert run.failure is None, run.failure
+            assert (run.state, bool(pending(run))) == (("AWAITING_APPROVAL", True) if asks else ("S2", False)), rule
+            if asks:
+                assert "network: tidy docs" in (await inbox.asked()).why
+                await inbox.decide(signed(await inbox.said()))
+                assert (await inbox.work()).status == "SUCCESS"
+                assert_verified(folder)
 
 
 async def test_a_broad_scope_that_is_refused_elsewhere_is_asked_about_before_any_work(opened: Opened, tmp_path: Path) -> None:
@@ -292,6 +322,7 @@ async def test_the_inbox_is_there_after_a_start(parked: Inbox) -> None:
         ([LANDING | {"escalate_to": ["@nobody"]}], "no such person"),
         ([LANDING, LANDING], "twice"),
         ([rule_of("protected_class", risk="low", autopilot=True)], "by itself"),
+        ([rule_of("command", risk="low", autopilot=True)], "by itself"),
         ([LANDING | {"autopilot": True}], "by itself"),
         ([LANDING | {"risk": "low", "autopilot": True, "phrase": "yes"}], "by itself"),
         ([LANDING | {"risk": "high", "batch": True}], "batch"),

@@ -13,6 +13,7 @@ from gatewright.contracts.progress import MemoryBounds
 from gatewright.contracts.routing import RoutingRules
 from gatewright.contracts.transfers import TransferManifest
 from gatewright.contracts.vocabulary import Judging, MutationBounds
+from gatewright.git.patches.version_moves import Move
 from gatewright.ledger.candidates import all_worked, in_the_running, makers, seen_from
 from gatewright.ledger.events import CandidateComposed
 from gatewright.ledger.run import Run, RunTask
@@ -221,6 +222,7 @@ class CandidateVerdict(Verdict):
     changed_files: int
     changed_lines: int = 0
     path_kinds: dict[str, int] | None = None
+    versions: Move | None = None
 
     def composed(self, candidate: int = 0) -> CandidateComposed:
         """The event that records it; of ``candidate``, where the run has several."""
@@ -232,6 +234,7 @@ class CandidateVerdict(Verdict):
             changed_lines=self.changed_lines,
             candidate=candidate,
             path_kinds=self.path_kinds,
+            versions=self.versions,
         )
 
 

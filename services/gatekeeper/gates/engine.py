@@ -20,6 +20,7 @@ from gatewright.evidence.signing.keys import PublicKey
 from gatewright.git.host.identity import repository_identity
 from gatewright.git.mirror import Mirror, Mirrors
 from gatewright.git.patches.size import changed_lines
+from gatewright.git.patches.version_moves import version_move
 from gatewright.git.process import in_thread
 from gatewright.host_errors import is_waited_for
 from gatewright.host_facts import host
@@ -241,7 +242,9 @@ class GateEngine:
         lines = changed_lines(candidate.patch)
         rules = run.accepted.routing
         kinds = path_kinds(rules, (change.path for change in candidate.changes)) if rules is not None else None
-        return q.CandidateVerdict(report, candidate.tree, patch, names, len(candidate.changes), lines, kinds)
+        granted = any(rule.grants is not None for rule in run.accepted.approval_rules)
+        moved = await asyncio.to_thread(version_move, candidate.patch) if granted else None
+        return q.CandidateVerdict(report, candidate.tree, patch, names, len(candidate.changes), lines, kinds, moved)
 
     async def _people(self, question: q.DecisionCheck) -> q.DecisionVerdict:
         patch = await judged_patch(question.run, question.decisions, self.artifacts)

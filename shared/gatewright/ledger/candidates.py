@@ -45,7 +45,8 @@ def orders_of(shard: TaskContract) -> tuple[TaskContract, ...]:
 def found_now(run: Run) -> Iterator[FoundReason]:
     """What gates found in what the run has now: in the contract, or in the candidate of this attempt that is to land."""
     for found in run.found_reasons:
-        if found.reason == "broad_scope" or (found.attempt == run.attempt and found.candidate in {0, run.chosen}):
+        of_contract = found.reason == "broad_scope" or found.reason.startswith(e.COMMAND)
+        if of_contract or (found.attempt == run.attempt and found.candidate in {0, run.chosen}):
             yield found
 
 

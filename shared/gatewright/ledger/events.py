@@ -54,6 +54,8 @@ SUCCESSORS: dict[State, tuple[State, ...]] = {
 SENT_BACK: dict[str, tuple[State, ...]] = {"S3": ("S5",), "S4": ("S5",)}
 #: How the name of a rule begins by which a gate names a reason to ask a person.
 ASKS = "asks."
+#: Before the class of a command that a rule may ask about; like a broad scope it is a fact of the contract.
+COMMAND = "command:"
 TERMINAL: frozenset[State] = frozenset({"S6", "FAILED", "ABORTED"})
 
 
@@ -301,7 +303,8 @@ class CandidateComposed(Payload, frozen=True):
 
     ``patch`` is the artifact of the canonical diff, ``names`` that of the changed paths, NUL-separated. ``changed_lines`` is
     what the diff adds and removes; None in runs older than it is. ``candidate`` is its number where there are several.
-    ``path_kinds`` counts the changed paths by their risk, where the policy has rules of it.
+    ``path_kinds`` counts the changed paths by their risk, where the policy has rules of it. ``versions`` is how far versions
+    move, where nothing else is changed and a rule lets that be approved in advance.
     """
 
     event_type: ClassVar[str] = "candidate_composed"
@@ -312,6 +315,7 @@ class CandidateComposed(Payload, frozen=True):
     changed_lines: int | None = None
     candidate: int | None = None
     path_kinds: dict[str, int] | None = None
+    versions: Literal["patch", "minor", "major"] | None = None
 
 
 class ReviewReceived(Payload, frozen=True):

@@ -12,10 +12,19 @@ from datetime import datetime, timedelta
 
 from gatewright.clock import timestamp
 from gatewright.contracts import ApprovalDecision, ApprovalRequest, ApproverRoster, TaskContract, codec
-from gatewright.contracts.people.approvals import ApprovalRule, AskStage, Risk, RosterKey, RosterPerson, SignedDecision
+from gatewright.contracts.people.approvals import (
+    ApprovalRule,
+    AskStage,
+    CommandClassName,
+    Risk,
+    RosterKey,
+    RosterPerson,
+    SignedDecision,
+)
 from gatewright.errors import DeniedError
 from gatewright.git.access.repository_patterns import ref_covered
 from gatewright.ledger.candidates import found_now
+from gatewright.ledger.events import COMMAND
 from gatewright.ledger.run import AskedApproval, Run
 from gatewright.rules.delegations import delegate_of, keeps
 from gatewright.rules.landing import landing_ref
@@ -29,8 +38,13 @@ from gatewright.ssh_signatures import fingerprint, page_of, signer_of, verify_ss
 NAMESPACE = "gatewright-approval-v1"
 #: What no rule may let pass without a person: tests and pipelines, dependencies, what cannot be made good.
 NEVER_BY_RULE = frozenset(
-    {"protected_class", "destructive", "broad_scope", "risk_tier", "critic", "review", "escalation", "transfer", "blocked"}
+    {
+        *("protected_class", "destructive", "broad_scope", "command", "risk_tier", "critic"),
+        *("review", "escalation", "transfer", "blocked"),
+    }
 )
+#: Classes of commands that are asked about where a rule names none.
+ASKED_COMMANDS: tuple[CommandClassName, ...] = ("network", "dependency-install", "destructive", "credential-sensitive")
 #: Of the risk of a change, the least first.
 TIERS: tuple[Risk, ...] = ("low", "medium", "high")
 #: Comments on one request that are kept.
@@ -358,8 +372,8 @@ def _is_about(request: ApprovalRequest, run: Run, contract: TaskContract) -> boo
 def _why(rule: ApprovalRule, run: Run, contract: TaskContract) -> str:
     """In words; empty when the rule has nothing to ask."""
     match rule.reason:
-        case "broad_scope":
-            return "; ".join(found_words(run, "broad_scope"))
+        case "broad_scope" | "command" | "protected_class":
+            return _found(rule, run)
         case "network":
             network = contract.tool_permissions.network
             return f"network access: {network}" if network != "deny" else ""
@@ -373,9 +387,6 @@ def _why(rule: ApprovalRule, run: Run, contract: TaskContract) -> str:
         case "destructive":
             listed = contract.scope.destructive if contract.scope is not None else ()
             return f"destructive: {'; '.join(listed)}" if listed else ""
-        case "protected_class":
-            wanted = [f"protected_class:{name}" for name in rule.classes] or ["protected_class:"]
-            return "; ".join(words for each in wanted for words in found_words(run, each))
         case "landing":
             ref = landing_ref(run.run_id, contract.repository) if contract.repository is not None else ""
             return f"it lands on {ref}" if ref and (not rule.refs or ref_covered(ref, rule.refs)) else ""
@@ -388,6 +399,16 @@ def _why(rule: ApprovalRule, run: Run, contract: TaskContract) -> str:
                 return ""
             domain = "; ".join(", ".join(names) for names in seats_of(quorum, owned_lines(run)))
             return f"{quorum.reviewers} reviewers vote, of the domain ({domain}) and of quality"
+
+
+def _found(rule: ApprovalRule, run: Run) -> str:
+    """What gates found that the rule is about."""
+    wanted: list[str] = [rule.reason]
+    if rule.reason == "command":
+        wanted = [f"{COMMAND}{name}" for name in rule.commands or ASKED_COMMANDS]
+    elif rule.reason == "protected_class":
+        wanted = [f"protected_class:{name}" for name in rule.classes] or ["protected_class:"]
+    return "; ".join(dict.fromkeys(words for each in wanted for words in found_words(run, each)))
 
 
 def _of_evidence(rule: ApprovalRule, run: Run) -> str:

@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 from gatewright.contracts import ApprovalGrant, ApproverRoster, GrantRevocation, codec
 from gatewright.contracts.people.approvals import ApprovalRule, AskStage, RosterPerson, SignedDecision
 from gatewright.errors import DeniedError, GatewrightError
+from gatewright.git.patches.version_moves import MOVES
 from gatewright.ledger.run import Run
 from gatewright.rules.approvals import TIERS, MatchedRule, contract_digest, found_words, is_own, signer_on, unasked
 from gatewright.rules.quorum import names_person
@@ -104,7 +105,8 @@ def uncovered(run: Run, rule: ApprovalRule, judged: JudgedGrant, paths: Sequence
 
     ``paths`` are those that the candidate changes. 1. it is in its time  2. it is about this repository and this rule
     3. the run's rule allows it, and names its person  4. it is not about a run of their own  5. nothing is there that is asked
-    about each time  6. each file is of its paths  7. the risk is no higher than it says.
+    about each time  6. each file is of its paths, and versions move as far as it says, where it does  7. the risk is no higher
+    than it says.
     """
     grant, contract = judged.grant, run.contract
     if contract is None or not subject_of(run, rule):
@@ -119,7 +121,8 @@ def uncovered(run: Run, rule: ApprovalRule, judged: JudgedGrant, paths: Sequence
         return error.message
     if not rule.yourself and is_own(run, judged.person):  # 4
         return f"{judged.person.name} may not approve a run of their own"
-    return _asked_each_time(run, grant) or _elsewhere(run, rule, grant, paths) or _riskier(run, rule, grant)
+    beyond = _elsewhere(run, rule, grant, paths) or _beyond_versions(run, grant)
+    return _asked_each_time(run, grant) or beyond or _riskier(run, rule, grant)
 
 
 def _within(judged: JudgedGrant, rule: ApprovalRule) -> None:
@@ -134,6 +137,8 @@ def _within(judged: JudgedGrant, rule: ApprovalRule) -> None:
         words = f"the rule {rule.name} lets a grant be used {bounds.uses} times"
     elif TIERS.index(rule.risk) > TIERS.index(grant.risk_at_most):
         words = f"the rule {rule.name} is of {rule.risk} risk, and the grant of {grant.risk_at_most}"
+    elif grant.versions is not None and rule.stage != "candidate":
+        words = f"the rule {rule.name} asks before there is a change: how far versions move is not known then"
     elif unclear := [pattern for pattern in grant.paths if not _is_plain(pattern)]:
         words = f"{unclear[0][:200]!a} is no plain path: a folder (docs/), a file (README.md) or an ending of names (*.md)"
     if words:
@@ -173,6 +178,16 @@ def _elsewhere(run: Run, rule: ApprovalRule, grant: ApprovalGrant, paths: Sequen
     patterns = PathPatterns(grant.paths, folded=False)
     beyond = [path for path in paths if not patterns.cover(path)]
     return f"it changes {ascii(beyond[0][:200])[1:]}" if beyond else "" if paths else "no changed paths are known"
+
+
+def _beyond_versions(run: Run, grant: ApprovalGrant) -> str:
+    """What the gatekeeper found in its own diff is what counts; ``verify`` finds it once more."""
+    if grant.versions is None:
+        return ""
+    moved = run.candidate.versions if run.candidate is not None else None
+    if moved is None:
+        return "it does something else than move versions up"
+    return f"it moves a {moved} version" if MOVES.index(moved) > MOVES.index(grant.versions) else ""
 
 
 def _riskier(run: Run, rule: ApprovalRule, grant: ApprovalGrant) -> str:

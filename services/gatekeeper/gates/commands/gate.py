@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from gatewright.contracts.vocabulary import AcceptanceTest, Executor
 from gatewright.errors import CommandRefusedError
+from gatewright.ledger.events import COMMAND
 from gatewright.sandbox.argv import parse_command
 from gatewright.services.gatekeeper.gates.commands.classes import classify
 from gatewright.services.gatekeeper.gates.commands.proof import why_nothing
@@ -38,6 +39,7 @@ def judge_commands(
     if (words := too_much(text for _, text in commands)) is not None:
         report.violate(TOO_MUCH, RULE, words)
         return
+    asks = any(rule.reason == "command" for rule in context.policies.people.rules)
     for number, (use, text) in enumerate(commands, 1):
         name = f"commands.{number}.{use}"
         try:
@@ -46,7 +48,10 @@ def judge_commands(
             report.violate(error.reason, RULE, error.message)
             report.violated(name, error.message)
         else:
-            report.checked(name, f"{text} ({', '.join(sorted(classes_of(text, rule)))})")
+            kinds = sorted(classes_of(text, rule))
+            report.checked(name, f"{text} ({', '.join(kinds)})")
+            for kind in kinds if asks else ():
+                report.asks(f"{COMMAND}{kind}", f"{kind}: {text}")
 
 
 def too_much(commands: Iterable[str]) -> str | None:

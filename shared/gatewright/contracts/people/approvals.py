@@ -33,6 +33,7 @@ AskReason = Literal[
     "network",
     "agent",
     "budget",
+    "command",
     "transfer",
     "destructive",
     "protected_class",
@@ -52,6 +53,7 @@ LEFT_OPEN: frozenset[DecisionVerdict] = frozenset({"comment", "delegate"})
 ApprovalStatus = Literal["pending", "approved", "rejected", "expired", "withdrawn", "autopilot", "granted"]
 OnReject = Literal["end", "repair"]
 ProtectedClassName = Literal["ci", "protected", "runner", "dependencies", "migrations"]
+CommandClassName = Literal["read-only", "local-write", "network", "dependency-install", "destructive", "credential-sensitive"]
 
 #: Classes of protected paths that a grant may name; tests, the pipeline and the runner are asked about each time.
 GrantableClass = Literal["dependencies", "migrations"]
@@ -86,7 +88,8 @@ class GrantBounds(Document):
 class ApprovalRule(Document):
     """One reason to ask a person. ``approvers`` are people of the roster, or ``@group``.
 
-    ``repositories``, ``refs`` and ``classes`` narrow it down; empty: all. ``above_usd``: what a ``budget`` may order
+    ``repositories``, ``refs`` and ``classes`` narrow it down; empty: all. ``commands``: classes of commands that a ``command``
+    asks about; empty: all but ``read-only`` and ``local-write``. ``above_usd``: what a ``budget`` may order
     unasked. ``from_tier``: the lowest tier of a change that a ``risk_tier`` asks about. ``quorum``: what a ``review`` needs
     to pass. ``within_seconds`` is how long an answer is waited for; ``within_beats`` says it in beats, which are made seconds
     when the policy is read: ledgers have those, and a beat that is changed later changes no run. ``escalate_to``: who is
@@ -104,6 +107,7 @@ class ApprovalRule(Document):
     repositories: tuple[NonEmpty, ...] = ()
     refs: tuple[NonEmpty, ...] = ()
     classes: tuple[ProtectedClassName, ...] = ()
+    commands: tuple[CommandClassName, ...] = ()
     above_usd: Annotated[float, Meta(ge=0, le=1e9)] | None = None
     from_tier: Risk = "high"
     yourself: bool = False
@@ -259,6 +263,7 @@ class ApprovalGrant(Document):
 
     It is about runs on exactly this ``repository`` that ``rule`` asks about, as long as each changed file is of ``paths``,
     protected files are of ``classes`` alone, and the risk is no higher than said; for ``max_uses`` runs, before ``not_after``.
+    With ``versions`` a change moves versions and does nothing else, each by so much at most.
     """
 
     grant_id: GrantId
@@ -272,6 +277,7 @@ class ApprovalGrant(Document):
     not_after: Timestamp
     max_uses: GrantUses
     classes: tuple[GrantableClass, ...] = ()
+    versions: Literal["patch", "minor"] | None = None
     comment: _Words = ""
 
 

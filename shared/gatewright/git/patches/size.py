@@ -23,7 +23,7 @@ def changed_lines(patch: bytes) -> int:
         elif line.startswith(_FILE):
             binary = False
         elif line.startswith(_HUNK):
-            old, new = _ranges(line)
+            old, new = hunk_lengths(line)
         elif line == _BINARY:
             binary = True
         elif binary:
@@ -31,7 +31,7 @@ def changed_lines(patch: bytes) -> int:
     return count
 
 
-def _ranges(header: bytes) -> tuple[int, int]:
+def hunk_lengths(header: bytes) -> tuple[int, int]:
     """``@@ -3,4 +3,5 @@``: four lines before, five after; none where that is not to be read."""
     words = header.split(b" ", 3)
     if len(words) < 3:

@@ -95,7 +95,8 @@ def grants_table(found: Sequence[GrantStanding]) -> list[str]:
     for each in found:
         grant = each.grant
         used = f"{len(each.uses)}/{grant.max_uses}"
-        paths = ", ".join((*grant.paths, *(f"({name})" for name in grant.classes)))
+        moves = (f"({grant.versions} versions)",) if grant.versions is not None else ()
+        paths = ", ".join((*grant.paths, *(f"({name})" for name in grant.classes), *moves))
         what = f"{grant.person}: {grant.rule}, {paths}, {grant.repository}"
         lines.append(printable(f"{grant.grant_id:<22} {each.status:<8} {used:>7}  {grant.not_after:<24}  {what}"))
     return lines

@@ -8,6 +8,7 @@ from gatewright.evidence import layout
 from gatewright.evidence.verification.consistency.telling import Contradiction, Telling
 from gatewright.evidence.verification.reading import MAX_PATCH_BYTES, Reading
 from gatewright.git.patches.size import changed_lines
+from gatewright.git.patches.version_moves import version_move
 from gatewright.ledger import candidates as rules
 from gatewright.ledger import events as e
 
@@ -34,7 +35,8 @@ def check_choice(telling: Telling) -> Iterator[Contradiction]:
 
 
 def check_sizes(telling: Telling, reading: Reading, step: int) -> Iterator[Contradiction]:
-    """The lines that each candidate was recorded with are those of its patch, as far as that is there as it was signed."""
+    """Lines and moves of versions that each candidate was recorded with are those of its patch, as far as that is there as it
+    was signed."""
     places = {record.sha256: path for path, record in reading.listed.items()}
     for composed in telling.history.candidates:
         path = places.get(layout.digest_of(composed.patch) or "", "")
@@ -42,6 +44,9 @@ def check_sizes(telling: Telling, reading: Reading, step: int) -> Iterator[Contr
         if composed.changed_lines is None or facts is None or facts.sha256 != reading.listed[path].sha256:
             continue
         patch = reading.document(path, step, limit=MAX_PATCH_BYTES)
+        if patch is not None and composed.versions is not None and (moved := version_move(patch)) != composed.versions:
+            words = f"versions were recorded to move by {composed.versions}, and the patch says {moved or 'something else'}"
+            yield Contradiction(CHOICE, layout.EVENTS, path, words)
         if patch is not None and (lines := changed_lines(patch)) != composed.changed_lines:
             words = f"{composed.changed_lines} changed lines were recorded, and the patch has {lines}"
             yield Contradiction(CHOICE, layout.EVENTS, path, words)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,6 +10,7 @@ import typer
 
 from gatewright.app.cli.commands.deciding import As, Comment, Key, approvals
 from gatewright.app.cli.commands.options import JsonOutput
+from gatewright.app.cli.option_groups import grouped
 from gatewright.app.cli.output import emit, note, printable, reported, say
 
 if TYPE_CHECKING:
@@ -20,19 +22,36 @@ def register(app: typer.Typer) -> None:  # noqa: ARG001 - they join a group that
         approvals.command()(command)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrantFlags:
+    """What a grant covers, as Typer reads it."""
+
+    path: Annotated[list[str], typer.Option(metavar="PATH", help="docs/, README.md or *.md; may be given again.")]
+    until: Annotated[str, typer.Option(metavar="TIME", help="18:00, 4h, 2d, or a whole time with its zone.")]
+    uses: Annotated[int, typer.Option(min=1, max=100, metavar="N", help="As many runs it lets pass.")] = 1
+    protected: Annotated[
+        list[str] | None, typer.Option("--class", metavar="dependencies|migrations", help="Protected files that it may touch.")
+    ] = None
+    versions: Annotated[
+        str, typer.Option(metavar="patch|minor", help="Only changes that move versions up, by so much at most.")
+    ] = ""
+    risk: Annotated[
+        str, typer.Option(metavar="low|medium", help="The highest risk of a change.", show_default="that of the rule")
+    ] = ""
+
+    def said(self) -> dict[str, object]:
+        """The fields of the document."""
+        optional = {"versions": self.versions, "risk_at_most": self.risk}
+        given = {name: value for name, value in optional.items() if value}
+        return {"paths": self.path, "max_uses": self.uses, "classes": self.protected or [], **given}
+
+
 @reported
+@grouped
 def grant(
     name: Annotated[str, typer.Argument(metavar="REQUEST", help="A request that was asked: its repository, its rule.")],
     *,
-    path: Annotated[list[str], typer.Option(metavar="PATH", help="docs/, README.md or *.md; may be given again.")],
-    until: Annotated[str, typer.Option(metavar="TIME", help="18:00, 4h, 2d, or a whole time with its zone.")],
-    uses: Annotated[int, typer.Option(min=1, max=100, metavar="N", help="As many runs it lets pass.")] = 1,
-    protected: Annotated[
-        list[str] | None, typer.Option("--class", metavar="dependencies|migrations", help="Protected files that it may touch.")
-    ] = None,
-    risk: Annotated[
-        str, typer.Option(metavar="low|medium", help="The highest risk of a change.", show_default="that of the rule")
-    ] = "",
+    flags: GrantFlags,
     key: Key = None,
     person: As = "",
     comment: Comment = "",
@@ -45,11 +64,9 @@ def grant(
     from gatewright.clock import SystemClock
 
     now = SystemClock().now()
-    said: dict[str, object] = {"paths": path, "max_uses": uses, "classes": protected or [], "comment": comment}
-    if risk:
-        said["risk_at_most"] = risk
     who, with_key = _signer(person, key)
-    found = asyncio.run(grant_all_like(name, who, with_key, now, end_of(until, now), **said))
+    until = end_of(flags.until, now)
+    found = asyncio.run(grant_all_like(name, who, with_key, now, until, **flags.said(), comment=comment))
     _show(found, json_output=json_output)
 
 
@@ -100,7 +117,8 @@ def _show(found: GrantStanding, *, json_output: bool) -> None:
         return
     grant = found.grant
     say(printable(f"{grant.grant_id} of {grant.person} is {found.status}: {grant.rule} in {grant.repository}"))
-    say(printable(f"  {', '.join(grant.paths)}; until {grant.not_after}, for {grant.max_uses} runs"))
+    moves = f", versions by {grant.versions} at most" if grant.versions is not None else ""
+    say(printable(f"  {', '.join(grant.paths)}{moves}; until {grant.not_after}, for {grant.max_uses} runs"))
     note("`gatewright approvals grants` lists all, `gatewright approvals revoke GRANT` ends one")
 
 

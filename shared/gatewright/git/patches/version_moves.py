@@ -1,0 +1,88 @@
+"""How far a canonical diff moves versions, where it does nothing else. Pure; linear in the patch.
+
+For dependency updates that a person approves in advance. What is not plainly a move is none: then a person is asked.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, Literal
+
+from gatewright.git.patches.size import hunk_lengths
+
+Move = Literal["patch", "minor", "major"]
+MOVES: Final[tuple[Move, ...]] = ("patch", "minor", "major")
+
+#: ``1.2.3`` and ``v1.2.3``: whole, no release candidate, no address of a host.
+_VERSION = re.compile(  # noqa: TID251 - linear: its parts are bounded, and each begins with another kind of byte
+    rb"(?<![0-9A-Za-z.+_])v?(0|[1-9][0-9]{0,8})\.(0|[1-9][0-9]{0,8})\.(0|[1-9][0-9]{0,8})(?![0-9A-Za-z+_-])(?!\.[0-9])"
+)
+#: A line that is the digest of what the version before it names (pip, npm, Cargo).
+_DIGEST = re.compile(  # noqa: TID251 - linear: its parts are bounded but for spaces, which nothing else begins with
+    rb'[ \t]*(?:--hash=sha256:[0-9a-f]{64}|"integrity": "sha512-[0-9A-Za-z+/]{86}=="|checksum = "[0-9a-f]{64}")[ ,\\]{0,3}'
+)
+_HEADERS: Final = (b"diff --git ", b"index ", b"--- a/", b"+++ b/", b'--- "a/', b'+++ "b/')
+
+
+def version_move(patch: bytes) -> Move | None:
+    """The widest move of a version in ``patch``; None where anything else is changed, or nothing is.
+
+    1. files are changed in their contents alone: none is new, gone, renamed or binary, and none has another mode  2. each block
+    of removed and added lines has as many of both, which differ in versions alone  3. all versions of a line move from one to
+    one that is higher  4. digests may change in a block in which a version moves.
+    """
+    widest: Move | None = None
+    removed: list[bytes] = []
+    added: list[bytes] = []
+    old = new = 0
+    for line in [*patch.split(b"\n"), b"diff --git "]:
+        sign = line[:1]
+        if (old > 0 or new > 0) and sign in {b"-", b"+"}:
+            (removed if sign == b"-" else added).append(line[1:])
+            old -= sign == b"-"
+            new -= sign == b"+"
+            continue
+        if removed or added:
+            move = _block(removed, added)
+            if move is None:
+                return None
+            widest = move if widest is None else max(widest, move, key=MOVES.index)
+            removed, added = [], []
+        if old > 0 or new > 0:
+            if sign != b" ":
+                return None
+            old, new = old - 1, new - 1
+        elif line.startswith(b"@@ -"):
+            old, new = hunk_lengths(line)
+        elif line and not line.startswith(_HEADERS):  # 1
+            return None
+    return widest
+
+
+def _block(removed: list[bytes], added: list[bytes]) -> Move | None:
+    """The widest move of one block."""
+    before = [line for line in removed if _DIGEST.fullmatch(line) is None]  # 4
+    after = [line for line in added if _DIGEST.fullmatch(line) is None]
+    if not before or len(before) != len(after):  # 2
+        return None
+    moves = [_line(old, new) for old, new in zip(before, after, strict=True)]
+    found = [move for move in moves if move is not None]
+    return max(found, key=MOVES.index) if len(found) == len(moves) else None
+
+
+def _line(before: bytes, after: bytes) -> Move | None:
+    """How far the one version of a line moves."""
+    olds, news = list(_VERSION.finditer(before)), list(_VERSION.finditer(after))
+    if not olds or _VERSION.sub(b"\0", before) != _VERSION.sub(b"\0", after) or b"\0" in before + after:  # 2
+        return None
+    pairs = {(_numbers(old), _numbers(new)) for old, new in zip(olds, news, strict=True)}
+    moved = [(old, new) for old, new in pairs if old != new]
+    if len(moved) != 1 or moved[0][1] <= moved[0][0]:  # 3
+        return None
+    (old, new) = moved[0]
+    return "major" if old[0] != new[0] else "minor" if old[1] != new[1] else "patch"
+
+
+def _numbers(found: re.Match[bytes]) -> tuple[int, int, int]:
+    major, minor, patch = (int(part) for part in found.groups())
+    return major, minor, patch
