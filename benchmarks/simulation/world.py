@@ -265,7 +265,7 @@ class World:
     def _kind(contract: TaskContract, shards: int, *, first: bool) -> str:
         """Whose task it is; ``first``: it was given out with the priority of its run."""
         small, first_parts, others, flooding = KINDS
-        if contract.repository.url == FLOODING:
+        if contract.repository is not None and contract.repository.url == FLOODING:
             return flooding
         return small if shards == 1 else first_parts if first else others
 

@@ -10,6 +10,7 @@ import pytest
 
 from gatewright import Client
 from gatewright.bus.jetstream.setup import ensure_topology
+from gatewright.bus.ledger_layout import Seen
 from gatewright.bus.memory.bus import MemoryBus, MemoryServer
 from gatewright.bus.port import Message
 from gatewright.client import client
@@ -29,7 +30,7 @@ from tests.git.repositories import MakeRepository
 class LongLedgerBus(MemoryBus):
     """Its ledger is never read to the end; a single run's part of it is."""
 
-    def replay(self, subject: str, *, follow: bool = False, after: int = 0) -> AsyncGenerator[Message, None]:
+    def replay(self, subject: str, *, follow: bool = False, after: Seen = 0) -> AsyncGenerator[Message, None]:
         return _endless() if subject == "gw.run.*" else super().replay(subject, follow=follow, after=after)
 
 

@@ -28,10 +28,12 @@ OPERATOR = "operator"
 APPROVER = "approver"
 #: Sets up the streams and changes them; it writes and reads no message.
 PROVISIONER = "provisioner"
+#: Has a server of another region copy the ledger; made where an operator adds it.
+MIRROR = "mirror"
 #: Those that every system has; others are called ``publisher-<name>`` and, as processes of a role, ``worker-<name>``.
 STANDING: tuple[str, ...] = (*ROLES, PUBLISHER, WATCHER, APPROVER, OPERATOR, PROVISIONER)
 #: Those that live in the account that holds the streams; every other identity has an account of its own.
-RESIDENTS: frozenset[str] = frozenset({"gatekeeper", OPERATOR, PROVISIONER})
+RESIDENTS: frozenset[str] = frozenset({"gatekeeper", OPERATOR, PROVISIONER, MIRROR})
 DEFAULT_PUBLISHER = topology.DEFAULT_PUBLISHER
 OPERATOR_PUBLISHER = topology.OPERATOR_PUBLISHER
 
@@ -159,7 +161,7 @@ def checked_process(identity: str) -> str:
 
 def is_known(identity: str) -> bool:
     """Whether this names an identity of the bus."""
-    return identity in STANDING or publisher_of(identity) is not None or role_of(identity) is not None
+    return identity in (*STANDING, MIRROR) or publisher_of(identity) is not None or role_of(identity) is not None
 
 
 def is_publisher(identity: str) -> bool:

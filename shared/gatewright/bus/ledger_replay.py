@@ -18,6 +18,8 @@ from gatewright.bus.port import Message
 
 #: Messages that were read and not yet taken, of all streams together.
 _AHEAD = 64
+#: Seconds from one attempt to end a reading to the next.
+_AGAIN = 0.05
 
 Source = AsyncGenerator[Message, None]
 
@@ -87,6 +89,16 @@ async def _as_they_come(sources: Sequence[Source]) -> Source:
                     each.result()  # one that cannot go on ends all: none of its runs may be passed over
             return
     finally:
-        for task in (*reading, *([coming] if coming is not None else [])):
+        if coming is not None:
+            coming.cancel()
+        await _end(reading)
+
+
+async def _end(tasks: Sequence[asyncio.Task[None]]) -> None:
+    """Once is not enough: the NATS client swallows a cancellation that meets it while it flushes."""
+    left = set(tasks)
+    while left:
+        for task in left:
             task.cancel()
-        await asyncio.gather(*reading, return_exceptions=True)
+        _, left = await asyncio.wait(left, timeout=_AGAIN)
+    await asyncio.gather(*tasks, return_exceptions=True)

@@ -15,6 +15,7 @@ from gatewright.bus import topology as t
 from gatewright.bus.identities import (
     APPROVER,
     DEFAULT_PUBLISHER,
+    MIRROR,
     OPERATOR,
     OPERATOR_PUBLISHER,
     PROVISIONER,
@@ -126,6 +127,8 @@ def access_of(
     if identity == WATCHER:
         reads = tuple(f"STREAM.MSG.GET.{name}" for name in _ledger(partitions))
         return Access(WATCHER, (), (t.WATCH_SUBJECT, t.CANCEL_SUBJECT), api=reads)
+    if identity == MIRROR:
+        return _mirror(_ledger(partitions))
     if identity == APPROVER:
         return Access(APPROVER, t.APPROVER_SUBJECTS)
     publisher = publisher_of(identity)
@@ -259,6 +262,13 @@ def _create_missing(publishers: tuple[str, ...], partitions: int) -> tuple[str, 
 def _replay(stream: str) -> tuple[str, ...]:
     """A consumer of one's own, made for reading a stream once."""
     return (f"CONSUMER.CREATE.{stream}.>", *(f"CONSUMER.{verb}.{stream}.*" for verb in ("MSG.NEXT", "INFO", "DELETE")))
+
+
+def _mirror(ledger: tuple[str, ...]) -> Access:
+    """A server of another region that copies the ledger: it has a consumer made, and says how much has come."""
+    created = (f"CONSUMER.CREATE.{name}{ending}" for name in ledger for ending in ("", ".>"))
+    flow = tuple(f"$JS.FC.{name}.>" for name in ledger)
+    return Access(MIRROR, flow, api=(*created, *(f"CONSUMER.DELETE.{name}.*" for name in ledger)), limits=RESIDENT_LIMITS)
 
 
 def _gatekeeper(pools: tuple[str, ...], publishers: tuple[str, ...], partitions: int) -> Access:
