@@ -179,18 +179,7 @@ def faults_of_walls(documents: list[dict[str, Any]]) -> Iterator[str]:
             yield f"{component}: root"
         if pod.get("hostNetwork") or pod.get("hostPID") or any("hostPath" in volume for volume in pod["volumes"]):
             yield f"{component}: something of its node"
-        secrets = [volume["secret"] for volume in pod["volumes"] if "secret" in volume]
-        parts = [source for volume in pod["volumes"] for source in volume.get("projected", {}).get("sources", ())]
-        names = {secret["secretName"] for secret in secrets} | {part["secret"]["name"] for part in parts if "secret" in part}
-        identities = {name for name in names if "-identity-" in name}
-        if component == "console":
-            if any(name.partition("-identity-")[2].partition("-")[0] not in _CONSOLE_IDENTITIES for name in identities):
-                yield f"{component}: identities {sorted(identities)}"
-        elif component not in {"keys", "nats"} and len(identities) != (2 if component == "retention" else 1):
-            yield f"{component}: identities {sorted(identities)}"
-        private = [each for each in secrets if each["secretName"].endswith("-signing") and "items" not in each]
-        if bool(private) is not (component == "gatekeeper"):
-            yield f"{component}: the key that signs bundles"
+        yield from faults_of_secrets(component, pod["volumes"])
         for container in pod["containers"]:
             walls = container["securityContext"]
             if (
@@ -205,6 +194,23 @@ def faults_of_walls(documents: list[dict[str, Any]]) -> Iterator[str]:
                 yield f"{component}: no limit of memory"
             if any("value" in entry and "SEED" in entry["value"] for entry in container.get("env", ())):
                 yield f"{component}: a seed in a variable"
+
+
+def faults_of_secrets(component: str, volumes: list[dict[str, Any]]) -> Iterator[str]:
+    """Whose identities a pod has, and whether it can sign bundles."""
+    secrets = [volume["secret"] for volume in volumes if "secret" in volume]
+    parts = [source for volume in volumes for source in volume.get("projected", {}).get("sources", ())]
+    names = {secret["secretName"] for secret in secrets} | {part["secret"]["name"] for part in parts if "secret" in part}
+    identities = {name for name in names if "-identity-" in name}
+    if component == "console":
+        right = all(name.partition("-identity-")[2].partition("-")[0] in _CONSOLE_IDENTITIES for name in identities)
+    else:
+        right = component in {"keys", "nats"} or len(identities) == (2 if component == "retention" else 1)
+    if not right:
+        yield f"{component}: identities {sorted(identities)}"
+    private = [each for each in secrets if each["secretName"].endswith("-signing") and "items" not in each]
+    if bool(private) is not (component == "gatekeeper"):
+        yield f"{component}: the key that signs bundles"
 
 
 def faults_of_names(documents: list[dict[str, Any]]) -> Iterator[str]:
