@@ -1,4 +1,4 @@
-"""What grows with what: ``python -m benchmarks.growth [--chart FILE.svg] [--short] [--runs 5]``.
+"""What grows with what: ``python -m benchmarks.growth [--chart FILE.svg] [--runs 5] [--files 500 5000] [--history]``.
 
 1. Files in the repository: a run that adds one file.
 2. Files in the change: a run that adds so many files to a small repository.
@@ -18,7 +18,7 @@ import math
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -32,7 +32,7 @@ from benchmarks.large_repository import make_project
 from benchmarks.processor import used_with_descendants
 from benchmarks.scaling import running
 from benchmarks.scaling_chart import Panel, draw
-from benchmarks.waiting_work import SANDBOXED, WAITING, make_fields, scaled, waiting_request
+from benchmarks.waiting_work import MOST_SHARDS, SANDBOXED, WAITING, make_fields, scaled, waiting_request
 from benchmarks.workload import make_patch, make_repository, make_request, succeeded
 from gatewright import Client
 from gatewright.app.stack.supervisor import Supervisor
@@ -58,7 +58,6 @@ class Sizes:
 
 
 WHOLE = Sizes((500, 5_000, 50_000, 200_000), (1, 100, 10_000), (200, 2_000, 20_000), (1, 4, 16, 64), (1, 4, 16, 64))
-SHORT = Sizes((500, 5_000), (1, 100), (20, 200), (1, 4), (1, 4))
 
 
 async def files(root: Path, counts: Sequence[int], runs: int) -> Line:
@@ -66,7 +65,7 @@ async def files(root: Path, counts: Sequence[int], runs: int) -> Line:
     found: Line = []
     async with running(root / "home", workers=1) as stack, Client.connect(stack.address) as client:
         for count in counts:
-            repository = make_project(root / f"files-{count}", count)
+            repository = await asyncio.to_thread(make_project, root / f"files-{count}", count)
             requests = [make_request(repository, number) for number in range(WARM_UP + runs)]
             found.append((count, await _cost(stack, client, requests)))
             console.print(f"[dim]{count:,} files: {found[-1][1]:.0f} ms[/]")
@@ -105,11 +104,11 @@ async def history(root: Path, lengths: Sequence[int], runs: int) -> Line:
 async def shards(root: Path, counts: Sequence[int], runs: int) -> Line:
     """Milliseconds of a run, by its shards; each is a sandboxed command of a tenth of a second."""
     found: Line = []
-    fields = make_fields(root / "fields", (WARM_UP + runs) * len(counts), 0.1)
+    places = make_fields(root / "fields", (WARM_UP + runs) * len(counts), 0.1)
     async with running(root / "home", workers=2) as stack, Client.connect(stack.address) as client:
-        for place, count in enumerate(counts):
-            first = place * (WARM_UP + runs)
-            requests = [waiting_request(fields, SANDBOXED, first + number, count) for number in range(WARM_UP + runs)]
+        for turn, count in enumerate(counts):
+            first = turn * (WARM_UP + runs)
+            requests = [waiting_request(places, SANDBOXED, first + number, count) for number in range(WARM_UP + runs)]
             found.append((count, await _cost(stack, client, requests)))
             console.print(f"[dim]{count} shards: {found[-1][1]:.0f} ms[/]")
     return found
@@ -117,11 +116,11 @@ async def shards(root: Path, counts: Sequence[int], runs: int) -> Line:
 
 async def workers(root: Path, counts: Sequence[int]) -> Line:
     """Milliseconds of a task that waits, by workers."""
-    fields = make_fields(root / "fields", max(counts))
+    places = make_fields(root / "fields", -(-max(counts) * EACH // MOST_SHARDS))
     found: Line = []
     async with running(root / "home", workers=0) as stack, Client.connect(stack.address) as client:
         for count in counts:
-            done = await scaled(stack, client, fields, WAITING, count, EACH)
+            done = await scaled(stack, client, places, WAITING, count, EACH)
             found.append((count, done.processor / done.tasks * 1000))
             console.print(f"[dim]{count} workers: {found[-1][1]:.0f} ms[/]")
     return found
@@ -143,14 +142,19 @@ def _processor(stack: Supervisor) -> float:
 
 
 async def measure(root: Path, sizes: Sizes, runs: int) -> Mapping[str, tuple[str, Line]]:
-    """By title: what is counted across, and the line."""
-    return {
-        "a run that adds one file": ("files in the repository", await files(root / "files", sizes.files, runs)),
-        "a run that adds files": ("files in the change", await changes(root / "changes", sizes.changes, runs)),
-        "gatekeeper, a small run": ("runs in the history", await history(root / "history", sizes.history, runs)),
-        "a run in shards": ("shards", await shards(root / "shards", sizes.shards, runs)),
-        "a task that waits": ("workers", await workers(root / "workers", sizes.workers)),
-    }
+    """By title: what is counted across, and the line; a series without sizes is left out."""
+    found: dict[str, tuple[str, Line]] = {}
+    if sizes.files:
+        found["a run that adds one file"] = ("files in the repository", await files(root / "files", sizes.files, runs))
+    if sizes.changes:
+        found["a run that adds files"] = ("files in the change", await changes(root / "changes", sizes.changes, runs))
+    if sizes.history:
+        found["gatekeeper, a small run"] = ("runs in the history", await history(root / "history", sizes.history, runs))
+    if sizes.shards:
+        found["a run in shards"] = ("shards", await shards(root / "shards", sizes.shards, runs))
+    if sizes.workers:
+        found["a task that waits"] = ("workers", await workers(root / "workers", sizes.workers))
+    return found
 
 
 def show(found: Mapping[str, tuple[str, Line]]) -> None:
@@ -178,12 +182,14 @@ def _top(most: float) -> float:
 def main(words: Sequence[str] = ()) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--chart", type=Path, help="where to draw it, as SVG")
-    parser.add_argument("--short", action="store_true", help="the beginning of each series alone")
     parser.add_argument("--runs", type=int, default=5, help="runs of each size")
+    for series in fields(Sizes):
+        parser.add_argument(f"--{series.name}", type=int, nargs="*", default=getattr(WHOLE, series.name))
     given = parser.parse_args(words)
+    sizes = Sizes(*(tuple(getattr(given, series.name)) for series in fields(Sizes)))
     with tempfile.TemporaryDirectory(prefix="gatewright-growth-") as folder:
         Path(folder).chmod(0o755)
-        found = asyncio.run(measure(Path(folder), SHORT if given.short else WHOLE, given.runs))
+        found = asyncio.run(measure(Path(folder), sizes, given.runs))
     show(found)
     if given.chart is not None:
         draw(given.chart, panels(found))

@@ -18,8 +18,8 @@ from gatewright.git.command import GitCommand
 from gatewright.git.kept.process import KeptProcess, NoAnswerError
 from gatewright.git.process import within_reach
 
-#: Processes kept; two for each mirror that is read.
-MOST = 8
+#: Processes kept; three for each mirror that is read and changed.
+MOST = 12
 #: Seconds after which one is replaced: it holds files open that maintenance has removed since.
 _OLDEST = 300.0
 #: Seconds for which a question waits for another one's answer before it is asked of a process of its own.
