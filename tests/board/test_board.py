@@ -10,7 +10,7 @@ import pytest
 
 from gatewright.app.board.board import Board, advance_board
 from gatewright.app.board.detail import detail_of
-from gatewright.app.board.filters import BoardFilter, counts_of, filter_of, lists_of
+from gatewright.app.board.filters import BoardFilter, choices_of, counts_of, filter_of, lists_of
 from gatewright.app.board.needs import needs_of
 from gatewright.app.board.rows import MOST_WORDS, is_silent, seconds_since
 from gatewright.bus.port import Message
@@ -117,6 +117,8 @@ def test_an_open_run_is_never_dropped() -> None:
         ({"text": run_id_of(3)}, {3}),
         ({"repository": "/elsewhere"}, set()),
         ({"publisher": "default", "stage": "landed"}, {1}),
+        ({"priority": "normal"}, {1, 2, 3, 4}),
+        ({"priority": "high"}, set()),
         ({"unknown": "x"}, {1, 2, 3, 4}),
     ],
 )
@@ -135,6 +137,14 @@ def test_a_run_is_silent_when_its_tasks_have_had_their_time() -> None:
     assert seconds_since("", last) == 0.0
     longer = replace(row, quiet_after=9e9)
     assert not is_silent(longer, last + timedelta(days=2))
+
+
+def test_lines_are_filtered_by_the_class_that_their_tasks_wait_in() -> None:
+    rows = advance_board(Board(), interleaved(MIXED)).rows
+    board = Board(rows={**rows, run_id_of(1): replace(rows[run_id_of(1)], priority="high")})
+    shown = {row.run_id for found in lists_of(board, filter_of({"priority": "high"})).values() for row in found}
+    assert shown == {run_id_of(1)}
+    assert choices_of(board)["priority"] == ["high", "normal"]
 
 
 def test_what_needs_a_person_is_told_longest_waiting_first() -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import http.client
 import io
+import tempfile
 import urllib.parse
 import zipfile
 from dataclasses import dataclass
@@ -273,6 +275,25 @@ def test_the_bundle_of_a_run_is_shown_verified_and_taken_away(
     assert taken.headers["content-type"] == "application/octet-stream"
     with zipfile.ZipFile(io.BytesIO(taken.data)) as archive:
         assert archive.read("patch.diff") == (tmp_path / "runs" / run.run_id / "patch.diff").read_bytes()
+
+
+def test_a_bundle_for_which_there_is_no_room_is_refused_in_words(
+    console: ServedConsole, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_folder: Path, _file: Path) -> None:
+        raise OSError(errno.ENOSPC, "no room")
+
+    run = hostile_run()
+    run.step(e.Event(e.BundleSealed(manifest_sha256="f" * 64, signer="key", location="elsewhere")))
+    console.write(run.transitions)
+    run_id = run.run.run_id
+    (tmp_path / "runs" / run_id).mkdir(parents=True)
+    monkeypatch.setattr("gatewright.app.console.bundles.pack", full)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    refused = ask(console, f"/runs/{run_id}/bundle.zip")
+    assert (refused.status, "disk_full" in refused.text) == (503, True), refused.text
+    assert not list(tmp_path.glob("gatewright-console-*"))
 
 
 def test_a_run_that_is_not_sealed_has_no_bundle_to_take_away(console: ServedConsole) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Final
 
 from gatewright.app.board.board import Board
@@ -16,11 +16,16 @@ MOST_FILTER: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class BoardFilter:
-    """What has to fit; empty fits all. ``text`` is looked for in id, request, repository and message, whatever its case."""
+    """What has to fit; empty fits all.
+
+    ``priority`` is the class that its tasks wait in. ``text`` is looked for in id, request, repository and message,
+    whatever its case.
+    """
 
     repository: str = ""
     publisher: str = ""
     stage: str = ""
+    priority: str = ""
     reason: str = ""
     text: str = ""
 
@@ -30,14 +35,14 @@ class BoardFilter:
             self.repository in ("", row.repository)
             and self.publisher in ("", row.publisher)
             and self.stage in ("", row.stage)
+            and self.priority in ("", row.priority)
             and self.reason in ("", row.code)
             and self._found_in(row)
         )
 
     def given(self) -> dict[str, str]:
         """The fields that narrow anything down."""
-        fields = {name: getattr(self, name) for name in ("repository", "publisher", "stage", "reason", "text")}
-        return {name: value for name, value in fields.items() if value}
+        return {name: value for name in _FIELDS if (value := getattr(self, name))}
 
     def _found_in(self, row: BoardRow) -> bool:
         wanted = self.text.casefold()
@@ -46,11 +51,12 @@ class BoardFilter:
         )
 
 
+_FIELDS: Final = tuple(field.name for field in fields(BoardFilter))
+
+
 def filter_of(query: Mapping[str, str]) -> BoardFilter:
     """The filter that the fields of a query make; what is unknown is passed over, what is long is cut."""
-    return BoardFilter(
-        **{name: query.get(name, "").strip()[:MOST_FILTER] for name in ("repository", "publisher", "stage", "reason", "text")}
-    )
+    return BoardFilter(**{name: query.get(name, "").strip()[:MOST_FILTER] for name in _FIELDS})
 
 
 def lists_of(board: Board, chosen: BoardFilter) -> dict[RunStage, list[BoardRow]]:
@@ -77,5 +83,6 @@ def choices_of(board: Board) -> dict[str, list[str]]:
     return {
         "repository": every(row.repository for row in board.rows.values()),
         "publisher": every(row.publisher for row in board.rows.values()),
+        "priority": every(row.priority for row in board.rows.values()),
         "reason": every(row.code for row in board.rows.values()),
     }

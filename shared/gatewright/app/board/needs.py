@@ -58,6 +58,7 @@ def approval_commands(request: ApprovalRequest) -> tuple[str, ...]:
         f"gatewright approvals show {request.request_id}",
         f"gatewright approvals approve {request.request_id}",
         f"gatewright approvals reject {request.request_id}",
+        f"gatewright approvals delegate {request.request_id} --to NAME",
     )
 
 

@@ -49,6 +49,7 @@ class BoardRow:
     ``code`` and ``message`` are those of a run that did not land. ``holders`` are the runs whose paths it waits for.
     ``quiet_after``: seconds without an event after which it is silent. ``maker``: who makes the change (``command``, ``agent``,
     ...; ``several``). ``tokens`` and ``nano_usd`` are what was reported, ``locked`` the paths that an open run holds.
+    ``priority`` is the class that its tasks wait in.
     """
 
     run_id: str
@@ -78,6 +79,7 @@ class BoardRow:
     tokens: int = 0
     nano_usd: int = 0
     locked: tuple[str, ...] = ()
+    priority: str = ""
 
     @property
     def is_open(self) -> bool:
@@ -133,6 +135,7 @@ def row_of(followed: OpenRun, sequence: int) -> BoardRow:
         expired=run.expired is not None,
         quiet_after=_quiet_after(run),
         maker=_maker(run),
+        priority=_priority(run),
         tokens=used.tokens,
         nano_usd=used.nano_usd,
         locked=tuple(_cut(path) for path in run.locks.paths[:_MOST_PATHS]) if run.locks is not None and not run.ended else (),
@@ -161,6 +164,11 @@ def is_silent(row: BoardRow, now: datetime) -> bool:
 def span_of(row: BoardRow) -> float:
     """Seconds from the acceptance of a run to its end; 0 while it goes on."""
     return seconds_since(row.created_at, datetime.fromisoformat(row.finished_at)) if row.finished_at else 0.0
+
+
+def _priority(run: Run) -> str:
+    ordered = run.contract or run.accepted.contract or run.request
+    return ordered.priority if ordered is not None else ""
 
 
 def _maker(run: Run) -> str:

@@ -15,6 +15,7 @@ from gatewright.evidence.store.archive import pack
 from gatewright.evidence.store.objects import MAX_ARCHIVE_BYTES
 from gatewright.evidence.verification.findings import Verification
 from gatewright.evidence.verification.verify import verify
+from gatewright.host_errors import host_errors
 from gatewright.ledger.run import Run
 
 
@@ -52,18 +53,19 @@ class BundleShelf:
             return await asyncio.to_thread(lambda: verify(folder, keyring.trusted(self.home, self.key)))
 
     async def archive(self, run: Run) -> Path:
-        """The bundle as one new file, for the caller to remove. Raises GatewrightError, OSError."""
-        file = Path(tempfile.mkdtemp(prefix="gatewright-console-")) / f"{run.run_id}.zip"
+        """The bundle as one new file, for the caller to remove. Raises GatewrightError, as HostError where there is no room."""
         folder = self.folder(run)
-        try:
-            if folder is not None:
-                await asyncio.to_thread(pack, folder, file)
-            else:
-                with file.open("xb") as opened:
-                    await self.link.client.receive_bundle(run.run_id, opened, limit=MAX_ARCHIVE_BYTES)
-        except (GatewrightError, OSError):
-            discard(file)
-            raise
+        with host_errors():
+            file = Path(tempfile.mkdtemp(prefix="gatewright-console-")) / f"{run.run_id}.zip"
+            try:
+                if folder is not None:
+                    await asyncio.to_thread(pack, folder, file)
+                else:
+                    with file.open("xb") as opened:
+                        await self.link.client.receive_bundle(run.run_id, opened, limit=MAX_ARCHIVE_BYTES)
+            except (GatewrightError, OSError):
+                discard(file)
+                raise
         return file
 
 
