@@ -1,4 +1,4 @@
-"""``python -m benchmarks.small_beside_large [--parts 60] [--runs 8] [--workers 2]``: small runs beside one that has every worker.
+"""``python -m benchmarks.small_beside_large [--parts 60] [--runs 8] [--workers 2]``: small runs beside one that fills all.
 
 On a real stack a run of 60 parts of a second each takes all workers; small runs of one part, on its own repository, are
 submitted one after another beside it. Measured is the time from submitting one until its worker begins with it, by the result

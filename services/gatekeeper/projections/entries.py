@@ -42,8 +42,8 @@ class LedgerEntry(msgspec.Struct, frozen=True, gc=False):
 
     def has(self, event_type: str) -> bool:
         # Asked several times of every entry of the ledger: a generator would take longer than what it looks at.
-        for event in self.events:
-            if event.event_type == event_type:  # noqa: SIM110
+        for event in self.events:  # noqa: SIM110
+            if event.event_type == event_type:
                 return True
         return False
 
