@@ -27,7 +27,7 @@ Mode = Literal["configuration", "operator"]
 
 NAMED = "publisher-ci"
 SIBLING = "worker-2"
-EVERYBODY = (*identities.STANDING, NAMED, SIBLING)
+EVERYBODY = (*identities.STANDING, identities.MIRROR, NAMED, SIBLING)
 #: Publishers by their names, and every stream of a bus that has them.
 PUBLISHERS = (identities.DEFAULT_PUBLISHER, "ci")
 STREAM_NAMES = (*t.STREAM_NAMES, *(stream.name for publisher in PUBLISHERS for stream in t.publisher_streams(publisher)))

@@ -32,7 +32,7 @@ class _Finished(msgspec.Struct, frozen=True):
     status: RunOutcome
 
 
-class LedgerEntry(msgspec.Struct, frozen=True):
+class LedgerEntry(msgspec.Struct, frozen=True, gc=False):
     """One transition of a run. ``stored_at``: when the bus stored it, in seconds since 1970."""
 
     run_id: str
@@ -41,7 +41,11 @@ class LedgerEntry(msgspec.Struct, frozen=True):
     stored_at: float = 0.0
 
     def has(self, event_type: str) -> bool:
-        return any(event.event_type == event_type for event in self.events)
+        # Asked several times of every entry of the ledger: a generator would take longer than what it looks at.
+        for event in self.events:  # noqa: SIM110
+            if event.event_type == event_type:
+                return True
+        return False
 
     @property
     def outcome(self) -> RunOutcome | None:

@@ -264,11 +264,15 @@ def _replay(stream: str) -> tuple[str, ...]:
     return (f"CONSUMER.CREATE.{stream}.>", *(f"CONSUMER.{verb}.{stream}.*" for verb in ("MSG.NEXT", "INFO", "DELETE")))
 
 
+#: Where one server answers another that wants to copy a stream.
+_SERVERS_ANSWER = "$JSC.R.*"
+
+
 def _mirror(ledger: tuple[str, ...]) -> Access:
-    """A server of another region that copies the ledger: it has a consumer made, and says how much has come."""
-    created = (f"CONSUMER.CREATE.{name}{ending}" for name in ledger for ending in ("", ".>"))
+    """A server of another region that copies the ledger: it has a consumer made, is told of it, and says how much has come."""
+    created = (f"CONSUMER.CREATE.{name}" for name in ledger)
     flow = tuple(f"$JS.FC.{name}.>" for name in ledger)
-    return Access(MIRROR, flow, api=(*created, *(f"CONSUMER.DELETE.{name}.*" for name in ledger)), limits=RESIDENT_LIMITS)
+    return Access(MIRROR, flow, (_SERVERS_ANSWER,), api=tuple(created), limits=RESIDENT_LIMITS)
 
 
 def _gatekeeper(pools: tuple[str, ...], publishers: tuple[str, ...], partitions: int) -> Access:
