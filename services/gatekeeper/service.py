@@ -191,8 +191,9 @@ def assemble(
         room=lambda: check_room(settings.home),
         spans=service.spans,
     )
-    runs = PublisherRuns(service.clock, policies.publishers.counted)
-    limits = PublisherLimits(runs, service.clock)
+    quotas = policies.publishers.repository_quotas
+    runs = PublisherRuns(service.clock, policies.publishers.counted, repositories=bool(quotas))
+    limits = PublisherLimits(runs, service.clock, quotas)
     submissions = SubmissionService(orchestrator, limits, service.log, service.metrics, scanner)
     return orchestrator, ResultConsumer(service.bus, orchestrator, submissions, service.log, service.metrics, scanner)
 

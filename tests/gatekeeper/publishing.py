@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -28,6 +28,7 @@ from gatewright.services.gatekeeper.intake.result_consumer import ResultConsumer
 from gatewright.services.gatekeeper.intake.run_queries import RunQueries
 from gatewright.services.gatekeeper.orchestrator import Orchestrator
 from gatewright.services.gatekeeper.policies.publishers import Publisher, Publishers
+from gatewright.services.gatekeeper.policies.quotas import RepositoryQuota
 from gatewright.services.gatekeeper.projections.bundle_archives import BundleArchives
 from gatewright.services.gatekeeper.projections.follower import LedgerFollower
 from gatewright.services.gatekeeper.projections.publisher_runs import PublisherRuns
@@ -168,16 +169,18 @@ def make_result_consumer(orchestrator: Orchestrator, limits: PublisherLimits, sc
     return ResultConsumer(bus, orchestrator, submissions, log, metrics, scanner)
 
 
-def open_intake(bus: MemoryBus, gates: GateEngine, folder: Path, *publishers: Publisher) -> IntakeFixture:
+def open_intake(
+    bus: MemoryBus, gates: GateEngine, folder: Path, *publishers: Publisher, quotas: Sequence[RepositoryQuota] = ()
+) -> IntakeFixture:
     """An intake for these publishers. Those with quotas are counted, runs listed, as long as the ``following`` tasks run."""
-    policy = Publishers(version="1", publishers=publishers)
+    policy = Publishers(version="1", publishers=publishers, repository_quotas=tuple(quotas))
     policies = dataclasses.replace(gates.policies, publishers=policy)
     gates = dataclasses.replace(gates, policies=policies)
     clock, log, metrics = HandClock(), make_logger(), Metrics("gatekeeper")
     signer = Signer(keys.load_or_create(folder / "key.pem"))
     orchestrator = Orchestrator(bus, Ledger(bus), gates, BundleWriter(folder / "runs"), signer, clock, log, metrics)
-    runs = PublisherRuns(clock, policy.counted)
-    limits = PublisherLimits(runs, clock)
+    runs = PublisherRuns(clock, policy.counted, repositories=bool(quotas))
+    limits = PublisherLimits(runs, clock, quotas)
     results = make_result_consumer(orchestrator, limits, default_scanner())
     follower = LedgerFollower(orchestrator, publishers=runs)
     follower.index.read_to_the_end()

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from gatewright.bus.memory.bus import MemoryBus
 from gatewright.contracts import AbortRequest, Error, RunRequest, RunStatus, SubmitReply
+from gatewright.contracts.vocabulary import Repository
 from gatewright.errors import ConfigurationError, LimitError
+from gatewright.git.host.identity import repository_identity
 from gatewright.resources import policy_directory
 from gatewright.services.gatekeeper.decider.inputs import Submitted
 from gatewright.services.gatekeeper.gates.engine import GateEngine
@@ -21,6 +24,7 @@ from gatewright.services.gatekeeper.intake.result_consumer import KEPT_BYTES
 from gatewright.services.gatekeeper.orchestrator import Orchestrator
 from gatewright.services.gatekeeper.policies.load import load
 from gatewright.services.gatekeeper.policies.publishers import Publisher, Rate
+from gatewright.services.gatekeeper.policies.quotas import RepositoryQuota
 from gatewright.services.gatekeeper.projections.publisher_runs import PublisherRuns
 from tests.factories import make_request
 from tests.gatekeeper.publishing import HandClock, IntakeFixture, make_publisher, open_intake
@@ -32,8 +36,8 @@ Open = Callable[..., IntakeFixture]
 async def open_for(bus: MemoryBus, gates: GateEngine, tmp_path: Path) -> AsyncIterator[Open]:
     opened: list[IntakeFixture] = []
 
-    def make(*publishers: Publisher) -> IntakeFixture:
-        opened.append(open_intake(bus, gates, tmp_path, *publishers))
+    def make(*publishers: Publisher, quotas: Sequence[RepositoryQuota] = ()) -> IntakeFixture:
+        opened.append(open_intake(bus, gates, tmp_path, *publishers, quotas=quotas))
         return opened[-1]
 
     yield make
@@ -153,6 +157,97 @@ async def test_runs_of_a_day_are_limited_whether_they_ended_or_not(open_for: Ope
     assert answer.retry_after_seconds is not None
     intake.clock.seconds += answer.retry_after_seconds
     accepted(await intake.submit(request_for, "acme"))
+
+
+async def test_runs_of_an_hour_are_limited_and_the_refusal_says_when_one_is_free(
+    open_for: Open, request_for: RunRequest
+) -> None:
+    intake = open_for(make_publisher("acme", max_runs_per_hour=2), make_publisher("beta"))
+    accepted(await intake.submit(request_for, "acme"))
+    intake.clock.seconds += 600
+    accepted(await intake.submit(request_for, "acme"))
+    answer = refused(await intake.submit(request_for, "acme"))
+    assert (answer.code, answer.retry_after_seconds) == ("quota_exceeded", 3000.0)
+    accepted(await intake.submit(request_for, "beta"))
+    again = open_for(make_publisher("acme", max_runs_per_hour=2))  # a gatekeeper that was started anew, or another one
+    again.clock.seconds = intake.clock.seconds
+    await until(lambda: len(again.results.submissions.limits.runs.begun("acme")) == 2)
+    assert refused(await again.submit(request_for, "acme")).code == "quota_exceeded"
+    for each in (intake, again):
+        each.clock.seconds += 3000
+    accepted(await again.submit(request_for, "acme"))
+    await until(lambda: len(intake.results.submissions.limits.runs.begun("acme")) == 3)
+    answer = refused(await intake.submit(request_for, "acme"))
+    assert answer.retry_after_seconds == 600.0
+
+
+async def test_a_stricter_quota_waits_for_all_that_is_beyond_it(open_for: Open, request_for: RunRequest) -> None:
+    """Of three runs in the hour two have to be gone before one may begin where two are the bound."""
+    intake = open_for(make_publisher("acme", max_runs_per_hour=3))
+    for _ in range(3):
+        accepted(await intake.submit(request_for, "acme"))
+        intake.clock.seconds += 60
+    strict = open_for(make_publisher("acme", max_runs_per_hour=2))
+    strict.clock.seconds = intake.clock.seconds
+    await until(lambda: len(strict.results.submissions.limits.runs.begun("acme")) == 3)
+    assert refused(await strict.submit(request_for, "acme")).retry_after_seconds == 3600.0 - 180 + 60
+
+
+@pytest.mark.parametrize("bound", ["max_open_runs", "max_runs_per_hour", "max_runs_per_day"])
+async def test_a_repository_has_a_quota_of_its_own_whoever_submits(open_for: Open, request_for: RunRequest, bound: str) -> None:
+    quota = RepositoryQuota.model_validate({"repositories": ["*"], bound: 2})
+    one, other = (open_for(make_publisher("acme"), make_publisher("beta"), quotas=[quota]) for _ in range(2))
+    first = accepted(await one.submit(request_for, "acme"))
+    accepted(await one.submit(request_for, "beta"))
+    url = request_for.repository.url if request_for.repository is not None else ""
+    identity = repository_identity(url)
+    await until(lambda: len(other.results.submissions.limits.runs.open(identity)) == 2)
+    for intake, publisher in ((one, "acme"), (other, "beta")):
+        answer = refused(await intake.submit(request_for, publisher))
+        assert answer.code == "quota_exceeded"
+        assert answer.retry_after_seconds == {"max_open_runs": 5.0, "max_runs_per_hour": 3600.0}.get(bound, 86_400.0)
+        assert "repository" in answer.message
+    spelled = msgspec.structs.replace(request_for, repository=Repository(url=f"{url}/.git"))
+    assert refused(await one.submit(spelled, "acme")).code == "quota_exceeded"
+    order = make_request(repository=request_for.repository, idempotency_key="order-4711")
+    assert refused(await one.submit(order, "acme")).code == "quota_exceeded"
+    await one.store(AbortRequest(run_id=first, reason="enough", requested_by="me"), "acme", want="abort")
+    await until(lambda: len(other.results.submissions.limits.runs.open(identity)) == 1)
+    if bound == "max_open_runs":
+        accepted(await other.submit(order, "acme"))
+    else:
+        assert refused(await other.submit(order, "acme")).code == "quota_exceeded"
+
+
+async def test_many_at_once_do_not_slip_past_the_quota_of_a_repository(open_for: Open, request_for: RunRequest) -> None:
+    quota = RepositoryQuota(repositories=("*",), max_runs_per_hour=3)
+    intake = open_for(make_publisher("acme"), make_publisher("beta"), quotas=[quota])
+    answers = await asyncio.gather(*(intake.submit(request_for, name) for name in ("acme", "beta") * 8))
+    assert sum(isinstance(answer, SubmitReply) for answer in answers) == 3
+
+
+async def test_the_first_quota_that_covers_a_repository_holds_for_it(open_for: Open, request_for: RunRequest) -> None:
+    elsewhere = RepositoryQuota(repositories=("https://forge.example/",), max_open_runs=1)
+    intake = open_for(make_publisher("acme"), quotas=[elsewhere])
+    for _ in range(3):
+        accepted(await intake.submit(request_for, "acme"))
+
+
+@pytest.mark.parametrize(
+    "quota",
+    [
+        {"repositories": ["*"]},
+        {"repositories": [], "max_open_runs": 1},
+        {"repositories": ["https://forge.example/../x"], "max_open_runs": 1},
+        {"repositories": ["*"], "max_runs_per_hour": 0},
+    ],
+)
+def test_a_quota_of_repositories_that_bounds_nothing_is_refused(tmp_path: Path, quota: object) -> None:
+    policies = make_policy(tmp_path, [make_publisher("acme").model_dump(mode="json")])
+    file = policies / "publishers.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "repository_quotas": [quota]}))
+    with pytest.raises(ConfigurationError):
+        load(policies)
 
 
 async def test_a_run_that_has_ended_already_is_not_counted_as_open(open_for: Open, request_for: RunRequest) -> None:

@@ -11,8 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from gatewright.bus.topology import DEFAULT_CLASS, ROLES, TASK_CLASSES, TASK_ROLES
 from gatewright.ledger.events import State
-from gatewright.telemetry.metric_list import QueueClass, QueueName, Stage
-from gatewright.telemetry.metric_list import EXPIRY_METRICS
+from gatewright.telemetry.metric_list import EXPIRY_METRICS, QueueClass, QueueName, Stage
 from gatewright.telemetry.metrics import METRICS, MOST_VALUES, Metrics, QueueLook
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "observability.md"

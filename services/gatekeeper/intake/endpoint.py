@@ -74,7 +74,7 @@ class SubmissionService:
 
     async def _accept_new(self, item: Submitted, rule: Publisher) -> bool:
         await self._check(item, rule)
-        async with self.limits.place(rule, item.run_id, lambda: self._exists(item.run_id)):
+        async with self.limits.place(rule, item.run_id, lambda: self._exists(item.run_id), _repository(item)):
             new = await self.orchestrator.accept(item)
             await self._check_same(item)
         return new
@@ -95,7 +95,7 @@ class SubmissionService:
         if not await self._exists(item.run_id):
             if not first:
                 self.limits.take(rule, "submissions")
-            async with self.limits.place(rule, item.run_id, lambda: self._exists(item.run_id)):
+            async with self.limits.place(rule, item.run_id, lambda: self._exists(item.run_id), _repository(item)):
                 await self.orchestrator.accept(item)
         self.limits.let_go(rule, message.sequence)
         await self._check_same(item)
@@ -148,3 +148,8 @@ class SubmissionService:
                 await self.orchestrator.advance(item.run_id, item)
         except UnavailableError as error:
             self.log.warning("run_left_for_later", run_id=item.run_id, code=error.reason, cause=error.message)
+
+
+def _repository(item: Submitted) -> str:
+    """The address that a document names; empty where it names none."""
+    return item.document.repository.url if item.document.repository is not None else ""

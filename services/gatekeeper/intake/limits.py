@@ -6,15 +6,20 @@ other gatekeepers accept in the same few milliseconds may go beyond them.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from datetime import timedelta
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Literal
 
 from gatewright.clock import Clock
-from gatewright.errors import LimitError
+from gatewright.errors import LimitError, MalformedError
+from gatewright.git.access.repository_patterns import covered
+from gatewright.git.host.identity import repository_identity
 from gatewright.services.gatekeeper.policies.publishers import Publisher, Rate
+from gatewright.services.gatekeeper.policies.quotas import RepositoryQuota
 from gatewright.services.gatekeeper.projections.publisher_runs import DAY, PublisherRuns
 
 Act = Literal["submissions", "questions"]
@@ -27,6 +32,20 @@ LONGEST_WAIT = 60.0
 OPEN_AGAIN = 5.0
 #: The same for one whose submissions are all in hand.
 BUSY_AGAIN = 1.0
+HOUR = timedelta(hours=1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Quota:
+    """Bounds of runs that count for ``owner``; the codes name what is told of each."""
+
+    owner: str
+    words: str
+    bounds: Publisher | RepositoryQuota
+
+    @property
+    def of_repository(self) -> bool:
+        return isinstance(self.bounds, RepositoryQuota)
 
 
 class Bucket:
@@ -49,10 +68,11 @@ class Bucket:
 
 
 class PublisherLimits:
-    """The limits of all publishers."""
+    """The limits of all publishers, and those of ``repositories``, of which the first that covers one holds for it."""
 
-    def __init__(self, runs: PublisherRuns, clock: Clock) -> None:
+    def __init__(self, runs: PublisherRuns, clock: Clock, repositories: Sequence[RepositoryQuota] = ()) -> None:
         self.runs = runs
+        self._repositories = repositories
         self._clock = clock
         self._buckets: dict[tuple[str, Act], Bucket] = {}
         self._in_hand: Counter[str] = Counter()
@@ -72,18 +92,31 @@ class PublisherLimits:
             raise LimitError(words, retry_after=round(wait, 3), code="rate_exceeded")
 
     @contextlib.asynccontextmanager
-    async def place(self, rule: Publisher, run_id: str, exists: Callable[[], Awaitable[bool]]) -> AsyncIterator[None]:
-        """Room for one more run while it is being accepted; a run that is there already takes none of a quota.
+    async def place(
+        self, rule: Publisher, run_id: str, exists: Callable[[], Awaitable[bool]], repository: str = ""
+    ) -> AsyncIterator[None]:
+        """Room for one more run in ``repository``, a URL or nothing, while it is being accepted.
 
-        Raises LimitError (``rate_exceeded``, ``too_many_open_runs``, ``daily_runs_exhausted``), UnavailableError before the
-        count is made.
+        A run that is there already takes none of a quota. Raises LimitError (``rate_exceeded``, ``too_many_open_runs``,
+        ``daily_runs_exhausted``, ``quota_exceeded``), UnavailableError before the count is made.
         """
         with self._attending(rule):
-            if not rule.counted:
+            quotas = [_Quota(rule.name, rule.name, rule)] if rule.counted else []
+            if self._repositories and repository:
+                quotas += await asyncio.to_thread(self._of_repository, repository)
+            if not quotas:
                 yield
                 return
-            async with self._quota(rule, run_id, exists):
+            async with self._quota(quotas, run_id, exists):
                 yield
+
+    def _of_repository(self, url: str) -> list[_Quota]:
+        """What holds for a repository; nothing for an address that the gates will refuse."""
+        try:
+            found = next((each for each in self._repositories if covered(url, each.repositories)), None)
+            return [] if found is None else [_Quota(repository_identity(url), f"the repository {url[:200]}", found)]
+        except MalformedError:
+            return []
 
     @contextlib.contextmanager
     def _attending(self, rule: Publisher) -> Iterator[None]:
@@ -98,18 +131,22 @@ class PublisherLimits:
             self._in_hand[rule.name] -= 1
 
     @contextlib.asynccontextmanager
-    async def _quota(self, rule: Publisher, run_id: str, exists: Callable[[], Awaitable[bool]]) -> AsyncIterator[None]:
+    async def _quota(self, quotas: Sequence[_Quota], run_id: str, exists: Callable[[], Awaitable[bool]]) -> AsyncIterator[None]:
         await self.runs.counted()
-        refusal = self._refusal(rule, run_id)
+        refusal = next((found for quota in quotas if (found := self._refusal(quota, run_id)) is not None), None)
         if refusal is not None and not await exists():
             raise refusal
-        coming = self._coming[rule.name]
-        coming[run_id] += 1
+        for quota in quotas:
+            self._coming[quota.owner][run_id] += 1
         try:
             yield
         finally:
-            coming[run_id] -= 1
-            coming += Counter()
+            for quota in quotas:
+                coming = self._coming[quota.owner]
+                coming[run_id] -= 1
+                coming += Counter()
+                if not coming:
+                    del self._coming[quota.owner]
 
     def hold(self, rule: Publisher, sequence: int, size: int, error: LimitError) -> float | None:
         """Seconds after which a stored message of ``size`` bytes may be looked at again.
@@ -130,16 +167,30 @@ class PublisherLimits:
         """A stored message waits no longer."""
         self._held[rule.name].pop(sequence, None)
 
-    def _refusal(self, rule: Publisher, run_id: str) -> LimitError | None:
-        coming, begun = set(self._coming[rule.name]), self.runs.begun(rule.name)
+    def _refusal(self, quota: _Quota, run_id: str) -> LimitError | None:
+        coming, begun = set(self._coming.get(quota.owner, ())), self.runs.begun(quota.owner)
         if run_id in begun:
             return None
-        if rule.max_open_runs is not None and len(self.runs.open(rule.name) | coming) >= rule.max_open_runs:
-            words = f"{rule.name} has {rule.max_open_runs} runs at once"
-            return LimitError(words, retry_after=OPEN_AGAIN, code="too_many_open_runs")
-        if rule.max_runs_per_day is not None and len(set(begun) | coming) >= rule.max_runs_per_day:
-            oldest = min(begun.values(), default=self._clock.now())
-            wait = max(timedelta(0), oldest + DAY - self._clock.now())
-            words = f"{rule.name} has {rule.max_runs_per_day} runs in 24 hours"
-            return LimitError(words, retry_after=round(wait.total_seconds(), 3), code="daily_runs_exhausted")
+        bounds, words = quota.bounds, quota.words
+        if bounds.max_open_runs is not None and len(self.runs.open(quota.owner) | coming) >= bounds.max_open_runs:
+            code = "quota_exceeded" if quota.of_repository else "too_many_open_runs"
+            return LimitError(f"{words} has {bounds.max_open_runs} runs at once", retry_after=OPEN_AGAIN, code=code)
+        day = "quota_exceeded" if quota.of_repository else "daily_runs_exhausted"
+        for most, time, name, code in (
+            (bounds.max_runs_per_hour, HOUR, "an hour", "quota_exceeded"),
+            (bounds.max_runs_per_day, DAY, "24 hours", day),
+        ):
+            if most is not None and (wait := self._until_free(begun, coming, most, time)) is not None:
+                return LimitError(f"{words} has {most} runs in {name}", retry_after=wait, code=code)
         return None
+
+    def _until_free(self, begun: dict[str, datetime], coming: set[str], most: int, time: timedelta) -> float | None:
+        """Seconds until fewer than ``most`` runs began within ``time``; None when it is so now."""
+        now = self._clock.now()
+        within = sorted(when for when in begun.values() if when > now - time)
+        beyond = len(within) + len(coming - begun.keys()) - most
+        if beyond < 0:
+            return None
+        # What is being accepted now began now.
+        free = (within[beyond] if beyond < len(within) else now) + time - now
+        return round(max(timedelta(0), free).total_seconds(), 3)

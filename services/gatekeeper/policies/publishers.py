@@ -12,18 +12,12 @@ from gatewright.bus.identities import DEFAULT_PUBLISHER
 from gatewright.bus.subjects import MAX_MESSAGE_BYTES
 from gatewright.contracts.vocabulary import Priority
 from gatewright.errors import MalformedError
-from gatewright.git.access.repository_patterns import check_pattern, check_ref_pattern
+from gatewright.git.access.repository_patterns import check_ref_pattern
 from gatewright.policy_files import PolicyModel
+from gatewright.services.gatekeeper.policies.quotas import MostRuns, RepositoryPattern, RepositoryQuota
 
 SubmissionKind = Literal["request", "contract"]
 Reach = Literal["own", "any"]
-
-
-def _repository(pattern: str) -> str:
-    try:
-        return check_pattern(pattern)
-    except MalformedError as error:
-        raise ValueError(error.message) from error
 
 
 def _ref(pattern: str) -> str:
@@ -49,7 +43,7 @@ class Publisher(PolicyModel):
     """
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]{0,31}$")
-    repositories: tuple[Annotated[str, AfterValidator(_repository)], ...]
+    repositories: tuple[RepositoryPattern, ...]
     landing_refs: tuple[Annotated[str, AfterValidator(_ref)], ...]
     kinds: tuple[SubmissionKind, ...]
     highest_priority: Priority
@@ -58,20 +52,23 @@ class Publisher(PolicyModel):
     questions: Rate | None
     max_open_runs: int | None = Field(ge=1)
     max_runs_per_day: int | None = Field(ge=1)
+    max_runs_per_hour: MostRuns = None
     may_abort: Reach
     may_see: Reach
 
     @property
     def counted(self) -> bool:
         """Whether its runs must be counted."""
-        return self.max_open_runs is not None or self.max_runs_per_day is not None
+        bounds = self.max_open_runs, self.max_runs_per_day, self.max_runs_per_hour
+        return any(bound is not None for bound in bounds)
 
 
 class Publishers(PolicyModel):
-    """A publisher that is not listed may do nothing."""
+    """A publisher that is not listed may do nothing. Of ``repository_quotas`` the first that covers a repository holds."""
 
     version: Literal["1"]
     publishers: tuple[Publisher, ...] = Field(min_length=1)
+    repository_quotas: tuple[RepositoryQuota, ...] = ()
 
     def of(self, name: str) -> Publisher | None:
         return next((known for known in self.publishers if known.name == name), None)
@@ -88,7 +85,7 @@ class Publishers(PolicyModel):
                 f"publishers.json lists neither {', '.join(new)} nor {DEFAULT_PUBLISHER}, whose rule would hold for it"
             )
         added = [{**default.model_dump(), "name": name, "may_abort": "own", "may_see": "own"} for name in new if default]
-        return Publishers(version=self.version, publishers=(*self.publishers, *map(Publisher.model_validate, added)))
+        return self.model_copy(update={"publishers": (*self.publishers, *map(Publisher.model_validate, added))})
 
     @property
     def counted(self) -> frozenset[str]:

@@ -1,6 +1,7 @@
-"""How many runs a publisher has open, and began in the last day: counted from the ledger, so that all gatekeepers count alike.
+"""How many runs a publisher has open, and began in the last day, and how many a repository: counted from the ledger.
 
-It is told what the ledger shows. Only publishers are counted for whom the policy sets a limit.
+So all gatekeepers count alike, also after a start. It is told what the ledger shows. Only publishers are counted for whom the
+policy sets a limit, and repositories where it has quotas of them. A repository goes by its identity, which is no publisher's name.
 """
 
 from __future__ import annotations
@@ -26,32 +27,39 @@ START = 8.0
 
 class _Accepted(msgspec.Struct, frozen=True):
     publisher: str = ""
+    repository_url: str = ""
+    repository_identity: str = ""
 
 
 _ACCEPTED = msgspec.json.Decoder(_Accepted)
 
 
 class PublisherRuns:
-    """Counts by publisher. What other gatekeepers begin is seen when the ledger tells of it, some milliseconds later."""
+    """Counts by publisher, and by repository where ``repositories``.
 
-    def __init__(self, clock: Clock, publishers: frozenset[str]) -> None:
+    What other gatekeepers begin is seen when the ledger tells of it, some milliseconds later.
+    """
+
+    def __init__(self, clock: Clock, publishers: frozenset[str], *, repositories: bool = False) -> None:
         self._publishers = publishers
+        self._repositories = repositories
         self._clock = clock
         self._open: defaultdict[str, set[str]] = defaultdict(set)
         self._begun: defaultdict[str, dict[str, datetime]] = defaultdict(dict)
-        self._owners: dict[str, str] = {}
+        self._owners: dict[str, tuple[str, ...]] = {}
         self._counted = asyncio.Event()
 
     def saw(self, entry: LedgerEntry) -> None:
         """Take note of an entry of the ledger."""
-        if not self._publishers:
+        if not self._publishers and not self._repositories:
             return
         for event in entry.events:
             if event.event_type == RunAccepted.event_type and entry.run_id not in self._owners:
                 with contextlib.suppress(msgspec.MsgspecError, RecursionError, ValueError):
-                    publisher = _ACCEPTED.decode(event.payload).publisher or DEFAULT_PUBLISHER
-                    if publisher in self._publishers:
-                        self._begin(publisher, entry.run_id, datetime.fromisoformat(event.ts))
+                    accepted = _ACCEPTED.decode(event.payload)
+                    repository = accepted.repository_identity or accepted.repository_url
+                    owners = self._counted_for(accepted.publisher or DEFAULT_PUBLISHER, repository)
+                    self._begin(owners, entry.run_id, datetime.fromisoformat(event.ts))
             elif event.event_type == RunFinished.event_type:
                 self._end(entry.run_id)
 
@@ -70,29 +78,39 @@ class PublisherRuns:
 
     def note(self, run: Run) -> None:
         """A run that this gatekeeper has just begun; the ledger tells of it soon."""
-        publisher, when = run.publisher, datetime.fromisoformat(run.created_at)
-        known = run.run_id in self._begun[publisher] or when <= self._clock.now() - DAY
-        if publisher in self._publishers and not known:
-            self._begin(publisher, run.run_id, when)
+        when = datetime.fromisoformat(run.created_at)
+        owners = self._counted_for(run.publisher, run.accepted.repository_key)
+        known = any(run.run_id in self._begun[owner] for owner in owners) or when <= self._clock.now() - DAY
+        if not known:
+            self._begin(owners, run.run_id, when)
             if run.ended:
                 self._end(run.run_id)
 
-    def open(self, publisher: str) -> frozenset[str]:
-        return frozenset(self._open[publisher])
+    def open(self, owner: str) -> frozenset[str]:
+        """The open runs of a publisher, or in a repository."""
+        return frozenset(self._open[owner])
 
-    def begun(self, publisher: str) -> dict[str, datetime]:
+    def begun(self, owner: str) -> dict[str, datetime]:
         """The runs of the last 24 hours and when each began, the oldest first."""
-        begun, limit = self._begun[publisher], self._clock.now() - DAY
+        begun, limit = self._begun[owner], self._clock.now() - DAY
         for run_id in [run_id for run_id, when in begun.items() if when <= limit]:
             del begun[run_id]
         return dict(sorted(begun.items(), key=lambda item: item[1]))
 
-    def _begin(self, publisher: str, run_id: str, when: datetime) -> None:
-        self._owners[run_id] = publisher
-        self._open[publisher].add(run_id)
-        if when > self._clock.now() - DAY:
-            self._begun[publisher][run_id] = when
+    def _counted_for(self, publisher: str, repository: str) -> tuple[str, ...]:
+        owners = (publisher,) if publisher in self._publishers else ()
+        return (*owners, repository) if self._repositories and repository else owners
+
+    def _begin(self, owners: tuple[str, ...], run_id: str, when: datetime) -> None:
+        if owners:
+            self._owners[run_id] = owners
+        for owner in owners:
+            self._open[owner].add(run_id)
+            if when > self._clock.now() - DAY:
+                self._begun[owner][run_id] = when
 
     def _end(self, run_id: str) -> None:
-        if (owner := self._owners.pop(run_id, None)) is not None:
+        for owner in self._owners.pop(run_id, ()):
             self._open[owner].discard(run_id)
+            if not self._open[owner]:
+                del self._open[owner]

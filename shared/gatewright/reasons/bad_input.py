@@ -40,7 +40,7 @@ _COMMANDS = {
     "not_held": "nothing is to be done: no hold keeps the bundle",
     "not_local": "use a repository on this host, or give --allow and --test yourself",
     "not_reexecutable": "name the bundle of a run that was not aborted, and whose calls to models are recorded in it",
-    "nothing_expires": "say in policies/retention.json after how many days sealed runs leave the ledger, or artifacts, dead letters or branches go",
+    "nothing_expires": "say in policies/retention.json after how many days runs, artifacts, dead letters or branches go",
     "nothing_landed": "name a run that landed a commit",
     "nothing_to_approve": "name a run that was refused for want of an approval",
     "output_unwritable": "name a folder that you may write to",

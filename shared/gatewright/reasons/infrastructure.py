@@ -20,6 +20,7 @@ _PASSING = {
     "limit_reached": "send it again later",
     "other_version": "finish the upgrade: processes of that version read it, and it waits for one",
     "queue_full": "send it again once the gatekeeper has taken some of what this publisher left in its queue",
+    "quota_exceeded": "submit again after `retry_after_seconds`; `max_runs_per_hour` or `repository_quotas` is the bound",
     "rate_exceeded": "send more slowly; `submissions` and `questions` of the publisher are the bounds",
     "service_busy": "ask again in a moment",
     "service_stopping": "ask again in a moment: the service is being restarted",

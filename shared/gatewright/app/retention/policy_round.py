@@ -7,9 +7,10 @@ that one which is stored meanwhile is not among them.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from gatewright.app.retention.artifact_expiry import ArtifactExpiry, ArtifactPlan, ExpiredArtifact
 from gatewright.app.retention.branch_expiry import BranchExpiry, BranchItem, ExpiredBranch
@@ -21,6 +22,13 @@ from gatewright.bus.jetstream.bus import JetStreamBus
 from gatewright.bus.jetstream.connection import Connection
 from gatewright.clock import Clock
 from gatewright.git.host.run_refs import run_refs
+
+
+class ItemOutcome(Protocol):
+    """What became of one item; ``code`` is empty when it went, else why not."""
+
+    @property
+    def code(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +47,16 @@ class RoundOutcome:
     @property
     def left(self) -> int:
         """How many items were to go and did not."""
-        done = (*self.expired_runs, *self.expired_artifacts, *self.expired_letters, *self.expired_branches)
-        return sum(bool(each.code) for each in done)
+        return sum(bool(each.code) for done in self.by_kind().values() for each in done)
+
+    def by_kind(self) -> Mapping[str, Sequence[ItemOutcome]]:
+        """What became of all items, by what they are."""
+        return {
+            "run": self.expired_runs,
+            "dead_letter": self.expired_letters,
+            "artifact": self.expired_artifacts,
+            "branch": self.expired_branches,
+        }
 
 
 @dataclass(frozen=True)

@@ -38,13 +38,7 @@ class ExpiryMetrics:
 
     def count(self, outcome: RoundOutcome, now: float) -> None:
         """A round came to its end; ``now`` in seconds since 1970."""
-        parts = {
-            "run": outcome.expired_runs,
-            "dead_letter": outcome.expired_letters,
-            "artifact": outcome.expired_artifacts,
-            "branch": outcome.expired_branches,
-        }
-        for what, done in parts.items():
+        for what, done in outcome.by_kind().items():
             left = sum(bool(each.code) for each in done)
             self._counters[EXPIRED.name].labels(what).inc(len(done) - left)
             self._counters[EXPIRY_LEFT.name].labels(what).inc(left)
@@ -114,13 +108,8 @@ class ExpiryProcess:
             return min(seconds, RETRY_SECONDS)
         self.metrics.count(outcome, self._clock.now().timestamp())
         self._missing = {"round": f"{outcome.left} items were left"} if outcome.left else {}
-        went = {
-            "runs": outcome.expired_runs,
-            "dead_letters": outcome.expired_letters,
-            "artifacts": outcome.expired_artifacts,
-            "branches": outcome.expired_branches,
-        }
-        self._log.info("expiry_round_done", left=outcome.left, **{k: sum(not e.code for e in v) for k, v in went.items()})
+        went = {what: sum(not each.code for each in done) for what, done in outcome.by_kind().items()}
+        self._log.info("expiry_round_done", left=outcome.left, **went)
         return min(seconds, RETRY_SECONDS) if outcome.left else seconds
 
     def pages(self) -> dict[str, Callable[[str], Page]]:

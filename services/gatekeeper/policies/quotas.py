@@ -1,0 +1,39 @@
+"""How many runs may be open or begin in a time, of one publisher or in one repository. Pure."""
+
+from __future__ import annotations
+
+from typing import Annotated, Self
+
+from pydantic import AfterValidator, Field, model_validator
+
+from gatewright.errors import MalformedError
+from gatewright.git.access.repository_patterns import check_pattern
+from gatewright.policy_files import PolicyModel
+
+MostRuns = Annotated[int | None, Field(ge=1)]
+
+
+def _repository(pattern: str) -> str:
+    try:
+        return check_pattern(pattern)
+    except MalformedError as error:
+        raise ValueError(error.message) from error
+
+
+RepositoryPattern = Annotated[str, AfterValidator(_repository)]
+
+
+class RepositoryQuota(PolicyModel):
+    """Bounds of each repository that ``repositories`` cover, by itself, whoever submits; ``null`` means none."""
+
+    repositories: tuple[RepositoryPattern, ...] = Field(min_length=1)
+    max_open_runs: MostRuns = None
+    max_runs_per_hour: MostRuns = None
+    max_runs_per_day: MostRuns = None
+
+    @model_validator(mode="after")
+    def _bounds(self) -> Self:
+        """An entry that bounds nothing would hide a later one that does."""
+        if self.max_open_runs is None and self.max_runs_per_hour is None and self.max_runs_per_day is None:
+            raise ValueError("it says no bound")
+        return self
