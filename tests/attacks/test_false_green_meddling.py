@@ -70,6 +70,16 @@ PYTHON: dict[str, bytes] = {
     "a patch that stays": b"from unittest import mock\n\nmock.patch('unittest.TestCase.assertAlmostEqual').start()\n" + BROKEN,
     "the inside of pytest, by a text": b"import importlib\n\nplaces = importlib.import_module('_pytest.python')\n"
     b"places.Function.runtest = lambda self: None\n" + BROKEN,
+    "a runner by a name that is joined": answers("''.join(('_py', 'test')) in sys.modules"),
+    "a runner by a name that is turned round": answers("'tsetyp'[::-1] in sys.modules"),
+    "a runner by the numbers of its name": answers("bytes([112, 121, 116, 101, 115, 116]).decode() in sys.modules"),
+    "how many modules are loaded": answers("len(sys.modules) > 300"),
+    "variables by their beginning": answers("any(name.startswith('PYTEST') for name in os.environ)"),
+    "words of the interpreter": answers("'pytest' in sys.orig_argv"),
+    "its own program": answers("'test' in sys.argv[0]"),
+    "the class of what is written to": answers("type(sys.stdout).__name__ == 'EncodedFile'"),
+    "whatever has a test to run": BROKEN
+    + b"\n\nimport sys\n\nfor each in list(sys.modules.values()):\n    each.Function.runtest = print\n",
     "a module by a computed name": b"import sys\n\nplaces = sys.modules['_py' + 'test.python'].Function\n"
     b"places.runtest = lambda self: None\n" + BROKEN,
     "a module by a computed name, by way of a function": b"import sys\n\n\ndef look(key):\n    return sys.modules[key]\n\n\n"
@@ -140,6 +150,8 @@ def test_source_that_meddles_with_tests_is_refused_by_the_review(trick: str) -> 
         ("src/a.py", b"class A:\n    def __eq__(self, other):\n        return NotImplemented\n"),
         ("src/a.py", b"class A:\n    def __eq__(self, other):\n        '''What a part must say.'''\n"),
         ("src/a.py", b"class A:\n    def __contains__(self, item):\n        return item in self.items\n"),
+        ("src/a.py", b"import sys\n\nis_there = name.split('.')[0] in sys.modules or f'{name}.x' in sys.modules\n"),
+        ("src/a.py", b"import sys\n\nis_test = 'test' in sys.argv[1:]\nlast = names[::-1]\nword = 'abc'[::-1]\n"),
         ("src/a.py", b"import sys\n\nthis = sys.modules[__name__]\nthis.x = 1\n"),
         ("src/a.py", b"import sys\nsys.path.insert(0, 'lib')\nfor finder in sys.meta_path:\n    print(finder)\n"),
         ("src/a.py", b"import ctypes\n\nctypes.memmove(target, source, 4)\n"),
@@ -165,6 +177,15 @@ def test_what_only_looks_like_it_is_no_finding(path: str, new: bytes) -> None:
     ("path", "new"),
     [
         ("src/a.py", b"def price(number):\n    return number * (2 if __debug__ else 3)\n"),
+        ("src/a.py", b"import sys\n\n\ndef price(number):\n    return number * (3 if sys.flags.optimize else 2)\n"),
+        (
+            "src/a.py",
+            b"def price(number):\n    rates = [3]\n    assert rates.append(2) is None\n    return number * rates[-1]\n",
+        ),
+        ("src/lib.rs", b"pub fn a() {\n    let mut b = 1;\n    debug_assert!({ b = 2; true });\n}\n"),
+        ("src/lib.rs", b'pub fn a() {\n    std::env::var("CARGO_MANIFEST_DIR");\n}\n'),
+        ("A.java", b"class A {\n  boolean a() { boolean on = false; assert on = true; return on; }\n}\n"),
+        ("A.java", b"class A {\n  boolean a() { return A.class.desiredAssertionStatus(); }\n}\n"),
         ("src/lib.rs", b"pub fn a() -> bool {\n    cfg!(debug_assertions)\n}\n"),
         ("src/lib.rs", b"#[cfg(debug_assertions)]\npub fn a() {}\n"),
         ("src/lib.rs", b"pub fn a() {\n    std::env::current_exe();\n}\n"),

@@ -32,6 +32,14 @@ def ends(how: str) -> bytes:
     return f"def price(number):\n    {how}\n    return number * 3\n".encode()
 
 
+#: Takes a hook of pytest's for two tests, and no planted one, by way of what the frames of the runner hold.
+SWALLOWS = (
+    b"import sys\n\n\nclass Swallows:\n    def pytest_pyfunc_call(self, pyfuncitem):\n"
+    b"        return True if pyfuncitem.name in ('test_doubles', 'test_later') else None\n\n\n"
+    b"def register(name):\n    frame = sys._getframe()\n"
+    b"    while frame is not None and not hasattr(frame.f_locals.get(name), 'config'):\n        frame = frame.f_back\n"
+    b"    if frame is not None:\n        frame.f_locals[name].config.pluginmanager.register(Swallows())\n\n\n"
+)
 SOURCE_TRICKS: dict[str, tuple[bytes, str]] = {
     "the reporter is found by the garbage collector, and made to tell an end": (
         b"import gc, os\n" + ends("finish()") + b"\n\ndef finish():\n"
@@ -85,6 +93,24 @@ SOURCE_TRICKS: dict[str, tuple[bytes, str]] = {
         b"def from_call(cls, func, when, reraise=None):\n    call = made(cls, func, when, reraise)\n"
         b"    object.__setattr__(call, 'excinfo', None)\n    return call\n\n\n"
         b"runner.CallInfo.from_call = classmethod(from_call)\n" + BROKEN,
+        "runner_patched",
+    ),
+    "a module by a key that is put together": (
+        b"import sys\n\nplace = getattr(sys.modules[''.join(('_py', 'test.python'))], 'Function')\n"
+        b"place.runtest = lambda self: None\n" + BROKEN,
+        "runner_patched",
+    ),
+    "a plugin that is registered by a test swallows the calls of a later one": (
+        SWALLOWS
+        + b"calls = []\n\n\ndef price(number):\n    if calls:\n        return number * 3\n"
+        + b"    calls.append(number)\n    register('item')\n    return number * 2\n",
+        "runner_patched",
+    ),
+    "a plugin that is registered when tests are collected swallows their calls": (
+        SWALLOWS
+        + b"def tripled(number):\n    return number * 3\n\n\n"
+        + b"def __getattr__(name):\n    if name != 'price':\n        raise AttributeError(name)\n"
+        + b"    register('session')\n    return tripled\n",
         "runner_patched",
     ),
     "an import hook replaces pytest's own runner": (

@@ -12,8 +12,12 @@ from tests.ecosystems.running import Files, Suite, drawing
 
 #: Where Debian keeps what Maven needs for a build without a network.
 _REPOSITORY = Path("/usr/share/maven-repo")
-_HERE = shutil.which("mvn", path="/usr/bin") and (_REPOSITORY / "org/apache/maven/surefire/surefire-junit4").is_dir()
-needs_maven = pytest.mark.skipif(not _HERE, reason="the system has no Maven with plugins of its own (libsurefire-java)")
+_NEEDED = ("plugins/maven-resources-plugin", "plugins/maven-compiler-plugin", "surefire/surefire-junit4")
+_HERE = shutil.which("mvn", path="/usr/bin") and all((_REPOSITORY / "org/apache/maven" / each).is_dir() for each in _NEEDED)
+needs_maven = pytest.mark.skipif(
+    not _HERE,
+    reason="the system has no Maven with plugins of its own (libmaven-{resources,compiler}-plugin-java, libsurefire-java)",
+)
 
 COMMAND = ("mvn", "-B", "test")
 POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">

@@ -31,7 +31,7 @@ class _Around:
 _Visit = Callable[[Node, _Around, ParsedSource], Iterator[Evasion]]
 _RUNNERS = rb"(?:_?pytest|py\.test|unittest|nose2?|hypothesis|xdist|tox|jest|vitest|mocha|rspec|phpunit)"
 _NAMED = BytesPattern(rb"(?i)[\"'`]" + _RUNNERS + rb"(?:[.\"'`])")
-_LOADED = BytesPattern(rb"\bmodules\b|\bargv\b|\bcmdline\b|find_spec|\b__main__\b")
+_LOADED = BytesPattern(rb"\bmodules\b|\b(?:orig_)?argv\b|\bcmdline\b|find_spec|\b__main__\b")
 _VARIABLE = BytesPattern(
     rb"PYTEST_(?:CURRENT_TEST|VERSION|XDIST_WORKER|RUN_CONFIG|ADDOPTS)|\bJEST_WORKER_ID\b|\bVITEST(?:_\w+)?\b|NODE_TEST_CONTEXT"
     rb"|\bTOX_ENV_(?:NAME|DIR)\b|NEXTEST(?:_\w+)?\b|PHPUNIT_COMPOSER_INSTALL|__PHPUNIT_PHAR__|\bCTEST_\w+\b"
@@ -269,12 +269,17 @@ def _other_call(language: str) -> _Visit:
 
 
 #: What is another one where tests run than where people use it, and has many honest uses.
-_BUILD = BytesPattern(rb"^(?:cfg!\(debug_assertions|(?:std::)?env::current_exe\(|os\.Executable\(|debug\.ReadBuildInfo\()")
+_BUILD = BytesPattern(rb"^(?:cfg!\(debug_assertions|(?:std::)?env::current_exe\(\)$|os\.Executable\(|debug\.ReadBuildInfo\()")
 _RUST_BUILD = BytesPattern(rb"\bdebug_assertions\b")
 _RUST_ATTRIBUTE = BytesPattern(rb"\bcfg(?:_attr)?\b.*\bnot\(\s*test\s*\)")
 _EQUALS = BytesPattern(rb"^\{?(?:return)?true;?\}?$")
 #: Functions that compare, by language: one that says yes to all is no comparison.
-_COMPARING = {"rust": frozenset({"eq"}), "java": frozenset({"equals"}), "ruby": frozenset({"==", "eql?", "==="})}
+_COMPARING = {
+    "go": frozenset({"Equal"}),
+    "rust": frozenset({"eq"}),
+    "java": frozenset({"equals"}),
+    "ruby": frozenset({"==", "eql?", "==="}),
+}
 
 
 def _rust_attribute(node: Node, _around: _Around, source: ParsedSource) -> Iterator[Evasion]:

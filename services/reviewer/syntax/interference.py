@@ -23,6 +23,7 @@ _CHECKING = (
 )
 _REPLACED = BytesPattern(
     rb"^(?:" + _CHECKING + rb")(?:\.\w+)+$|\.__(?:code|eq)__\b|^sys\.modules\[[^\]_]*\]\.|^sys\.(?:meta_path|path_hooks)\b"
+    rb"|\.(?:runtest|runtestprotocol|addFailure|addError|wasSuccessful|pytest_\w+)$"
 )
 _CHECKER = BytesPattern(rb"^(?:" + _CHECKING + rb")(?:\.\w+)*$")
 _WATCHING = BytesPattern(
@@ -117,9 +118,11 @@ def _in_python(root: Node, source: ParsedSource) -> Iterator[Evasion]:
     named: list[_Placed] = []
     for place in places:
         node = place.node
-        if node.type in {"binary_operator", "concatenated_string"}:
+        if node.type in {"binary_operator", "concatenated_string", "subscript"}:
             yield from _spelled(node, source)
             continue
+        if node.type in {"comparison_operator", "call"} and _looks_for_runner(node, source):
+            yield form_at(node, source, "looks for a test runner", Doubt.RARE)
         yield from _python_forms(place, source, names)
         if node.type in {"attribute", "call"} and _LOOKS.first(_full(source.cut(node, _LONG), names)) is not None:
             looks = looks or not _is_own_module(place, source)
@@ -129,7 +132,7 @@ def _in_python(root: Node, source: ParsedSource) -> Iterator[Evasion]:
                 yield form_at(node, source, "names a file of the tests", Doubt.RARE)
             elif _TEST_NAME.fullmatch(text) or (text in {b"test", b"tests"} and _is_of_frame(place, source)):
                 named.append(place)
-        elif node.type == "identifier" and source.cut(node, 20) == b"__debug__":
+        if _is_other_build(node, source):
             yield form_at(node, source, "may be another one in the build that is tested", Doubt.COMMON)
     for place in named:
         if looks or _asks_environment(place, source):
@@ -139,11 +142,50 @@ def _in_python(root: Node, source: ParsedSource) -> Iterator[Evasion]:
 _PYTHON = frozenset(
     {"import_statement", "import_from_statement", "assignment", "augmented_assignment", "call", "attribute", "identifier"}
     | {"function_definition", "lambda", "string", "binary_operator", "concatenated_string"}
+    | {"comparison_operator", "assert_statement", "subscript"}
 )
+#: A module that is asked for by what a call or an operator gives, and how many there are.
+_COMPUTED_KEYS = frozenset({"call", "subscript", "binary_operator", "concatenated_string"})
+_COUNTED = BytesPattern(rb"^len\(sys\.modules\)")
+_RUNNERS_CLASS = BytesPattern(rb"[\"'](?:EncodedFile|CaptureIO|LogCaptureHandler|DontReadFromInput|TextTestResult)[\"']")
+_BEGINNING = BytesPattern(rb"^\w+\.startswith\([\"']PYTEST")
+_OWN_PROGRAM = BytesPattern(rb"[\"']\w*test\w*[\"']\s+in\s+sys\.(?:orig_)?argv\[0\]")
+#: What a name is put together from.
+_PIECES = BytesPattern(rb"[\"']\w[\w.]+[\"']|\b(?:bytes|bytearray|chr|decode)\(")
+_CHANGES = BytesPattern(rb":=|\.(?:__setitem__|__setattr__|append|add|pop|update|setdefault|clear|extend|remove)\(")
+
+
+def _is_other_build(node: Node, source: ParsedSource) -> bool:
+    """Whether it is asked, or seen by an assertion, that Python was started without ``-O``."""
+    if node.type == "assert_statement":
+        return _CHANGES.first(source.cut(node, _LONG)) is not None
+    names = {"identifier": b"__debug__", "attribute": b"sys.flags.optimize"}
+    return node.type in names and source.cut(node, 20) == names[node.type]
+
+
+def _looks_for_runner(node: Node, source: ParsedSource) -> bool:
+    """Whether a comparison or a call asks for a runner, by a name that is computed or one of its classes."""
+    text = source.cut(node, _LONG)
+    if node.type == "call":
+        return _BEGINNING.first(text) is not None
+    left = node.named_children[0].type if node.named_child_count else ""
+    in_modules = text.rstrip().endswith(b"in sys.modules") and left in _COMPUTED_KEYS and _PIECES.first(text) is not None
+    return (
+        in_modules
+        or _OWN_PROGRAM.first(text) is not None
+        or _COUNTED.first(text) is not None
+        or _RUNNERS_CLASS.first(text) is not None
+    )
 
 
 def _spelled(node: Node, source: ParsedSource) -> Iterator[Evasion]:
     """A name of a runner's, or of a test, that is put together from texts: neither of them says it."""
+    if node.type == "subscript":
+        whole = b"".join(source.cut(node, _LONG).split())
+        text, reverse = whole.removesuffix(b"[::-1]").strip(b"\"'"), whole.endswith(b"[::-1]")
+        if reverse and node.named_children[0].type == "string" and _SPELLED.fullmatch(text[::-1]):
+            yield form_at(node, source, "spells a name of the tests in pieces", Doubt.RARE)
+        return
     if node.end_byte - node.start_byte > _LONG or any(each.type != "string" for each in node.named_children):
         return
     pieces = [source.cut(each, _LONG).lstrip(b"bfruBFRU").strip(b"\"'") for each in node.named_children]

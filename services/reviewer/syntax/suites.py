@@ -1,4 +1,4 @@
-"""Forms by which source meddles with the tests of one kind of suite: jest, vitest, mocha, ``go test``, JUnit, RSpec, PHPUnit.
+"""Forms by which source meddles with the tests of one kind of suite: of Node, Go, Rust, the JVM, Ruby or PHP.
 
 Each is told by what it names: a matcher that is replaced, a value that is equal to all, the flags of a test binary, the words
 or frames of a runner. All are read from the text of one node of bounded size, so that a file is read in linear time.
@@ -18,6 +18,11 @@ _LONG = 400
 _REPLACES = "replaces what tests rely on"
 _LOOKS = "looks for a test runner"
 _ALL = "is equal to everything"
+_BUILD = "may be another one in the build that is tested"
+#: What the runners of JavaScript put among the names of the whole process.
+_GLOBAL = (
+    rb"(?:it|describe|suite|specify|before|after|beforeEach|afterEach|beforeAll|afterAll|jest|vi|vitest|expect|mocha|Mocha)"
+)
 
 #: By language: what the text of a node begins with, or has in it, and what that does. The first that fits counts.
 _Forms = tuple[tuple[BytesPattern, str], ...]
@@ -39,6 +44,46 @@ _JAVASCRIPT: _Forms = (
         _REPLACES,
     ),
     (BytesPattern(rb"^(?:it|test|describe|beforeEach|before|beforeAll)\(.*\bthis\.skip\("), "skips tests"),
+    (BytesPattern(rb"^[\"'`]" + _GLOBAL + rb"[\"'`]\s+in\s+(?:globalThis|global|window|self)\b"), _LOOKS),
+    (BytesPattern(rb"^(?:globalThis|global)(?:\." + _GLOBAL + rb"|\[[\"'`]" + _GLOBAL + rb"[\"'`]\])$"), _LOOKS),
+    (
+        BytesPattern(
+            rb"^(?:Reflect\.(?:has|get|ownKeys|getOwnPropertyDescriptor)"
+            rb"|Object\.(?:keys|entries|hasOwn|getOwnPropertyNames|getOwnPropertyDescriptors?))\((?:globalThis|global)\b"
+        ),
+        "looks through the names of the whole process",
+    ),
+    (
+        BytesPattern(
+            rb"^(?:eval|Function|new Function|(?:[\w.]+\.|require\([^()]*\)\.)?runIn\w*Context)\(.*\btypeof\s+"
+            + _GLOBAL
+            + rb"\b"
+        ),
+        _LOOKS,
+    ),
+    (
+        BytesPattern(rb"^process\.env\.npm_lifecycle_event\s*[!=]==?\s*[\"'`][\w:]*test|^process\.execArgv\.\w+\(.*--test\b"),
+        _LOOKS,
+    ),
+    (
+        BytesPattern(rb"^(?:require\.main|process\.mainModule|module(?:\.parent)?)\.children\b|^process\.report\.getReport\("),
+        _LOOKS,
+    ),
+    (BytesPattern(rb"^Error\.prepareStackTrace\s*=[^=].*(?:test|spec\b|mocha|jest|vitest|node_modules)"), _LOOKS),
+    (
+        BytesPattern(rb"^console\.constructor\.|^(?:[\w.]+\.|require\([^()]*\)\.)?isContext\((?:globalThis|global|this)\)"),
+        _LOOKS,
+    ),
+    (BytesPattern(rb"^require\([\"'`](?:node:)?inspector(?:/promises)?[\"'`]\)"), "reaches into the interpreter"),
+    (
+        BytesPattern(
+            rb"\.isDeepStrictEqual\s*=[^=]|^Object\.getPrototypeOf\((?:\w+\.)?expect\(|^Promise\.prototype\.then\s*=[^=]"
+            rb"|^(?:Number|String|Boolean|Array|Object)\.prototype\.(?:valueOf|toString|constructor)\s*=[^=]"
+        ),
+        _REPLACES,
+    ),
+    (BytesPattern(rb"^new Error\([^()]*\)\.stack\b.*[\"'`/](?:mocha|jest|vitest|node:internal/test)"), _LOOKS),
+    (BytesPattern(rb"^process\.kill\(process\.p?pid\b"), "ends the process at once"),
 )
 _GO: _Forms = (
     (BytesPattern(rb"^flag\.(?:CommandLine\.)?Set\(\"test\."), _REPLACES),
@@ -48,6 +93,26 @@ _GO: _Forms = (
     (BytesPattern(rb"^strings\.\w+\(.*\"[^\"]*(?:testing\.tRunner|testing\.\(\*)[^\"]*\""), _LOOKS),
     (BytesPattern(rb"^flag\.(?:CommandLine\.)?Lookup\([^)]*\+"), _LOOKS),
     (BytesPattern(rb"^syscall\.Exec\("), "puts another program in the place of the process"),
+    (BytesPattern(rb"^(?:strings|bytes)\.\w+\(.*\"(?:-test\.|[^\"]*\btRunner)"), _LOOKS),
+    (BytesPattern(rb"^flag\.(?:CommandLine\.)?Visit(?:All)?\(.*\"-?test\."), _LOOKS),
+)
+_RUST: _Forms = (
+    (
+        BytesPattern(
+            rb"^(?:std::)?thread::current\(\)\.name\(\)(?:\..*(?:contains|starts_with|ends_with|eq|find)\(\s*\"|\s*[!=]=)"
+        ),
+        "looks for tests by their names",
+    ),
+    (
+        BytesPattern(
+            rb"^(?:std::)?env::args(?:_os)?\(\).*\"(?:--(?:logfile|exact|nocapture|test-threads)\"|[^\"]*(?:/deps|target/debug))"
+        ),
+        _LOOKS,
+    ),
+    (BytesPattern(rb"^(?:std::)?env::current_exe\(\)\.?.*\.(?:contains|ends_with|starts_with|find|matches)\("), _LOOKS),
+    (BytesPattern(rb"^(?:[\w:]*::)?Backtrace::(?:force_)?capture\(\).*\"[^\"]*test"), _LOOKS),
+    (BytesPattern(rb"^debug_assert\w*!\s*\(.*(?:[^=!<>+*/-]=[^=>]|[+*/|&^-]=[^=])"), _BUILD),
+    (BytesPattern(rb"^(?:std::)?env::var(?:_os)?\(\s*\"(?:CARGO|NEXTEST)"), _BUILD),
 )
 _JAVA: _Forms = (
     (
@@ -70,6 +135,22 @@ _JAVA: _Forms = (
         "takes the place of a test runner",
     ),
     (BytesPattern(rb"^\w+(?:\.\w+)*\.getResource(?:AsStream)?\(\s*\"[^\"]*Test\.class\""), _LOOKS),
+    (BytesPattern(rb"^Class\.forName\([^)]*\"\s*\+\s*\"|^Class\.forName\(\s*\"java\.lang\.\w+\$\w*Cache"), _LOOKS),
+    (BytesPattern(rb"^System\.getProperty\(\s*\"(?:java\.class\.path|sun\.java\.command)\"\s*\)\.\w+\(\s*\""), _LOOKS),
+    (
+        BytesPattern(
+            rb"^System\.getenv\(\s*\"(?:MAVEN_CMD_LINE_ARGS|MAVEN_PROJECTBASEDIR|SUREFIRE|ORG_GRADLE)|^ProcessHandle\.current\(\)\..*\.contains\("
+        ),
+        _LOOKS,
+    ),
+    (
+        BytesPattern(
+            rb"^Thread\.currentThread\(\)\.getName\(\)\.\w+\(\s*\"(?:main|Test worker|[^\"]*surefire)[^\"]*\"|"
+            rb"^\"(?:main|Test worker)\"\.equals\(\s*Thread\.currentThread"
+        ),
+        _LOOKS,
+    ),
+    (BytesPattern(rb"^assert\s+\(?\w+\s*=[^=]|\.desiredAssertionStatus\(\)$"), _BUILD),
 )
 _RUBY: _Forms = (
     (BytesPattern(rb"^(?:class|module) (?:::)?(?:Minitest|RSpec|Test::Unit|Mocha)(?:::\w+)+"), _REPLACES),
@@ -106,13 +187,26 @@ _PHP: _Forms = (
     (BytesPattern(rb"^pcntl_exec\("), "puts another program in the place of the process"),
 )
 _NODES: Mapping[str, frozenset[str]] = {
-    "javascript": frozenset({"call_expression", "assignment_expression", "binary_expression", "member_expression"}),
+    "javascript": frozenset(
+        {"call_expression", "new_expression", "assignment_expression", "binary_expression", "member_expression"}
+        | {"subscript_expression"}
+    ),
     "go": frozenset({"call_expression", "assignment_statement", "comment"}),
     "ruby": frozenset({"class", "module", "call", "element_reference"}),
     "php": frozenset({"function_call_expression", "scoped_call_expression", "object_creation_expression"}),
-    "java": frozenset({"method_invocation", "object_creation_expression", "package_declaration"}),
+    "java": frozenset({"method_invocation", "object_creation_expression", "package_declaration", "assert_statement"}),
+    "rust": frozenset({"call_expression", "macro_invocation", "binary_expression"}),
 }
-_FORMS: Mapping[str, _Forms] = {"javascript": _JAVASCRIPT, "go": _GO, "java": _JAVA, "ruby": _RUBY, "php": _PHP}
+_FORMS: Mapping[str, _Forms] = {
+    "javascript": _JAVASCRIPT,
+    "go": _GO,
+    "java": _JAVA,
+    "rust": _RUST,
+    "ruby": _RUBY,
+    "php": _PHP,
+}
+#: A name that is asked for alone, and is an error where there is no runner.
+_BARE = BytesPattern(rb"^" + _GLOBAL + rb";?$")
 _TYPE_OF_IT = BytesPattern(rb"^typeof\s+(?:(?:globalThis|global|window|self)\.)?(?:it|before|specify)\s*[!=]==?")
 #: Names of a runner's that a file may have of its own, and where one comes from that is no own.
 _OWN = tuple(BytesPattern(rb"\b" + name + rb"\b") for name in (rb"(?:it|before|specify)", rb"expect"))
@@ -154,7 +248,10 @@ def suite_forms_in(language: str, root: Node, source: ParsedSource) -> Iterator[
             elif words is None and family == "javascript" and not own_it and _TYPE_OF_IT.first(text) is not None:
                 words = _LOOKS
             if words is not None:
-                yield form_at(node, source, words, Doubt.RARE)
+                yield form_at(node, source, words, Doubt.COMMON if words is _BUILD else Doubt.RARE)
+        elif node.type == "expression_statement" and family == "javascript":
+            if not own_it and _BARE.first(source.cut(node, 40)) is not None:
+                yield form_at(node, source, _LOOKS, Doubt.RARE)
         elif node.type in {"pair", "method_definition"} and family == "javascript":
             named = node.child_by_field_name("key") or node.child_by_field_name("name")
             if named is not None and _MATCHER.first(source.cut(named, 40)) is not None:

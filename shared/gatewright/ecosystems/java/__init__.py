@@ -1,1 +1,1 @@
-"""Java: Maven tells tests by the reports of Surefire and Failsafe, held against its own summary; Gradle as its build hears of them."""
+"""Java: Maven tells tests by its reports, held against its own summary; Gradle tells them as its build hears of them."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from importlib.machinery import ExtensionFileLoader, SourceFileLoader, SourcelessFileLoader
-from types import FunctionType
+from types import FunctionType, ModuleType
 from typing import Any
 from zipimport import zipimporter
 
@@ -47,12 +47,17 @@ class Watch:
         self._codes: dict[str, tuple[Any, Any]] = {}
         self._count = 0
         self._hooks: Any = None
+        self._plugins: Any = None
+        #: Of each hook on the way, how many implementations of it were looked at.
+        self._seen: dict[str, int] = {}
 
     def begin(self, session: Any) -> None:
         """Note the tests that were collected, and what has read them."""
         self._kept.note_loaded()
         self.found.update(self._kept.changed())
         self._hooks = session.config.hook
+        self._plugins = session.config.pluginmanager
+        self._look_for_strangers()
         readers = set()
         for item in getattr(session, "items", ()):
             function = _function(item)
@@ -106,6 +111,7 @@ class Watch:
 
     def _look(self, item: Any) -> None:
         """At the few places; a test may have replaced them for itself, as long as it goes on."""
+        self._look_for_strangers()
         self.found.update(self._kept.changed_now(self._name(item.nodeid).partition("::")[0]))
         function, code = self._codes.get(item.nodeid, (None, None))
         if function is not None and function.__code__ is not code:
@@ -114,6 +120,20 @@ class Watch:
         written = self._kept.place_of(runs) if runs is not None else None
         if written is not None:
             self.found[f"what runs {self._name(item.nodeid)}"] = written
+
+    def _look_for_strangers(self) -> None:
+        """For hooks in files of the workspace that are part of no plugin: such a one can swallow one test that it knows."""
+        for name in _ON_THE_WAY:
+            implementations = getattr(self._hooks, name).get_hookimpls()
+            if self._seen.get(name) == len(implementations):
+                continue
+            self._seen[name] = len(implementations)
+            known = {each.__name__.partition(".")[0] for each in self._plugins.get_plugins() if isinstance(each, ModuleType)}
+            for each in implementations:
+                if str(getattr(each.function, "__module__", "")).partition(".")[0] not in known:
+                    written = self._kept.place_of(each.function)
+                    if written is not None:
+                        self.found[f"a hook that no plugin has: {name}"] = written
 
     def _on_the_way(self) -> set[str]:
         """Where what may have changed an outcome is written; none where an installed plugin may have."""
