@@ -167,12 +167,7 @@ def faults_of_walls(documents: list[dict[str, Any]]) -> Iterator[str]:
         if pod.get("hostNetwork") or pod.get("hostPID") or any("hostPath" in volume for volume in pod["volumes"]):
             yield f"{component}: something of its node"
         secrets = {volume["secret"]["secretName"] for volume in pod["volumes"] if "secret" in volume}
-        identities = {name for name in secrets if "-identity-" in name}
-        if component == "console":
-            if any(name.partition("-identity-")[2].partition("-")[0] not in _CONSOLE_IDENTITIES for name in identities):
-                yield f"{component}: identities {sorted(identities)}"
-        elif component not in {"keys", "nats"} and len(identities) != 1:
-            yield f"{component}: identities {sorted(identities)}"
+        yield from _faults_of_identities(component, {name for name in secrets if "-identity-" in name})
         if any(name.endswith("-signing") for name in secrets) is not (component == "gatekeeper"):
             yield f"{component}: the key that signs bundles"
         for container in pod["containers"]:
@@ -189,6 +184,14 @@ def faults_of_walls(documents: list[dict[str, Any]]) -> Iterator[str]:
                 yield f"{component}: no limit of memory"
             if any("value" in entry and "SEED" in entry["value"] for entry in container.get("env", ())):
                 yield f"{component}: a seed in a variable"
+
+
+def _faults_of_identities(component: str, identities: set[str]) -> Iterator[str]:
+    """One to each pod; the live page has those that it looks, brings decisions and submits with, and no other."""
+    kinds = {name.partition("-identity-")[2].partition("-")[0] for name in identities}
+    wrong = kinds - set(_CONSOLE_IDENTITIES) or "watcher" not in kinds if component == "console" else len(identities) != 1
+    if component not in {"keys", "nats"} and wrong:
+        yield f"{component}: identities {sorted(identities)}"
 
 
 def faults_of_names(documents: list[dict[str, Any]]) -> Iterator[str]:
