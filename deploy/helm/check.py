@@ -197,13 +197,16 @@ def faults_of_walls(documents: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def faults_of_secrets(component: str, volumes: list[dict[str, Any]]) -> Iterator[str]:
-    """Whose identities a pod has, and whether it can sign bundles."""
+    """Whose identities a pod has, and whether it can sign bundles: one to each pod but three. The live page has those that it
+    looks, brings decisions and submits with, and no other.
+    """
     secrets = [volume["secret"] for volume in volumes if "secret" in volume]
     parts = [source for volume in volumes for source in volume.get("projected", {}).get("sources", ())]
     names = {secret["secretName"] for secret in secrets} | {part["secret"]["name"] for part in parts if "secret" in part}
     identities = {name for name in names if "-identity-" in name}
     if component == "console":
-        right = all(name.partition("-identity-")[2].partition("-")[0] in _CONSOLE_IDENTITIES for name in identities)
+        kinds = {name.partition("-identity-")[2].partition("-")[0] for name in identities}
+        right = "watcher" in kinds and kinds <= set(_CONSOLE_IDENTITIES)
     else:
         right = component in {"keys", "nats"} or len(identities) == (2 if component == "retention" else 1)
     if not right:

@@ -105,7 +105,7 @@ def _people(run: Run) -> CrewLane:
         authority="operator",
         required=bool(asked),
         state=_asked_state(run, asked),
-        words="; ".join(f"{each.request.rule}: {each.status}" for each in asked[:_MOST_REFS]) or "nobody was asked",
+        words="; ".join(f"{each.request.rule}: {each.status}" for each in asked[:_MOST_REFS]) or "no person was asked",
         refs=tuple(each.request.request_id for each in asked[:_MOST_REFS]),
     )
 
@@ -133,7 +133,7 @@ def _advisers(run: Run) -> CrewLane:
         authority="read_only",
         required=False,
         state=state,
-        words=f"{answered} of {asked} questions answered" if asked else "nobody was asked beside the run",
+        words=f"{answered} of {asked} questions answered" if asked else "no role was asked beside the run",
         refs=tuple(run.summonses)[:_MOST_REFS],
     )
 

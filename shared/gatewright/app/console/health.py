@@ -17,7 +17,7 @@ ALIVE, READY = "/healthz", "/readyz"
 class HealthPaths:
     """In front of everything. ``ready``: whether the board has been read.
 
-    It stays so while the bus is away: pages say that they are not live, and nobody would see them otherwise.
+    It stays so while the bus is away: pages say that they are not live, and no reader would see them otherwise.
     """
 
     def __init__(self, app: ASGIApp, ready: Callable[[], bool]) -> None:

@@ -105,17 +105,17 @@ def explain(
     place = Path(source) if source is not None and Path(source).is_dir() else None
     compiled = codec.decode(document, TaskContract)
     proofs = asyncio.run(preview(compiled, place, base))
-    _tell(answer, json_output=json_output, ahead=Ahead(proofs, role_contract_summary(compiled)))
+    _tell(answer, json_output=json_output, ahead=ContractPreview(proofs, role_contract_summary(compiled)))
 
 
-class Ahead(NamedTuple):
+class ContractPreview(NamedTuple):
     """What a run of the contract will be: what its acceptance commands will have to show, and the role that it resolves to."""
 
     proofs: tuple[CommandProof, ...]
     role: RoleContractSummary
 
 
-def _tell(answer: DryRunAnswer, *, json_output: bool, ahead: Ahead | None = None) -> None:
+def _tell(answer: DryRunAnswer, *, json_output: bool, ahead: ContractPreview | None = None) -> None:
     """With ``ahead`` every rule is told, too."""
     from gatewright.app.cli.checking.explaining import role_line, rule_table, verdict_lines
     from gatewright.app.cli.checking.proof_preview import proof_lines
