@@ -18,6 +18,7 @@ from gatewright.errors import Fault
 from gatewright.git.paths import display
 from gatewright.prompts.library import PromptLibrary
 from gatewright.prompts.orders import MAX_PATCH, reviewer_order
+from gatewright.rules.reviewing import MODEL_FINDING
 from gatewright.services.reviewer.subject import Subject
 from gatewright.structured.answers import StructuredQuestion
 from gatewright.structured.asking import Asking
@@ -27,7 +28,7 @@ from gatewright.structured.session import RoleModels
 from gatewright.tasks.handler import TaskContext
 
 #: The code of a finding of the model; what it says stands in the message.
-FINDING = "model_finding"
+FINDING = MODEL_FINDING
 TOO_LARGE = "review_limit"
 UNFOUNDED = "review_unfounded"
 _NOT_THERE = "line_not_there"

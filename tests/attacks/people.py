@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -105,11 +105,18 @@ async def open_inbox(
     clock: Clock,
     people: dict[str, object] | None = None,
     owners: str | None = None,
+    beat: int | None = None,
+    adapt: Callable[[Path], None] | None = None,
 ) -> AsyncIterator[Inbox]:
-    """A gatekeeper whose policy has these rules; ``owners`` is the text of its CODEOWNERS."""
+    """A gatekeeper whose policy has these rules. ``owners`` is the text of its CODEOWNERS, ``beat`` has so many seconds;
+    ``adapt`` changes the policies."""
     policies = policies_with(folder / "policies", *rules, people=people)
     if owners is not None:
         (policies / "CODEOWNERS").write_text(owners)
+    if adapt is not None:
+        adapt(policies)
+    if beat is not None:
+        (policies / "beats.json").write_text(json.dumps({"version": "1", "seconds": beat}))
     async with open_gatekeeper(repository, folder, policies=policies, clock=clock) as gatekeeper:
         yield inbox_of(gatekeeper, clock)
 

@@ -28,7 +28,7 @@ from gatewright.errors import DeniedError, GatewrightError, MalformedError
 from gatewright.host_errors import host_errors
 from gatewright.ledger.run import AskedApproval, Run
 from gatewright.ledger.store import Position
-from gatewright.rules.approvals import JudgedDecision, judge_batch, judge_decision, request_digest
+from gatewright.rules.approvals import JudgedDecision, draft_of, judge_batch, judge_decision, request_digest
 from gatewright.rules.grants import check_new, judge_grant, judge_revocation
 from gatewright.rules.reviewing import standing
 from gatewright.secrets.documents import check_document
@@ -86,18 +86,20 @@ class ApprovalService:
         await self.index.complete(READING)
         runs = (request.run_id,) if request.run_id is not None else self.asked.runs(open_only=request.pending_only)
         found: list[ApprovalStanding] = []
+        draft = None
         for run_id in runs:
             position = await self.orchestrator.ledger.get(run_id)
             if position.run is None:
                 raise MalformedError(f"there is no run {run_id}", code="run_unknown")
+            draft = draft_of(position.run) if request.run_id is not None else None
             for each in _wanted(position.run, pending_only=request.pending_only):
                 if len(found) == request.limit:
-                    return ApprovalList(approvals=tuple(found), more=True)
+                    return ApprovalList(approvals=tuple(found), more=True, draft=draft)
                 detailed = request.details and request.run_id is not None
                 found.append(
                     await self._detailed(position, position.run, each) if detailed else standing_of(position.run, each)
                 )
-        return ApprovalList(approvals=tuple(found), more=False)
+        return ApprovalList(approvals=tuple(found), more=False, draft=draft)
 
     async def decide(self, data: bytes) -> DecisionReply:
         """Record decisions: all are judged before the first is recorded.

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import Final
 from urllib.parse import urlsplit
 
 import msgspec
@@ -19,6 +21,7 @@ from gatewright.contracts import ApprovalRules, ApproverRoster, codec
 from gatewright.contracts.people.approvals import DEFAULT_BEAT, LONGEST_WAIT, ApprovalRule, RosterKey
 from gatewright.errors import ConfigurationError, GatewrightError, MalformedError
 from gatewright.git.access.repository_patterns import check_pattern, check_ref_pattern, covered
+from gatewright.models.policy import MODELS_FILE, ModelsPolicy
 from gatewright.path_patterns.code_owners import read_code_owners
 from gatewright.policy_files import read_policy
 from gatewright.rules.approvals import NEVER_BY_RULE
@@ -30,6 +33,7 @@ from gatewright.ssh_signatures.passkeys import relying_party_of
 RULES_FILE = "approval_rules.json"
 OWNERS_FILE = "CODEOWNERS"
 ROSTER_FILE = "approvers.json"
+_MAKES_OR_JUDGES: Final = ("worker", "reviewer")
 _NO_PEOPLE = ApproverRoster(version="1", people=())
 
 
@@ -69,6 +73,18 @@ def load_approval_policy(folder: Path, beat: int = DEFAULT_BEAT) -> ApprovalPoli
     rules = _with_owners(rules, owners_file, contents.get(OWNERS_FILE), roster)
     digests = tuple((name, hashlib.sha256(data).hexdigest()) for name, data in sorted(contents.items()))
     return ApprovalPolicy(rules, roster_file if ROSTER_FILE in contents else None, digests)
+
+
+def check_models(rules: Iterable[ApprovalRule], models: ModelsPolicy) -> None:
+    """Raises ConfigurationError where a model's word would count as a vote on a change that the same model may have made."""
+    counting = next((rule.name for rule in rules if rule.quorum is not None and rule.quorum.model_counts), None)
+    routes = {
+        role: {name for route in models.routes if route.role == role for name in route.models} for role in _MAKES_OR_JUDGES
+    }
+    both = sorted(set.intersection(*routes.values()))
+    if counting is not None and both:
+        words = f"{MODELS_FILE} gives {', '.join(both)} to the worker and to the reviewer, which would vote on its own change"
+        raise ConfigurationError(f"the rule {counting} counts the word of a model: {words}")
 
 
 def read_roster(path: Path, data: bytes) -> ApproverRoster:

@@ -27,7 +27,7 @@ from gatewright.policy_files import PolicyModel, parse_policy, read_policy
 from gatewright.profiles.policy import ENVIRONMENTS_FILE, EnvironmentsPolicy
 from gatewright.rules.summons import FILE as SUMMONS_FILE
 from gatewright.rules.summons import SummonsBounds
-from gatewright.services.gatekeeper.policies.approval_policy import ApprovalPolicy, load_approval_policy
+from gatewright.services.gatekeeper.policies.approval_policy import ApprovalPolicy, check_models, load_approval_policy
 from gatewright.services.gatekeeper.policies.beats import BEATS_FILE, BeatsPolicy, load_beats
 from gatewright.services.gatekeeper.policies.cel_rules import CelRule, load_rules
 from gatewright.services.gatekeeper.policies.commands import CommandAllowlist
@@ -222,6 +222,8 @@ def load(folder: Path, named: tuple[str, ...] = ()) -> Policies:
         publishers = publishers.with_named(named)
     except ValueError as error:
         raise ConfigurationError(f"GATEWRIGHT_PUBLISHERS: {error}") from error
+    models = parse_policy(folder / MODELS_FILE, ModelsPolicy, contents[MODELS_FILE])
+    check_models(people.rules, models)
     return Policies(
         registry=_registry(folder, contents["agent_registry.json"]),
         allowlist=parse_policy(folder / "command_allowlist.json", CommandAllowlist, contents["command_allowlist.json"]),
@@ -236,7 +238,7 @@ def load(folder: Path, named: tuple[str, ...] = ()) -> Policies:
         memory=memory,
         summons=summons,
         publishers=publishers,
-        models=parse_policy(folder / MODELS_FILE, ModelsPolicy, contents[MODELS_FILE]),
+        models=models,
         agents=parse_policy(folder / AGENTS_FILE, AgentsPolicy, contents[AGENTS_FILE]),
         environments=parse_policy(folder / ENVIRONMENTS_FILE, EnvironmentsPolicy, contents[ENVIRONMENTS_FILE]),
         pools=pools,

@@ -9,6 +9,7 @@ from gatewright.bus.topology import APPROVALS_SUBJECT, DECIDE_SUBJECT
 from gatewright.client.refusals import answered
 from gatewright.contracts import ApprovalList, ApprovalsRequest, DecisionBatch, DecisionReply, GrantChange, codec
 from gatewright.contracts.people.approvals import ApprovalStanding, GrantStanding, SignedDecision
+from gatewright.contracts.people.review_votes import ReviewStanding
 from gatewright.errors import MalformedError
 
 #: Seconds that a gatekeeper is waited for; a yes may land a change before it is answered.
@@ -41,6 +42,13 @@ class ApprovalInbox:
         if not found:
             raise MalformedError(f"{name} has no review", code="approval_unknown")
         return found[-1]
+
+    async def draft(self, run_id: str) -> ReviewStanding | None:
+        """The review that will be asked for once the run's change is made; None: there is none.
+
+        Raises MalformedError (``run_unknown``), UnavailableError.
+        """
+        return (await self.listed(ApprovalsRequest(run_id=run_id, limit=1))).draft
 
     async def decide(self, decisions: Sequence[SignedDecision]) -> DecisionReply:
         """Bring decisions that count together or not at all. Raises DeniedError, MalformedError."""

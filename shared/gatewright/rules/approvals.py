@@ -21,6 +21,7 @@ from gatewright.contracts.people.approvals import (
     RosterPerson,
     SignedDecision,
 )
+from gatewright.contracts.people.review_votes import ReviewStanding
 from gatewright.errors import DeniedError
 from gatewright.git.access.repository_patterns import ref_covered
 from gatewright.ledger.candidates import found_now
@@ -108,6 +109,15 @@ def matched(run: Run, stage: AskStage) -> tuple[MatchedRule, ...]:
 def unasked(run: Run, stage: AskStage) -> tuple[MatchedRule, ...]:
     """Those of which nothing that still counts was asked: what was decided of another contract or tree is void."""
     return tuple(each for each in matched(run, stage) if not _counting(run, stage, each.rule))
+
+
+def draft_of(run: Run) -> ReviewStanding | None:
+    """The review that a rule will ask for once the change is made; None: there is none, or it was asked for."""
+    if run.ended or not any(each.rule.quorum is not None for each in unasked(run, "candidate")):
+        return None
+    stands = run.parked_from if run.parked and run.parked_from is not None else run.state
+    words = f"the change is not made, reviewed and tested yet: the run stands in {stands}, in round {run.attempt}"
+    return ReviewStanding(phase="DRAFT", votes=(), blockers=(words,))
 
 
 def cleared(run: Run, stage: AskStage) -> bool:

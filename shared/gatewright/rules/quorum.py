@@ -17,6 +17,8 @@ from gatewright.contracts.people.review_votes import ConsensusReceipt, ReviewQuo
 Seats = tuple[tuple[str, ...], ...]
 #: The role reviewer's report, as a voter.
 ROLE_VOTER = "role:reviewer"
+#: How a model is named as a voter, before its name.
+MODEL_VOTER = "model:"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,19 +8,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 
-from gatewright.contracts import ApprovalDecision, ApprovalRequest, ReviewReport
+from gatewright.contracts import ApprovalDecision, ApprovalRequest
 from gatewright.contracts.people.approvals import RosterPerson
 from gatewright.contracts.people.review_votes import ReviewPhase, ReviewQuorum, ReviewStanding, ReviewVote, VoteStanding
 from gatewright.errors import DeniedError
 from gatewright.git.patches.lines import shown_lines
 from gatewright.ledger.candidates import found_now
 from gatewright.ledger.run import AskedApproval, CastVote, Run
-from gatewright.rules.quorum import ROLE_VOTER, Ballot, QuorumOutcome, Seats, ballot_of, outcome_of, seats_of
+from gatewright.rules.quorum import MODEL_VOTER, ROLE_VOTER, Ballot, QuorumOutcome, Seats, ballot_of, outcome_of, seats_of
 from gatewright.rules.rounds import sends_back
 
 REVIEW = "review"
 #: How a reason begins by which the gate names a line of the file of owners.
 OWNED = "owners:"
+#: The code of what a model has found in a change.
+MODEL_FINDING = "model_finding"
 #: Votes on one request that are kept.
 MOST_VOTES = 100
 #: How far a person's clock may be ahead.
@@ -107,8 +109,8 @@ def standing(run: Run, asked: AskedApproval) -> ReviewStanding | None:
     quorum = quorum_of(run, asked.request)
     if found is None or quorum is None:
         return None
-    report = _report(run, asked.request, quorum)
-    votes = [VoteStanding(voter=ROLE_VOTER, colour="green", at=report.reviewed_at)] if report is not None else []
+    at = run.review.reviewed_at if run.review is not None else ""
+    votes = [VoteStanding(voter=each.voter, colour="green", at=at) for each in _of_machines(run, asked.request, quorum)]
     votes += [
         VoteStanding(voter=each.person.name, colour=each.vote.colour, at=each.at, vote=each.vote)
         for each, _ in latest_votes(run, asked.request).values()
@@ -134,8 +136,7 @@ def _phase(run: Run, asked: AskedApproval) -> ReviewPhase:
 def _ballots(
     run: Run, request: ApprovalRequest, quorum: ReviewQuorum, seats: Seats, one_more: CastVote | None
 ) -> Iterator[Ballot]:
-    if _report(run, request, quorum) is not None:
-        yield Ballot(ROLE_VOTER, "green", quality=True)
+    yield from _of_machines(run, request, quorum)
     latest = latest_votes(run, request)
     if one_more is not None:
         latest[one_more.person.name] = (one_more, request.escalates_from is not None)
@@ -143,10 +144,28 @@ def _ballots(
         yield ballot_of(quorum, seats, cast.person, cast.vote.colour, late=late)
 
 
-def _report(run: Run, request: ApprovalRequest, quorum: ReviewQuorum) -> ReviewReport | None:
-    """The role reviewer's report, where it is a vote: it passed, or the run would not be here."""
-    counts = quorum.role_counts and run.review is not None and run.review.verdict == "PASS" and request.attempt == run.attempt
-    return run.review if counts else None
+def _of_machines(run: Run, request: ApprovalRequest, quorum: ReviewQuorum) -> Iterator[Ballot]:
+    """What the reviewer's report says as votes: it passed, or the run would not be here.
+
+    1. the role's own  2. that of the model that it asked, which has found nothing, and did not make the change.
+    """
+    report = run.review
+    if report is None or report.verdict != "PASS" or request.attempt != run.attempt:
+        return
+    if quorum.role_counts:  # 1
+        yield Ballot(ROLE_VOTER, "green", quality=True)
+    asked = report.consultation
+    if not quorum.model_counts or asked is None or any(each.code == MODEL_FINDING for each in report.findings):
+        return
+    if _made_by_others(run, asked.model):  # 2
+        yield Ballot(MODEL_VOTER + asked.model, "green")
+
+
+def _made_by_others(run: Run, model: str) -> bool:
+    """Whether the contract names ``model`` nowhere for its change; the gatekeeper's policies keep routes of both apart."""
+    contract = run.contract
+    makers = (contract.candidates or (contract.executor,)) if contract is not None else ()
+    return bool(makers) and all(each is None or each.model != model for each in makers)
 
 
 def latest_votes(run: Run, request: ApprovalRequest) -> dict[str, tuple[CastVote, bool]]:

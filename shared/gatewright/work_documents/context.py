@@ -20,6 +20,7 @@ from gatewright.ledger.run import Run
 from gatewright.order_artifacts.hidden_acceptance import hidden_tests
 from gatewright.prompts.fence import fenced
 from gatewright.rules import reviewing
+from gatewright.rules.approvals import draft_of
 from gatewright.rules.summons import brief_of
 
 Scope = Literal["brief", "full"]
@@ -101,10 +102,11 @@ def _review(run: Run) -> Iterator[str]:
             continue
         yield f"{asked.request.request_id}: {found.phase}, tree {asked.request.candidate_tree}"
         for each in found.votes:
-            said = (
-                f": {each.vote.rationale} [{', '.join(each.vote.evidence)}]" if each.vote is not None else ": its report passed"
-            )
-            yield " ".join(f"- {each.colour} {each.voter}{said}".split())
+            said = f"{each.vote.rationale} [{', '.join(each.vote.evidence)}]" if each.vote is not None else "its report passed"
+            yield " ".join(f"- {each.colour} {each.voter}: {said}".split())
             for promised in each.vote.mitigations if each.vote is not None else ():
                 yield " ".join(f"  mitigation: {promised.action} ({promised.owner}, {promised.due})".split())
         yield from (f"- wanting: {' '.join(each.split())}" for each in found.blockers)
+    if (draft := draft_of(run)) is not None:
+        yield f"{run.run_id}: {draft.phase}"
+        yield from (f"- wanting: {each}" for each in draft.blockers)

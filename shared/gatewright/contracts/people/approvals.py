@@ -356,8 +356,12 @@ class ApprovalStanding(Document):
 
 
 class ApprovalList(Document):
-    """The oldest request first; ``more``: there are further ones."""
+    """The oldest request first; ``more``: there are further ones.
+
+    ``draft``: of the one run that was asked about, the review that will be asked for once its change is made.
+    """
 
     approvals: tuple[ApprovalStanding, ...]
     more: bool
+    draft: ReviewStanding | None = None
     grants: tuple[GrantStanding, ...] = ()

@@ -57,7 +57,8 @@ class ReviewQuorum(Document):
     """Who must have voted, and how, for a review to pass. Names are people of the roster, or ``@group``.
 
     ``domain`` and ``quality`` name who fills these two seats; ``role_counts``: the role reviewer's report is a green vote
-    of quality. ``duo``: two names that may stand in for the owner of the domain once the first time is over; empty: none.
+    of quality; ``model_counts``: so is, in no seat, the word of the model that the reviewer asked.
+    ``duo``: two names that may stand in for the owner of the domain once the first time is over; empty: none.
     ``by_owner``: the domain has a seat for the owners of each part that is changed, by ``owners``, and ``domain`` is for the
     rest; the gatekeeper writes ``owners`` there when a run is accepted.
     """
@@ -68,6 +69,7 @@ class ReviewQuorum(Document):
     greens: Annotated[int, Meta(ge=1, le=20)] = 2
     yellows: Annotated[int, Meta(ge=1, le=20)] = 2
     role_counts: bool = True
+    model_counts: bool = False
     duo: Annotated[tuple[NonEmpty, ...], Meta(max_length=2)] = ()
     by_owner: bool = False
     owners: Annotated[tuple[OwnedPaths, ...], Meta(max_length=500)] = ()
@@ -86,7 +88,7 @@ class ConsensusReceipt(Document):
 
 
 class VoteStanding(Document):
-    """A vote that counts now. ``voter``: a person of the roster, or ``role:reviewer``."""
+    """A vote that counts now. ``voter``: a person of the roster, ``role:reviewer``, or ``model:`` and the name of a model."""
 
     voter: NonEmpty
     colour: VoteColour

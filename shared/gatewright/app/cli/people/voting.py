@@ -13,7 +13,7 @@ from gatewright.app.cli.people.session import open_inbox
 from gatewright.app.cli.people.signing import sign_decision
 from gatewright.clock import SystemClock, timestamp
 from gatewright.contracts.people.approvals import ApprovalStanding
-from gatewright.contracts.people.review_votes import ReviewVote
+from gatewright.contracts.people.review_votes import ReviewStanding, ReviewVote
 from gatewright.errors import MalformedError
 from gatewright.rules.approvals import decision_on
 
@@ -43,7 +43,11 @@ async def cast(name: str, vote: ReviewVote, person: str, key: Path) -> ApprovalS
         return await inbox.review(found.request.request_id)
 
 
-async def review_of(name: str) -> ApprovalStanding:
-    """The review that a request or a run names. Raises MalformedError (``approval_unknown``, ``run_unknown``)."""
+async def review_of(name: str) -> ApprovalStanding | ReviewStanding:
+    """The review that a request or a run names, or the one that will be asked for.
+
+    Raises MalformedError (``approval_unknown``, ``run_unknown``).
+    """
     async with open_inbox(find_place()) as inbox:
-        return await inbox.review(name)
+        draft = await inbox.draft(name) if ".ask." not in name else None
+        return draft or await inbox.review(name)

@@ -13,7 +13,7 @@ from gatewright.app.cli.output import emit, note, printable, reported, say
 
 if TYPE_CHECKING:
     from gatewright.contracts.people.approvals import ApprovalStanding
-    from gatewright.contracts.people.review_votes import ReviewVote
+    from gatewright.contracts.people.review_votes import ReviewStanding, ReviewVote
 
 review = typer.Typer(help="Votes on a change that is under review, and how the review stands.", no_args_is_help=True)
 
@@ -69,8 +69,16 @@ def status(name: Name, json_output: JsonOutput = False) -> None:
     import asyncio
 
     from gatewright.app.cli.people.voting import review_of
+    from gatewright.contracts.people.review_votes import ReviewStanding
 
     found = asyncio.run(review_of(name))
+    if isinstance(found, ReviewStanding):
+        if json_output:
+            emit(_plain_draft(name, found))
+            return
+        for line in (f"{name}: {found.phase}", *(f"wanting {printable(each)}" for each in found.blockers)):
+            say(line)
+        return
     if json_output:
         emit(_plain(found))
         return
@@ -91,6 +99,13 @@ def _plain(found: ApprovalStanding) -> dict[str, object]:
         "expires_at": request.expires_at,
         "review": msgspec.to_builtins(found.review),
     }
+
+
+def _plain_draft(run_id: str, draft: ReviewStanding) -> dict[str, object]:
+    import msgspec
+
+    nothing = dict.fromkeys(("request_id", "candidate_tree", "expires_at"))
+    return {**nothing, "run_id": run_id, "review": msgspec.to_builtins(draft)}
 
 
 def _lines(found: ApprovalStanding) -> list[str]:
