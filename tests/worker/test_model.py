@@ -12,10 +12,10 @@ from msgspec.structs import replace
 
 from gatewright.artifacts import stored_digest
 from gatewright.contracts import TaskResult
-from gatewright.contracts.people.questions import PersonsAnswer, TaskQuestions
+from gatewright.contracts.task_questions import PersonsAnswer, TaskQuestions
 from gatewright.contracts.vocabulary import Artifact, Budget, Executor
 from gatewright.resources import policy_directory
-from gatewright.services.worker.executors.blocked_file import BLOCKED_NAME
+from gatewright.rules.blocked.legal import BLOCKED_NAME
 from gatewright.services.worker.handler import WorkerHandler, make_handler
 from gatewright.services.worker.settings import Settings
 from tests.handler_fixture import HandlerFixture

@@ -11,9 +11,9 @@ from gatewright.prompts.fence import fenced
 from gatewright.prompts.library import PromptLibrary, ReplyForm
 from gatewright.prompts.orders import worker_order
 from gatewright.prompts.prompt import Prompt
+from gatewright.rules.blocked.legal import BLOCKED_NAME
 from gatewright.sandbox import DOOR_PORT
 from gatewright.services.worker.agents.earlier import EarlierRound
-from gatewright.services.worker.executors.blocked_file import BLOCKED_NAME
 
 _PATHS: Final = 50
 #: Characters of the patch of an earlier round that are told.

@@ -18,10 +18,8 @@ from gatewright.contracts.reports import MOST_BLOCKED
 from gatewright.errors import GatewrightError, MalformedError
 from gatewright.git.changes import FileChange
 from gatewright.git.mirror import Mirror
-from gatewright.rules.blocked.legal import refuse_illegal
+from gatewright.rules.blocked.legal import BLOCKED_NAME, refuse_illegal
 
-#: In the root of the repository; the name is reserved.
-BLOCKED_NAME = ".gatewright-blocked.json"
 BLOCKED_FILE = BLOCKED_NAME.encode()
 #: Of the artifacts: what of the file was no block, and why.
 REFUSED_LOG = "blocked_refused"

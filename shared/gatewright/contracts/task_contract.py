@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from gatewright.contracts.consultation import Consultation
-from gatewright.contracts.people.questions import TaskQuestions
+from gatewright.contracts.task_questions import TaskQuestions
 from gatewright.contracts.transfers import TransferLeave
 from gatewright.contracts.vocabulary import (
     END,

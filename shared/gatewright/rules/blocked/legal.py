@@ -11,6 +11,8 @@ from gatewright.contracts import Blocked
 from gatewright.errors import Fault, MalformedError
 
 ILLEGAL = "blocked_illegal"
+#: The file of questions, in the root of the repository; the name is reserved where the repository has none of its own.
+BLOCKED_NAME = ".gatewright-blocked.json"
 #: Preferences that are put as questions: the agent that asks them decides and goes on.
 _PREFERENCES = re.compile(  # noqa: TID251 - linear: each try ends where the next one begins
     r"which (path|option|approach|one) (should|would|do)|should i (proceed|continue|go on)|await(ing)? (confirmation|approval)"
