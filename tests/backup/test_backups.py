@@ -6,6 +6,7 @@ import asyncio
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -58,11 +59,13 @@ def make_home(root: Path) -> Path:
     return home
 
 
-async def keep(root: Path, folder: Path) -> BackupOutcome:
+async def keep(root: Path, folder: Path, *, partitions: int = 1, told: int | None = None) -> BackupOutcome:
+    """``told``: the number of streams that who keeps it believes the ledger to have."""
     home = make_home(root)
-    async with await NatsServer.start(root / "nats", keys=home / "bus") as server:
+    async with await NatsServer.start(root / "nats", keys=home / "bus", partitions=partitions) as server:
         await fill(server)
-        connection = await Connection.open(server.address(PROVISIONER), name="backup")
+        address = replace(server.address(PROVISIONER), partitions=partitions if told is None else told)
+        connection = await Connection.open(address, name="backup")
         files = {
             path.relative_to(home).as_posix(): path for path in home.rglob("*") if path.is_file() and "runs" not in path.parts
         }
@@ -269,6 +272,28 @@ def test_nothing_is_put_aside_where_no_bundle_is_newer_than_the_ledger(tmp_path:
     home = make_home(tmp_path)
     assert set_aside(home, [snapshot_of("RUNS", LEDGER)]) == ()
     assert (home / "runs" / "run-open").is_dir()
+
+
+async def test_a_ledger_in_several_streams_comes_back_whole_and_no_part_of_it_is_left_out(tmp_path: Path) -> None:
+    (tmp_path / "wrong").mkdir()
+    with pytest.raises(GatewrightError) as refused:
+        await keep(tmp_path / "wrong", tmp_path / "less", partitions=3, told=1)
+    assert refused.value.reason == "ledger_partitions_differ"
+    (tmp_path / "right").mkdir()
+    kept = (await keep(tmp_path / "right", tmp_path / "backup", partitions=3)).contents
+    assert {"RUNS", "RUNS_1", "RUNS_2"} <= {stream.stream for stream in kept.streams}
+    assert kept.moment == LEDGER
+    home = tmp_path / "new"
+    with staged_home(home) as staging:
+        bring_files(tmp_path / "backup", kept, staging, silent)
+        async with await NatsServer.start(staging / "nats", keys=staging / "bus", partitions=3) as server:
+            connection = await Connection.open(server.address(PROVISIONER), name="restore")
+            await bring_streams(connection, tmp_path / "backup", kept, None, silent)
+            await connection.close()
+            bus = await JetStreamBus.connect(server.address("gatekeeper"), name="gatekeeper")
+            found = [message.subject async for message in bus.replay("gw.run.*")]
+            await bus.close()
+    assert sorted(found) == [f"gw.run.run-{number:04}" for number in range(LEDGER)]
 
 
 def snapshot_of(stream: str, last: int) -> StreamSnapshot:

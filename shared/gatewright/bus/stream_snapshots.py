@@ -17,6 +17,7 @@ from nats.aio.msg import Msg
 from gatewright.bus.jetstream.api import MISSING, ApiReply, decoded
 from gatewright.bus.jetstream.connection import Connection
 from gatewright.bus.jetstream.rights import known_publishers
+from gatewright.bus.jetstream.setup import check_partitions
 from gatewright.bus.topology import (
     LEDGER,
     LOCK_STREAM,
@@ -75,7 +76,10 @@ class StreamSnapshot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def stored_streams(connection: Connection) -> tuple[str, ...]:
-    """Every stream of a system, in the order in which they are to be kept. Raises BusError."""
+    """Every stream of a system, in the order in which they are to be kept. Raises BusError, ConfigurationError
+    (``ledger_partitions_differ``): a part of the ledger would be left out.
+    """
+    await check_partitions(connection)
     known = [
         stream.name for publisher in await known_publishers(connection, _PATIENCE) for stream in publisher_streams(publisher)
     ]

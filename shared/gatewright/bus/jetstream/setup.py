@@ -148,7 +148,8 @@ async def _ensure(
     settings: StreamSettings,
 ) -> Mapping[str, int]:
     copies = {} if replicas is None else {"num_replicas": replicas}
-    await _check_partitions(connection, streams)
+    if any(stream.name == LEDGER for stream in streams):
+        await check_partitions(connection)
     publishers = await known_publishers(connection, _PATIENCE_SECONDS)
     own = (stream for publisher in publishers for stream in publisher_streams(publisher))
     streams = tuple(settings.applied(stream) for stream in (*streams, *own))
@@ -169,11 +170,13 @@ async def _ensure(
     return {stream.name: sizes[stream.name] for stream in bounded if sizes[stream.name] < stream.max_bytes}
 
 
-async def _check_partitions(connection: Connection, streams: Iterable[StreamSpec]) -> None:
-    """A ledger stays in the number of streams that it was begun in: where a run lies follows from it."""
-    if LEDGER in {stream.name for stream in streams}:
-        for subject in ((await _kept(connection, f"STREAM.INFO.{LEDGER}")) or {}).get("subjects", ()):
-            LedgerLayout(connection.address.partitions).check(subject)
+async def check_partitions(connection: Connection) -> None:
+    """A ledger stays in the number of streams that it was begun in: where a run lies follows from it.
+
+    Raises ConfigurationError (``ledger_partitions_differ``) where this process was told another, BusError.
+    """
+    for subject in ((await _kept(connection, f"STREAM.INFO.{LEDGER}")) or {}).get("subjects", ()):
+        LedgerLayout(connection.address.partitions).check(subject)
 
 
 async def _kept(connection: Connection, call: str) -> Config | None:

@@ -20,6 +20,7 @@ from gatewright.bus import identities
 from gatewright.bus.identities import PROVISIONER, BusAddress, bus_keys
 from gatewright.bus.jetstream.connection import Connection
 from gatewright.bus.jetstream.setup import ensure_topology
+from gatewright.bus.topology import is_of_ledger
 from gatewright.clock import SystemClock
 from gatewright.errors import MalformedError
 from gatewright.evidence.signing.keys import home_key, load_public, public_path
@@ -78,7 +79,8 @@ async def _provisioner(place: CommandContext, keys: Path) -> AsyncIterator[BusAd
         raise MalformedError(f"{place.home} holds no installation: it has no streams", code="no_stack")
     else:
         with state.exclusive(place.home):
-            async with await NatsServer.start(place.home / _STORE, keys=keys) as server:
+            partitions = settings.load().ledger_partitions
+            async with await NatsServer.start(place.home / _STORE, keys=keys, partitions=partitions) as server:
                 await ensure_topology(server.address(PROVISIONER))
                 yield server.address(PROVISIONER)
 
@@ -123,7 +125,8 @@ async def _into(
     if bus is not None:
         await _streams_to(bus, folder, contents, replicas, tell, None)
         return
-    async with await NatsServer.start(staging / _STORE, keys=bus_keys(staging)) as server:
+    partitions = max(1, sum(is_of_ledger(stream.stream) for stream in contents.streams))
+    async with await NatsServer.start(staging / _STORE, keys=bus_keys(staging), partitions=partitions) as server:
         await _streams_to(server.address(PROVISIONER), folder, contents, replicas, tell, None)
 
 
