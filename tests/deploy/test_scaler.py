@@ -3,6 +3,9 @@
 KEDA needs a cluster. Its rules for a trigger are few and are applied here by a loop that starts and ends real worker processes:
 below the activation threshold there are none once the cooldown has passed, else the value divided by the threshold, rounded up,
 between one and the maximum; where there is no value, what runs stays.
+
+Beside the real gatekeeper Prometheus reads one that is behind: what it tells is the gatekeeper's own page as it was before any
+run came. By it there is never a task, and nothing may be held back or taken away for that.
 """
 
 from __future__ import annotations
@@ -15,8 +18,11 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
+import urllib.request
 from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -109,8 +115,52 @@ def scaled_object(name: str) -> dict[str, Any]:
     return spec
 
 
-def start_prometheus(folder: Path, metrics: str, address: str) -> subprocess.Popen[bytes]:
-    scrape = {"job_name": "gatewright", "static_configs": [{"targets": [metrics]}]}
+class StaleGatekeeper:
+    """Tells for ever what the gatekeeper at ``metrics`` told when this was made, and how often it was asked."""
+
+    def __init__(self, metrics: str) -> None:
+        with urllib.request.urlopen(f"http://{metrics}/metrics", timeout=10) as answer:
+            page, kind = answer.read(), answer.headers["Content-Type"]
+        stale = self
+        self.page: bytes = page
+        self.asked = 0
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                stale.asked += 1
+                self.send_response(200)
+                self.send_header("Content-Type", kind)
+                self.end_headers()
+                self.wfile.write(page)
+
+            def log_message(self, *_: object) -> None: ...
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self._server.server_address[1]}"
+
+    def end(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+async def read_before_any_run(metrics: str) -> StaleGatekeeper:
+    """Once the gatekeeper tells of the queue of workers, in which nothing lies."""
+    wanted = b'gatewright_queue_depth{class="normal",pool="default",queue="worker",state="waiting"} 0.0'
+    async with asyncio.timeout(60):
+        while True:
+            stale = await asyncio.to_thread(StaleGatekeeper, metrics)
+            if wanted in stale.page:
+                return stale
+            await asyncio.to_thread(stale.end)
+            await asyncio.sleep(0.5)
+
+
+def start_prometheus(folder: Path, targets: list[str], address: str) -> subprocess.Popen[bytes]:
+    scrape = {"job_name": "gatewright", "static_configs": [{"targets": targets}]}
     settings = {"global": {"scrape_interval": "1s", "scrape_timeout": "1s"}, "scrape_configs": [scrape]}
     (folder / "prometheus.yml").write_text(json.dumps(settings))
     argv = [PROMETHEUS or "", "--config.file=prometheus.yml", "--storage.tsdb.path=data", f"--web.listen-address={address}"]
@@ -124,7 +174,7 @@ def metrics_address(home: Path) -> str:
     return f"127.0.0.1:{port}"
 
 
-async def test_no_worker_then_fifty_runs_then_as_many_as_the_query_asks_for_and_none_again(
+async def test_no_worker_then_fifty_runs_then_as_many_as_the_query_asks_for_and_none_again_beside_a_stale_reading(
     tmp_path: Path, make_repository: MakeRepository
 ) -> None:
     project, home = make_repository("project", files=FILES).path, tmp_path / "home"
@@ -135,7 +185,8 @@ async def test_no_worker_then_fifty_runs_then_as_many_as_the_query_asks_for_and_
     await stack.start()
     address = f"127.0.0.1:{free_port()}"
     await stack.ready(60.0)
-    prometheus = start_prometheus(tmp_path, metrics_address(home), address)
+    stale = await read_before_any_run(metrics_address(home))
+    prometheus = start_prometheus(tmp_path, [metrics_address(home), stale.address], address)
     loop = ScalerLoop(scaled_object("gatewright-worker"), f"http://{address}", home, stack.address.url)
     try:
         async with Client.connect(stack.address, requested_by="tests") as client:
@@ -156,7 +207,9 @@ async def test_no_worker_then_fifty_runs_then_as_many_as_the_query_asks_for_and_
         assert [run.status for run in runs] == ["SUCCESS"] * RUNS
         assert max(loop.seen) == MOST
         assert loop.seen[-1] == 0
+        assert stale.asked > len(loop.seen) / 2
     finally:
+        stale.end()
         loop.end_all()
         prometheus.terminate()
         prometheus.wait(30)

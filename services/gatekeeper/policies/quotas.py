@@ -24,7 +24,7 @@ RepositoryPattern = Annotated[str, AfterValidator(_repository)]
 
 
 class RepositoryQuota(PolicyModel):
-    """Bounds of each repository that ``repositories`` cover, by itself, whoever submits; ``null`` means none."""
+    """Bounds of each repository that ``repositories`` cover, by itself, for all publishers together; ``null`` means none."""
 
     repositories: tuple[RepositoryPattern, ...] = Field(min_length=1)
     max_open_runs: MostRuns = None

@@ -1,7 +1,7 @@
 """How many runs a publisher has open, and began in the last day, and how many a repository: counted from the ledger.
 
 So all gatekeepers count alike, also after a start. It is told what the ledger shows. Only publishers are counted for whom the
-policy sets a limit, and repositories where it has quotas of them. A repository goes by its identity, which is no publisher's name.
+policy sets a limit, and repositories where it has quotas of them. A repository goes by its identity, never a publisher's name.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ async def stored_names(connection: Connection) -> frozenset[str]:
 
 
 async def last_use(connection: Connection, name: str) -> LastUse | None:
-    """The last message under a name, whoever wrote it; None when there is none. Raises BusError."""
+    """The last message under a name, of any writer; None when there is none. Raises BusError."""
     try:
         reply = await connection.api(f"STREAM.MSG.GET.{ARTIFACTS.name}", {"last_by_subj": _under(name)}, _MessageReply)
     except BusError as error:
