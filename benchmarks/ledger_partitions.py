@@ -38,7 +38,7 @@ console = Console(highlight=False, width=120)
 
 
 @dataclass(frozen=True)
-class Rate:
+class AppendRate:
     """Appends a second; milliseconds of processor time for one, of all servers and of the writer; how busy all cores were."""
 
     appends: float
@@ -50,9 +50,9 @@ class Rate:
 Case = tuple[int, int]
 
 
-async def measure(cluster: ServerCluster, cases: Sequence[Case], runs: int, rounds: int) -> dict[Case, list[Rate]]:
+async def measure(cluster: ServerCluster, cases: Sequence[Case], runs: int, rounds: int) -> dict[Case, list[AppendRate]]:
     """Of each pair of streams and runs in flight, one figure for each round."""
-    found: dict[Case, list[Rate]] = {case: [] for case in cases}
+    found: dict[Case, list[AppendRate]] = {case: [] for case in cases}
     clients = [await nats.connect(url, **_USER) for url in cluster.url.split(",")]
     try:
         for number in range(rounds + 1):
@@ -69,7 +69,7 @@ async def measure(cluster: ServerCluster, cases: Sequence[Case], runs: int, roun
 
 async def one(
     cluster: ServerCluster, writers: Sequence[JetStreamContext], name: str, streams: int, in_flight: int, runs: int
-) -> Rate:
+) -> AppendRate:
     for number in range(streams):
         await writers[0].add_stream(
             StreamConfig(f"RUNS-{name}-{number}", subjects=[f"run.{name}.{number}.*"], num_replicas=SERVERS)
@@ -88,7 +88,7 @@ async def one(
     machine, spent, own, began = Machine.now(), used(pids), time.process_time(), time.perf_counter()
     await asyncio.gather(*(write() for _ in range(in_flight)))
     seconds, count = time.perf_counter() - began, runs * ENTRIES
-    rate = Rate(
+    rate = AppendRate(
         count / seconds,
         1000 * (used(pids) - spent) / count,
         1000 * (time.process_time() - own) / count,
@@ -99,7 +99,7 @@ async def one(
     return rate
 
 
-def show(found: dict[Case, list[Rate]], numbers: Sequence[int], in_flight: Sequence[int]) -> None:
+def show(found: dict[Case, list[AppendRate]], numbers: Sequence[int], in_flight: Sequence[int]) -> None:
     table = Table("runs in flight", "streams", "appends a second", "to one stream", "servers, ms", "writer, ms", "busy")
     for lanes in in_flight:
         alone = statistics.median(rate.appends for rate in found[numbers[0], lanes])
@@ -118,7 +118,7 @@ def show(found: dict[Case, list[Rate]], numbers: Sequence[int], in_flight: Seque
     console.print(table)
 
 
-async def play(folder: Path, options: argparse.Namespace) -> dict[Case, list[Rate]]:
+async def play(folder: Path, options: argparse.Namespace) -> dict[Case, list[AppendRate]]:
     table = {"BARE": {"jetstream": "enabled", "users": [_USER]}}
     cluster = ServerCluster.prepare(folder / "servers", folder / "keys", table)
     await cluster.start()
