@@ -27,8 +27,6 @@ from gatewright.structured.recording import consultation_of, failure_of
 from gatewright.structured.session import RoleModels
 from gatewright.tasks.handler import TaskContext
 
-#: The code of a finding of the model; what it says stands in the message.
-FINDING = MODEL_FINDING
 TOO_LARGE = "review_limit"
 UNFOUNDED = "review_unfounded"
 _NOT_THERE = "line_not_there"
@@ -97,7 +95,7 @@ def anchored(opinion: ReviewOpinion, lines: Lines) -> tuple[tuple[Finding, ...],
     for finding in opinion.findings:
         if _exists(finding.path, finding.line, lines):
             made = Finding(
-                code=FINDING, message=finding.message, blocking=finding.blocking, path=finding.path, line=finding.line
+                code=MODEL_FINDING, message=finding.message, blocking=finding.blocking, path=finding.path, line=finding.line
             )
             found.append(made)
         else:
@@ -108,7 +106,7 @@ def anchored(opinion: ReviewOpinion, lines: Lines) -> tuple[tuple[Finding, ...],
             proposed = f"{seen.path}:{seen.line} {seen.note}"
             dropped.append(Clamp(field="evidence", proposed=proposed, granted="", reason=_NOT_THERE))
     if opinion.verdict == "FAIL" and not any(each.blocking for each in found):
-        found.insert(0, Finding(code=FINDING, message=opinion.summary, blocking=True))
+        found.insert(0, Finding(code=MODEL_FINDING, message=opinion.summary, blocking=True))
     return tuple(found), tuple(dropped)
 
 

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator
+
 import pytest
 
-from gatewright.app.cli.commands.voting.reviewing import _lines
+from gatewright.app.cli.commands.voting.reviewing import _lines, status
+from gatewright.app.cli.people import voting
 from gatewright.app.cli.people.voting import vote_of
 from gatewright.contracts import ApprovalList, codec
-from gatewright.contracts.people.review_votes import Mitigation
+from gatewright.contracts.people.approvals import ApprovalStanding
+from gatewright.contracts.people.review_votes import Mitigation, ReviewStanding
 from gatewright.errors import MalformedError
 from gatewright.resources import schema_directory
 
@@ -42,3 +49,30 @@ def test_a_review_is_shown_with_its_votes_what_is_wanting_and_who_stood_in() -> 
         "the duo ana and ben",
     ):
         assert words in text
+
+
+class DraftInbox:
+    """Where no votes are asked for yet."""
+
+    async def draft(self, run_id: str) -> ReviewStanding | None:
+        return ReviewStanding(phase="DRAFT", votes=(), blockers=(f"{run_id} stands in S2",))
+
+    async def review(self, name: str) -> ApprovalStanding:
+        raise MalformedError(f"{name} has no review", code="approval_unknown")
+
+
+def test_the_status_of_a_review_that_is_to_come_is_a_draft(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    @contextlib.asynccontextmanager
+    async def opened(_: object) -> AsyncIterator[DraftInbox]:
+        yield DraftInbox()
+
+    monkeypatch.setattr(voting, "open_inbox", opened)
+    status("run-1")
+    assert capsys.readouterr().out.splitlines() == ["run-1: DRAFT", "wanting run-1 stands in S2"]
+    status("run-1", json_output=True)
+    told = json.loads(capsys.readouterr().out)
+    assert (told["run_id"], told["request_id"], told["review"]["phase"]) == ("run-1", None, "DRAFT")
+    with pytest.raises(MalformedError, match="has no review"):
+        asyncio.run(voting.review_of("run-1.ask.1"))
