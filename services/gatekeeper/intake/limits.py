@@ -175,12 +175,9 @@ class PublisherLimits:
         if bounds.max_open_runs is not None and len(self.runs.open(quota.owner) | coming) >= bounds.max_open_runs:
             code = "quota_exceeded" if quota.of_repository else "too_many_open_runs"
             return LimitError(f"{words} has {bounds.max_open_runs} runs at once", retry_after=OPEN_AGAIN, code=code)
-        day = "quota_exceeded" if quota.of_repository else "daily_runs_exhausted"
-        for most, time, name, code in (
-            (bounds.max_runs_per_hour, HOUR, "an hour", "quota_exceeded"),
-            (bounds.max_runs_per_day, DAY, "24 hours", day),
-        ):
+        for most, time, name in ((bounds.max_runs_per_hour, HOUR, "an hour"), (bounds.max_runs_per_day, DAY, "24 hours")):
             if most is not None and (wait := self._until_free(begun, coming, most, time)) is not None:
+                code = "daily_runs_exhausted" if time == DAY and not quota.of_repository else "quota_exceeded"
                 return LimitError(f"{words} has {most} runs in {name}", retry_after=wait, code=code)
         return None
 
