@@ -15,8 +15,7 @@ from gatewright.clock import timestamp
 from gatewright.contracts import Blocked, TaskContract
 from gatewright.contracts.records import CommandRef
 from gatewright.contracts.reports import MOST_BLOCKED
-from gatewright.contracts.task_contract import Inputs
-from gatewright.contracts.task_questions import PersonsAnswer, TaskQuestions
+from gatewright.contracts.task_contract import Inputs, PersonsAnswer, TaskQuestions
 from gatewright.contracts.vocabulary import Artifact, Executor, TimeoutRetry
 from gatewright.errors import ConfigurationError, DeniedError
 from gatewright.evidence.signing import keys

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from gatewright.artifacts import stored_digest
 from gatewright.contracts import TaskResult
-from gatewright.contracts.task_questions import PersonsAnswer, TaskQuestions
+from gatewright.contracts.task_contract import PersonsAnswer, TaskQuestions
 from gatewright.contracts.vocabulary import Artifact, Budget, Executor
 from gatewright.resources import policy_directory
 from gatewright.rules.blocked.legal import BLOCKED_NAME

@@ -11,7 +11,6 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from gatewright.contracts.consultation import Consultation
-from gatewright.contracts.task_questions import TaskQuestions
 from gatewright.contracts.transfers import TransferLeave
 from gatewright.contracts.vocabulary import (
     END,
@@ -159,6 +158,28 @@ class RoleContract(Document):
     resolved_mcp_tool_set: tuple[NonEmpty, ...]
     handoff: Handoff
     fail_closed_conditions: Annotated[tuple[NonEmpty, ...], Meta(min_length=1)]
+
+
+#: Of the answers, so many; and characters of each text in one.
+MOST_ANSWERS = 16
+MOST_ANSWER_WORDS = 2000
+_Words = Annotated[str, Meta(max_length=MOST_ANSWER_WORDS)]
+
+
+class PersonsAnswer(Document):
+    """What a person said to a question of the run. ``stands``: they let the guess stand; else they only commented on it."""
+
+    question: _Words
+    best_guess: _Words
+    person: NonEmpty
+    words: _Words = ""
+    stands: bool = False
+
+
+class TaskQuestions(Document):
+    """A task that has this may ask, in the file that is reserved for it. Written by the gatekeeper alone."""
+
+    answers: Annotated[tuple[PersonsAnswer, ...], Meta(max_length=MOST_ANSWERS)] = ()
 
 
 class TaskContract(Document):

@@ -52,10 +52,8 @@ SUCCESSORS: dict[State, tuple[State, ...]] = {
 }
 #: Where a parked run may turn to, in the place of where it stood: people sent the change back, or gave it one more round.
 SENT_BACK: dict[str, tuple[State, ...]] = {"S3": ("S5",), "S4": ("S5",)}
-#: How the name of a rule begins by which a gate names a reason to ask a person.
-ASKS = "asks."
-#: Before the class of a command that a rule may ask about; like a broad scope it is a fact of the contract.
-COMMAND = "command:"
+#: How the name of a rule begins by which a gate names a reason to ask a person; and before the class of a command, as a reason.
+ASKS, COMMAND = "asks.", "command:"
 TERMINAL: frozenset[State] = frozenset({"S6", "FAILED", "ABORTED"})
 
 
@@ -301,10 +299,8 @@ class BudgetExceeded(Payload, frozen=True):
 class CandidateComposed(Payload, frozen=True):
     """All patches together: the tree that is reviewed, tested and landed.
 
-    ``patch`` is the artifact of the canonical diff, ``names`` that of the changed paths, NUL-separated. ``changed_lines`` is
-    what the diff adds and removes; None in runs older than it is. ``candidate`` is its number where there are several.
-    ``path_kinds`` counts the changed paths by their risk, where the policy has rules of it. ``versions`` is how far versions
-    move, where nothing else is changed and a rule lets that be approved in advance.
+    ``patch`` is the artifact of the canonical diff, ``names`` that of the changed paths, NUL-separated; ``candidate`` is its
+    number of several. By policy: ``path_kinds``, paths by risk; ``versions``, how far they move where nothing else changes.
     """
 
     event_type: ClassVar[str] = "candidate_composed"

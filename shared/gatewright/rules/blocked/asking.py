@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from gatewright.contracts import ApprovalRequest, Blocked
 from gatewright.contracts.people.approvals import ApprovalRule
 from gatewright.contracts.reports import MOST_BLOCKED
-from gatewright.contracts.task_questions import MOST_ANSWER_WORDS, MOST_ANSWERS, PersonsAnswer, TaskQuestions
+from gatewright.contracts.task_contract import MOST_ANSWER_WORDS, MOST_ANSWERS, PersonsAnswer, TaskQuestions
 from gatewright.ledger.run import AskedApproval, Run
 from gatewright.rules.approvals import MatchedRule, make_request, pending
 from gatewright.rules.blocked.legal import check
