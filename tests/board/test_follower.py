@@ -10,7 +10,7 @@ import pytest
 
 from gatewright.app.board.board import Board, advance_board
 from gatewright.app.feed import follower as feed
-from gatewright.app.feed.follower import BoardFollower
+from gatewright.app.feed.follower import BoardFollower, ToldClaims
 from gatewright.bus.jetstream.setup import ensure_topology
 from gatewright.bus.memory.bus import MemoryBus, MemoryServer
 from gatewright.bus.memory.streams import MemoryStream
@@ -104,3 +104,30 @@ async def test_an_empty_ledger_is_current(bus: MemoryBus) -> None:
     follower = BoardFollower(bus)
     await follower.catch_up()
     assert (follower.current, follower.board.rows) == (True, {})
+
+
+async def test_which_process_claims_a_task_is_on_the_board_until_the_task_is_over(bus: MemoryBus) -> None:
+    run = make_run(1, "open")
+    await write_run(bus, run)
+    follower = BoardFollower(bus)
+    await follower.catch_up()
+    (task, *_) = follower.board.rows[run_id_of(1)].in_hand
+    said = {run_id_of(1): {task.task_id: "P1", "no such task": "P2"}, "run-of-nobody": {task.task_id: "P3"}}
+
+    async def ask() -> ToldClaims:
+        return ToldClaims(processes=said)
+
+    follower.attach(bus, ask)
+    await follower.look()
+    assert [each.process for each in follower.board.rows[run_id_of(1)].in_hand if each.task_id == task.task_id] == ["P1"]
+    await write_run(bus, make_run(2, "open"))
+    await follower.catch_up()
+    assert "P1" in {each.process for each in follower.board.rows[run_id_of(1)].in_hand}
+    assert {each.process for each in follower.board.rows[run_id_of(2)].in_hand} == {""}
+    follower.attach(bus, _none)
+    await follower.look()
+    assert {each.process for each in follower.board.rows[run_id_of(1)].in_hand} == {""}
+
+
+async def _none() -> ToldClaims:
+    return ToldClaims()

@@ -86,6 +86,10 @@ class JetStreamBus:
         """What this process says of itself when an operator asks which processes there are: words by name."""
         self._services.facts = facts
 
+    @property
+    def process(self) -> str:
+        return self._services.process
+
     def keyed_hashes(self, text: str) -> tuple[str, ...]:
         credential = self.connection.credential or Credential("", "")  # a server without identities keeps no clients apart
         return credential.keyed_hashes(text)
