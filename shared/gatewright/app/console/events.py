@@ -124,8 +124,8 @@ def _word(word: AgentWord) -> dict[str, Any]:
 
 
 def fingerprint(needs: Sequence[Need]) -> str:
-    """Tells one list of needs from another."""
-    return hashlib.sha256("\0".join(need.key for need in needs).encode()).hexdigest()[:16]
+    """Tells one list of needs from another, also where one of them was handed to another person."""
+    return hashlib.sha256("\0".join(f"{need.key}\0{need.who}" for need in needs).encode()).hexdigest()[:16]
 
 
 def told(kind: str, document: Any, position: str = "") -> bytes:
