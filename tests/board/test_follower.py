@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 
 import pytest
 
@@ -12,8 +12,10 @@ from gatewright.app.board.board import Board, advance_board
 from gatewright.app.feed import follower as feed
 from gatewright.app.feed.follower import BoardFollower, ToldClaims
 from gatewright.bus.jetstream.setup import ensure_topology
+from gatewright.bus.ledger_layout import Seen
 from gatewright.bus.memory.bus import MemoryBus, MemoryServer
 from gatewright.bus.memory.streams import MemoryStream
+from gatewright.bus.port import Message
 from gatewright.bus.topology import is_of_ledger, run_subject
 from gatewright.clock import SystemClock
 from tests.board.ledgers import interleaved, make_run, run_id_of
@@ -131,3 +133,31 @@ async def test_which_process_claims_a_task_is_on_the_board_until_the_task_is_ove
 
 async def _none() -> ToldClaims:
     return ToldClaims()
+
+
+class SwallowingBus(MemoryBus):
+    """Its reading takes a first cancellation for nothing, as the NATS client does while it flushes."""
+
+    reading: asyncio.Event
+
+    def replay(self, subject: str, *, follow: bool = False, after: Seen = 0) -> AsyncGenerator[Message, None]:
+        plain = super().replay(subject, follow=follow, after=after)
+        return self._deaf(plain) if follow else plain
+
+    async def _deaf(self, plain: AsyncGenerator[Message, None]) -> AsyncGenerator[Message, None]:
+        with contextlib.suppress(asyncio.CancelledError):
+            self.reading.set()
+            await asyncio.Event().wait()
+        async for message in plain:
+            yield message
+
+
+async def test_a_follower_ends_though_the_client_swallows_a_cancellation() -> None:
+    bus = SwallowingBus(MemoryServer())
+    await ensure_topology(bus)
+    bus.reading = asyncio.Event()
+    running = asyncio.create_task(BoardFollower(bus).run())
+    await bus.reading.wait()
+    running.cancel()
+    done, _ = await asyncio.wait({running}, timeout=10)
+    assert done == {running}

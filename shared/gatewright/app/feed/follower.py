@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from gatewright.app.board.board import Board, SequencedTransition, advance_board, passed_over, without_history
 from gatewright.app.board.rows import with_processes
+from gatewright.bus.ledger_replay import end_readings
 from gatewright.bus.port import Bus, Message
 from gatewright.bus.topology import LEDGER, run_subject
 from gatewright.bus.versions import read_version
@@ -153,8 +154,7 @@ class BoardFollower:
                     self._begin_anew()
                     return
         finally:
-            reading.cancel()
-            await asyncio.gather(reading, return_exceptions=True)
+            await end_readings([reading])
 
     async def _next_batch(self, arrived: asyncio.Queue[Message], reading: asyncio.Task[None]) -> list[Message]:
         """What has come, at least one message; none after silence. Raises what the reading did."""
