@@ -71,6 +71,7 @@ class BoardFollower:
         self._read: dict[int, Message] = {}
         self._changed = asyncio.Event()
         self._ask_claims: AskClaims | None = None
+        self._asks_letters = True
 
     @property
     def connected(self) -> bool:
@@ -82,13 +83,15 @@ class BoardFollower:
         """By run, from when on claims of its tasks are missing."""
         return self.claims.silent
 
-    def attach(self, bus: Bus, ask_claims: AskClaims | None = None) -> None:
+    def attach(self, bus: Bus, ask_claims: AskClaims | None = None, *, letters: bool = True) -> None:
         """Go on with another connection, while ``run`` does not run. What was read is kept where that is the same ledger.
 
         ``ask_claims`` asks the gatekeeper what it hears of tasks in hand, where this identity may.
+        ``letters``: whether it may read dead letters.
         """
         self._bus = bus
         self._ask_claims = ask_claims
+        self._asks_letters = letters
 
     async def changed(self, revision: int) -> int:
         """Wait until anything is other than it was at ``revision``; the revision of now."""
@@ -244,7 +247,7 @@ class BoardFollower:
     async def look(self) -> None:
         """Look once at dead letters and for silent runs, as far as this identity may."""
         try:
-            letters = await DeadLetters(self._bus).all()
+            letters = await DeadLetters(self._bus).all() if self._asks_letters else self.letters
         except GatewrightError:
             letters = self.letters  # not for this identity to read, or the bus is away
         if [letter.sequence for letter in letters if letter.decision is None] != [

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 
 from gatewright.app.feed.follower import BoardFollower, ToldClaims
+from gatewright.bus.jetstream.bus import JetStreamBus
 from gatewright.client.client import Client
 from gatewright.errors import GatewrightError, UnavailableError
 
@@ -64,7 +65,7 @@ class LedgerLink:
         """Until the server has been away for a while."""
         if self.follower is None:
             self.follower = BoardFollower(client.bus, warn=self._warn)
-        self.follower.attach(client.bus, lambda: _claims(client))
+        _attach(self.follower, client)
         self._ready.set()
         following = asyncio.create_task(self.follower.run())
         away = 0.0
@@ -83,10 +84,21 @@ class LedgerLink:
 async def read_once(client: Client) -> BoardFollower:
     """The ledger of this moment, read to its end. Raises BusError."""
     follower = BoardFollower(client.bus)
-    follower.attach(client.bus, lambda: _claims(client))
+    _attach(follower, client)
     await follower.catch_up()
     await follower.look()
     return follower
+
+
+def may_ask(client: Client) -> bool:
+    """Whether the server lets this identity ask and hear more than the ledger."""
+    return not isinstance(client.bus, JetStreamBus) or client.bus.asks
+
+
+def _attach(follower: BoardFollower, client: Client) -> None:
+    """What an identity may not ask for is not asked for: the server logs every try."""
+    asks = may_ask(client)
+    follower.attach(client.bus, (lambda: _claims(client)) if asks else None, letters=asks)
 
 
 async def _claims(client: Client) -> ToldClaims:

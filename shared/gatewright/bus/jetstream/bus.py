@@ -13,7 +13,7 @@ from typing import Self
 from nats.aio.msg import Msg
 
 from gatewright.bus.artifacts import digest_in
-from gatewright.bus.identities import DEFAULT_PUBLISHER, BusAddress, Credential, is_publisher, publisher_of
+from gatewright.bus.identities import DEFAULT_PUBLISHER, WATCHER, BusAddress, Credential, is_publisher, publisher_of
 from gatewright.bus.jetstream.api import ApiReply
 from gatewright.bus.jetstream.connection import PATIENCE_SECONDS, Connection, OnLost
 from gatewright.bus.jetstream.deliveries import JetStreamSubscription
@@ -81,6 +81,12 @@ class JetStreamBus:
         """Whether the server lets this connection read the ledger."""
         credential = self.connection.credential
         return credential is None or not is_publisher(credential.identity)
+
+    @property
+    def asks(self) -> bool:
+        """Whether the server lets this connection ask for anything but the ledger: it refuses a watcher, and logs each try."""
+        credential = self.connection.credential
+        return credential is None or credential.identity != WATCHER
 
     def tell_operators(self, facts: Callable[[], Mapping[str, str]]) -> None:
         """What this process says of itself when an operator asks which processes there are: words by name."""
