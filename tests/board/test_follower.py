@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 
 import pytest
 
 from gatewright.app.board.board import Board, advance_board
 from gatewright.app.feed import follower as feed
-from gatewright.app.feed.follower import BoardFollower
+from gatewright.app.feed.follower import BoardFollower, ToldClaims
 from gatewright.bus.jetstream.setup import ensure_topology
+from gatewright.bus.ledger_layout import Seen
 from gatewright.bus.memory.bus import MemoryBus, MemoryServer
 from gatewright.bus.memory.streams import MemoryStream
+from gatewright.bus.port import Message
 from gatewright.bus.topology import is_of_ledger, run_subject
 from gatewright.clock import SystemClock
 from tests.board.ledgers import interleaved, make_run, run_id_of
@@ -104,3 +106,58 @@ async def test_an_empty_ledger_is_current(bus: MemoryBus) -> None:
     follower = BoardFollower(bus)
     await follower.catch_up()
     assert (follower.current, follower.board.rows) == (True, {})
+
+
+async def test_which_process_claims_a_task_is_on_the_board_until_the_task_is_over(bus: MemoryBus) -> None:
+    run = make_run(1, "open")
+    await write_run(bus, run)
+    follower = BoardFollower(bus)
+    await follower.catch_up()
+    (task, *_) = follower.board.rows[run_id_of(1)].in_hand
+    said = {run_id_of(1): {task.task_id: "P1", "no such task": "P2"}, "run-of-nobody": {task.task_id: "P3"}}
+
+    async def ask() -> ToldClaims:
+        return ToldClaims(processes=said)
+
+    follower.attach(bus, ask)
+    await follower.look()
+    assert [each.process for each in follower.board.rows[run_id_of(1)].in_hand if each.task_id == task.task_id] == ["P1"]
+    await write_run(bus, make_run(2, "open"))
+    await follower.catch_up()
+    assert "P1" in {each.process for each in follower.board.rows[run_id_of(1)].in_hand}
+    assert {each.process for each in follower.board.rows[run_id_of(2)].in_hand} == {""}
+    follower.attach(bus, _none)
+    await follower.look()
+    assert {each.process for each in follower.board.rows[run_id_of(1)].in_hand} == {""}
+
+
+async def _none() -> ToldClaims:
+    return ToldClaims()
+
+
+class SwallowingBus(MemoryBus):
+    """Its reading takes a first cancellation for nothing, as the NATS client does while it flushes."""
+
+    reading: asyncio.Event
+
+    def replay(self, subject: str, *, follow: bool = False, after: Seen = 0) -> AsyncGenerator[Message, None]:
+        plain = super().replay(subject, follow=follow, after=after)
+        return self._deaf(plain) if follow else plain
+
+    async def _deaf(self, plain: AsyncGenerator[Message, None]) -> AsyncGenerator[Message, None]:
+        with contextlib.suppress(asyncio.CancelledError):
+            self.reading.set()
+            await asyncio.Event().wait()
+        async for message in plain:
+            yield message
+
+
+async def test_a_follower_ends_though_the_client_swallows_a_cancellation() -> None:
+    bus = SwallowingBus(MemoryServer())
+    await ensure_topology(bus)
+    bus.reading = asyncio.Event()
+    running = asyncio.create_task(BoardFollower(bus).run())
+    await bus.reading.wait()
+    running.cancel()
+    done, _ = await asyncio.wait({running}, timeout=10)
+    assert done == {running}

@@ -89,3 +89,38 @@ def test_a_console_that_only_looks_decides_nothing_and_names_no_agent(make_conso
     assert reason(send_json(console, "/decisions", b"{}", headers)) == (409, "console_read_only")
     assert re.search(r"connect-src 'self'(;|$)", page.headers["content-security-policy"])
     assert "data-agent" not in page.text
+
+
+def test_a_request_is_handed_on_from_the_page_as_it_is_at_the_command_line(
+    tmp_path: Path, make_repository: MakeRepository
+) -> None:
+    console = ServedConsole(tmp_path, decides=True, tokens={TOKEN: "approver", VIEWER: "viewer"})
+    with open_deciding(console, make_repository(), tmp_path, phrase=PHRASE) as deciding:
+        viewer, approver = sign_in(console, VIEWER), sign_in(console, TOKEN)
+        handed = deciding.signed("delegate", delegate_to="ben")
+        attacks: list[tuple[SignedDecision, str]] = [
+            (deciding.signed("delegate", delegate_to="eve"), "delegate_unknown"),
+            (deciding.signed("delegate", delegate_to="ana"), "delegate_not_allowed"),
+            (deciding.signed("delegate"), "delegation_misplaced"),
+            (deciding.signed("approve", phrase=PHRASE, delegate_to="ben"), "delegation_misplaced"),
+            (deciding.signed("delegate", key="eve", delegate_to="ben"), "approver_unknown"),
+            (replace(handed, document=handed.document.replace('"ben"', '"eve"')), "signature_invalid"),
+        ]
+        for decision, code in attacks:
+            assert reason(send_json(console, "/decisions", decision, approver))[1] == code
+        assert send_json(console, "/decisions", handed, viewer).status == 403
+        assert deciding.decided() == []
+
+        assert send_json(console, "/decisions", handed, approver).status == 200
+        again: list[tuple[SignedDecision, str]] = [
+            (handed, "approval_handed_on"),
+            (deciding.signed(phrase=PHRASE), "approval_handed_on"),
+            (deciding.signed("delegate", person="ben", key="ben", delegate_to="ana"), "approval_handed_on"),
+        ]
+        for decision, code in again:
+            assert reason(send_json(console, "/decisions", decision, approver))[1] == code
+        assert (deciding.decided(), deciding.status()) == (["delegate"], "RUNNING")
+
+        accepted = deciding.signed(person="ben", key="ben", phrase=PHRASE)
+        assert send_json(console, "/decisions", accepted, approver).status == 200
+        assert (deciding.decided(), deciding.status()) == (["delegate", "approve"], "SUCCESS")

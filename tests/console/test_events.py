@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import random
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import msgspec
 import pytest
 
 from gatewright.app.board.filters import BoardFilter
+from gatewright.app.board.resuming import event_id
 from gatewright.app.board.rows import BoardRow
+from gatewright.app.console.drawing import make_templates, row_html
 from gatewright.app.console.events import PageStream, told
-from gatewright.app.feed.follower import BoardFollower
+from gatewright.app.feed.follower import BoardFollower, ToldClaims
 from gatewright.bus.jetstream.setup import ensure_topology
 from gatewright.bus.memory.bus import MemoryBus, MemoryServer
 from tests.board.ledgers import interleaved, make_run, run_id_of
@@ -129,3 +132,30 @@ def test_no_text_ends_an_event_or_begins_another(text: str) -> None:
     assert event.count(b"\n") == 4
     assert b"\r" not in event
     assert read(event) == ("update", "1-a:3", {"text": text})
+
+
+async def test_a_page_is_told_which_process_claims_a_task_though_the_ledger_stands_still() -> None:
+    bus = MemoryBus(MemoryServer())
+    await ensure_topology(bus)
+    await write_run(bus, make_run(1, "open"))
+    follower = BoardFollower(bus)
+    await follower.catch_up()
+    (task, *_) = follower.board.rows[run_id_of(1)].in_hand
+
+    async def ask() -> ToldClaims:
+        return ToldClaims(processes={run_id_of(1): {task.task_id: "P1"}})
+
+    follower.attach(bus, ask)
+    templates, position = make_templates(), event_id(follower.board)
+    draw = partial(row_html, templates, now=now())
+    board = PageStream(follower, draw, now, chosen=BoardFilter()).run(position)
+    page = PageStream(follower, draw, now, run_id=run_id_of(1)).run(position)
+    assert [read(await anext(board))[0], read(await anext(page))[0]] == ["state", "state"]
+    await follower.look()
+    kind, _, document = read(await anext(board))
+    assert (kind, [row["id"] for row in document["rows"]]) == ("update", [run_id_of(1)])
+    assert 'says process <code class="process">P1</code>' in document["rows"][0]["html"]
+    kind, _, document = read(await anext(page))
+    assert (kind, document["refresh"]) == ("update", True)
+    await board.aclose()
+    await page.aclose()

@@ -6,13 +6,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from playwright.sync_api import Browser, Dialog, Page, Request, expect
 
 from gatewright.app.cli.context import CommandContext
 from gatewright.app.cli.live_page.submit_access import submit_access
 from gatewright.app.report.visible import visible
+from tests.attacks.people import KEYS
 from tests.board.ledgers import make_run, run_id_of
-from tests.console.conftest import ServedConsole
+from tests.console.agents import CODE, ServedAgent
+from tests.console.conftest import ServedConsole, free_port
 from tests.console.deciding import PHRASE, open_deciding
 from tests.console.test_browser import SIZES, browser, faults, page, screenshots
 from tests.console.test_pages import TOKEN
@@ -165,3 +168,39 @@ def test_the_keyboard_leads_to_every_page(page: Page, tmp_path: Path) -> None:
     page.keyboard.press("Tab")
     expect(page.locator(".skip")).to_be_focused()
     console.close()
+
+
+def test_a_person_hands_a_request_on_with_a_signature_by_their_agent(
+    browser: Browser, tmp_path: Path, make_repository: MakeRepository, screenshots: Path
+) -> None:
+    key = tmp_path / "ana.pem"
+    key.touch(0o600)
+    key.write_bytes(KEYS["ana"].private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    console = ServedConsole(tmp_path, decides=True, agent_port=free_port())
+    with open_deciding(console, make_repository(), tmp_path, phrase=PHRASE) as deciding:
+        agent = ServedAgent(key, console.url, deciding.inbox.clock, port=console.agent_port)
+        agent.person.word = "delegate"
+        agent.person.free.set()
+        agent.open()
+        page = browser.new_page(viewport={"width": 400, "height": 900})
+        page.goto(f"{console.url}/needs")
+        page.get_by_text("Signing agent", exact=True).click()
+        page.get_by_label("Code that it printed").fill(CODE)
+        page.get_by_role("button", name="Use it").click()
+        expect(page.locator("#paired")).to_contain_text("signed for ana")
+        form = page.locator("form.decide")
+        form.get_by_text("Hand on", exact=True).click()
+        form.get_by_role("button", name="Delegate").click()
+        expect(form.locator(".answer")).to_contain_text("name the person")
+        form.get_by_label("To", exact=True).fill("mallory")
+        form.get_by_role("button", name="Delegate").click()
+        expect(form.locator(".answer")).to_contain_text("delegate_unknown")
+        form.get_by_label("To", exact=True).fill("ben")
+        page.screenshot(path=screenshots / "handing-on-light-400.png")
+        assert faults(page) == []
+        form.get_by_role("button", name="Delegate").click()
+        expect(page.locator("#said")).to_contain_text("delegate, recorded")
+        expect(page.locator("li.need.approval")).to_contain_text("for ben")
+        assert deciding.decided() == ["delegate"]
+        page.close()
+        agent.close()

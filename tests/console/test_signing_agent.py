@@ -123,6 +123,13 @@ def test_what_is_no_order_or_would_be_refused_anyhow_is_not_asked_about(agent: S
         (order(phrased), "approval_phrase_differs"),
         (order(phrased, phrase="Land on main"), "approval_phrase_differs"),
         (order(waiting(reason="review")), "vote_misplaced"),
+        (order(whole, "delegate"), "delegation_misplaced"),
+        (order(whole, delegate_to="ben"), "delegation_misplaced"),
+        (order(whole, "reject", delegate_to="ben"), "delegation_misplaced"),
+        (order(whole, "delegate", delegate_to="ana"), "delegate_not_allowed"),
+        (order(whole, "delegate", delegate_to="a\x1bn"), "malformed"),
+        (order(whole, "delegate", delegate_to="n" * 300), "malformed"),
+        (order(waiting(reason="review"), "delegate", delegate_to="ben"), "vote_misplaced"),
         (order(waiting(expires_at=whole.created_at)), "approval_expired"),
     ):
         status, _, body = send(agent, data, BEARER | JSON)
@@ -211,3 +218,17 @@ def test_an_agent_is_on_loopback_alone() -> None:
             agent_origin(refused)
     with pytest.raises(ConfigurationError):
         check_agent_address("10.0.0.1")
+
+
+def test_handing_on_is_signed_for_the_person_who_was_named_and_shown_as_that(key: Path, agent: ServedAgent) -> None:
+    agent.person.word = "delegate"
+    agent.person.free.set()
+    request = waiting(phrase="land on main")
+    status, _, body = send(agent, order(request, "delegate", delegate_to="ben", comment="yours"), BEARER | JSON)
+    told = msgspec.json.decode(body)
+    verify_ssh(public_key(key), NAMESPACE, told["document"].encode(), told["signature"])
+    decision = codec.decode(told["document"].encode(), ApprovalDecision)
+    said = (decision.request_sha256, decision.verdict, decision.delegate_to, decision.phrase)
+    assert (status, said) == (200, (request_digest(request), "delegate", "ben", ""))
+    assert "ana says DELEGATE to" in agent.person.shown[0]
+    assert "handed to   ben" in agent.person.shown[0]

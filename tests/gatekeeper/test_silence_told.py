@@ -51,13 +51,19 @@ async def test_silence_is_told_in_the_status_and_in_the_list_and_ends_with_a_cla
     assert status.silent_since == listed.runs[0].silent_since == task.silent_since == "2026-01-01T00:00:00.000Z"
     assert any("silent since 2026-01-01T00:00:00.000Z" in line for line in standing(status))
 
-    claim = make_claim(task.task_id, task.role, run_id=answer.run_id, activity="command")
+    claim = make_claim(task.task_id, task.role, run_id=answer.run_id, activity="command", process="P1")
     assert silent.claimed(claim, clock.monotonic())
     status, listed = await told(intake, answer.run_id)
     (task,) = (each for each in status.tasks if each.status == "RUNNING")
     assert (status.silent_since, listed.runs[0].silent_since, task.silent_since) == (None, None, None)
-    assert (task.claimed_at, task.phase, task.activity) == ("2026-01-01T00:30:01.000Z", "working", "command")
-    assert any("claimed 2026-01-01T00:30:01.000Z (working, last command)" in line for line in standing(status))
+    assert (task.claimed_at, task.phase, task.activity, task.process) == (
+        "2026-01-01T00:30:01.000Z",
+        "working",
+        "command",
+        "P1",
+    )
+    assert [(each.task_id, each.process) for each in listed.runs[0].claimed] == [(task.task_id, "P1")]
+    assert any("claimed 2026-01-01T00:30:01.000Z (working, last command, says process P1)" in line for line in standing(status))
 
 
 async def test_words_from_elsewhere_drive_no_terminal() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 import pytest
 
+from gatewright.bus.memory.bus import MemoryBus
 from gatewright.bus.port import BEAT_HEADER, TASK_TOKEN_HEADER, Message
 from gatewright.bus.topology import claim_subject
 from gatewright.contracts import StatusClaim, TaskContract, codec
@@ -40,7 +41,9 @@ async def test_a_task_is_claimed_beat_after_beat_with_its_token_and_without_an_a
         await done.wait()
         return make_result(task)
 
-    async with role.working(Handler(work)):
+    bus = MemoryBus(role.server)
+    await bus.serve("gw-worker", {})
+    async with role.working(Handler(work), bus=bus):
         await heard.listen(role)
         contract = make_contract()
         await role.give(contract, **{BEAT_HEADER: "1", TASK_TOKEN_HEADER: TOKEN})
@@ -52,6 +55,7 @@ async def test_a_task_is_claimed_beat_after_beat_with_its_token_and_without_an_a
     assert (first.run_id, first.task_id, first.role) == (contract.log_refs.run_id, contract.task_id, "worker")
     assert (first.beat, second.beat, first.beat_seconds, first.phase, first.activity) == (0, 1, 1, "working", "command")
     assert first.since == second.since
+    assert first.process == second.process == bus.process != ""
     assert headers[TASK_TOKEN_HEADER] == TOKEN
     assert b"please" not in codec.encode(first)
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from itertools import islice
 
 import msgspec
 
 from gatewright.clock import Clock, timestamp
 from gatewright.contracts import RunList, RunStatus
-from gatewright.contracts.run_status import ListedRun, TaskStanding
+from gatewright.contracts.run_status import MOST_CLAIMED, ClaimedTask, ListedRun, TaskStanding
 from gatewright.services.gatekeeper.projections.silent_runs import SilentRuns, TaskLife
 
 
@@ -31,12 +32,20 @@ class Silence:
         return msgspec.structs.replace(status, tasks=tasks, silent_since=self._when(since) if since is not None else None)
 
     def in_list(self, listed: RunList) -> RunList:
-        """``listed``, in which silent runs are called so."""
+        """``listed``, in which silent runs are called so, and claimed tasks have the process that claims them."""
         return msgspec.structs.replace(listed, runs=tuple(map(self._in_entry, listed.runs)))
 
     def _in_entry(self, run: ListedRun) -> ListedRun:
-        since = self._silent.silent_since(run.run_id, self._tick) if run.status == "RUNNING" else None
-        return run if since is None else msgspec.structs.replace(run, silent_since=self._when(since))
+        if run.status != "RUNNING":
+            return run
+        since = self._silent.silent_since(run.run_id, self._tick)
+        silent_since = self._when(since) if since is not None else None
+        return msgspec.structs.replace(run, silent_since=silent_since, claimed=self._claimed(run.run_id))
+
+    def _claimed(self, run_id: str) -> tuple[ClaimedTask, ...]:
+        claims = (life.claim for life in self._silent.tasks(run_id, self._tick).values() if life.claim is not None)
+        named = (ClaimedTask(task_id=claim.task_id, process=claim.process) for claim in claims if claim.process)
+        return tuple(islice(named, MOST_CLAIMED))
 
     def _in_task(self, task: TaskStanding, life: TaskLife) -> TaskStanding:
         claim = life.claim
@@ -45,6 +54,7 @@ class Silence:
             claimed_at=self._when(life.last) if claim is not None else None,
             phase=claim.phase if claim is not None else None,
             activity=claim.activity if claim is not None else None,
+            process=claim.process if claim is not None else None,
             silent_since=self._when(life.last) if life.silent else None,
         )
 

@@ -91,11 +91,14 @@ async def _as_they_come(sources: Sequence[Source]) -> Source:
     finally:
         if coming is not None:
             coming.cancel()
-        await _end(reading)
+        await end_readings(reading)
 
 
-async def _end(tasks: Sequence[asyncio.Task[None]]) -> None:
-    """Once is not enough: the NATS client swallows a cancellation that meets it while it flushes."""
+async def end_readings(tasks: Sequence[asyncio.Task[None]]) -> None:
+    """Cancel tasks that read from the bus until they are over.
+
+    Once is not enough: the NATS client swallows a cancellation that meets it while it flushes.
+    """
     left = set(tasks)
     while left:
         for task in left:

@@ -113,6 +113,10 @@ class Bus(Protocol):
     def layout(self) -> LedgerLayout:
         """In how many streams the ledger lies."""
 
+    @property
+    def process(self) -> str:
+        """The id under which this process answers operators that ask for it; empty while it serves nothing."""
+
     def keyed_hashes(self, text: str) -> tuple[str, ...]:
         """64 hexadecimal digits that only connections with the same credential can make of ``text``.
 

@@ -19,6 +19,8 @@ class UsageReport(Document):
 
 #: What an agent's activity can be about.
 ActivityKind = Literal["started", "message", "command", "file_change", "permission", "usage", "problem"]
+#: How a process calls itself when operators ask which there are.
+ProcessId = Annotated[str, Meta(pattern=rf"^[A-Za-z0-9_-]{{1,64}}{END}")]
 #: Seconds of the longest beat.
 LONGEST_BEAT = 86_400
 
@@ -27,6 +29,7 @@ class StatusClaim(Document):
     """A task is in hand: said every beat by the role that has it. Stored nowhere; ``since`` is by the clock of who says it.
 
     ``beat`` counts the claims of this delivery from 0. ``quiet_seconds``: since the work last showed a step or an activity.
+    ``process``: which one of the role's processes says so, in its own word; an older one does not.
     """
 
     run_id: RunId
@@ -39,6 +42,7 @@ class StatusClaim(Document):
     phase: Literal["working", "waiting"]
     quiet_seconds: Count
     activity: ActivityKind | None = None
+    process: ProcessId | None = None
 
 
 class AgentActivity(Document):

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from gatewright.contracts.activity import ActivityKind
+from gatewright.contracts.activity import ActivityKind, ProcessId
 from gatewright.contracts.records import OrchestratorEvent
 from gatewright.contracts.reports import GateName
 from gatewright.contracts.vocabulary import (
@@ -41,8 +41,9 @@ class StatusRequest(Document):
 class TaskStanding(Document):
     """``attempt`` is the round of the fix loop that the task belongs to.
 
-    ``claimed_at``: when the gatekeeper that answers last heard that it is in hand, with the ``phase`` and ``activity`` that
-    were claimed. ``silent_since``: from when on claims of it have been missing; None while it is not silent.
+    ``claimed_at``: when the gatekeeper that answers last heard that it is in hand, with the ``phase``, ``activity`` and
+    ``process`` that were claimed: the role's own word, and no evidence. ``silent_since``: from when on claims of it have been
+    missing; None while it is not silent.
     """
 
     task_id: NonEmpty
@@ -52,6 +53,7 @@ class TaskStanding(Document):
     claimed_at: Timestamp | None = None
     phase: Literal["working", "waiting"] | None = None
     activity: ActivityKind | None = None
+    process: ProcessId | None = None
     silent_since: Timestamp | None = None
 
 
@@ -153,14 +155,26 @@ class RunsRequest(Document):
     open_only: bool = False
 
 
+#: Claimed tasks of one run that a list names.
+MOST_CLAIMED = 20
+
+
+class ClaimedTask(Document):
+    """A task in hand, and the process that claims it, in its own word."""
+
+    task_id: Annotated[str, msgspec.Meta(min_length=1, max_length=1024)]
+    process: ProcessId
+
+
 class ListedRun(Document):
-    """A run as a list shows it; ``silent_since`` as in its status."""
+    """A run as a list shows it; ``silent_since`` as in its status. ``claimed``: which process claims which of its tasks."""
 
     run_id: RunId
     publisher: NonEmpty
     status: RunOutcome
     created_at: Timestamp
     silent_since: Timestamp | None = None
+    claimed: Annotated[tuple[ClaimedTask, ...], msgspec.Meta(max_length=MOST_CLAIMED)] = ()
 
 
 class RunList(Document):

@@ -6,7 +6,7 @@ Texts come from publishers, repositories and models. They are cut here, and made
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final, Literal, get_args
 
@@ -33,13 +33,17 @@ QUIET_MARGIN: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class TaskInHand:
-    """A task that was given out and not answered. ``pool`` is the pool whose processes do it; ``since`` is RFC 3339."""
+    """A task that was given out and not answered. ``pool`` is the pool whose processes do it; ``since`` is RFC 3339.
+
+    ``process``: the one that claims it, in its own word; empty where none has said so, as within the first beat.
+    """
 
     task_id: str
     role: str
     pool: str
     since: str
     attempt: int
+    process: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +144,12 @@ def row_of(followed: OpenRun, sequence: int) -> BoardRow:
         nano_usd=used.nano_usd,
         locked=tuple(_cut(path) for path in run.locks.paths[:_MOST_PATHS]) if run.locks is not None and not run.ended else (),
     )
+
+
+def with_processes(row: BoardRow, claimed: Mapping[str, str]) -> BoardRow:
+    """``row`` with the processes that claim its tasks, by task; what is no longer claimed is named no more."""
+    tasks = tuple(replace(task, process=claimed.get(task.task_id, "")) for task in row.in_hand)
+    return row if tasks == row.in_hand else replace(row, in_hand=tasks)
 
 
 def stage_of(run: Run) -> RunStage:

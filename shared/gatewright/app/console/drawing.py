@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -68,7 +68,10 @@ def row_html(environment: Environment, row: BoardRow, now: datetime) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RunSections:
-    """The parts of a run's page that the report draws too."""
+    """The parts of a run's page that the report draws too.
+
+    ``places``: by the name that votes and findings give a line of the change (``patch:PATH:LINE``), the id that it has here.
+    """
 
     timeline: Markup
     work: Markup
@@ -76,6 +79,7 @@ class RunSections:
     change: Markup
     review: Markup
     tests: Markup
+    places: Mapping[str, str]
 
 
 def sections_of(detail: RunDetail, account: BundleAccount | None, patch: bytes | None) -> RunSections:
@@ -85,13 +89,17 @@ def sections_of(detail: RunDetail, account: BundleAccount | None, patch: bytes |
     candidate = change_of(account, layout.PATCH, LIMITS) if account is not None else _fetched(patch or b"")
     told_reviews = dict(history.reviews) if history else {run.review.task_id or "": run.review} if run.review else {}
     told_tests = dict(history.tests) if history else {run.tests.task_id: run.tests} if run.tests else {}
+    places: dict[str, str] = {}
+    tree = run.candidate.tree if run.candidate is not None else None
+    drawn = _markup(changes(known, candidate, LIMITS, places))  # before what refers to it
     return RunSections(
         timeline=_markup([draw(detail.timeline)]),
         work=_markup(work(run, history, LIMITS)),
         gates=_markup(gates(detail.gates, run.run_id, LIMITS)),
-        change=_markup(changes(known, candidate, LIMITS)),
-        review=_markup(reviews(told_reviews, run.run_id, LIMITS)),
+        change=drawn,
+        review=_markup(reviews(told_reviews, run.run_id, LIMITS, places, tree)),
         tests=_markup(tests(known, told_tests, run.run_id, LIMITS)),
+        places=places,
     )
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from gatewright.app.board.board import Board
 from gatewright.app.board.filters import BoardFilter, counts_of
 from gatewright.app.board.needs import Need, needs_of
 from gatewright.app.board.resuming import BoardResync, changes_since, event_id, position_of
@@ -52,6 +53,8 @@ class PageStream:
         self._needs = needs
         self._words, self._heard = words, heard
         self._connected: bool | None = None
+        #: By run, which processes claim its tasks, as the page was told.
+        self._claimed: dict[str, tuple[str, ...]] = {}
 
     async def run(self, last_event_id: str) -> AsyncGenerator[bytes, None]:
         """Events without end, beginning with what happened after ``last_event_id``."""
@@ -86,21 +89,32 @@ class PageStream:
         anew = fingerprint(needs) != self._needs
         self._needs = fingerprint(needs)
         document: dict[str, Any] = {"needs": len(needs)}
+        claimed = self._claimed_anew(board)
         if self._chosen is not None:
-            document["rows"] = [{"id": row.run_id, "stage": row.stage, "html": self._draw(row)} for row in found.shown]
+            told_already = {row.run_id for row in found.shown}
+            others = (row for row in claimed if row.run_id not in told_already and self._chosen.fits(row))
+            shown = (*found.shown, *others)
+            document["rows"] = [{"id": row.run_id, "stage": row.stage, "html": self._draw(row)} for row in shown]
             document["gone"] = found.gone
             document["counts"] = counts_of(board, self._chosen)
-            moved = bool(found.shown or found.gone)
+            moved = bool(shown or found.gone)
         elif self._run_id:
             said = self._words.said(self._run_id, self._heard) if self._words is not None else ()
             self._heard = said[-1].number if said else self._heard
             document["said"] = [_word(each) for each in said]
-            document["refresh"] = any(row.run_id == self._run_id for row in found.shown)
+            document["refresh"] = any(row.run_id == self._run_id for row in (*found.shown, *claimed))
             moved = bool(said) or document["refresh"]
         else:
             moved = anew
             document["refresh"] = moved
         return document if moved or anew or sequence != board.sequence else None
+
+    def _claimed_anew(self, board: Board) -> list[BoardRow]:
+        """Rows whose tasks other processes claim than the page was told: no sequence of the ledger moves with that."""
+        claimed = {row.run_id: names for row in board.rows.values() if any(names := tuple(t.process for t in row.in_hand))}
+        before, self._claimed = self._claimed, claimed
+        changed = {run_id for run_id in before.keys() | claimed.keys() if before.get(run_id) != claimed.get(run_id)}
+        return [board.rows[run_id] for run_id in changed if run_id in board.rows]
 
 
 def _word(word: AgentWord) -> dict[str, Any]:
@@ -110,8 +124,8 @@ def _word(word: AgentWord) -> dict[str, Any]:
 
 
 def fingerprint(needs: Sequence[Need]) -> str:
-    """Tells one list of needs from another."""
-    return hashlib.sha256("\0".join(need.key for need in needs).encode()).hexdigest()[:16]
+    """Tells one list of needs from another, also where one of them was handed to another person."""
+    return hashlib.sha256("\0".join(f"{need.key}\0{need.who}" for need in needs).encode()).hexdigest()[:16]
 
 
 def told(kind: str, document: Any, position: str = "") -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import secrets
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from typing import Any
 
@@ -24,6 +24,7 @@ from gatewright.app.board.detail import RunDetail, detail_of
 from gatewright.app.board.filters import choices_of, counts_of, filter_of, lists_of
 from gatewright.app.board.needs import needs_of
 from gatewright.app.board.resuming import event_id
+from gatewright.app.board.rows import with_processes
 from gatewright.app.console.bundles import BundleShelf, discard
 from gatewright.app.console.doors import FORM_COOKIE, SESSION_COOKIE, SESSION_SECONDS, SignedIn, read_form, same_form, status_of
 from gatewright.app.console.drawing import row_html, sections_of
@@ -114,6 +115,8 @@ class ConsolePages:
         try:
             detail = await self._detail(request)
             account = await self.shelf.account(detail.run)
+            claimed = follower.claims.processes.get(detail.run.run_id, {})
+            detail = replace(detail, row=with_processes(detail.row, claimed))
             verification = await self.shelf.verified(detail.run) if request.query_params.get("verify") == "1" else None
         except GatewrightError as error:
             return self.refused(request, error)

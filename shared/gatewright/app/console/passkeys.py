@@ -47,10 +47,11 @@ class PasskeyOrder(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     request_id: Annotated[str, Meta(max_length=200)]
     sha256: Annotated[str, Meta(max_length=64)]
-    verdict: Literal["approve", "reject"]
+    verdict: Literal["approve", "reject", "delegate"]
     person: PersonName
     comment: Annotated[str, Meta(max_length=4000)] = ""
     phrase: Annotated[str, Meta(max_length=200)] = ""
+    delegate_to: PersonName | None = None
 
 
 class PasskeyAnswer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -102,6 +103,7 @@ class PasskeyPaths:
             order = await self._sent(request, PasskeyOrder)
             asked = await self.deciding.waiting(order.request_id, order.sha256)
             said: dict[str, Any] = {"verdict": order.verdict, "person": order.person, "comment": order.comment}
+            said["delegate_to"] = order.delegate_to
             now = timestamp(self.pages.clock.now())
             document = codec.encode(decision_on(asked, **said, phrase=order.phrase, decided_at=now))
         except GatewrightError as error:

@@ -7,7 +7,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
-from gatewright.app.feed.link import LedgerLink
+from gatewright.app.feed.link import LedgerLink, may_ask
 from gatewright.bus.port import Message
 from gatewright.bus.topology import LIVE_SUBJECT
 from gatewright.client.client import Client
@@ -47,7 +47,7 @@ class AgentWords:
         while True:
             try:
                 client = self._link.client
-                if client is not heard:
+                if client is not heard and may_ask(client):
                     await client.bus.listen(LIVE_SUBJECT, self._hear)
                     heard = client
             except GatewrightError:

@@ -10,8 +10,11 @@ import asyncio
 import contextlib
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
 
 from gatewright.app.board.board import Board, SequencedTransition, advance_board, passed_over, without_history
+from gatewright.app.board.rows import with_processes
+from gatewright.bus.ledger_replay import end_readings
 from gatewright.bus.port import Bus, Message
 from gatewright.bus.topology import LEDGER, run_subject
 from gatewright.bus.versions import read_version
@@ -21,8 +24,20 @@ from gatewright.errors import BusError, GatewrightError, MalformedError, Unavail
 from gatewright.ledger.entry_validation import End, next_link
 from gatewright.tasks.dead_letters import DeadLetter, DeadLetters
 
-#: By run, from when on it is silent. Raises GatewrightError.
-AskSilent = Callable[[], Awaitable[Mapping[str, str]]]
+
+@dataclass(frozen=True, slots=True)
+class ToldClaims:
+    """What the gatekeeper heard of tasks in hand. ``silent``: by run, from when on it is silent.
+
+    ``processes``: by run and task, which process claims it, in its own word.
+    """
+
+    silent: Mapping[str, str] = field(default_factory=dict)
+    processes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+
+#: Raises GatewrightError.
+AskClaims = Callable[[], Awaitable[ToldClaims]]
 
 #: Messages that are folded at once.
 _MOST_AT_ONCE = 500
@@ -42,8 +57,8 @@ class BoardFollower:
         self.board = Board()
         self.current = False
         self.letters: tuple[DeadLetter, ...] = ()
-        #: By run, from when on claims of its tasks are missing, as the gatekeeper says.
-        self.silent: Mapping[str, str] = {}
+        #: What the gatekeeper says of the claims that it hears.
+        self.claims = ToldClaims()
         #: Set once nothing more will be followed: those who wait are woken, and go.
         self.ended = False
         #: Raised by one whenever anything of the above changed.
@@ -55,20 +70,28 @@ class BoardFollower:
         #: The last message that was read of each stream that the ledger lies in.
         self._read: dict[int, Message] = {}
         self._changed = asyncio.Event()
-        self._ask_silent: AskSilent | None = None
+        self._ask_claims: AskClaims | None = None
+        self._asks_letters = True
 
     @property
     def connected(self) -> bool:
         """Whether what is shown is live at this moment."""
         return self.current and self._bus.connected
 
-    def attach(self, bus: Bus, ask_silent: AskSilent | None = None) -> None:
+    @property
+    def silent(self) -> Mapping[str, str]:
+        """By run, from when on claims of its tasks are missing."""
+        return self.claims.silent
+
+    def attach(self, bus: Bus, ask_claims: AskClaims | None = None, *, letters: bool = True) -> None:
         """Go on with another connection, while ``run`` does not run. What was read is kept where that is the same ledger.
 
-        ``ask_silent`` asks the gatekeeper which runs are silent, where this identity may.
+        ``ask_claims`` asks the gatekeeper what it hears of tasks in hand, where this identity may.
+        ``letters``: whether it may read dead letters.
         """
         self._bus = bus
-        self._ask_silent = ask_silent
+        self._ask_claims = ask_claims
+        self._asks_letters = letters
 
     async def changed(self, revision: int) -> int:
         """Wait until anything is other than it was at ``revision``; the revision of now."""
@@ -134,8 +157,7 @@ class BoardFollower:
                     self._begin_anew()
                     return
         finally:
-            reading.cancel()
-            await asyncio.gather(reading, return_exceptions=True)
+            await end_readings([reading])
 
     async def _next_batch(self, arrived: asyncio.Queue[Message], reading: asyncio.Task[None]) -> list[Message]:
         """What has come, at least one message; none after silence. Raises what the reading did."""
@@ -191,6 +213,7 @@ class BoardFollower:
             if transition is not None:
                 entries.append(SequencedTransition(number, transition))
         self.board = passed_over(advance_board(self.board, entries), number)
+        self._show_processes()
         self._wake()
 
     @property
@@ -224,7 +247,7 @@ class BoardFollower:
     async def look(self) -> None:
         """Look once at dead letters and for silent runs, as far as this identity may."""
         try:
-            letters = await DeadLetters(self._bus).all()
+            letters = await DeadLetters(self._bus).all() if self._asks_letters else self.letters
         except GatewrightError:
             letters = self.letters  # not for this identity to read, or the bus is away
         if [letter.sequence for letter in letters if letter.decision is None] != [
@@ -232,16 +255,24 @@ class BoardFollower:
         ]:
             self.letters = letters
             self._wake()
-        await self._look_for_silence()
+        await self._look_at_claims()
 
-    async def _look_for_silence(self) -> None:
+    async def _look_at_claims(self) -> None:
         try:
-            silent = await self._ask_silent() if self._ask_silent is not None else self.silent
+            claims = await self._ask_claims() if self._ask_claims is not None else self.claims
         except GatewrightError:
             return  # not for this identity to ask, or there is no gatekeeper now
-        if silent != self.silent:
-            self.silent = silent
+        if claims != self.claims:
+            self.claims = claims
+            self._show_processes()
             self._wake()
+
+    def _show_processes(self) -> None:
+        """Rows come from the ledger, which knows no process: what is claimed is laid over them."""
+        named = self.claims.processes
+        found = {run_id: with_processes(row, named.get(run_id, {})) for run_id, row in self.board.rows.items() if row.in_hand}
+        if any(self.board.rows[run_id] is not row for run_id, row in found.items()):
+            self.board = replace(self.board, rows={**self.board.rows, **found})
 
     def _wake(self) -> None:
         self.revision += 1

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 
-from gatewright.app.feed.follower import BoardFollower
+from gatewright.app.feed.follower import BoardFollower, ToldClaims
+from gatewright.bus.jetstream.bus import JetStreamBus
 from gatewright.client.client import Client
 from gatewright.errors import GatewrightError, UnavailableError
 
@@ -64,7 +65,7 @@ class LedgerLink:
         """Until the server has been away for a while."""
         if self.follower is None:
             self.follower = BoardFollower(client.bus, warn=self._warn)
-        self.follower.attach(client.bus, lambda: _silent_runs(client))
+        _attach(self.follower, client)
         self._ready.set()
         following = asyncio.create_task(self.follower.run())
         away = 0.0
@@ -83,12 +84,25 @@ class LedgerLink:
 async def read_once(client: Client) -> BoardFollower:
     """The ledger of this moment, read to its end. Raises BusError."""
     follower = BoardFollower(client.bus)
-    follower.attach(client.bus, lambda: _silent_runs(client))
+    _attach(follower, client)
     await follower.catch_up()
     await follower.look()
     return follower
 
 
-async def _silent_runs(client: Client) -> Mapping[str, str]:
+def may_ask(client: Client) -> bool:
+    """Whether the server lets this identity ask and hear more than the ledger."""
+    return not isinstance(client.bus, JetStreamBus) or client.bus.asks
+
+
+def _attach(follower: BoardFollower, client: Client) -> None:
+    """What an identity may not ask for is not asked for: the server logs every try."""
+    asks = may_ask(client)
+    follower.attach(client.bus, (lambda: _claims(client)) if asks else None, letters=asks)
+
+
+async def _claims(client: Client) -> ToldClaims:
     listed = await client.list_runs(limit=_MOST_ASKED, open_only=True)
-    return {run.run_id: run.silent_since for run in listed.runs if run.silent_since is not None}
+    silent = {run.run_id: run.silent_since for run in listed.runs if run.silent_since is not None}
+    claimed = {run.run_id: {task.task_id: task.process for task in run.claimed} for run in listed.runs if run.claimed}
+    return ToldClaims(silent, claimed)

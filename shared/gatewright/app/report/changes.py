@@ -28,6 +28,10 @@ class _Room:
     """How many lines may still be shown, and the colours for them."""
 
     lines: int
+    #: By the name that reviews give a line (``patch:PATH:LINE``), the id of its place in the page; None: lines get no ids.
+    places: dict[str, str] | None = None
+    #: Files that were drawn.
+    files: int = 0
     colours: Colours = field(default_factory=Colours)
 
 
@@ -60,9 +64,14 @@ def change_of(account: BundleAccount, path: str, limits: PageLimits) -> PatchFil
     return PatchFile(path, found.size, len(found.head), parse_patch(found.head), names)
 
 
-def changes(account: BundleAccount, candidate: PatchFile, limits: PageLimits) -> Iterator[Element]:
-    """The section's content: the canonical patch; where there is none, what the workers handed over."""
-    room = _Room(limits.all_lines)
+def changes(
+    account: BundleAccount, candidate: PatchFile, limits: PageLimits, places: dict[str, str] | None = None
+) -> Iterator[Element]:
+    """The section's content: the canonical patch; where there is none, what the workers handed over.
+
+    ``places``: each line that is drawn gets an id, and is entered under the name that reviews give it.
+    """
+    room = _Room(limits.all_lines, places)
     if candidate.size:
         yield from _change(candidate, room, limits)
         return
@@ -137,13 +146,14 @@ def _body(file: FilePatch, source: str, room: _Room, limits: PageLimits) -> Iter
         yield classed("p", "note", f"A binary change of {size_words(file.size)} in the patch; it is not shown.")
         return
     allowed = min(limits.shown_lines, room.lines)
+    room.files += 1
     shown = 0
     body = classed("tbody", "code")
     language = language_of(file.path)
     for hunk in file.hunks:
         if shown >= allowed:
             break
-        body.extend(_hunk(hunk, hunk.lines[: allowed - shown], language, room.colours))
+        body.extend(_hunk(hunk, hunk.lines[: allowed - shown], language, room, file.path))
         shown += min(len(hunk.lines), allowed - shown)
     room.lines -= shown
     if shown:
@@ -155,12 +165,12 @@ def _body(file: FilePatch, source: str, room: _Room, limits: PageLimits) -> Iter
         yield classed("p", "note", "No line changes: an empty file.")
 
 
-def _hunk(hunk: Hunk, lines: list[PatchLine], language: str, colours: Colours) -> Iterator[Element]:
+def _hunk(hunk: Hunk, lines: list[PatchLine], language: str, room: _Room, path: bytes) -> Iterator[Element]:
     heading = hunk.heading.decode("utf-8", "backslashreplace")[:MOST_CHARACTERS]
     first = next((line.new or line.old for line in lines if line.new or line.old), 0)
     yield classed("tr", "hunk", tag("td", {"colspan": "2"}, "⋯"), tag("td", None, f"line {first}  {heading}".rstrip()))
-    old = iter(_sides(lines, "- ", language, colours))
-    new = iter(_sides(lines, "+ ", language, colours))
+    old = iter(_sides(lines, "- ", language, room.colours))
+    new = iter(_sides(lines, "+ ", language, room.colours))
     for line in lines:
         pieces: list[Piece]
         if line.sign == " ":
@@ -172,7 +182,7 @@ def _hunk(hunk: Hunk, lines: list[PatchLine], language: str, colours: Colours) -
             pieces = next(new)
         else:
             pieces = [(_text(line), "c")]
-        yield _line(line, pieces)
+        yield _line(line, pieces, room, path)
 
 
 def _sides(lines: list[PatchLine], signs: str, language: str, colours: Colours) -> list[list[Piece]]:
@@ -188,13 +198,24 @@ def _text(line: PatchLine) -> str:
     )
 
 
-def _line(line: PatchLine, pieces: list[Piece]) -> Element:
+def _number(side: str, line: int | None, room: _Room, name: str) -> Element:
+    """The cell of a line's number; where lines have places, with its id and a link to itself."""
+    if line is None or room.places is None:
+        return classed("td", "no", str(line) if line is not None else "")
+    place = f"file-{room.files}-{side}-{line}"
+    room.places.setdefault(name, place)
+    return tag("td", {"class": "no", "id": place}, tag("a", {"href": f"#{place}"}, str(line)))
+
+
+def _line(line: PatchLine, pieces: list[Piece], room: _Room, path: bytes) -> Element:
+    name = f"patch:{path.decode('utf-8', 'surrogateescape')}"
+    old, new = line.old if line.sign != "+" else None, line.new if line.sign != "-" else None
     kind = {"+": "ins", "-": "del"}.get(line.sign, "same")
     words = (classed("span", name, text) if name else text for text, name in pieces)
     return classed(
         "tr",
         kind,
-        classed("td", "no", str(line.old) if line.old and line.sign != "+" else ""),
-        classed("td", "no", str(line.new) if line.new and line.sign != "-" else ""),
+        _number("old", old, room, f"{name}:-{old}"),
+        _number("new", new, room, f"{name}:{new}"),
         classed("td", "src", classed("span", "sign", line.sign if line.sign in "+-" else " "), words),
     )

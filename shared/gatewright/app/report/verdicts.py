@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from xml.etree.ElementTree import Element
 
@@ -113,8 +113,14 @@ def _reason(code: str) -> Element:
     return classed("code", "reason", code)
 
 
-def reviews(reports: dict[str, ReviewReport], run_id: str, limits: PageLimits) -> Iterator[Element]:
-    """Every attempt's review with its findings."""
+def reviews(
+    reports: dict[str, ReviewReport],
+    run_id: str,
+    limits: PageLimits,
+    places: Mapping[str, str] | None = None,
+    tree: str | None = None,
+) -> Iterator[Element]:
+    """Every attempt's review with its findings. ``places``: where the page has lines of the change that makes ``tree``."""
     if not reports:
         yield classed("p", "note", "No review took place.")
     for task_id, report in reports.items():
@@ -127,14 +133,21 @@ def reviews(reports: dict[str, ReviewReport], run_id: str, limits: PageLimits) -
             classed("span", "about", task_id.removeprefix(f"{run_id}.")),
         )
         yield tag("p", None, clipped(report.summary, limits.text))
+        known = places if places and tree and report.tree == tree else {}
         if report.findings:
-            yield table("violations", (_finding(finding, limits) for finding in report.findings[: limits.rows]))
+            yield table("violations", (_finding(finding, limits, known) for finding in report.findings[: limits.rows]))
 
 
-def _finding(finding: Finding, limits: PageLimits) -> tuple[Element | str, ...]:
+def _finding(finding: Finding, limits: PageLimits, places: Mapping[str, str]) -> tuple[Element | str, ...]:
     place = f"{finding.path or ''}{f':{finding.line}' if finding.line else ''}"
+    found = places.get(f"patch:{finding.path}:{finding.line}")
     how = "blocking" if finding.blocking else "note"
-    return how, _code(finding.code), classed("code", "path", place), clipped(finding.message, limits.text)
+    return (
+        how,
+        _code(finding.code),
+        classed("code", "path", tag("a", {"href": f"#{found}"}, place) if found else place),
+        clipped(finding.message, limits.text),
+    )
 
 
 @dataclass

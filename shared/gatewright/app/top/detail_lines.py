@@ -73,6 +73,8 @@ def _standing(detail: RunDetail, now: datetime) -> Iterator[str]:
         yield f"what to do  {one_line(detail.advice)}"
     for task in row.in_hand:
         yield f"at work     {task.role} ({one_line(task.pool)}) on {one_line(task.task_id)} for {age_words(task.since, now)}"
+        if task.process:
+            yield f"            says process {one_line(task.process)}"
     for holder in row.holders:
         yield f"waits for   {one_line(holder)}, which holds its paths"
 

@@ -24,7 +24,7 @@ COLUMNS: Final[dict[ListName, tuple[tuple[str, int], ...]]] = {
     "runs": (("stands", 7), ("age", 6), ("asked", 0), ("state or reason", 15), ("run", 12)),
     "needs": (("kind", 8), ("age", 6), ("who", 12), ("why", 0), ("run", 12)),
     "queues": (("queue", 0), ("waiting", 7), ("in hand", 7), ("oldest", 6), ("asking", 6), ("paused until", 12)),
-    "work": (("role", 10), ("for", 6), ("task", 0), ("pool", 10), ("run", 12)),
+    "work": (("role", 10), ("for", 6), ("task", 0), ("pool", 8), ("process", 8), ("run", 12)),
 }
 STAGE_WORDS: Final[dict[RunStage, str]] = {
     "running": "running",
@@ -88,7 +88,9 @@ def need_lines(needs: Sequence[Need], now: datetime) -> list[ListedLine]:
 
 def work_lines(board: Board, surroundings: TopSurroundings, now: datetime) -> list[ListedLine]:
     """Roles without a process, then tasks that were given out and not answered, the oldest first, then the processes."""
-    missing = [_line(f"missing:{role}", (role, "", "NO PROCESS OF THIS ROLE ANSWERS", "", "")) for role in surroundings.missing]
+    missing = [
+        _line(f"missing:{role}", (role, "", "NO PROCESS OF THIS ROLE ANSWERS", "", "", "")) for role in surroundings.missing
+    ]
     tasks = [(task, row) for row in board.rows.values() for task in row.in_hand]
     tasks.sort(key=lambda each: (each[0].since, each[0].task_id))
     at_work = [
@@ -99,6 +101,7 @@ def work_lines(board: Board, surroundings: TopSurroundings, now: datetime) -> li
                 age_words(task.since, now),
                 task.task_id.removeprefix(f"{row.run_id}."),
                 task.pool,
+                task.process,
                 short(row.run_id),
             ),
             run_id=row.run_id,
@@ -106,7 +109,7 @@ def work_lines(board: Board, surroundings: TopSurroundings, now: datetime) -> li
         for task, row in tasks[:MOST_LINES]
     ]
     processes = [
-        _line(f"process:{role}", (role, "", f"{count} {'process' if count == 1 else 'processes'}", "", ""))
+        _line(f"process:{role}", (role, "", f"{count} {'process' if count == 1 else 'processes'}", "", "", ""))
         for role, count in surroundings.processes.items()
     ]
     return [*missing, *at_work, *processes]

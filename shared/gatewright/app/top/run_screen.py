@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from dataclasses import replace
 from typing import ClassVar, Final
 
 from rich.text import Text
@@ -14,6 +15,7 @@ from textual.screen import Screen
 from textual.widgets import Footer, Static, Tab, Tabs
 
 from gatewright.app.board.detail import RunDetail, detail_of
+from gatewright.app.board.rows import with_processes
 from gatewright.app.top.detail_lines import PART_TITLES, PARTS, agent_lines, change_lines, event_lines, standing_lines
 from gatewright.app.top.inert import line
 from gatewright.app.top.sources import TopSources
@@ -147,6 +149,10 @@ class RunScreen(Screen[None]):
             case "agents":
                 return agent_lines(self._sources.said(self.run_id), self.run_id)
             case _:
+                board = self._sources.board
+                row = board.rows.get(self.run_id) if board is not None else None
+                claimed = {task.task_id: task.process for task in row.in_hand} if row is not None else {}
+                detail = replace(detail, row=with_processes(detail.row, claimed))
                 return standing_lines(detail, self._sources.needs(), self._sources.clock.now())
 
 

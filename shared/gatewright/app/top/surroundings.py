@@ -33,6 +33,8 @@ async def look_around(client: Client) -> TopSurroundings:
     """What an operator is told; for another identity, and on another bus than a NATS server, why it is nothing."""
     if not isinstance(client.bus, JetStreamBus):
         return TopSurroundings(refused="queues are told by a NATS server only")
+    if not client.bus.asks:
+        return TopSurroundings(refused="a watcher sees the ledger alone: an operator's seed sees queues (GATEWRIGHT_NATS_SEED)")
     connection = client.bus.connection
     try:
         found = await asyncio.gather(*(state_of(connection, each) for each in await queues(connection)))

@@ -13,7 +13,7 @@ from typing import Self
 from nats.aio.msg import Msg
 
 from gatewright.bus.artifacts import digest_in
-from gatewright.bus.identities import DEFAULT_PUBLISHER, BusAddress, Credential, is_publisher, publisher_of
+from gatewright.bus.identities import DEFAULT_PUBLISHER, WATCHER, BusAddress, Credential, is_publisher, publisher_of
 from gatewright.bus.jetstream.api import ApiReply
 from gatewright.bus.jetstream.connection import PATIENCE_SECONDS, Connection, OnLost
 from gatewright.bus.jetstream.deliveries import JetStreamSubscription
@@ -82,9 +82,19 @@ class JetStreamBus:
         credential = self.connection.credential
         return credential is None or not is_publisher(credential.identity)
 
+    @property
+    def asks(self) -> bool:
+        """Whether the server lets this connection ask for anything but the ledger: it refuses a watcher, and logs each try."""
+        credential = self.connection.credential
+        return credential is None or credential.identity != WATCHER
+
     def tell_operators(self, facts: Callable[[], Mapping[str, str]]) -> None:
         """What this process says of itself when an operator asks which processes there are: words by name."""
         self._services.facts = facts
+
+    @property
+    def process(self) -> str:
+        return self._services.process
 
     def keyed_hashes(self, text: str) -> tuple[str, ...]:
         credential = self.connection.credential or Credential("", "")  # a server without identities keeps no clients apart

@@ -54,6 +54,8 @@ class Services:
         self._apart: list[Connection] = []
         #: How this process is, as it tells operators that ask for it.
         self.facts: Callable[[], Mapping[str, str]] = dict
+        #: The id under which it does; empty while it offers nothing.
+        self.process = ""
 
     async def register(
         self,
@@ -75,6 +77,7 @@ class Services:
             identity=credential.identity if credential else "",
             facts=self.facts,
         )
+        self.process = record.id
         together = set(endpoints).difference(*apart)
         doors = [_Door(self._connection, sorted(together))]
         for group in apart:

@@ -122,6 +122,10 @@ class MemoryBus:
         if self._closed:
             raise BusError("the bus connection is closed")
 
+    @property
+    def process(self) -> str:
+        return self._offers[0].process if self._offers else ""
+
     def keyed_hashes(self, text: str) -> tuple[str, ...]:
         return self.server.credential.keyed_hashes(text)
 
@@ -293,7 +297,7 @@ class MemoryBus:
         wanted = subject.removeprefix(_PING).removeprefix(".")
         for offer in self.server.offers:
             if wanted in ("", offer.service):
-                return Message(subject, ServiceRecord(offer.service, "", __version__, "", []).answer("PING"))
+                return Message(subject, ServiceRecord(offer.service, offer.process, __version__, "", []).answer("PING"))
         raise BusError(f"request on {subject}: no process answers", code="bus_no_responders")
 
 

@@ -7,7 +7,7 @@ import contextlib
 import math
 import secrets
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -18,7 +18,7 @@ from gatewright.bus.memory.streams import MemoryQueue, MemoryStream
 from gatewright.bus.port import MESSAGE_ID_HEADER, Handler, Message
 from gatewright.bus.subjects import matches
 from gatewright.bus.topology import INTAKE_CONSUMER, Consumer, StreamSpec, intake_publisher, stream_of
-from gatewright.clock import Clock, SystemClock
+from gatewright.clock import Clock, SystemClock, new_id
 from gatewright.errors import BusError, ConfigurationError, ConflictError
 
 _EXHAUSTED = "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES"
@@ -39,6 +39,7 @@ class Offer:
     service: str
     endpoints: Mapping[str, Handler]
     start: Callable[[Coroutine[Any, Any, None]], None]
+    process: str = field(default_factory=new_id)
 
 
 class MemoryServer:

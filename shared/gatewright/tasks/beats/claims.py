@@ -100,6 +100,7 @@ class TaskClaims:
             phase=self.phase,
             quiet_seconds=max(0, int(self._clock.monotonic() - self._moved)),
             activity=self._activity,
+            process=self._bus.process or None,
         )
         self._number += 1
         try:

@@ -37,6 +37,7 @@ def _claimed(task: TaskStanding) -> str:
     words = []
     if task.claimed_at is not None:
         doing = f"{task.phase or 'working'}" + (f", last {task.activity}" if task.activity else "")
+        doing += f", says process {task.process}" if task.process else ""
         words.append(f"claimed {printable(task.claimed_at)} ({doing})")
     if task.silent_since is not None:
         words.append(f"silent since {printable(task.silent_since)}")

@@ -16,7 +16,7 @@ from gatewright.app.cli.output import printable
 from gatewright.app.cli.people.inbox import page
 from gatewright.clock import timestamp
 from gatewright.contracts import ApprovalDecision, ApprovalRequest, codec
-from gatewright.contracts.people.approvals import ApprovalStanding
+from gatewright.contracts.people.approvals import ApprovalStanding, PersonName
 from gatewright.errors import DeniedError, MalformedError
 from gatewright.rules.approvals import decision_on, is_over, request_digest
 
@@ -25,12 +25,16 @@ MAX_ORDER_BYTES = 64 * 1024
 
 
 class SigningOrder(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``request``: the canonical JSON of an ``approval_request.v1``. ``comment`` and ``phrase`` as a person has typed them."""
+    """``request``: the canonical JSON of an ``approval_request.v1``. ``comment`` and ``phrase`` as a person has typed them.
+
+    ``delegate_to``: to whom a person hands the request on.
+    """
 
     request: Annotated[str, Meta(max_length=32_768)]
-    verdict: Literal["approve", "reject"]
+    verdict: Literal["approve", "reject", "delegate"]
     comment: Annotated[str, Meta(max_length=4000)] = ""
     phrase: Annotated[str, Meta(max_length=200)] = ""
+    delegate_to: PersonName | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +49,8 @@ def read_order(data: bytes, person: str, now: datetime) -> OrderedDecision:
     """The decision of ``person`` that an order asks for.
 
     Raises MalformedError, DeniedError (``approval_not_canonical``, ``approval_expired``, ``approval_phrase_differs``,
-    ``vote_misplaced``): what the gatekeeper would refuse anyhow is not signed.
+    ``vote_misplaced``, ``delegation_misplaced``, ``delegate_not_allowed``): what the gatekeeper would refuse anyhow is
+    not signed.
     """
     try:
         order = msgspec.json.decode(data, type=SigningOrder)
@@ -61,8 +66,12 @@ def read_order(data: bytes, person: str, now: datetime) -> OrderedDecision:
     phrase = order.phrase if order.verdict == "approve" and request.phrase else ""
     if order.verdict == "approve" and phrase != request.phrase:
         raise DeniedError(f"the rule wants the exact words {request.phrase!r}", code="approval_phrase_differs")
+    if (order.verdict == "delegate") == (order.delegate_to is None):
+        raise DeniedError("a request is handed on to a person, and by nothing else", code="delegation_misplaced")
+    if order.delegate_to == person:
+        raise DeniedError(f"{person} has it already", code="delegate_not_allowed")
     said = {"verdict": order.verdict, "person": person, "decided_at": timestamp(now), "comment": order.comment}
-    return OrderedDecision(request, decision_on(request, **said, phrase=phrase))
+    return OrderedDecision(request, decision_on(request, **said, phrase=phrase, delegate_to=order.delegate_to))
 
 
 def told_before_signing(ordered: OrderedDecision, key: str) -> list[str]:
@@ -77,6 +86,7 @@ def told_before_signing(ordered: OrderedDecision, key: str) -> list[str]:
         printable(codec.encode(decision).decode()),
         "",
         printable(f"{decision.person} says {decision.verdict.upper()} to {decision.request_id}"),
+        *([printable(f"handed to   {decision.delegate_to}")] if decision.delegate_to is not None else []),
         printable(f"risk        {ordered.request.risk}"),
         printable(f"comment     {decision.comment or 'none'}"),
         printable(f"phrase      {decision.phrase or 'none'}"),

@@ -35,6 +35,14 @@
 
   const tell = (line, words, kind) => { if (line) { line.textContent = words; line.dataset.kind = kind; } };
 
+  // A name counts with its own button alone; one that was typed and then left goes nowhere.
+  const handing = globalThis.gatewrightHanding = (form, verdict) => {
+    if (verdict !== "delegate") return {};
+    const name = (form.elements.delegate_to?.value || "").trim();
+    if (!name) throw new Refusal("name the person to whom it is handed on");
+    return { delegate_to: name };
+  };
+
   const decide = async (form, verdict) => {
     const line = form.querySelector(".answer"), passkey = globalThis.gatewrightPasskey;
     if (passkey?.kept()) {
@@ -50,7 +58,7 @@
     if (!waiting.ok) await answered(waiting);
     const said = (name) => form.elements[name]?.value || "";
     tell(line, "look at the terminal of your signing agent: it shows what is signed, and asks", "waiting");
-    const signed = await askAgent("/sign", { request: await waiting.text(), verdict, comment: said("comment"), phrase: said("phrase") });
+    const signed = await askAgent("/sign", { request: await waiting.text(), verdict, comment: said("comment"), phrase: said("phrase"), ...handing(form, verdict) });
     tell(line, "signed; the gatekeeper looks at it", "waiting");
     const headers = { "Content-Type": "application/json", "X-Gatewright-Mark": form.dataset.mark };
     return answered(await fetch("/decisions", { method: "POST", headers, body: JSON.stringify(signed), credentials: "same-origin" }));
@@ -78,6 +86,10 @@
       const found = await decide(form, event.submitter?.value);
       tell(line, `${found.verdict}: recorded`, "good");
       tell(byId("said"), `${found.request_id}: ${found.verdict}, recorded; the run stands in ${found.state}`, "good");
+      if (found.verdict === "delegate") { // it waits on, for another person, who may sit here too
+        for (const each of buttons) each.disabled = false;
+        delete form.dataset.busy;
+      }
     } catch (error) {
       tell(line, error instanceof Refusal ? error.message : "the console cannot be reached", "bad");
       for (const each of buttons) each.disabled = false;

@@ -15,7 +15,7 @@ globalThis.gatewrightPasskey = (() => {
 
   const decide = async (form, verdict, answered, tell) => {
     const { person, key, id } = kept(), mark = form.dataset.mark, said = (name) => form.elements[name]?.value || "";
-    const order = { request_id: form.dataset.request, sha256: form.dataset.sha256, verdict, person, comment: said("comment"), phrase: verdict === "approve" ? said("phrase") : "" };
+    const order = { request_id: form.dataset.request, sha256: form.dataset.sha256, verdict, person, comment: said("comment"), phrase: verdict === "approve" ? said("phrase") : "", ...globalThis.gatewrightHanding(form, verdict) };
     const { document, challenge } = await answered(await send("/passkey/challenge", order, mark));
     const words = form.querySelector(".signed-words");
     words.textContent = document;
