@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from gatewright.telemetry.metric_list import EXPIRY_METRICS
 from gatewright.telemetry.metrics import METRICS, Metric
 
 #: Metrics that Prometheus itself or the client library makes.
@@ -22,7 +23,7 @@ _GROUPING = re.compile(r"\b(?:by|on|without|ignoring)\s*\(([^)]*)\)")
 _RANGE = re.compile(r"\[[^\]]*\]|\boffset\s+\w+")
 _WORDS_OF_PROMQL = frozenset(
     {
-        *("sum", "max", "min", "count", "absent", "rate", "increase", "changes", "histogram_quantile"),
+        *("sum", "max", "min", "count", "absent", "rate", "increase", "changes", "histogram_quantile", "time"),
         *("and", "or", "unless", "by", "on", "without", "ignoring", "offset", "bool"),
     }
 )
@@ -51,7 +52,7 @@ def label_values(expression: str) -> Iterator[tuple[str, str]]:
 
 def on_the_list(name: str) -> Metric | None:
     """The metric that a scraped name belongs to: that of a histogram has an ending."""
-    for metric in METRICS:
+    for metric in (*METRICS, *EXPIRY_METRICS):
         names = {metric.name}
         if metric.kind == "histogram":
             names = {f"{metric.name}{ending}" for ending in ("_bucket", "_sum", "_count")}

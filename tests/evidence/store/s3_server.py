@@ -97,6 +97,8 @@ class S3Server:
         until = headers.get("x-amz-object-lock-retain-until-date", "")
         if until and not self.locks:
             return _error(400, "InvalidRequest")
+        if until and not {"content-md5", "x-amz-sdk-checksum-algorithm"} & headers.keys():
+            return _error(400, "InvalidRequest")
         if hashlib.sha256(body).hexdigest() != headers.get("x-amz-content-sha256"):
             return _error(400, "XAmzContentSHA256Mismatch")
         if self.conditional and headers.get("if-none-match") == "*" and self.newest(key) is not None:

@@ -38,7 +38,10 @@ def system_document(pools: Sequence[str] = (t.DEFAULT_POOL,)) -> Json:
     accesses = [access_of(identity, tuple(pools)) for identity in STANDING]
     # The name stands for any: a server's configuration has a line for each.
     named = access_of("publisher-x", tuple(pools), ("x",))
-    words = "Every subject of the bus, who may use it, and which documents cross it. Operations are named after identities."
+    words = (
+        "Every subject of the bus, who may use it, and which documents cross it. Operations are named after identities. "
+        "The ledger is shown as one stream; where it is partitioned, `gatewright topology --partitions N` tells its streams."
+    )
     made = _document("Gatewright", words, system_channels(), accesses, prefixed=True)
     made["operations"] |= _operations(_as_any(named), system_channels(), prefixed=True)
     made["x-jetstream-streams"] = [_stream(each) for each in (*t.STREAMS, t.upload_stream())]

@@ -139,6 +139,8 @@ class S3Store:
                     Key=self._address.key(name),
                     Body=body,
                     IfNoneMatch="*",
+                    # Both: a bucket with object lock takes nothing that is locked without the name of the algorithm.
+                    ChecksumAlgorithm="SHA256",
                     ChecksumSHA256=digest,
                     ContentType="application/zip" if name.endswith(".zip") else "application/json",
                     **lock,
