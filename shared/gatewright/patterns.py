@@ -10,8 +10,8 @@ unbounded repetition must be able to end it, else each look may go to the end of
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import Any, Self
 
 import re2  # noqa: TID251 - the one place
 
@@ -26,6 +26,11 @@ class BytesPattern:
         options.encoding = re2.Options.Encoding.LATIN1
         options.log_errors = False
         self._compiled: Any = re2.compile(pattern, options)  # type: ignore[no-untyped-call]
+
+    @classmethod
+    def either(cls, patterns: Iterable[Self]) -> Self:
+        """What matches where any of ``patterns`` does; with none it matches nowhere."""
+        return cls(b"|".join(b"(?:" + each._compiled.pattern + b")" for each in patterns) or rb"\z.")
 
     def fullmatch(self, data: bytes) -> bool:
         """Whether all of ``data`` matches."""

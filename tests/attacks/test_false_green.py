@@ -238,7 +238,7 @@ CONFTEST_TRICKS = {
             b"            config.pluginmanager.unregister(plugin)\n"
             b"def pytest_sessionfinish(session):\n    session.exitstatus = 0\n"
         ),
-        "report_missing",
+        "runner_patched",
     ),
 }
 

@@ -205,6 +205,8 @@ _FORMS: Mapping[str, _Forms] = {
     "ruby": _RUBY,
     "php": _PHP,
 }
+#: Whether any of them is in a text: nearly always none is, and one look says so.
+_ANY_FORM = {family: BytesPattern.either(form for form, _ in forms) for family, forms in _FORMS.items()}
 #: A name that is asked for alone, and is an error where there is no runner.
 _BARE = BytesPattern(rb"^" + _GLOBAL + rb";?$")
 _TYPE_OF_IT = BytesPattern(rb"^typeof\s+(?:(?:globalThis|global|window|self)\.)?(?:it|before|specify)\s*[!=]==?")
@@ -242,7 +244,8 @@ def suite_forms_in(language: str, root: Node, source: ParsedSource) -> Iterator[
         node, own_it, own_expect = stack.pop()
         if node.type in wanted:
             text = b" ".join(source.cut(node, _LONG).split())
-            words = next((words for form, words in forms if form.first(text) is not None), None)
+            told = _ANY_FORM[family].first(text) is not None
+            words = next((words for form, words in forms if form.first(text) is not None), None) if told else None
             if words is _ALL and own_expect:
                 words = None
             elif words is None and family == "javascript" and not own_it and _TYPE_OF_IT.first(text) is not None:

@@ -125,7 +125,7 @@ class GitCommand:
             variables["GIT_INDEX_FILE"] = str(index)
         more = [word for key, value in (settings or {}).items() for word in ("-c", f"{key}={value}")]
         argv = [*walls, executable("git"), *self._options, *more, *args]
-        surroundings = {**self._inherited(), **variables}
+        surroundings = {**transport(self._protocols).kept, **variables}
         finished = run_to_end(argv, surroundings, stdin=stdin, timeout=timeout, limit=limit, pass_fds=pass_fds)
         if finished.status not in ok:
             if speaks_of_full_disk(finished.stderr):
@@ -135,12 +135,8 @@ class GitCommand:
 
     def start(self, *args: str) -> subprocess.Popen[bytes]:
         """``git <args>`` with pipes, for ``gatewright.git.kept``: it has to be ended. Raises GitError."""
-        surroundings = {**self._inherited(), **self._environment}
+        surroundings = {**transport(self._protocols).kept, **self._environment}
         return start([executable("git"), *self._options, *args], surroundings, stdin=True)
-
-    def _inherited(self) -> dict[str, str]:
-        """The variables of this process that git is left; it gets no other one of them."""
-        return {name: os.environ[name] for name in transport(self._protocols).kept if name in os.environ}
 
 
 class CommandFailedError(GitError):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 _PROXIES = ("https_proxy", "HTTPS_PROXY", "http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY", "no_proxy", "NO_PROXY")
 #: Variables that git leaves to ssh, or to the library that it speaks HTTP with, as they are.
@@ -20,14 +20,14 @@ _CERTIFICATES = {"SSL_CERT_FILE": "GIT_SSL_CAINFO", "SSL_CERT_DIR": "GIT_SSL_CAP
 
 @dataclass(frozen=True, slots=True)
 class Transport:
-    """``kept``: names of inherited variables that git is left. ``certificates``: variables of git's own."""
+    """``kept``: inherited variables that git is left; values may hold a password. ``certificates``: variables of git's own."""
 
-    kept: frozenset[str]
+    kept: Mapping[str, str] = field(repr=False)
     certificates: Mapping[str, str]
 
 
 def transport(protocols: tuple[str, ...]) -> Transport:
     """What a command that may use these protocols is left of the environment of this process."""
-    kept = frozenset(name for protocol in protocols for name in _LEFT.get(protocol, ()) if os.environ.get(name))
+    kept = {name: os.environ[name] for protocol in protocols for name in _LEFT.get(protocol, ()) if os.environ.get(name)}
     trusted = _CERTIFICATES.items() if "https" in protocols else ()
     return Transport(kept, {own: os.environ[name] for name, own in trusted if os.environ.get(name)})
