@@ -36,6 +36,7 @@ from gatewright.services.gatekeeper.gates.change.secrets import SecretsCheck
 from gatewright.services.gatekeeper.gates.engine import GateEngine
 from gatewright.services.gatekeeper.gates.landing.locks import PathLocks
 from gatewright.services.gatekeeper.gates.standing_grants import StandingGrants
+from gatewright.services.gatekeeper.intake.agent_questions import AgentQuestionService
 from gatewright.services.gatekeeper.intake.approvals import ApprovalService
 from gatewright.services.gatekeeper.intake.claims import ClaimListener
 from gatewright.services.gatekeeper.intake.endpoint import SubmissionService
@@ -94,7 +95,9 @@ async def serve(service: Service, settings: Settings) -> None:
             people = ApprovalService(orchestrator, follower.index, follower.approvals, service.log, submissions.scanner)
             doors = _doors(tuple(handlers), [each.name for each in orchestrator.gates.policies.publishers.publishers])
             doors.append({subject: subject for subject in people.endpoints()})
-            handlers |= people.endpoints()
+            agents = AgentQuestionService(orchestrator, service.log, submissions.scanner)
+            doors.append({subject: subject for subject in agents.endpoints()})
+            handlers |= {**people.endpoints(), **agents.endpoints()}
             await service.register(
                 {subject: inputs.attended(handlers[plain]) for door in doors for subject, plain in door.items()},
                 waiting=[subject for door in doors for subject, plain in door.items() if plain == EVENTS_SUBJECT],

@@ -11,6 +11,7 @@ from gatewright.bus.subjects import check_pattern, check_subject, header_id, mat
 from gatewright.bus.topology import (
     CLAIM_SUBJECT,
     INTAKE_CONSUMER,
+    LEAVE_SUBJECT,
     LIVE_SUBJECT,
     LOCK_BUCKET,
     QUESTION_SUBJECT,
@@ -70,8 +71,9 @@ def test_the_page_about_the_bus_tells_of_every_stream_and_consumer() -> None:
         assert f"`{name}`" in page
 
 
-def test_every_subject_that_a_role_may_publish_is_stored_or_a_broadcast() -> None:
-    stored = [*(subject for stream in STREAMS for subject in stream.subjects), CLAIM_SUBJECT, LIVE_SUBJECT, QUESTION_SUBJECT]
+def test_every_subject_that_a_role_may_publish_is_stored_a_broadcast_or_answered_by_the_gatekeeper() -> None:
+    unstored = (CLAIM_SUBJECT, LIVE_SUBJECT, QUESTION_SUBJECT, LEAVE_SUBJECT)
+    stored = [*(subject for stream in STREAMS for subject in stream.subjects), *unstored]
     for role in TASK_ROLES:
         for subject in access_of(role).publish:
             assert any(matches(kept, subject.replace(">", "digest.0")) for kept in stored)

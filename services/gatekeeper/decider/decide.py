@@ -49,6 +49,7 @@ from gatewright.services.gatekeeper.decider.inputs import (
     DeadlineReached,
     DecisionsReceived,
     Input,
+    QuestionReceived,
     RoleReplied,
     SealReported,
     Submitted,
@@ -85,7 +86,7 @@ def decide(run: Run | None, item: Input, verdicts: Sequence[Verdict], now: datet
             _answered(draft, item, verdicts)
         case UsageReceived() if not run.ended:
             _used(draft, item)
-        case DecisionsReceived() | SummonsReceived() if not run.ended:
+        case DecisionsReceived() | SummonsReceived() | QuestionReceived() if not run.ended:
             _brought(draft, item, verdicts)
         case DeadlineReached() if run.parked:
             people.expire_beside(draft)
@@ -152,10 +153,12 @@ def _plan(draft: Draft, contract: TaskContract) -> None:
     draft.dispatch(plan_task_id(draft.run.run_id), "techlead", orders.planning(contract, draft.run.run_id))
 
 
-def _brought(draft: Draft, item: DecisionsReceived | SummonsReceived, verdicts: Sequence[Verdict]) -> None:
-    """People have decided about the run, or want to know something about it."""
+def _brought(draft: Draft, item: DecisionsReceived | SummonsReceived | QuestionReceived, verdicts: Sequence[Verdict]) -> None:
+    """People have decided about the run, or want to know something about it; or an agent asks leave for something."""
     if isinstance(item, SummonsReceived):
         summons.asked(draft, item)
+    elif isinstance(item, QuestionReceived):
+        people.ask_leave(draft, item.question)
     else:
         people.decided(draft, verdict_of(verdicts, DecisionVerdict))
 

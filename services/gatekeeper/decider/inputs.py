@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from gatewright.bus.identities import DEFAULT_PUBLISHER
 from gatewright.contracts import (
     AbortRequest,
+    AgentQuestion,
     Error,
     Plan,
     ReviewReport,
@@ -79,6 +80,14 @@ class SummonsReceived:
 
 
 @dataclass(frozen=True, slots=True)
+class QuestionReceived:
+    """What an agent asks leave for, from the process that was given its task."""
+
+    question: AgentQuestion
+    message_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class UsageReceived:
     """What a task has used up so far; the subject says which role told it."""
 
@@ -119,6 +128,7 @@ Input = (
     | AbortReceived
     | DecisionsReceived
     | SummonsReceived
+    | QuestionReceived
     | UsageReceived
     | DeadlineReached
     | Continue
@@ -139,6 +149,8 @@ def kind(item: Input) -> str:
             return "decided"
         case SummonsReceived():
             return "summons"
+        case QuestionReceived():
+            return "question"
         case UsageReceived(role=role):
             return f"usage.{role}"
         case DeadlineReached():

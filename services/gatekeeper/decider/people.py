@@ -7,7 +7,9 @@ approved in advance as theirs.
 
 from __future__ import annotations
 
+from gatewright.contracts import AgentQuestion
 from gatewright.contracts.people.approvals import LEFT_OPEN
+from gatewright.errors import DeniedError
 from gatewright.ledger import events as e
 from gatewright.rules.approvals import (
     MatchedRule,
@@ -19,6 +21,7 @@ from gatewright.rules.approvals import (
     unasked,
     waited_for,
 )
+from gatewright.rules.blocked.agent_questions import known_question, question_request
 from gatewright.rules.blocked.asking import beside, next_request
 from gatewright.rules.delegations import holders
 from gatewright.rules.grants import in_force
@@ -86,6 +89,16 @@ def ask_beside(draft: Draft) -> None:
     """Ask what tasks could not tell, where a rule says so. The run goes on meanwhile."""
     while (request := next_request(draft.run, draft.now)) is not None:
         draft.add(e.ApprovalRequested(request=request), level="WARN", role="gatekeeper")
+
+
+def ask_leave(draft: Draft, question: AgentQuestion) -> None:
+    """Ask people what an agent asks leave for, once. Who brought it finds out by the same rules why nothing was asked."""
+    try:
+        if known_question(draft.run, question) is None:
+            request = question_request(draft.run, question, draft.now)
+            draft.add(e.ApprovalRequested(request=request), level="WARN", task_id=question.task_id, role="gatekeeper")
+    except DeniedError:
+        return
 
 
 def expire_beside(draft: Draft) -> None:

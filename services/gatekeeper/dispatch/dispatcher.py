@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 from msgspec.structs import replace
 
-from gatewright.bus.port import BEAT_HEADER, PUBLISHER_HEADER, TASK_TOKEN_HEADER, TRACE_HEADER, Bus
+from gatewright.bus.port import BEAT_HEADER, LEAVE_HEADER, PUBLISHER_HEADER, TASK_TOKEN_HEADER, TRACE_HEADER, Bus
 from gatewright.bus.topology import DEFAULT_CLASS, task_queue, task_subject
 from gatewright.bus.versions import written_here
 from gatewright.contracts import RequestTask, Transition, codec
@@ -23,6 +23,7 @@ from gatewright.errors import BusError
 from gatewright.ledger.run import Run
 from gatewright.ledger.spans import task_context
 from gatewright.order_artifacts.hidden_acceptance import visible
+from gatewright.rules.blocked.agent_questions import asking_rule
 from gatewright.rules.blocked.asking import task_questions
 from gatewright.rules.summons import open_summonses, summons_leave
 from gatewright.rules.transfers import task_leave
@@ -190,12 +191,19 @@ class Dispatcher:
             headers={
                 TRACE_HEADER: task_context(run.trace_id, command.task_id).traceparent,
                 PUBLISHER_HEADER: run.publisher,
+                **_people_asked(run),
                 BEAT_HEADER: str(self._beats.seconds),
                 TASK_TOKEN_HEADER: task_token(self._bus, run.run_id, command.task_id),
                 **written_here(),
             },
         )
         self._given.setdefault(run.run_id, {})[command.task_id] = stored.sequence
+
+
+def _people_asked(run: Run) -> dict[str, str]:
+    """Names the rule whose people agents ask, where there is one."""
+    rule = asking_rule(run)
+    return {LEAVE_HEADER: rule.name} if rule is not None else {}
 
 
 def ordered_at(transitions: Sequence[Transition], task_id: str) -> datetime:

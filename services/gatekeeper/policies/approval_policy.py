@@ -170,7 +170,7 @@ def _check_rule(rule: ApprovalRule, roster: ApproverRoster) -> None:
         raise ConfigurationError(f"the rule {rule.name}: on_reject wants a change that can be sent back, and none is made yet")
     if rule.stage == "beside" and (rule.escalate_to or rule.release_locks):
         raise ConfigurationError(
-            f"the rule {rule.name}: no run waits for what is blocked, so take out escalate_to and release_locks"
+            f"the rule {rule.name}: no run waits for its answer, so take out escalate_to and release_locks"
         )
     for pattern in rule.repositories:  # 2
         check_pattern(pattern)

@@ -159,7 +159,7 @@ def access_of(
 
 
 #: Only workers have agents that say what they do, and ask the publisher of the run, which may be the operator.
-_AGENTS_SAY = (t.live_subject("worker"), t.question_subject(OPERATOR_PUBLISHER))
+_AGENTS_SAY = (t.live_subject("worker"), t.LEAVE_SUBJECT, t.question_subject(OPERATOR_PUBLISHER))
 _AGENTS_HEAR = (t.answer_subject(OPERATOR_PUBLISHER),)
 
 
@@ -295,6 +295,7 @@ def _gatekeeper(pools: tuple[str, ...], publishers: tuple[str, ...], partitions:
             "$SRV.>",
             *(f"{subject}{ending}" for subject in (t.SUBMIT_SUBJECT, *t.QUESTION_SUBJECTS) for ending in ("", ".*")),
             *t.APPROVER_SUBJECTS,
+            t.LEAVE_SUBJECT,
         ),
         queues=tuple(queue for queue in t.consumers(pools, publishers) if queue.owner == "gatekeeper"),
         api=(

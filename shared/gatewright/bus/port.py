@@ -21,6 +21,8 @@ TRACE_HEADER = "traceparent"
 TASK_TOKEN_HEADER = "Gw-Task-Token"  # noqa: S105 - the name of a header
 #: Goes with a task: the publisher that submitted its run, whom its agents may ask.
 PUBLISHER_HEADER = "Gw-Publisher"
+#: Goes with a task whose agents ask the people of a rule, and not the publisher: the name of that rule.
+LEAVE_HEADER = "Gw-Leave"
 #: Goes with a task: the seconds of the beat in which the process that has it in hand claims so; without it nothing is claimed.
 BEAT_HEADER = "Gw-Beat"
 #: Names the run of a document that has no key of its own. Unlike ``Nats-Msg-Id``, the server does not look at it.

@@ -43,6 +43,8 @@ SUMMON_SUBJECT = "gw.summon"
 APPROVALS_SUBJECT = "gw.approvals"
 DECIDE_SUBJECT = "gw.decide"
 APPROVER_SUBJECTS = (APPROVALS_SUBJECT, DECIDE_SUBJECT)
+#: Where workers bring what agents ask leave for, where people of a rule are asked.
+LEAVE_SUBJECT = "gw.leave"
 #: Where the gatekeeper answers questions about runs.
 QUESTION_SUBJECTS = (STATUS_SUBJECT, EVENTS_SUBJECT, RUNS_SUBJECT, BUNDLE_SUBJECT, CONTEXT_SUBJECT, SUMMON_SUBJECT)
 REQUEST_SUBJECT = "gw.intake.request"

@@ -3,6 +3,7 @@
 from gatewright.contracts.activity import (
     AgentActivity,
     AgentAnswer,
+    AgentLeave,
     AgentQuestion,
     StatusClaim,
     UsageReport,
@@ -75,6 +76,7 @@ __all__ = [
     "AbortRequest",
     "AgentActivity",
     "AgentAnswer",
+    "AgentLeave",
     "AgentQuestion",
     "AgentRegistry",
     "ApprovalDecision",

@@ -58,7 +58,10 @@ QuestionId = Annotated[str, Meta(pattern=rf"^[0-9a-f]{{32}}{END}")]
 
 
 class AgentQuestion(Document):
-    """An agent asks leave for a command, and the requester may be asked. Stored nowhere; the agent's events hold it."""
+    """An agent asks leave for a command: its requester, or the people of a rule; the agent's events hold it.
+
+    ``delivery``: how often its task had been delivered; a question of an earlier delivery than the latest that asks is over.
+    """
 
     question_id: QuestionId
     run_id: RunId
@@ -66,6 +69,7 @@ class AgentQuestion(Document):
     agent: Annotated[str, Meta(min_length=1, max_length=64)]
     subject: Annotated[str, Meta(max_length=2000)]
     seconds: Annotated[float, Meta(gt=0, le=3600)]
+    delivery: Positive = 1
 
     def __post_init__(self) -> None:
         keep_one_spelling(self, "seconds")
@@ -79,3 +83,19 @@ class AgentAnswer(Document):
     task_id: NonEmpty
     allow: bool
     answered_by: Annotated[str, Meta(max_length=200)] = ""
+
+
+LeaveStanding = Literal["pending", "allowed", "refused"]
+LeaveStatus = Literal["pending", "approved", "rejected", "expired", "withdrawn"]
+
+
+class AgentLeave(Document):
+    """How a question stands that people of a rule are asked: the agent waits, may, or may not. ``status``: of its request."""
+
+    question_id: QuestionId
+    run_id: RunId
+    task_id: NonEmpty
+    standing: LeaveStanding
+    status: LeaveStatus
+    request_id: NonEmpty
+    person: Annotated[str, Meta(max_length=200)] = ""

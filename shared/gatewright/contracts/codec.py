@@ -93,6 +93,7 @@ DOCUMENTS: dict[str, type[Document]] = {
     "usage_report.v1": contracts.UsageReport,
     "agent_activity.v1": contracts.AgentActivity,
     "agent_answer.v1": contracts.AgentAnswer,
+    "agent_leave.v1": contracts.AgentLeave,
     "agent_question.v1": contracts.AgentQuestion,
     "workflow_case_read_model.v1": contracts.WorkflowCaseReadModel,
     "work_report.v1": contracts.WorkReport,

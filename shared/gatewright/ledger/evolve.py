@@ -20,7 +20,7 @@ from gatewright.ledger.candidates import candidate_of, chosen, orders_of, put_ba
 from gatewright.ledger.expiry import expired
 from gatewright.ledger.run import AskedApproval, AskedSummons, CandidateState, FoundReason, Run, RunFailure, RunTask, TaskStatus
 from gatewright.ledger.spending import most
-from gatewright.ledger.votes import answered, withdrawn
+from gatewright.ledger.votes import answered, taken_over, withdrawn, without_asker
 
 
 def evolve(run: Run | None, record: OrchestratorEvent) -> Run:
@@ -85,9 +85,11 @@ def _apply(run: Run, payload: e.Payload, record: OrchestratorEvent) -> Run:  # n
             return replace(run, locks=payload, waiting_for_locks=False)
         case e.TaskFinished(result=result, accepted=accepted, tree=tree):
             done: TaskStatus = "SUCCESS" if accepted else "FAILED"
+            run = replace(run, approvals=without_asker(run.approvals, {result.task_id}))
             return _with(run, replace(_given(run, result.task_id), status=done, result=result, tree=tree))
         case e.TaskFailed(error=error):
             task = run.tasks.get(error.task_id or "")
+            run = replace(run, approvals=without_asker(run.approvals, {error.task_id or ""}))
             return _with(run, replace(task, status="FAILED")) if task else run
         case e.CandidateComposed():
             return replace(run, candidate=payload)
@@ -149,7 +151,8 @@ def _asked(run: Run, payload: e.ApprovalRequested | _Answer, now: str) -> Run:
         request = payload.request
         if request.request_id in run.approvals:
             raise MalformedError(f"{request.request_id} was asked before", code="bad_event")
-        return replace(run, approvals={**run.approvals, request.request_id: AskedApproval(request)})
+        before = taken_over(run.approvals, request.question) if request.question is not None else run.approvals
+        return replace(run, approvals={**before, request.request_id: AskedApproval(request)})
     known = run.approvals.get(payload.request_id)
     if known is None or known.status != "pending":
         raise MalformedError(f"{payload.request_id[:80]!r} waits for no answer", code="bad_event")
@@ -202,7 +205,8 @@ def _fix(run: Run, payload: e.FixOrdered) -> Run:
     # A test runner may still be at the change that the reviewer refused: what it answers will be of another attempt.
     abandoned = (replace(task, status="FAILED") for task in run.tasks.values() if task.status == "RUNNING")
     run = replace(_with(run, *abandoned), attempt=payload.attempt, candidate=None, review=None, tests=None, tests_passed=False)
-    run = replace(run, routing=None, refusal=None, approvals=withdrawn(run.approvals))
+    kept = without_asker(withdrawn(run.approvals), run.tasks.keys())
+    run = replace(run, routing=None, refusal=None, approvals=kept)
     return _planned(run, payload.contracts)
 
 

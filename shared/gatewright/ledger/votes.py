@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from msgspec.structs import replace
 
-from gatewright.contracts import ApprovalDecision, codec
+from gatewright.contracts import AgentQuestion, ApprovalDecision, codec
 from gatewright.contracts.people.approvals import ApprovalStatus, Delegation
 from gatewright.errors import MalformedError
 from gatewright.ledger.events import ApprovalDecided
@@ -61,5 +61,26 @@ def withdrawn(approvals: Mapping[str, AskedApproval]) -> Mapping[str, AskedAppro
     """The requests of a run that makes its change anew: what still waited about the one before is asked no more."""
     return {
         name: replace(asked, status="withdrawn") if asked.status == "pending" and asked.request.stage == "candidate" else asked
+        for name, asked in approvals.items()
+    }
+
+
+def without_asker(approvals: Mapping[str, AskedApproval], task_ids: Collection[str]) -> Mapping[str, AskedApproval]:
+    """The requests of a run in which these tasks are over: what their agents asked leave for is asked no more."""
+    return _withdrawn_where(approvals, lambda question: question.task_id in task_ids)
+
+
+def taken_over(approvals: Mapping[str, AskedApproval], by: AgentQuestion) -> Mapping[str, AskedApproval]:
+    """The requests after ``by`` was asked: who had the task before has it no more, and waits for nothing."""
+    return _withdrawn_where(approvals, lambda known: known.task_id == by.task_id and known.delivery < by.delivery)
+
+
+def _withdrawn_where(
+    approvals: Mapping[str, AskedApproval], is_over: Callable[[AgentQuestion], bool]
+) -> Mapping[str, AskedApproval]:
+    return {
+        name: replace(asked, status="withdrawn")
+        if asked.status == "pending" and asked.request.question is not None and is_over(asked.request.question)
+        else asked
         for name, asked in approvals.items()
     }

@@ -113,6 +113,11 @@ _REVIEWS = {
     "vote_without_mitigation": "name what is done about it, by whom, and until which day to come: ACTION|OWNER|YYYY-MM-DD",
 }
 _APPROVALS = {
+    "agent_question_differs": "look at the worker's log: it brought another question by the id of one that was asked",
+    "agent_question_out_of_turn": "nothing is to be done: the task is over, or its contract lets no agent ask",
+    "agent_question_unasked": "have a rule of the reason `agent_question` in policies/approval_rules.json ask people",
+    "agent_question_unreadable": "have the agent ask for shorter commands: a person is shown the whole of one",
+    "too_many_agent_questions": "nothing is to be done: the agent asked more than people are asked in a task, and is refused",
     "approval_decided": "nothing is to be done: it has its answer; `gatewright approvals show {run}` says whose",
     "approval_expired": "run it again, and answer in time: a rule in policies/approval_rules.json says how long is waited",
     "routing_missing": "look at the gatekeeper's log: how much the change risks was not told before it was to land",

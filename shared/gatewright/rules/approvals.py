@@ -41,7 +41,7 @@ NAMESPACE = "gatewright-approval-v1"
 NEVER_BY_RULE = frozenset(
     {
         *("protected_class", "destructive", "broad_scope", "command", "risk_tier", "critic"),
-        *("review", "escalation", "transfer", "blocked"),
+        *("review", "escalation", "transfer", "blocked", "agent_question"),
     }
 )
 #: Classes of commands that are asked about where a rule names none.
@@ -400,7 +400,7 @@ def _why(rule: ApprovalRule, run: Run, contract: TaskContract) -> str:
         case "landing":
             ref = landing_ref(run.run_id, contract.repository) if contract.repository is not None else ""
             return f"it lands on {ref}" if ref and (not rule.refs or ref_covered(ref, rule.refs)) else ""
-        case "risk_tier" | "critic" | "escalation" | "blocked":
+        case "risk_tier" | "critic" | "escalation" | "blocked" | "agent_question":
             return _of_evidence(rule, run)
         case "review":
             ref = landing_ref(run.run_id, contract.repository) if contract.repository is not None else ""

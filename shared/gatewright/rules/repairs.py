@@ -56,7 +56,9 @@ def refused_now(run: Run) -> tuple[AskedApproval, ...]:
     return tuple(
         asked
         for asked in run.approvals.values()
-        if asked.status == "rejected" and (asked.request.attempt == run.attempt or asked.request.stage == "beside")
+        if asked.status == "rejected"
+        and asked.request.question is None
+        and (asked.request.attempt == run.attempt or asked.request.stage == "beside")
     )
 
 

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
-from gatewright.bus.port import Bus, Delivery, Message
+from gatewright.bus.port import LEAVE_HEADER, Bus, Delivery, Message
 from gatewright.bus.topology import CANCEL_SUBJECT, Consumer, Role, handled_deliveries, task_consumers, task_queue
 from gatewright.bus.versions import read_version
 from gatewright.clock import Clock
@@ -26,6 +26,7 @@ from gatewright.tasks.consumer_loop import ConsumerLoop, DeliverySource, LoopOpt
 from gatewright.tasks.disposition import Disposition, waiting_pause, waits
 from gatewright.tasks.handler import BusArtifacts, TaskContext, TaskHandler
 from gatewright.tasks.heartbeat import SIGNS
+from gatewright.tasks.people_questions import PeopleQuestions
 from gatewright.tasks.priority_queue import ClassQueue
 from gatewright.tasks.protocol import (
     DeliveredTask,
@@ -37,7 +38,7 @@ from gatewright.tasks.protocol import (
     trace_context,
     trace_id,
 )
-from gatewright.tasks.questions import PublisherQuestions
+from gatewright.tasks.questions import AskPublisher, PublisherQuestions
 from gatewright.tasks.settlement import Settlement, settle
 from gatewright.tasks.usage_reports import UsageReports
 from gatewright.tasks.watchdog import TaskWatch
@@ -206,7 +207,7 @@ class Runner:
             watch.progress()
             claims.stepped()
 
-        ask = self._questions.of(task.ref, delivery.message)
+        ask = self._asking(task, delivery)
         tell = claims.heard(live.tell)
         context = TaskContext(self._artifacts, self._clock, log, delivery.attempts, progress, meter, tell, ask)
         reports = UsageReports(self._bus, self._role, delivery.message, task.ref, meter, log)
@@ -234,6 +235,13 @@ class Runner:
             await settlement.refused(delivery, task.ref, why, log)
             return "timed_out"
         return await settlement.failed(delivery, task.ref, error, log)
+
+    def _asking(self, task: DeliveredTask, delivery: Delivery) -> AskPublisher:
+        """Whom an agent of the task asks: the people of a rule where the gatekeeper says so, else the publisher of the run."""
+        message = delivery.message
+        if message.headers.get(LEAVE_HEADER):
+            return PeopleQuestions(self._bus, task.ref, message, delivery=delivery.attempts, seconds=task.seconds).ask
+        return self._questions.of(task.ref, message)
 
     async def _patiently(self, task: DeliveredTask, context: TaskContext, claims: TaskClaims) -> Document:
         """Have the task done; again while this host has no room for it, or the bus takes nothing: then it has not failed.

@@ -183,6 +183,14 @@ def _role_channels() -> tuple[Channel, ...]:
         *results,
         *claims,
         Channel("cancel", t.CANCEL_SUBJECT, "Runs that are over: stop working for them.", "claim", ("cancellation",)),
+        Channel(
+            "leave",
+            t.LEAVE_SUBJECT,
+            "What agents ask leave for, where people of a rule are asked.",
+            "question",
+            ("agent_question.v1",),
+            ("agent_leave.v1", _ERROR),
+        ),
         Channel("worker-live", t.live_subject("worker"), "What agents say they do.", "telling", ("agent_activity.v1",)),
         Channel(
             "artifacts",

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
+from gatewright.contracts.activity import AgentQuestion
 from gatewright.contracts.people.review_votes import ReviewQuorum, ReviewStanding, ReviewVote
 from gatewright.contracts.reports import Blocked
 from gatewright.contracts.run_status import GateStanding
@@ -27,7 +28,7 @@ from gatewright.contracts.vocabulary import (
 )
 
 #: What may make a run wait for a person. ``escalation`` is about one more round; what is not about candidates is about the
-#: contract. For ``blocked`` no run waits.
+#: contract. For ``blocked`` and ``agent_question`` no run waits.
 AskReason = Literal[
     "broad_scope",
     "network",
@@ -43,6 +44,7 @@ AskReason = Literal[
     "review",
     "escalation",
     "blocked",
+    "agent_question",
 ]
 _ABOUT_CANDIDATES = frozenset({"protected_class", "landing", "risk_tier", "critic", "review"})
 AskStage = Literal["contract", "candidate", "round", "beside"]
@@ -132,7 +134,7 @@ class ApprovalRule(Document):
     def stage(self) -> AskStage:
         """When it is asked: before any work is given out, before the change lands, before one more round of fixing, or
         beside the work, which goes on."""
-        if self.reason == "blocked":
+        if self.reason in {"blocked", "agent_question"}:
             return "beside"
         if self.reason == "escalation":
             return "round"
@@ -180,6 +182,7 @@ class ApprovalRequest(Document):
     """What a person is asked. ``candidate_tree`` and ``patch`` are empty before there is a candidate.
 
     ``blocked``: what a task could not tell; the run goes on beside such a request, whose stage is ``beside``.
+    ``question``: what an agent asks leave for, beside the run as well.
     """
 
     request_id: RequestId
@@ -209,6 +212,7 @@ class ApprovalRequest(Document):
     batch: bool = False
     escalates_from: str | None = None
     blocked: Blocked | None = None
+    question: AgentQuestion | None = None
 
 
 class ApprovalDecision(Document):

@@ -1,1 +1,1 @@
-"""What tasks could not tell, and have guessed: which such questions are legal, and which people are asked beside the run."""
+"""What people are asked beside a run: what tasks could not tell, and have guessed, and what agents ask leave for."""

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gatewright.contracts import ApprovalDecision, ApprovalGrant, ApproverRoster, codec
-from gatewright.errors import GatewrightError
+from gatewright.contracts import (
+    AgentQuestion,
+    ApprovalDecision,
+    ApprovalGrant,
+    ApprovalRequest,
+    ApproverRoster,
+    codec,
+)
+from gatewright.errors import DeniedError, GatewrightError
 from gatewright.evidence import layout
 from gatewright.evidence.verification.consistency.telling import Contradiction, Moment, Telling
 from gatewright.evidence.verification.reading import Reading
@@ -22,6 +29,7 @@ from gatewright.rules.approvals import (
     next_asked,
     stage_of,
 )
+from gatewright.rules.blocked.agent_questions import known_question, question_request
 from gatewright.rules.blocked.asking import next_request
 from gatewright.rules.grants import judge_grant, uncovered
 from gatewright.rules.repairs import recorded, refused_now, refused_trees, revision_order
@@ -76,6 +84,9 @@ def approved_by(telling: Telling) -> Iterator[str]:
 def _requested(moment: Moment, event: e.ApprovalRequested) -> Iterator[Contradiction]:
     run, said = moment.before, event.request
     path = layout.approval_request(said.request_id)
+    if said.question is not None:
+        yield from _question(moment, said, said.question, path)
+        return
     if said.stage == "beside":
         if moment.when is None or next_request(run, moment.when) != said:
             yield moment.says(APPROVAL, path, layout.EVENTS, "the request is not the next one of what tasks could not tell")
@@ -89,6 +100,21 @@ def _requested(moment: Moment, event: e.ApprovalRequested) -> Iterator[Contradic
         return
     if make_request(run, rule, len(run.approvals) + 1, moment.when, earlier.request if earlier else None) != said:
         yield moment.says(APPROVAL, path, layout.EVENTS, "the request is not the one that the rule makes of the run")
+
+
+def _question(moment: Moment, said: ApprovalRequest, question: AgentQuestion, path: str) -> Iterator[Contradiction]:
+    """The request is made of the question anew, and a question is asked once."""
+    try:
+        made = None
+        if moment.when is not None and known_question(moment.before, question) is None:
+            made = question_request(moment.before, question, moment.when)
+    except DeniedError as error:
+        yield moment.says(
+            APPROVAL, path, layout.EVENTS, f"the agent's question was not to be asked ({error.reason}): {error.message}"
+        )
+        return
+    if made != said:
+        yield moment.says(APPROVAL, path, layout.EVENTS, "the request is not the one that is made of the agent's question")
 
 
 def _decided(moment: Moment, event: e.ApprovalDecided, number: int) -> Iterator[Contradiction]:

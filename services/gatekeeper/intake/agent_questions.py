@@ -1,0 +1,88 @@
+"""``gw.leave``: workers bring what agents ask leave for, and ask again until it has its answer. Who decides are people, by key.
+
+The server lets workers alone speak here, and each answer goes to the inbox of the connection that asked. A question counts that
+brings the token of its task; it is in the ledger before it is answered, so any gatekeeper goes on with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from gatewright.bus.port import Handler, Message, Reply
+from gatewright.bus.topology import LEAVE_SUBJECT
+from gatewright.contracts import AgentLeave, AgentQuestion, codec
+from gatewright.errors import DeniedError, GatewrightError, MalformedError
+from gatewright.host_errors import host_errors
+from gatewright.ledger.run import AskedApproval, Run
+from gatewright.rules.blocked.agent_questions import known_question, leave_of, question_request
+from gatewright.secrets.documents import check_document
+from gatewright.secrets.scanner import SecretScanner
+from gatewright.services.gatekeeper.decider.inputs import QuestionReceived
+from gatewright.services.gatekeeper.dispatch.task_tokens import check_claimed
+from gatewright.services.gatekeeper.intake.replies import error_document, reply
+from gatewright.services.gatekeeper.orchestrator import Orchestrator
+from gatewright.telemetry.logs import Logger
+
+#: Bytes of a question; ids of tasks from outside are the longest part of one beside the agent's words.
+MOST_BYTES = 32_768
+
+
+@dataclass(frozen=True)
+class AgentQuestionService:
+    """The endpoint of workers."""
+
+    orchestrator: Orchestrator
+    log: Logger
+    scanner: SecretScanner
+
+    def endpoints(self) -> dict[str, Handler]:
+        """Handlers by subject."""
+        return {LEAVE_SUBJECT: self._brought}
+
+    async def _brought(self, message: Message) -> Reply:
+        try:
+            with host_errors():
+                return reply(await self.ask(message))
+        except GatewrightError as error:
+            self.log.warning("agent_question_refused", code=error.reason, cause=error.message)
+            return reply(error_document(error))
+
+    async def ask(self, message: Message) -> AgentLeave:
+        """Have people asked, unless they were, and say how it stands.
+
+        1. it comes from the process that was given the task  2. it holds no secret: it is kept for good  3. it is asked by the
+        rules of ``question_request``, once. Raises MalformedError (``run_unknown``, ``secret_found``), DeniedError.
+        """
+        if len(message.data) > MOST_BYTES:
+            words = f"a question of {len(message.data)} bytes; {MOST_BYTES} are allowed"
+            raise MalformedError(words, code="message_too_large")
+        question = codec.decode(message.data, AgentQuestion)
+        check_claimed(self.orchestrator.bus, question.run_id, question.task_id, message)  # 1
+        run = await self._run(question.run_id)
+        asked = known_question(run, question)
+        if asked is None:
+            await asyncio.to_thread(check_document, question, self.scanner)  # 2
+            question_request(run, question, self.orchestrator.clock.now())  # 3
+            name = f"question:{question.question_id}"
+            await self.orchestrator.advance(question.run_id, QuestionReceived(question, name))
+            asked = self._taken(await self._run(question.run_id), question)
+        return leave_of(await self._run(question.run_id), asked, self.orchestrator.clock.now())
+
+    def _taken(self, run: Run, question: AgentQuestion) -> AskedApproval:
+        """The task may have ended in the same moment."""
+        asked = known_question(run, question)
+        if asked is None:
+            question_request(run, question, self.orchestrator.clock.now())
+            raise DeniedError("the task is over", code="agent_question_out_of_turn")
+        words = {"run_id": run.run_id, "trace_id": run.trace_id, "request": asked.request.request_id}
+        self.log.info("agent_question_recorded", task_id=question.task_id, **words)
+        return asked
+
+    async def _run(self, run_id: str) -> Run:
+        """As the ledger has it now: another gatekeeper may have moved it."""
+        self.orchestrator.ledger.forget(run_id)
+        run = (await self.orchestrator.ledger.get(run_id)).run
+        if run is None:
+            raise MalformedError(f"there is no run {run_id[:200]}", code="run_unknown")
+        return run
