@@ -32,6 +32,11 @@ def once_more(folder: Path, code: int) -> tuple[int, str]:
     return done.returncode, done.stdout
 
 
+def red(folder: Path) -> list[str]:
+    """What is told at the end of CI."""
+    return (folder / ".ci-artifacts" / "red").read_text().splitlines()
+
+
 @pytest.mark.long
 def test_a_test_that_is_green_alone_is_named_and_holds_up_nothing(tmp_path: Path) -> None:
     code = play(tmp_path, BY_CHANCE + "def test_good(): pass\n")
@@ -40,6 +45,7 @@ def test_a_test_that_is_green_alone_is_named_and_holds_up_nothing(tmp_path: Path
     assert code == 0
     assert said.splitlines()[-1] == "=== RED BESIDE OTHERS, GREEN ALONE: test_some.py::test_by_chance"
     assert "1 passed" in said
+    assert red(tmp_path) == []
 
 
 @pytest.mark.long
@@ -49,12 +55,14 @@ def test_a_test_that_is_red_alone_too_fails_the_run(tmp_path: Path) -> None:
     assert code == 1
     assert "1 failed, 1 passed" in said
     assert "GREEN" not in said
+    assert "test_some.py::test_bad" in red(tmp_path)
 
 
 @pytest.mark.long
-def test_more_than_three_are_no_chance(tmp_path: Path) -> None:
-    code = play(tmp_path, BY_CHANCE + "".join(f"def test_bad_{number}(): assert False\n" for number in range(3)))
+def test_more_than_six_are_no_chance(tmp_path: Path) -> None:
+    code = play(tmp_path, BY_CHANCE + "".join(f"def test_bad_{number}(): assert False\n" for number in range(6)))
     assert once_more(tmp_path, code) == (1, "")
+    assert len(red(tmp_path)) == 7
 
 
 @pytest.mark.parametrize("code", [2, 3, 4, 5, 137])
