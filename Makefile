@@ -18,19 +18,22 @@ unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE VIRTUAL_ENV
 demo: $(STAMP)
 	@$(BIN)/python examples/demo/demo.py
 
-# All but the greater part of the long series, containers, and real agents; and of each table of cases some.
+# All but the greater part of the long series, containers, and real agents; and of each table of cases some. With SHARE=1/4 to SHARE=4/4,
+# as in CI, also the containers and every fourth file in full; the few tests that failed are then played once more, alone.
+SHARE ?=
 test: $(COMPILED)
-	@$(PYTEST) --hypothesis-profile=few --most-cases=4 -m "not long and not compose and not agents"
+	@$(PYTEST) --most-cases=4 $(if $(SHARE),\
+		--in-full=$(SHARE) -m "not agents" || $(BIN)/python .ci/alone.py $$?,\
+		--hypothesis-profile=few -m "not long and not compose and not agents")
 
 # The long series: everything broken at every point, every file of every bundle changed; and the containers.
 test-faults: $(COMPILED)
 	@$(PYTEST) -m "long or compose"
 
 # Both at once: the long series wait for clocks and processes, and the others compute meanwhile. Of a series that is long because it
-# is played further, the beginning is not played twice. With ALONE=yes, as in CI, the few that failed are played once more, alone.
-ALONE ?=
+# is played further, the beginning is not played twice.
 test-all: $(COMPILED)
-	@$(PYTEST) -m "not agents and not short" $(if $(ALONE),|| $(BIN)/python .ci/alone.py $$?)
+	@$(PYTEST) -m "not agents and not short"
 
 # Real coding agents on whole stacks, a scripted server as their only peer; AGENTS="codex or opencode" for some of them. One after
 # another: each looks whether any process of an agent is left on this host.

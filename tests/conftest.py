@@ -6,7 +6,7 @@ import gc
 import os
 import signal
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import FrameType
 
@@ -16,6 +16,7 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
 from tests.git.conftest import first_repository, make_repository
+from tests.selection import Share, beyond_share, further_cases
 
 __all__ = ["bare_surroundings", "first_repository", "make_repository"]
 
@@ -98,6 +99,8 @@ SLOW = (
 def pytest_addoption(parser: pytest.Parser) -> None:
     words = "of each test with more cases play so many, spread over all of them"
     parser.addoption("--most-cases", type=int, default=0, metavar="N", help=words)
+    words = "so play but one file of N in full, and of all others neither what is long nor further cases"
+    parser.addoption("--in-full", metavar="K/N", help=words)
 
 
 @pytest.hookimpl(trylast=True)
@@ -105,7 +108,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """The cases that are played; the slow folders first; within a folder, and among the others, as they are."""
     here = Path(__file__).parent
     if most := config.getoption("most_cases"):
-        left_out = further_cases(items, most)
+        share = config.getoption("in_full")
+        left_out = beyond_share(items, Share.read(share), most) if share else further_cases(items, most)
         config.hook.pytest_deselected(items=[item for item in items if item in left_out])
         items[:] = [item for item in items if item not in left_out]
 
@@ -114,19 +118,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return next((place for place, slow in enumerate(SLOW) if slow in folders), len(SLOW))
 
     items.sort(key=place)
-
-
-def further_cases(items: Iterable[pytest.Item], most: int) -> set[pytest.Item]:
-    """What is left out of tests with more than ``most`` cases: all but the first, the last, and others evenly between them."""
-    cases: dict[str, list[pytest.Item]] = {}
-    for item in items:
-        cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
-    left_out: set[pytest.Item] = set()
-    for each in cases.values():
-        if len(each) > most:
-            played = {round(number * (len(each) - 1) / (most - 1)) for number in range(most)}
-            left_out.update(item for number, item in enumerate(each) if number not in played)
-    return left_out
 
 
 #: Files of tests/e2e with stacks of their own. All others share one, which takes longer to start than any of their tests.
