@@ -16,7 +16,7 @@ from gatewright.clock import SystemClock
 from tests.e2e.conftest import MakeProject
 from tests.e2e.stack import SECONDS, running_stack, slow_request
 from tests.e2e.test_approvals import PHRASE, AskingStack, make_key, make_policies
-from tests.top.conftest import cells, lists, opened, until, words
+from tests.top.conftest import back, cells, lists, opened, until, words
 
 pytestmark = pytest.mark.long
 
@@ -39,10 +39,10 @@ async def test_a_run_is_approved_from_the_board_and_lands(tmp_path: Path, make_p
                 await pilot.press(*({" ": "space", "!": "exclamation_mark"}.get(char, char) for char in phrase), "enter")
                 await until(pilot, lambda: opened(pilot, WordsScreen))
                 assert told in words(pilot, "#words")
-                await pilot.press("escape")
+                await back(pilot)
             await pilot.press("g", "b")
             await until(pilot, lambda: lists(pilot).listed == "runs" and [row[0] for row in cells(pilot)] == ["landed"])
             assert [line.run_id for line in lists(pilot).lines] == [run_id]
             await pilot.press("g", "w")
-            await until(pilot, lambda: ["gatekeeper", "", "1 process", "", ""] in cells(pilot))
+            await until(pilot, lambda: ["gatekeeper", "", "1 process", "", "", ""] in cells(pilot))
             assert app.sources.surroundings.missing == ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -30,6 +31,8 @@ from gatewright.errors import UnavailableError
 from tests.client.conftest import write_run
 
 STANDARD = (80, 24)
+#: Seconds after which what has not come does not come any more, however busy the machine is.
+NEVER = 120.0
 
 
 @dataclass
@@ -100,15 +103,24 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> TerminalBoard:
 
 
 async def until(pilot: Pilot[None], reached: Callable[[], bool]) -> None:
-    """Let the program go on until something is so; how long that takes does not matter."""
+    """Let the program go on until something is so. Raises AssertionError, with what is shown, if it never is."""
+    ended = SystemClock().monotonic() + NEVER
     while not reached():
         await pilot.pause()
         await asyncio.sleep(0.01)
+        if SystemClock().monotonic() > ended:
+            raise AssertionError(f"{inspect.getsource(reached).strip()}\n" + "\n".join(painted(pilot)))
 
 
 def opened(pilot: Pilot[None], kind: type[Screen[Any]]) -> bool:
     """Whether such a screen is in front and has what it shows: it is in front a moment before that."""
     return isinstance(pilot.app.screen, kind) and pilot.app.screen.is_mounted
+
+
+async def back(pilot: Pilot[None]) -> None:
+    """Leave the screen in front for the lists. A key that comes before they are there belongs to the screen that goes."""
+    await pilot.press("escape")
+    await until(pilot, lambda: opened(pilot, ListsScreen))
 
 
 def lists(pilot: Pilot[None]) -> ListsScreen:

@@ -17,7 +17,7 @@ from gatewright.errors import DeniedError
 from gatewright.ledger import events as e
 from gatewright.resources import schema_directory
 from tests.report.conftest import HOSTILE, PATCH, HostileRun
-from tests.top.conftest import TerminalBoard, cells, opened, painted, until, words
+from tests.top.conftest import TerminalBoard, back, cells, opened, painted, until, words
 
 #: Markup of the libraries that draw, a link, sequences of a terminal, directions of writing, and more than any line holds.
 TRICKS = f"[red]x[/red] [@click=app.quit]q[/] [link=https://x]y[/link] {HOSTILE}\x1b]0;t\x07\x9b2J\u2066\u200b\r" + "W" * 5_000
@@ -106,7 +106,7 @@ async def test_a_request_is_approved_with_the_phrase_that_is_typed_and_a_refusal
             await until(pilot, lambda: opened(pilot, WordsScreen))
             assert told in words(pilot, "#words")
             assert_inert(pilot)
-            await pilot.press("escape")
+            await back(pilot)
         app.ask_approve(request.request_id)  # type: ignore[attr-defined] # TopApp
         await until(pilot, lambda: opened(pilot, ApproveScreen))
         await pilot.press("escape")

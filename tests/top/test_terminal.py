@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 from textual.widgets import Input, Tabs
 
+from gatewright.app.top.lists_screen import ListsScreen
 from gatewright.app.top.questions import AbortScreen, WordsScreen
 from gatewright.app.top.run_screen import RunScreen
 from gatewright.app.top.steering import Steering
 from tests.board.ledgers import make_run, run_id_of
-from tests.top.conftest import STANDARD, TerminalBoard, cells, lists, opened, painted, until, words
+from tests.top.conftest import STANDARD, TerminalBoard, back, cells, lists, opened, painted, until, words
 
 
 def column(pilot: object, number: int) -> list[str]:
@@ -82,7 +83,7 @@ async def test_one_run_is_shown_with_timeline_and_change_and_goes_on(terminal: T
         await until(pilot, lambda: f"gatewright show {run_id_of(1)}" in words(pilot, "#detail"))
         await pilot.press("tab")
         await until(pilot, lambda: "No agent of this run" in words(pilot, "#detail"))
-        await pilot.press("escape")
+        await back(pilot)
         assert lists(pilot).listed == "runs"
 
 
@@ -114,7 +115,7 @@ async def test_keys_change_lists_and_the_help_names_them(terminal: TerminalBoard
         await pilot.press("question_mark")
         await until(pilot, lambda: opened(pilot, WordsScreen))
         assert "next, previous line" in words(pilot, "#words")
-        await pilot.press("escape")
+        await back(pilot)
         await pilot.press("q")
         await until(pilot, lambda: not pilot.app.is_running)
 
@@ -128,6 +129,7 @@ async def test_a_run_is_ended_after_a_yes_alone(terminal: TerminalBoard) -> None
             await pilot.press("x")
             await until(pilot, lambda: opened(pilot, AbortScreen))
             await pilot.press(answer)
+            await until(pilot, lambda: opened(pilot, ListsScreen))
             await until(pilot, lambda asked=asked: terminal.aborts() == [run_id_of(1)] * asked)  # type: ignore[misc] # of this turn
     assert terminal.aborts() == [run_id_of(1)]
 
@@ -140,5 +142,5 @@ async def test_who_only_looks_ends_and_approves_nothing(terminal: TerminalBoard)
             await pilot.press(key)
             await until(pilot, lambda: opened(pilot, WordsScreen))
             assert "--read-only" in words(pilot, "#words")
-            await pilot.press("escape")
+            await back(pilot)
     assert terminal.aborts() == []
