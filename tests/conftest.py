@@ -16,6 +16,7 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
 from tests.git.conftest import first_repository, make_repository
+from tests.scheduling import SharedStacks
 from tests.selection import Share, beyond_share, further_cases
 
 __all__ = ["bare_surroundings", "first_repository", "make_repository"]
@@ -77,6 +78,7 @@ def interrupts() -> Iterator[None]:
 #: Folders whose files take longest, by what they were measured to take: begun first, so that no processor is left with one of
 #: them alone in the end.
 SLOW = (
+    "compose",
     "e2e",
     "faults",
     "worker/agents/probe",
@@ -120,32 +122,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=place)
 
 
-#: Files of tests/e2e with stacks of their own. All others share one, which takes longer to start than any of their tests.
-OWN_STACKS = {
-    f"test_{name}.py"
-    for name in (
-        "hostile_agents",
-        "interactive",
-        "mutants",
-        "named_publishers",
-        "private_repository",
-        "recorded_runs",
-        "sentence",
-    )
-}
-
-
-class _SharedStack(LoadFileScheduling):
-    """File by file, but one process for all files that share a stack: it is started once."""
-
-    def _split_scope(self, nodeid: str) -> str:
-        folder, _, name = nodeid.partition("::")[0].rpartition("/")
-        return folder if folder.endswith("tests/e2e") and name not in OWN_STACKS else f"{folder}/{name}"
-
-
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling | None:
-    return _SharedStack(config, log) if config.getoption("dist") == "loadfile" else None
+    return SharedStacks(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 def pytest_collection_finish() -> None:

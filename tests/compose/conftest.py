@@ -9,6 +9,15 @@ import pytest
 from tests.compose.deployment import BASE, CLUSTER, Deployment, deployed
 from tests.compose.engine import missing
 
+#: Seconds for one test, with the image that is built and the system that is started for the first of them.
+LONGEST = 1200
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.get_closest_marker("compose"):
+            item.add_marker(pytest.mark.timeout(LONGEST))
+
 
 @pytest.fixture(scope="session")
 def engine_here() -> None:

@@ -1,0 +1,36 @@
+"""Which process plays which tests, where several play them at once."""
+
+from __future__ import annotations
+
+from xdist.scheduler import LoadFileScheduling
+from xdist.workermanage import WorkerController
+
+#: Files of tests/e2e with stacks of their own. All others share one, which takes longer to start than any of their tests.
+OWN_STACKS = {
+    f"test_{name}.py"
+    for name in (
+        "hostile_agents",
+        "interactive",
+        "mutants",
+        "named_publishers",
+        "private_repository",
+        "recorded_runs",
+        "sentence",
+    )
+}
+
+
+class SharedStacks(LoadFileScheduling):
+    """File by file, but one process for all files that share a stack, which is started once, and for all that start containers:
+    the image is built once, and one system in containers stands at a time.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        folder, _, name = nodeid.partition("::")[0].rpartition("/")
+        shared = folder.endswith("tests/compose") or (folder.endswith("tests/e2e") and name not in OWN_STACKS)
+        return folder if shared else f"{folder}/{name}"
+
+    def _reschedule(self, node: WorkerController) -> None:
+        """Of two processes that came in place of others, the second may still collect: it asks for work when it has done so."""
+        if node in self.registered_collections:
+            super()._reschedule(node)
