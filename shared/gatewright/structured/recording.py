@@ -13,13 +13,13 @@ from gatewright.contracts.reports import ErrorFault
 from gatewright.contracts.vocabulary import Artifact
 from gatewright.errors import DeniedError, GatewrightError
 from gatewright.models.cassettes import SUFFIX, CassetteWriter
+from gatewright.models.records import CALLS_PART
 from gatewright.secrets import SecretScanner
 from gatewright.structured.answers import P, StructuredQuestion
 from gatewright.structured.asking import Asking
 from gatewright.tasks.inputs import reference
 
-#: The parts of a question that tell its calls: the records, and what was said.
-CALLS_PART = "calls.jsonl"
+#: The part of a question that tells what was said in its calls.
 CASSETTE_PART = f"calls{SUFFIX}"
 
 
