@@ -41,6 +41,6 @@ async def end_its_run(message: Message, defect: Exception, bus: Bus, orchestrato
     if task_id is None:
         return
     words = f"the gatekeeper failed with {type(defect).__name__} each time it took the answer; see its log"
-    error = Error(code=CODE, message=words, run_id=run.run_id, task_id=task_id, role=answered.role, family=family_of(CODE))
+    ending = Error(code=CODE, message=words, run_id=run.run_id, task_id=task_id, role=answered.role, family=family_of(CODE))
     log.error("answer_given_up", code=CODE, run_id=run.run_id, task_id=task_id, cause=words)
-    await orchestrator.advance(run.run_id, RoleReplied(answered.role, error, f"crashed:{message.sequence}"))
+    await orchestrator.advance(run.run_id, RoleReplied(answered.role, ending, f"crashed:{message.sequence}"))

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from gatewright.artifacts import ArtifactPort
-from gatewright.contracts import Error, codec
+from gatewright.contracts import Blocked, Error, codec
 from gatewright.contracts.consultation import Clamp, Consultation
 from gatewright.contracts.reports import ErrorFault
 from gatewright.contracts.vocabulary import Artifact
@@ -42,6 +42,7 @@ async def consultation_of(
     artifacts: ArtifactPort,
     *,
     clamped: Sequence[Clamp] = (),
+    blocked: Sequence[Blocked] = (),
     more: Iterable[tuple[str, bytes]] = (),
 ) -> Consultation:
     """The record of ``asking``, its parts stored. ``proposed`` None: no answer could be used. Raises BusError."""
@@ -64,6 +65,7 @@ async def consultation_of(
         cost_usd=spent.cost_usd,
         artifacts=tuple(stored),
         clamped=tuple(clamped),
+        blocked=tuple(blocked),
     )
 
 
