@@ -22,6 +22,7 @@ from gatewright.services.pm.clamping import CONFIRMED, clamps, completed, faults
 from gatewright.services.pm.compiler import compile_contract
 from gatewright.structured.answers import StructuredQuestion
 from gatewright.structured.asking import Asking
+from gatewright.structured.blocks import blocks_of
 from gatewright.structured.errors import UNANSWERED
 from gatewright.structured.recording import consultation_of, failure_of
 from gatewright.structured.session import RoleModels
@@ -64,7 +65,7 @@ class ContractConsultant:
         tree = await list_tree(mirror, task.baseline_commit, readable=True)
         view = await look_at(tree, request.request, request.allowed_paths)
         memory = await read_memory(request.artifacts, context.artifacts)
-        prompt = pm_order(self._library, request, task.baseline_commit, view, memory)
+        prompt = pm_order(self._library, request, task.baseline_commit, view, memory, may_ask=task.may_ask)
 
         async def rules(proposal: ContractProposal) -> Sequence[Fault]:
             return await faults_of(proposal, request, tree, view.tests, PM_EXECUTORS)
@@ -76,11 +77,15 @@ class ContractConsultant:
             except UNANSWERED as error:
                 return await failure_of(asking, error, session.spent, context.artifacts)
         whole = completed(request, proposal)
-        clamped = clamps(request, proposal)
+        blocked, left = blocks_of(proposal, task.task_id, context.clock.now(), may_ask=task.may_ask)
+        clamped = (*clamps(request, proposal), *left)
         context.log.info("consulted", model=session.spent.model, asked=len(asking.answers), clamped=len(clamped))
         confirm = tuple(name for name in left_open(request) if name in CONFIRMED)
         more = [(PROPOSAL, codec.encode(_submittable(whole)))] if confirm else []
-        record = await consultation_of(asking, proposal, session.spent, context.artifacts, clamped=clamped, more=more)
+        kept = context.artifacts
+        record = await consultation_of(
+            asking, proposal, session.spent, kept, clamped=clamped, blocked=() if confirm else blocked, more=more
+        )
         if confirm:
             return _unconfirmed(whole, confirm, record)
         contract = compile_contract(replace(task, request=whole), self._agent, self._profiles)

@@ -22,6 +22,7 @@ from gatewright.rules.reviewing import MODEL_FINDING
 from gatewright.services.reviewer.subject import Subject
 from gatewright.structured.answers import StructuredQuestion
 from gatewright.structured.asking import Asking
+from gatewright.structured.blocks import blocks_of
 from gatewright.structured.errors import UNANSWERED
 from gatewright.structured.recording import consultation_of, failure_of
 from gatewright.structured.session import RoleModels
@@ -65,7 +66,9 @@ class ReviewConsultant:
         async def rules(opinion: ReviewOpinion) -> Sequence[Fault]:
             return tuple(unfounded(opinion, lines))
 
-        asking = Asking(StructuredQuestion(reviewer_order(self._library, task, patch), ReviewOpinion, rules))
+        may_ask = task.questions is not None
+        prompt = reviewer_order(self._library, task, patch, may_ask=may_ask)
+        asking = Asking(StructuredQuestion(prompt, ReviewOpinion, rules))
         async with self._models.session(task.budget, context, task.log_refs.run_id, task.task_id, task.transfer) as session:
             try:
                 opinion = await asking.ask(session)
@@ -75,7 +78,9 @@ class ReviewConsultant:
                 return replace(failure, code=UNFOUNDED) if unfounded_one else failure
         findings, dropped = anchored(opinion, lines)
         context.log.info("consulted", model=session.spent.model, asked=len(asking.answers), dropped=len(dropped))
-        record = await consultation_of(asking, opinion, session.spent, context.artifacts, clamped=dropped)
+        blocked, left = blocks_of(opinion, task.task_id, context.clock.now(), may_ask=may_ask)
+        kept, clamped = context.artifacts, (*dropped, *left)
+        record = await consultation_of(asking, opinion, session.spent, kept, clamped=clamped, blocked=blocked)
         return Opinion(findings, record)
 
 

@@ -20,6 +20,7 @@ from gatewright.services.techlead.partition import Group
 from gatewright.services.techlead.plan import make_plan
 from gatewright.structured.answers import StructuredQuestion
 from gatewright.structured.asking import Asking
+from gatewright.structured.blocks import blocks_of
 from gatewright.structured.errors import UNANSWERED
 from gatewright.structured.recording import consultation_of, failure_of
 from gatewright.structured.session import RoleModels
@@ -55,7 +56,8 @@ class PlanConsultant:
         files = [entry.path for entry in entries]
         names = sorted(path for entry in entries if is_readable(entry) and (path := _utf8(entry.path)) is not None)
         memory = await read_memory(task.inputs.artifacts, context.artifacts)
-        prompt = techlead_order(self._library, task, names, most, memory)
+        may_ask = task.questions is not None
+        prompt = techlead_order(self._library, task, names, most, memory, may_ask=may_ask)
 
         async def rules(proposal: PlanProposal) -> Sequence[Fault]:
             return self._faults(task, proposal, files, most)
@@ -67,7 +69,10 @@ class PlanConsultant:
             except UNANSWERED as error:
                 return await failure_of(asking, error, session.spent, context.artifacts)
         context.log.info("consulted", model=session.spent.model, asked=len(asking.answers))
-        return Split(groups_of(proposal, files), await consultation_of(asking, proposal, session.spent, context.artifacts))
+        blocked, left = blocks_of(proposal, task.task_id, context.clock.now(), may_ask=may_ask)
+        kept = context.artifacts
+        record = await consultation_of(asking, proposal, session.spent, kept, clamped=left, blocked=blocked)
+        return Split(groups_of(proposal, files), record)
 
     def _faults(self, task: TaskContract, proposal: PlanProposal, files: Sequence[bytes], most: int) -> tuple[Fault, ...]:
         """1. not too many  2. paths that a contract may name  3. what the plan gate says of the plan that it would be."""

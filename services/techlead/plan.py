@@ -43,6 +43,7 @@ def _shard(task: TaskContract, number: int, group: Group, producer: Agent) -> Ta
         tool_permissions=least_permissions(task.requested_permissions or task.tool_permissions, interactive=task.interactive),
         requested_permissions=None,
         sharding=None,
+        questions=None,
     )
     return replace(shard, role_contract=resolve_role(shard))
 

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from gatewright.app.cli.runs.view import view_of
+from gatewright.app.cli.runs.waits import Wait, WaitFinder
 from gatewright.bus.port import TASK_TOKEN_HEADER, Message
 from gatewright.bus.topology import LEAVE_SUBJECT
 from gatewright.clock import timestamp
@@ -74,6 +76,14 @@ async def decide(inbox: Inbox, verdict: DecisionVerdict, number: int = 0, key: s
     await inbox.decide(signed(said, key))
 
 
+async def waits(inbox: Inbox) -> list[Wait]:
+    """What ``show``, ``watch`` and ``run`` say that the run waits for."""
+    transitions = (await inbox.gatekeeper.orchestrator.ledger.get(RUN)).transitions
+    view = view_of(event for transition in transitions for event in transition.events)
+    assert view is not None
+    return [*await WaitFinder(inbox.gatekeeper.bus, None).waits_of(view)]
+
+
 def assert_verified(folder: Path) -> None:
     assert verify(folder / "runs" / RUN, [keys.load(folder / "key.pem").public]).findings == ()
 
@@ -85,7 +95,12 @@ async def test_a_person_is_asked_once_beside_the_run_and_a_yes_is_told_to_the_ag
     assert (run.state, run.parked, waited_for(run), asked.request.question) == ("S2", False, (), QUESTION)
     assert "codex asks" in asked.request.why
     assert QUESTION.subject in asked.request.why
+    (wait,) = await waits(inbox)
+    assert (wait.kind, wait.since) == ("agent_question", asked.request.created_at)
+    assert f"for ana, @release to answer leave (codex asks in {TASK} whether it may run: {QUESTION.subject})" in wait.detail
+    assert f"gatewright approvals approve {asked.request.request_id}" in wait.detail
     await decide(inbox, "approve")
+    assert await waits(inbox) == []
     leave = await ask(inbox)
     assert (leave.standing, leave.status, leave.person) == ("allowed", "approved", "ana")
     assert (await inbox.work()).status == "SUCCESS"

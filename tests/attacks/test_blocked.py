@@ -12,11 +12,11 @@ from msgspec.structs import replace
 
 from gatewright.artifacts import inline_uri
 from gatewright.clock import timestamp
-from gatewright.contracts import Blocked, TaskContract
+from gatewright.contracts import Blocked, RequestTask, TaskContract
+from gatewright.contracts.consultation import MOST_BLOCKED, Consultation
 from gatewright.contracts.records import CommandRef
-from gatewright.contracts.reports import MOST_BLOCKED
 from gatewright.contracts.task_contract import Inputs, PersonsAnswer, TaskQuestions
-from gatewright.contracts.vocabulary import Artifact, Executor, TimeoutRetry
+from gatewright.contracts.vocabulary import Agent, Artifact, Executor, TimeoutRetry
 from gatewright.errors import ConfigurationError, DeniedError
 from gatewright.evidence.signing import keys
 from gatewright.evidence.verification.verify import verify
@@ -26,8 +26,10 @@ from gatewright.rules.blocked.asking import beside, next_request
 from gatewright.services.gatekeeper.decider.inputs import DeadlineReached
 from gatewright.services.gatekeeper.dispatch.dispatcher import task_document
 from gatewright.services.gatekeeper.policies.load import load
+from gatewright.services.pm.compiler import compile_contract
 from tests.attacks.people import LANDING, README, Inbox, open_inbox, policies_with, signed
-from tests.attacks.whole_gatekeeper import RUN, WHEN, make_result, make_review
+from tests.attacks.whole_gatekeeper import RUN, WHEN, make_plan, make_result, make_review
+from tests.factories import make_request
 from tests.gatekeeper.publishing import HandClock
 from tests.git.repositories import MakeRepository
 
@@ -257,6 +259,59 @@ async def test_what_people_say_reaches_the_next_round_and_nothing_that_a_publish
         ("ana", "for now", True),
     ]
     assert told.answers[0].question == BLOCK.question
+
+
+def asked_by(name: str, *more: str) -> Consultation:
+    """What a role asked a model, and these questions of it for people."""
+    return Consultation(
+        model="m",
+        answer_schema="plan_proposal.v1",
+        answer_schema_sha256="a" * 64,
+        prompts={},
+        directive="d",
+        asked=1,
+        tokens=1,
+        cost_usd=0.0,
+        artifacts=(),
+        blocked=tuple(replace(BLOCK, question=f"{name}?") for name in (name, *more)),
+    )
+
+
+async def test_what_pm_tech_lead_and_reviewer_could_not_tell_is_asked_while_the_run_goes_on(
+    inbox: Inbox, tmp_path: Path
+) -> None:
+    gatekeeper = inbox.gatekeeper
+    contract = inbox.contract(executor=None)
+    assert contract.repository is not None
+    request = make_request(
+        repository=contract.repository,
+        baseline_ref="HEAD",
+        allowed_paths=("README.md",),
+        acceptance_tests=contract.acceptance_tests,
+    )
+    run = await gatekeeper.submit(request)
+    task = task_document(run, CommandRef(role="pm", pool="default", task_id=f"{RUN}.pm"))
+    assert isinstance(task, RequestTask)
+    assert task.may_ask
+    compiled = compile_contract(task, Agent(role="PM", agent_id="pm-1"))
+    run = await gatekeeper.answer("pm", replace(compiled, consultation=asked_by("pm")))
+    run = await gatekeeper.answer("techlead", replace(make_plan(run), consultation=asked_by("plan", "pm")))
+    uri = await gatekeeper.bus.put_artifact(gatekeeper.patch(README))
+    run = await gatekeeper.answer("worker", make_result(run, uri))
+    reviewing = next(each for each in run.tasks.values() if each.role == "reviewer")
+    told = task_document(run, CommandRef(role="reviewer", pool="default", task_id=reviewing.task_id))
+    assert isinstance(told, TaskContract)
+    assert told.questions == TaskQuestions()
+    run = await gatekeeper.answer("reviewer", replace(make_review(run), consultation=asked_by("review")))
+    blocks = [asked.request.blocked for asked in pending(run)]
+    said = [(each.question, each.session) for each in blocks if each is not None]
+    assert said == [("pm?", f"{RUN}.pm"), ("plan?", f"{RUN}.plan"), ("review?", reviewing.task_id)]
+    assert (await gatekeeper.test()).status == "SUCCESS"
+    assert_verified(tmp_path)
+
+
+async def test_what_a_publisher_has_a_pm_ask_in_its_own_contract_is_asked_of_nobody(inbox: Inbox) -> None:
+    assert pending(await inbox.submit(consultation=asked_by("eve"))) == ()
 
 
 async def test_without_a_rule_no_task_is_told_that_it_may_ask(opened: Opened) -> None:

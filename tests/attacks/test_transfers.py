@@ -27,6 +27,7 @@ from gatewright.services.gatekeeper.decider.inputs import UsageReceived
 from gatewright.services.gatekeeper.dispatch.dispatcher import task_document
 from tests.attacks.people import LANDING, Inbox, inbox_of, policies_with, signed
 from tests.attacks.whole_gatekeeper import RUN, make_plan, make_result, make_review, open_gatekeeper
+from tests.evidence.recorded_calls import TOLD, UNCOVERED, Recorded, calls_by, without_records
 from tests.gatekeeper.publishing import HandClock
 from tests.gatekeeper.test_hidden_acceptance import HIDDEN, SEEN
 from tests.git.repositories import MakeRepository, Repository
@@ -224,6 +225,39 @@ async def test_an_answer_that_comes_with_more_than_may_be_sent_does_not_count(re
         patch = await inbox.gatekeeper.bus.put_artifact(inbox.gatekeeper.patch({"README.md": b"another text\n"}))
         usage = Usage(tokens=0, cost_usd=0.0, iterations=0, sent_bytes=1001, delivery="7.1")
         run = await inbox.gatekeeper.answer("worker", replace(make_result(run, patch), usage=usage))
+        assert run.failure is not None
+        assert (run.status, run.failure.code) == ("FAILED", "transfer_not_approved")
+        assert inbox.gatekeeper.nothing_landed()
+        assert verify(tmp_path / "runs" / RUN, [keys.load(tmp_path / "key.pem").public]).findings == ()
+
+
+async def answered(inbox: Inbox, calls: Recorded) -> Run:
+    """A worker's good change, with these records of its calls, and a report of ``TOLD`` bytes."""
+    run = await inbox.submit(executor=MODEL)
+    house = inbox.gatekeeper
+    patch = await house.bus.put_artifact(house.patch({"README.md": b"another text\n"}))
+    records = calls(run.transfers[0])
+    kept = (
+        (replace(document("model_calls", records), uri=await house.bus.put_artifact(records)),) if records is not None else ()
+    )
+    usage = Usage(tokens=0, cost_usd=0.0, iterations=0, sent_bytes=TOLD, delivery="7.1")
+    return await house.answer("worker", replace(make_result(run, patch), usage=usage, artifacts=kept))
+
+
+async def test_a_change_whose_calls_the_manifest_covers_lands(repository: Repository, tmp_path: Path) -> None:
+    async with open_sending(repository, tmp_path, "auto_low_risk") as inbox:
+        assert (await answered(inbox, calls_by)).state == "S3"
+        await inbox.gatekeeper.review()
+        assert (await inbox.gatekeeper.test()).status == "SUCCESS"
+        assert verify(tmp_path / "runs" / RUN, [keys.load(tmp_path / "key.pem").public]).findings == ()
+
+
+@pytest.mark.parametrize("calls", [UNCOVERED["another endpoint"], without_records], ids=["another endpoint", "no records"])
+async def test_a_change_whose_recorded_calls_no_manifest_covers_is_refused(
+    repository: Repository, tmp_path: Path, calls: Recorded
+) -> None:
+    async with open_sending(repository, tmp_path, "auto_low_risk") as inbox:
+        run = await answered(inbox, calls)
         assert run.failure is not None
         assert (run.status, run.failure.code) == ("FAILED", "transfer_not_approved")
         assert inbox.gatekeeper.nothing_landed()

@@ -17,6 +17,12 @@ def test_sections_are_shown_line_by_line_and_say_what_is_left_out() -> None:
     assert list(lines_of(found)) == ["summary", "one", "two\\x1b[2J\\u202e", "diff (cut: --full tells more)", "+a"]
 
 
+def test_a_run_or_a_repository_is_named_and_not_both(gatewright: Command) -> None:
+    for words in ((), ("run-0123456789", "--repo", ".")):
+        said = gatewright("context", *words, "--json")
+        assert (said.exit_code, said.documents[0]["error"]["code"]) == (2, "missing")
+
+
 def test_without_a_system_it_says_how_to_get_one(gatewright: Command) -> None:
     said = gatewright("context", "run-0123456789", "--json")
     assert (said.exit_code, said.documents[0]["error"]["code"]) == (3, "no_stack")

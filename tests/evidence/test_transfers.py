@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 import shutil
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
+from gatewright.contracts.consultation import Consultation
 from gatewright.contracts.transfers import TransferDestination, TransferLeave, TransferManifest, TransferSource
 from gatewright.contracts.vocabulary import Artifact, Usage
 from gatewright.evidence import layout
@@ -19,9 +21,11 @@ from gatewright.evidence.verification.verify import verify
 from gatewright.evidence.writer import BundleWriter
 from gatewright.ledger import events as e
 from gatewright.ledger.run import Run
+from gatewright.models.recorded_transfers import broken_by_calls
 from gatewright.order_artifacts.hidden_acceptance import visible
-from gatewright.rules.transfers import FILE, LATER
+from gatewright.rules.transfers import FILE, LATER, leave_for
 from tests.evidence.approved_runs import Forgery, as_it_is
+from tests.evidence.recorded_calls import TOLD, UNCOVERED, Recorded, calls_by, without_records
 from tests.evidence.routed_runs import RoutedRun
 from tests.evidence.tampering import CODES, KINDS, read_events, write_events
 from tests.evidence.test_approvals import on
@@ -68,7 +72,8 @@ def manifest_for(run: Run) -> TransferManifest:
 class SendingRun(RoutedRun):
     """A run whose worker asked a model: ``told`` is how many bytes it said that it had sent."""
 
-    told: int = 4999
+    told: int = TOLD
+    calls: Recorded = calls_by
 
     def step(self, *events: e.Event) -> None:
         written = []
@@ -80,14 +85,23 @@ class SendingRun(RoutedRun):
                 written.append(e.Event(e.TransferPlanned(manifest=manifest_for(self.run)), role="gatekeeper"))
             elif isinstance(payload, e.TaskFinished):
                 usage = Usage(tokens=1, cost_usd=0.0, iterations=1, sent_bytes=self.told, delivery="1.1")
-                payload = replace(payload, result=replace(payload.result, usage=usage))
+                kept = self._kept(payload.result.artifacts)
+                payload = replace(payload, result=replace(payload.result, usage=usage, artifacts=kept))
                 written.append(e.Event(e.UsageReported(task_id=payload.result.task_id, usage=usage), role="worker"))
             written.append(e.Event(payload, event.level, event.task_id, event.attempt, event.role))
         super().step(*written)
 
+    def _kept(self, artifacts: tuple[Artifact, ...]) -> tuple[Artifact, ...]:
+        """What the worker kept, and the records of its calls."""
+        records = self.calls(manifest_for(self.run))
+        if records is None:
+            return artifacts
+        made = Artifact(name="model_calls", uri=self.store.put(records), sha256=hashlib.sha256(records).hexdigest())
+        return (*artifacts, made)
 
-def make_sending(forgery: Forgery = as_it_is, told: int = 4999) -> SendingRun:
-    run = SendingRun(forgery=forgery, rules=None, told=told)
+
+def make_sending(forgery: Forgery = as_it_is, told: int = TOLD, calls: Recorded = calls_by) -> SendingRun:
+    run = SendingRun(forgery=forgery, rules=None, told=told, calls=calls)
     run.up_to_the_tests()
     run.finish()
     return run
@@ -161,6 +175,56 @@ async def test_with_the_gatekeepers_key_no_manifest_can_be_made_up(
 ) -> None:
     found = await codes(make_sending(forgery), tmp_path, signer, private_key)
     assert CODE in found
+
+
+@pytest.mark.parametrize("calls", UNCOVERED.values(), ids=UNCOVERED)
+def test_no_manifest_covers_a_call_to_elsewhere_of_more_or_unsaid(calls: Recorded) -> None:
+    run = make_sending()
+    usage = Usage(tokens=0, cost_usd=0.0, iterations=0, sent_bytes=TOLD, delivery="1.1")
+    leave = leave_for(run.run, "worker")
+    assert broken_by_calls("worker", leave, calls_by(run.run.transfers[0]), usage) == ()
+    assert broken_by_calls("worker", leave, calls(run.run.transfers[0]), usage)
+
+
+@pytest.mark.parametrize("calls", [UNCOVERED["another manifest"], without_records], ids=["another manifest", "no records"])
+async def test_a_recorded_call_that_no_approved_manifest_covers_is_found(
+    calls: Recorded, tmp_path: Path, signer: Signer, private_key: PrivateKey
+) -> None:
+    """In a run that a gatekeeper let pass which did not look."""
+    bundle = await sealed(make_sending(calls=calls), tmp_path, signer)
+    assert {each.code for each in verify(bundle, [private_key.public]).findings} == {CODE}
+
+
+async def test_what_a_reviewer_asked_a_model_is_held_against_its_manifest_too(
+    tmp_path: Path, signer: Signer, private_key: PrivateKey
+) -> None:
+    """The reviewer has no manifest here: to a host of the operator's own it may send, and to no other."""
+    for number, own in enumerate((True, False)):
+        run = SendingRun(rules=None)
+        run.forgery = partial(consulted, run, own)
+        run.up_to_the_tests()
+        run.finish()
+        found = await codes(run, tmp_path / str(number), signer, private_key)
+        assert found == (set() if own else {CODE})
+
+
+def consulted(run: SendingRun, own: bool, payload: e.Payload) -> e.Payload:
+    if not isinstance(payload, e.ReviewReceived):
+        return payload
+    records = calls_by(manifest_for(run.run), internal=own, manifest_sha256=None)
+    kept = Artifact(name="calls.jsonl", uri=run.store.put(records), sha256=hashlib.sha256(records).hexdigest())
+    asked = Consultation(
+        model="m",
+        answer_schema="review_opinion.v1",
+        answer_schema_sha256="a" * 64,
+        prompts={},
+        directive="d",
+        asked=1,
+        tokens=1,
+        cost_usd=0.0,
+        artifacts=(kept,),
+    )
+    return replace(payload, report=replace(payload.report, consultation=asked))
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -12,8 +12,10 @@ import pytest
 from msgspec.structs import replace
 
 from gatewright.artifacts import inline_uri, stored_digest, uri_of
-from gatewright.bus.topology import run_subject
-from gatewright.contracts import AbortRequest, CanonicalMemory, TaskContract, codec
+from gatewright.bus.permissions import publisher_subjects
+from gatewright.bus.port import SCHEMA_HEADER, Message
+from gatewright.bus.topology import CONTEXT_SUBJECT, run_subject
+from gatewright.contracts import AbortRequest, CanonicalMemory, Error, MemoryRequest, TaskContract, codec
 from gatewright.contracts.progress import MemoryEntry
 from gatewright.contracts.vocabulary import Artifact
 from gatewright.errors import ConfigurationError
@@ -26,14 +28,21 @@ from gatewright.order_artifacts.canonical_memory import MEMORY
 from gatewright.resources import policy_directory
 from gatewright.services.gatekeeper.decider.inputs import AbortReceived, Submitted
 from gatewright.services.gatekeeper.gates.contract.memory import GIVEN
+from gatewright.services.gatekeeper.intake.limits import PublisherLimits
+from gatewright.services.gatekeeper.intake.run_queries import RunQueries
 from gatewright.services.gatekeeper.orchestrator import Orchestrator
 from gatewright.services.gatekeeper.policies.load import load
+from gatewright.services.gatekeeper.policies.publishers import Publishers
 from gatewright.services.gatekeeper.projections import memory_index
+from gatewright.services.gatekeeper.projections.bundle_archives import BundleArchives
 from gatewright.services.gatekeeper.projections.entries import read_entry
 from gatewright.services.gatekeeper.projections.memory_index import MemoryIndex
+from gatewright.services.gatekeeper.projections.publisher_runs import PublisherRuns
+from gatewright.services.gatekeeper.projections.run_index import RunIndex
 from tests.attacks.whole_gatekeeper import Gatekeeper, contract_on, open_gatekeeper
 from tests.evidence.remembered_runs import BOUNDS, make_entry, make_remembered
 from tests.gatekeeper.entries import make_entry as ledger_entry
+from tests.gatekeeper.publishing import make_publisher
 from tests.git.conftest import first_repository, make_repository
 from tests.git.repositories import MakeRepository
 
@@ -86,6 +95,51 @@ async def replayed(gatekeeper: Gatekeeper) -> MemoryIndex:
 
 def run_id(number: int) -> str:
     return f"run-{number:020}"
+
+
+async def asked(orchestrator: Orchestrator, repository: str, publisher: str) -> CanonicalMemory | Error:
+    """What a publisher is told of a repository without a run; one that may see every run is told of its own all the same."""
+    rules = tuple(make_publisher(name, may_see="any") for name in ("default", "another"))
+    policies = changed(orchestrator.gates.policies, publishers=Publishers(version="1", publishers=rules))
+    there = changed(orchestrator, gates=changed(orchestrator.gates, policies=policies))
+    limits = PublisherLimits(PublisherRuns(there.clock, frozenset()), there.clock)
+    archives = BundleArchives(Path("none"), Path("none"))
+    queries = RunQueries(there.bus, there, limits, RunIndex(), archives, there.log)
+    question = Message(
+        publisher_subjects(publisher)["context"],
+        codec.encode(MemoryRequest(repository=repository)),
+        {SCHEMA_HEADER: "memory_request.v1"},
+    )
+    reply = await queries.endpoints()[CONTEXT_SUBJECT](question)
+    told_of = reply.schema == "canonical_memory.v1"
+    return codec.decode(reply.data, CanonicalMemory) if told_of else codec.decode(reply.data, Error)
+
+
+async def test_a_publisher_asks_without_a_run_what_its_own_came_to(make_repository: MakeRepository, tmp_path: Path) -> None:
+    repository = make_repository()
+    policies = policies_with_memory(tmp_path, entries=2)
+    async with open_gatekeeper(repository, tmp_path, policies=policies) as gatekeeper:
+        orchestrator = remembering(gatekeeper)
+        empty = await asked(orchestrator, repository.url, "default")
+        assert isinstance(empty, Error)
+        for number, publisher in enumerate(("default", "another", "default", "default"), 1):
+            await end(orchestrator, contract_on(repository), run_id(number), publisher)
+        found = [await asked(orchestrator, place, "default") for place in (repository.url, f"{repository.path}/.git")]
+        assert found[0] == found[1]
+        assert isinstance(found[0], CanonicalMemory)
+        assert [entry.run_id for entry in found[0].entries] == [run_id(3), run_id(4)]
+        other = await asked(orchestrator, repository.url, "another")
+        assert isinstance(other, CanonicalMemory)
+        assert [entry.run_id for entry in other.entries] == [run_id(2)]
+        for place, code in (("/srv/elsewhere", "memory_unknown"), ("ftp://x\n", "bad_url")):
+            none = await asked(orchestrator, place, "default")
+            assert isinstance(none, Error)
+            assert none.code == code
+        off = changed(orchestrator.gates.policies, memory=None)
+        without = changed(orchestrator, gates=changed(orchestrator.gates, policies=off))
+        kept = await asked(without, repository.url, "default")
+        assert isinstance(kept, Error)
+        assert kept.code == empty.code == "memory_unknown"
 
 
 async def test_a_run_is_told_of_its_publishers_earlier_runs_and_of_no_others(

@@ -23,7 +23,7 @@ from gatewright.ledger.store import Ledger
 from gatewright.secrets.scanner import SecretScanner
 from gatewright.services.gatekeeper.gates.engine import GateEngine
 from gatewright.services.gatekeeper.intake.limits import PublisherLimits
-from gatewright.services.gatekeeper.intake.result_consumer import MOST_CRASHES, RETRY, ResultConsumer
+from gatewright.services.gatekeeper.intake.result_consumer import MOST_CRASHES, MOST_ENDINGS, RETRY, ResultConsumer
 from gatewright.services.gatekeeper.intake.run_queries import RunQueries
 from gatewright.services.gatekeeper.orchestrator import Orchestrator
 from gatewright.services.gatekeeper.projections.bundle_archives import BundleArchives
@@ -84,10 +84,13 @@ async def test_a_defect_ends_the_process_and_leaves_the_message_for_the_next(bro
 
 
 async def test_a_message_that_meets_a_defect_every_time_is_put_aside(broken: ResultConsumer, bus: MemoryBus) -> None:
-    delivery = make_delivery(attempts=MOST_CRASHES)
-    with pytest.raises(KeyError):
-        await broken.handle(delivery)
-    assert delivery.settled == ["term"]
+    """Where ending its run meets the defect, too, after some more deliveries."""
+    last = MOST_CRASHES + MOST_ENDINGS
+    for attempts in (MOST_CRASHES, last - 1, last):
+        delivery = make_delivery(attempts)
+        with pytest.raises(KeyError):
+            await broken.handle(delivery)
+        assert delivery.settled == (["term"] if attempts == last else [])
     (buried,) = [message async for message in bus.replay("gw.dead.gatekeeper")]
     assert buried.data == delivery.message.data
     assert buried.headers["Gw-Dead-Code"] == "internal_error"

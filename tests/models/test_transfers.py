@@ -6,13 +6,15 @@ import pytest
 from msgspec.structs import replace as changed
 
 from gatewright.contracts.transfers import TransferDestination, TransferLeave
+from gatewright.contracts.vocabulary import Usage
 from gatewright.errors import DeniedError
 from gatewright.models.gateway import ModelGateway
 from gatewright.models.policy import ModelsPolicy
+from gatewright.models.recorded_transfers import broken_by_calls
 from gatewright.models.transfers import TransferGuard, TransfersPolicy, endpoint_of_provider
 from tests.models.calls import QUICK, ask, request_of
 from tests.models.provider import ScriptedProvider
-from tests.models.turns import Raw, Say
+from tests.models.turns import Fail, Raw, Say
 
 RUN = "run-0123456789abcdef0123"
 ASKING = TransfersPolicy.model_validate({"version": "1", "externalTransfers": "manual"})
@@ -129,6 +131,25 @@ async def test_what_is_sent_is_told_before_it_goes_and_what_is_the_operators_own
     gateway = ModelGateway(policy, policy.grant("worker"), limits=QUICK, guard=TransferGuard(RUN, "worker", own, None, spend))
     assert (await ask(gateway, *request_of("responses"))).status == 200
     assert len(told) == 1
+
+
+async def test_what_was_sent_is_recorded_for_each_place_tries_that_failed_too_and_its_leave_covers_it(
+    provider: ScriptedProvider,
+) -> None:
+    provider.scripts["say"] = [Fail(503, times=1, then=Say("hello"))]
+    policy = models_of(provider)
+    leave, usage = leave_of(policy), Usage(tokens=0, cost_usd=0.0, iterations=0, sent_bytes=10_000, delivery="1.1")
+    gateway = ModelGateway(policy, policy.grant("worker"), limits=QUICK, guard=TransferGuard(RUN, "worker", ASKING, leave))
+    assert (await ask(gateway, *request_of("responses"))).status == 200
+    (sent,) = gateway.records.calls[0].sent
+    assert (sent.bodies, sent.bytes) == (2, sum(len(each.body) for each in provider.requests))
+    assert (sent.manifest_sha256, sent.internal) == (leave.manifest_sha256, False)
+    records = gateway.records.as_jsonl()
+    assert broken_by_calls("worker", leave, records, usage) == ()
+    for other in ({"manifest_sha256": "b" * 64}, {"most_bytes": sent.bytes - 1}, {"destinations": ()}):
+        assert broken_by_calls("worker", changed(leave, **other), records, usage), other
+    assert broken_by_calls("worker", None, records)
+    assert broken_by_calls("worker", leave, records, changed(usage, sent_bytes=sent.bytes - 1))
 
 
 async def test_a_call_that_was_refused_ends_the_task_whatever_its_client_makes_of_it(provider: ScriptedProvider) -> None:

@@ -50,10 +50,12 @@ def fixture(tmp_path: Path) -> HandlerFixture:
     return make_handler_fixture(tmp_path, FILES)
 
 
-async def handled(fixture: HandlerFixture, provider: ScriptedProvider, request: RunRequest) -> TaskContract | Error:
+async def handled(
+    fixture: HandlerFixture, provider: ScriptedProvider, request: RunRequest, *, may_ask: bool = False
+) -> TaskContract | Error:
     folder = write_models(fixture.state / "policies", provider, {"pm": "pm"})
     handler = make_handler(Settings(home=fixture.state, policies=folder))
-    task = RequestTask(run_id=RUN, task_id=f"{RUN}.pm", baseline_commit=fixture.baseline, request=request)
+    task = RequestTask(run_id=RUN, task_id=f"{RUN}.pm", baseline_commit=fixture.baseline, request=request, may_ask=may_ask)
     answer = await handler.handle(task, fixture.context())
     return codec.decode(codec.encode(answer), type(answer))
 
@@ -78,6 +80,22 @@ async def test_open_tests_are_proposed_and_the_contract_says_who_was_asked(
     assert (asked.model, asked.asked, asked.answer_schema) == ("pm-model", 1, "contract_proposal.v1")
     assert {"persona", "defaults", "reply.json", "system", "order"} == set(asked.prompts)
     assert list(differences(contract, request, fixture.baseline, RUN)) == []
+
+
+async def test_what_the_model_cannot_tell_is_handed_over_where_people_are_asked(
+    fixture: HandlerFixture, provider: ScriptedProvider
+) -> None:
+    told = {"question": "Is parse part of the API?", "best_guess": "no", "fallback_action": "it is renamed"}
+    provider.scripts["pm"] = answering(PROPOSAL | {"blocked": [told]})
+    contract = await handled(fixture, provider, request_of(fixture, acceptance_tests=()), may_ask=True)
+    assert isinstance(contract, TaskContract)
+    assert contract.consultation is not None
+    (block,) = contract.consultation.blocked
+    assert (block.session, block.question, block.best_guess) == (f"{RUN}.pm", told["question"], "no")
+    open_still = await handled(fixture, provider, request_of(fixture, acceptance_tests=(), allowed_paths=()), may_ask=True)
+    assert isinstance(open_still, Error)
+    assert open_still.consultation is not None
+    assert open_still.consultation.blocked == (), "its requester is asked, by the proposal"
 
 
 async def test_the_model_is_shown_the_repository_as_data(fixture: HandlerFixture, provider: ScriptedProvider) -> None:

@@ -96,6 +96,21 @@ def test_the_answer_schema_stands_whole_in_the_order() -> None:
     assert "$ref" not in json.dumps(schema)
 
 
+def test_a_field_for_questions_is_offered_only_where_people_are_asked() -> None:
+    library, contract = PromptLibrary(), make_contract()
+    request = make_request(allowed_paths=())
+    for asked in (False, True):
+        prompts = [
+            pm_order(library, request, "c" * 40, VIEW, may_ask=asked),
+            techlead_order(library, contract, ["src/a.py"], 3, may_ask=asked),
+            reviewer_order(library, contract, PATCH, may_ask=asked),
+        ]
+        for prompt in prompts:
+            schema = json.loads(prompt.order.rsplit("\n\n", 1)[1])
+            assert ("blocked" in schema["properties"]) == asked
+            assert ("blocked" in prompt.order) == asked
+
+
 def test_lines_of_a_patch_carry_the_numbers_of_the_candidate() -> None:
     assert numbered(PATCH).splitlines()[4:] == ["     1  import os", "       -x = 1", "     2 +x = 2", "     3  y = 3"]
 

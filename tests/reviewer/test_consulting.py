@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from gatewright.contracts import Error, ReviewReport, TaskContract, codec
+from gatewright.contracts.task_contract import TaskQuestions
 from gatewright.services.reviewer.handler import make_handler
 from gatewright.services.reviewer.settings import Settings
 from tests.handler_fixture import HandlerFixture
@@ -57,6 +59,19 @@ async def test_a_pass_with_evidence_passes_and_says_who_was_asked(fixture: Handl
     assert report.consultation.answer_schema == "review_opinion.v1"
     assert "model review-model" in report.evidence
     assert "     1 +x = 2" in shown(provider)
+
+
+async def test_what_the_model_cannot_tell_is_handed_over_beside_the_verdict(
+    fixture: HandlerFixture, provider: ScriptedProvider
+) -> None:
+    told = {"question": "Is 2 what the contract of x means?", "best_guess": "yes", "fallback_action": "it passes"}
+    provider.scripts["review"] = answering(PASS | {"blocked": [told]})
+    _, patch = await fixture.changed(CHANGE)
+    report = await handled(fixture, provider, replace(order(fixture, patch), questions=TaskQuestions()))
+    assert isinstance(report, ReviewReport)
+    assert report.verdict == "PASS"
+    assert report.consultation is not None
+    assert [(each.question, each.fallback_action) for each in report.consultation.blocked] == [(told["question"], "it passes")]
 
 
 async def test_a_blocking_finding_at_a_line_that_exists_fails_the_review(

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from gatewright import scope
 from gatewright.contracts import Error, Plan, TaskContract, codec
+from gatewright.contracts.task_contract import TaskQuestions
 from gatewright.contracts.vocabulary import Executor, Sharding
 from gatewright.rules.shards import broken_by_shard, broken_by_split
 from gatewright.services.techlead.handler import make_handler
@@ -81,6 +82,25 @@ async def test_a_split_of_the_model_is_a_plan_that_the_gate_lets_pass(
     )
     assert plan.consultation is not None
     assert plan.consultation.model == "plan-model"
+
+
+async def test_what_the_model_cannot_tell_is_handed_over_where_people_are_asked_and_the_plan_goes_by_its_guess(
+    fixture: HandlerFixture, provider: ScriptedProvider
+) -> None:
+    told = {"question": "Is pkg2 generated?", "best_guess": "no", "fallback_action": "it is a shard like any other"}
+    preference = told | {"question": "Should I proceed?"}
+    provider.scripts["plan"] = answering(SPLIT | {"blocked": [told, preference]})
+    for questions in (TaskQuestions(), None):
+        plan = await handled(fixture, provider, planning(fixture, questions=questions))
+        assert isinstance(plan, Plan)
+        assert len(plan.contracts) == len(SPLIT["shards"])
+        assert all(each.questions is None for each in plan.contracts)
+        assert plan.consultation is not None
+        blocks = [(each.session, each.question, each.can_resume_without_answer) for each in plan.consultation.blocked]
+        assert blocks == ([(plan.task_id, "Is pkg2 generated?", True)] if questions is not None else [])
+        left = [(each.proposed, each.reason) for each in plan.consultation.clamped]
+        unasked = [(each["question"], "blocked_unasked") for each in (told, preference)]
+        assert left == ([("Should I proceed?", "blocked_illegal")] if questions is not None else unasked)
 
 
 @pytest.mark.parametrize(

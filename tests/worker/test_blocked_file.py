@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from gatewright.contracts.reports import MOST_BLOCKED
+from gatewright.contracts.consultation import MOST_BLOCKED
 from gatewright.git.changes import FileChange
 from gatewright.services.worker.executors.blocked_file import BLOCKED_FILE, read_blocked, without_blocked
 

@@ -56,6 +56,7 @@ from gatewright.services.gatekeeper.gates.landing.landing import LandingOutcome,
 from gatewright.services.gatekeeper.gates.landing.locks import Claim, PathLocks
 from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
 from gatewright.services.gatekeeper.gates.reports.artifact_checks import check_artifacts
+from gatewright.services.gatekeeper.gates.reports.recorded_calls import judge_calls, judge_consultation
 from gatewright.services.gatekeeper.gates.reports.role_reports import judge_review, judge_tests, stored_by
 from gatewright.services.gatekeeper.gates.standing_grants import StandingGrants
 from gatewright.services.gatekeeper.gates.whole_change import judge_whole_change
@@ -88,10 +89,11 @@ class GateEngine:
             case q.IntakeCheck():
                 return await self._intake(question)
             case q.ContractCheck(run=run, contract=contract):
-                return await asyncio.to_thread(self._contract, run, contract)
+                return await self._contract(run, contract)
             case q.PlanCheck(run=run, plan=plan):
                 context = self._begin(run, "plan", plan.task_id)
                 await asyncio.to_thread(judge_plan, context, _contract(run), plan)
+                await judge_consultation(context, run, "techlead", plan.consultation)
                 transfers = await self._transfers(context, run)
                 return q.PlanVerdict(context.close(), transfers)
             case q.LocksCheck(run=run):
@@ -103,6 +105,7 @@ class GateEngine:
             case q.ReviewCheck(run=run, report=review):
                 context = self._begin(run, "reviewer", review.task_id)
                 await asyncio.to_thread(judge_review, context, review, run, question.makers)
+                await judge_consultation(context, run, "reviewer", review.consultation)
                 note_redactions(context, review, ())
                 return await _keep(context, review)
             case q.TestsCheck(run=run, report=tests):
@@ -163,8 +166,12 @@ class GateEngine:
             policies.memory,
         )
 
-    def _contract(self, run: Run, contract: TaskContract) -> q.ContractVerdict:
+    async def _contract(self, run: Run, contract: TaskContract) -> q.ContractVerdict:
         context = self._begin(run, "policy")
+        await judge_consultation(context, run, "pm", contract.consultation)
+        return await asyncio.to_thread(self._compiled, context, run, contract)
+
+    def _compiled(self, context: GateContext, run: Run, contract: TaskContract) -> q.ContractVerdict:
         if run.request is not None:
             judge_compiled(context, contract, visible(run.request), run.accepted.baseline_commit)
             contract = completed(contract, run.request)
@@ -196,6 +203,7 @@ class GateEngine:
             patch = await self.artifacts.get_artifact(result.git.patch) if result.git.patch else b""
             report.saw("patch", result.git.patch)
             await check_artifacts(context, [artifact.uri for artifact in result.artifacts])
+            await judge_calls(context, run, task.role, result.artifacts, result.usage)
             note_redactions(context, result, result.artifacts)
             report.checked(RESULT_RULE)
             for broken in broken_by_result(result, task, run):

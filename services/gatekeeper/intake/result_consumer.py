@@ -16,6 +16,7 @@ from gatewright.secrets.documents import redact_document, redact_message, redact
 from gatewright.secrets.scanner import SecretScanner
 from gatewright.services.gatekeeper.decider.inputs import RoleReplied, UsageReceived
 from gatewright.services.gatekeeper.dispatch.task_tokens import check_held
+from gatewright.services.gatekeeper.intake.crashed_answers import end_its_run
 from gatewright.services.gatekeeper.intake.endpoint import SubmissionService
 from gatewright.services.gatekeeper.intake.exhausted_tasks import EXHAUSTED, give_up
 from gatewright.services.gatekeeper.intake.reading import read
@@ -29,6 +30,8 @@ from gatewright.telemetry.metrics import Metrics
 RETRY = 1.0
 #: Deliveries after which a message that meets a defect is put aside.
 MOST_CRASHES = 5
+#: Further ones in which ending its run meets a defect, too: then it is put aside all the same.
+MOST_ENDINGS = 3
 INTAKE = "gw.intake."
 #: Bytes of a publisher's message that are kept when it is put aside: they are kept for good, and its sender chose how many.
 KEPT_BYTES = 65_536
@@ -54,12 +57,14 @@ class ResultConsumer:
         """One message of INTAKE or RESULTS, settled in every case.
 
         A defect of ours ends the process, and the message comes again; one that has brought that about time and again is put
-        aside first, so that it cannot keep the gatekeeper from everybody else's work.
+        aside first, so that it cannot keep the gatekeeper from everybody else's work. Its run is ended before that.
         """
         try:
             await self._settle(delivery)
         except Exception as defect:
             if delivery.attempts >= MOST_CRASHES:
+                if delivery.attempts < MOST_CRASHES + MOST_ENDINGS:
+                    await end_its_run(delivery.message, defect, self.bus, self.orchestrator, self.log)
                 await self._bury(delivery, GatewrightError(f"{type(defect).__name__}: {defect}"))
             raise
 

@@ -11,12 +11,13 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
-from gatewright.bus.port import Bus, Handler, Message, Reply
+from gatewright.bus.port import SCHEMA_HEADER, Bus, Handler, Message, Reply
 from gatewright.bus.topology import BUNDLE_SUBJECT, CONTEXT_SUBJECT, EVENTS_SUBJECT, RUNS_SUBJECT, STATUS_SUBJECT
 from gatewright.contracts import (
     BundleRequest,
     ContextRequest,
     EventsRequest,
+    MemoryRequest,
     OrchestratorEvent,
     RunEvents,
     RunsRequest,
@@ -25,8 +26,12 @@ from gatewright.contracts import (
 )
 from gatewright.contracts.vocabulary import Document
 from gatewright.errors import GatewrightError, MalformedError
+from gatewright.evidence.projection.progress import repository_digest
+from gatewright.git.host.identity import repository_identity
+from gatewright.git.process import in_thread
 from gatewright.host_errors import host_errors
 from gatewright.ledger.store import NOWHERE, Ledger, Position
+from gatewright.order_artifacts.canonical_memory import memory_of
 from gatewright.services.gatekeeper.intake import publishers
 from gatewright.services.gatekeeper.intake.limits import PublisherLimits
 from gatewright.services.gatekeeper.intake.replies import error_document, reply
@@ -46,6 +51,9 @@ MOST_WAITING = 200
 READING = 8.0
 #: Events in one answer are so many bytes at most, or one.
 ANSWER_BYTES = 1 << 20
+
+#: What is asked of a repository comes on the subject of what is asked of a run.
+_MEMORY = "memory_request.v1"
 
 QueryHandler = Callable[[Message, Publisher], Awaitable[Document]]
 
@@ -131,6 +139,9 @@ class RunQueries:
         return await self.archives.part(request.run_id, position.run.sealed, request.offset)
 
     async def _context(self, message: Message, rule: Publisher) -> Document:
+        """Of a run; by the name of its schema, of all that the publisher's runs on a repository came to."""
+        if message.headers.get(SCHEMA_HEADER) == _MEMORY:
+            return await self._memory(codec.decode(message.data, MemoryRequest).repository, rule)
         request = codec.decode(message.data, ContextRequest)
         position = await self._load(request.run_id, rule)
         run = position.run
@@ -141,6 +152,17 @@ class RunQueries:
             patch = await self.orchestrator.gates.artifacts.get_artifact(run.candidate.patch)
         records = tuple(record for step in position.transitions for record in step.events)
         return await asyncio.to_thread(context_of, run, records, request, patch)
+
+    async def _memory(self, repository: str, rule: Publisher) -> Document:
+        """What a run of this publisher that is submitted now would be told: its own runs alone, whomever it may see."""
+        gates = self.orchestrator.gates
+        key = await in_thread(repository_identity, repository)
+        known = await gates.memories.entries(key, rule.name) if gates.memories is not None else ()
+        bounds = gates.policies.memory
+        memory = memory_of(repository_digest(key), rule.name, known, bounds) if bounds is not None else None
+        if memory is None:
+            raise MalformedError(f"nothing is known of earlier runs on {repository[:200]}", code="memory_unknown")
+        return memory
 
     def _known(self, request: EventsRequest, rule: Publisher) -> Position | None:
         """What this process remembers, where that is enough of an answer; another gatekeeper may have moved the run since."""

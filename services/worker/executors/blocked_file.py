@@ -14,7 +14,7 @@ import msgspec
 
 from gatewright.clock import timestamp
 from gatewright.contracts import Blocked, TaskContract, codec, strict_json
-from gatewright.contracts.reports import MOST_BLOCKED
+from gatewright.contracts.consultation import MOST_BLOCKED
 from gatewright.errors import GatewrightError, MalformedError
 from gatewright.git.changes import FileChange
 from gatewright.git.mirror import Mirror

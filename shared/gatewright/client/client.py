@@ -26,7 +26,9 @@ from gatewright.contracts import (
     AgentAnswer,
     AgentQuestion,
     BundlePart,
+    CanonicalMemory,
     ContextRequest,
+    MemoryRequest,
     OrchestratorEvent,
     RoleBindingReadModel,
     RunContext,
@@ -71,7 +73,7 @@ FIRST_PAUSE = 0.2
 LONGEST_PAUSE = 10.0
 
 
-D = TypeVar("D", RunRequest, TaskContract, RunsRequest, ContextRequest)
+D = TypeVar("D", RunRequest, TaskContract, RunsRequest, ContextRequest, MemoryRequest)
 
 
 class Client:
@@ -174,6 +176,16 @@ class Client:
         subject = self._subjects["context"]
         answer = await self._bus.request(subject, request, schema="context_request.v1", timeout=STATUS_TIMEOUT)
         return answered(answer, RunContext)
+
+    async def memory(self, repository: str) -> CanonicalMemory:
+        """What the sealed runs of this publisher on a repository came to, in references: what its next run there is told.
+
+        Raises MalformedError (``memory_unknown``, ``bad_url``), LimitError, UnavailableError.
+        """
+        request = codec.encode(_document({"repository": repository}, MemoryRequest))
+        subject = self._subjects["context"]
+        answer = await self._bus.request(subject, request, schema="memory_request.v1", timeout=STATUS_TIMEOUT)
+        return answered(answer, CanonicalMemory)
 
     async def hear_questions(self, hear: Callable[[AgentQuestion], Awaitable[None]]) -> None:
         """Be told from now on what agents of this publisher's interactive runs ask leave for. Raises BusError."""

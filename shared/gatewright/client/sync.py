@@ -12,6 +12,7 @@ from typing import Any, Self, TypeVar
 from gatewright.bus.identities import BusAddress
 from gatewright.client.client import DEFAULT_URL, Client
 from gatewright.contracts import (
+    CanonicalMemory,
     OrchestratorEvent,
     RoleBindingReadModel,
     RunContext,
@@ -77,6 +78,9 @@ class SyncClient:
 
     def context(self, run_id: str, selectors: Sequence[str] = ("summary", "decisions"), *, scope: str = "brief") -> RunContext:
         return self._call(self._client.context(run_id, selectors, scope=scope))
+
+    def memory(self, repository: str) -> CanonicalMemory:
+        return self._call(self._client.memory(repository))
 
     def ended(self, run_id: str, *, timeout: float | None = None) -> RunStatus:
         return self._call(self._client.ended(run_id, timeout=timeout))

@@ -52,6 +52,7 @@ DOCUMENTS: dict[str, type[Document]] = {
     "grant_change.v1": contracts.GrantChange,
     "grant_revocation.v1": contracts.GrantRevocation,
     "legal_hold.v1": contracts.LegalHold,
+    "memory_request.v1": contracts.MemoryRequest,
     "orchestrator_event.v1": contracts.OrchestratorEvent,
     "plan.v1": contracts.Plan,
     "plan_proposal.v1": contracts.PlanProposal,

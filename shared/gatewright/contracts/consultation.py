@@ -1,15 +1,39 @@
-"""What a role asked a model, and what came of it: the record that stands in the role's own document.
+"""What a role asked a model, what came of it, and what it could not tell: the record that stands in the role's own document.
 
 A model's answer is a proposal: what the role made of it is in the document, what it took away is in ``clamped``.
 """
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final, Literal
 
 from msgspec import Meta
 
-from gatewright.contracts.vocabulary import Artifact, Count, Document, NonEmpty, Positive, Sha256, keep_one_spelling
+from gatewright.contracts.vocabulary import (
+    Artifact,
+    Count,
+    Document,
+    NonEmpty,
+    Positive,
+    Sha256,
+    Timestamp,
+    keep_one_spelling,
+)
+
+#: Blocks that one task may bring, and that people are asked about in one run.
+MOST_BLOCKED: Final = 8
+
+
+class Blocked(Document):
+    """What a task or a run could not tell, its guess, and what is done meanwhile (OmegaOS, ``blocked``)."""
+
+    session: NonEmpty
+    blocked_at: Timestamp
+    question: NonEmpty
+    best_guess: str
+    fallback_action: str
+    can_resume_without_answer: bool
+    human_required_for: Literal["credential", "destructive op", "scope expansion"] | None = None
 
 
 class Clamp(Document):
@@ -25,7 +49,8 @@ class Consultation(Document):
     """``model`` is the name that was asked for; ``answer_schema`` the schema that the answer had to have.
 
     ``prompts`` are the digests of what the prompt was made of, and of the prompt itself. ``directive`` is the marker that the
-    answer had to repeat. ``asked``: how often the model was asked until an answer could be used.
+    answer had to repeat. ``asked``: how often the model was asked until an answer could be used. ``blocked``: what it could
+    not tell, and has guessed.
     """
 
     model: NonEmpty
@@ -38,6 +63,7 @@ class Consultation(Document):
     cost_usd: Annotated[float, Meta(ge=0, le=1e9)]
     artifacts: tuple[Artifact, ...]
     clamped: tuple[Clamp, ...] = ()
+    blocked: Annotated[tuple[Blocked, ...], Meta(max_length=MOST_BLOCKED)] = ()
 
     def __post_init__(self) -> None:
         keep_one_spelling(self, "cost_usd")

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
+from gatewright.contracts.consultation import MOST_BLOCKED
 from gatewright.contracts.vocabulary import (
     Document,
     Filesystem,
@@ -19,6 +20,18 @@ from gatewright.contracts.vocabulary import (
 
 #: Words of a model about its own answer; longer ones are no summary.
 Words = Annotated[str, Meta(min_length=1, max_length=4000)]
+
+
+class ProposedBlock(Document):
+    """What the model could not tell, and what its answer rests on instead. It is told of the field where people are asked."""
+
+    question: Annotated[str, Meta(min_length=1, max_length=1000)]
+    best_guess: Annotated[str, Meta(min_length=1, max_length=1000)]
+    fallback_action: Annotated[str, Meta(min_length=1, max_length=1000)]
+    human_required_for: Literal["credential", "destructive op", "scope expansion"] | None = None
+
+
+Blocks = Annotated[tuple[ProposedBlock, ...], Meta(max_length=MOST_BLOCKED)]
 
 
 class ProposedTest(Document):
@@ -56,6 +69,7 @@ class ContractProposal(Document):
     requirement_ids: tuple[RequirementId, ...] = ()
     assumptions: tuple[Words, ...] = ()
     risks: tuple[Words, ...] = ()
+    blocked: Blocks = ()
 
 
 class ProposedShard(Document):
@@ -73,6 +87,7 @@ class PlanProposal(Document):
     summary: Words
     shards: Annotated[tuple[ProposedShard, ...], Meta(min_length=1, max_length=64)]
     risks: tuple[Words, ...] = ()
+    blocked: Blocks = ()
 
 
 class Observation(Document):
@@ -100,3 +115,4 @@ class ReviewOpinion(Document):
     summary: Words
     evidence: Annotated[tuple[Observation, ...], Meta(max_length=100)]
     findings: Annotated[tuple[OpinionFinding, ...], Meta(max_length=200)] = ()
+    blocked: Blocks = ()

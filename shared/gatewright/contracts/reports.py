@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-from gatewright.contracts.consultation import Consultation
+from gatewright.contracts.consultation import MOST_BLOCKED, Blocked, Consultation
 from gatewright.contracts.task_contract import TaskContract
 from gatewright.contracts.vocabulary import (
     END,
@@ -27,8 +27,6 @@ from gatewright.contracts.vocabulary import (
 )
 from gatewright.reasons import Family
 
-#: Blocks that one task may bring, and that people are asked about in one run.
-MOST_BLOCKED = 8
 #: An artifact of the object store.
 StoredUri = Annotated[str, Meta(pattern=rf"^artifact:sha256:[0-9a-fA-F]{{64}}{END}")]
 
@@ -57,18 +55,6 @@ class GitOutcome(Document):
 class NextSteps(Document):
     suggested_action: str
     notes: str
-
-
-class Blocked(Document):
-    """What a task or a run could not tell, its guess, and what is done meanwhile (OmegaOS, ``blocked``)."""
-
-    session: NonEmpty
-    blocked_at: Timestamp
-    question: NonEmpty
-    best_guess: str
-    fallback_action: str
-    can_resume_without_answer: bool
-    human_required_for: Literal["credential", "destructive op", "scope expansion"] | None = None
 
 
 class TaskResult(Document):

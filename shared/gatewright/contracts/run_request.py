@@ -71,12 +71,16 @@ class RunRequest(Document):
 
 
 class RequestTask(Document):
-    """What the pm is sent: the request, the id of the run it belongs to and the commit its baseline was pinned to."""
+    """What the pm is sent: the request, the id of the run it belongs to and the commit its baseline was pinned to.
+
+    ``may_ask``: people are asked what it cannot tell.
+    """
 
     run_id: RunId
     task_id: NonEmpty
     baseline_commit: NonEmpty
     request: RunRequest
+    may_ask: bool = False
 
 
 class AbortRequest(Document):

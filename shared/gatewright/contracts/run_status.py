@@ -195,6 +195,12 @@ class ContextRequest(Document):
         keep_one_spelling(self, "selectors", "scope")
 
 
+class MemoryRequest(Document):
+    """What is known of earlier runs of who asks on a repository, under whatever spelling."""
+
+    repository: Annotated[str, msgspec.Meta(min_length=1, max_length=4096)]
+
+
 class ContextSection(Document):
     """``text``: a block of data, as much as the scope lets through. ``characters``: of the whole; ``cut``: that is more."""
 

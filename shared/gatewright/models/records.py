@@ -16,15 +16,34 @@ from gatewright.secrets import Redacted, SecretScanner, redact_output
 #: The names of the artifacts of a task: the records, and what was said.
 CALLS = "model_calls"
 CASSETTE = "model_cassette"
+#: The same of a question of a role: the records.
+CALLS_PART = "calls.jsonl"
 #: How a stream of events begins.
 _STREAM = (b"data:", b"event:", b"id:", b"retry:", b":")
+
+
+class SentBodies(Document):
+    """What of a call went to one place, tries that failed too: so many ``bodies`` of so many ``bytes`` together.
+
+    ``model`` is the name that the provider knows. ``manifest_sha256`` is of the approved manifest that it was sent by;
+    ``internal``: to a host of the operator's own.
+    """
+
+    provider: str
+    endpoint: str
+    model: str
+    bodies: int
+    bytes: int
+    internal: bool = False
+    manifest_sha256: str | None = None
 
 
 class CallRecord(Document):
     """One call. ``model`` was asked for, ``model_used`` answered; ``request_sha256`` is of the canonical form of the request.
 
-    ``status`` is what the client got. ``tried`` says each try that failed, in words; ``refused`` is the reason code of a call
-    that was not sent or not passed on. ``played``: from a cassette. ``usage_doubted``: the provider's count was not believed.
+    ``status`` is what the client got. ``sent`` says what went where, answered or not. ``tried`` says each try that
+    failed, in words; ``refused`` is the reason code of a call that was not sent or not passed on. ``played``: from a cassette.
+    ``usage_doubted``: the provider's count was not believed.
     """
 
     number: int
@@ -43,6 +62,7 @@ class CallRecord(Document):
     request_sha256: str | None = None
     reply_sha256: str | None = None
     cassette_sha256: str | None = None
+    sent: tuple[SentBodies, ...] = ()
     tried: tuple[str, ...] = ()
     dropped: tuple[str, ...] = ()
     refused: str | None = None

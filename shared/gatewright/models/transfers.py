@@ -113,6 +113,14 @@ class TransferGuard:
     spend: Spend = spend_freely
     sent: int = 0
 
+    def by_manifest(self) -> str | None:
+        """The digest of the manifest that is sent by; None without a leave."""
+        return self.leave.manifest_sha256 if self.leave is not None else None
+
+    def stays(self, provider: Reached) -> bool:
+        """Whether what is sent to ``provider`` stays with the operator, by the policy that is held here."""
+        return self.policy is not None and self.policy.is_internal(provider)
+
     def check(self, provider: Reached, model: Named, size: int) -> None:
         """Count ``size`` bytes that are about to be sent. Raises DeniedError (``transfer_not_approved``): they may not be.
 
@@ -121,7 +129,7 @@ class TransferGuard:
         if self.policy is None and self.leave is None:
             return
         if self.leave is None:
-            if self.policy is None or not self.policy.is_internal(provider):
+            if not self.stays(provider):
                 raise _refused(f"no manifest was approved by which the {self.role} may send anything to {provider.name}")
             return
         if (self.leave.run_id, self.leave.role) != (self.run_id, self.role):

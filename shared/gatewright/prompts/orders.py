@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from gatewright.contracts import CanonicalMemory, RunRequest, SummonsTask, TaskContract, schemas
 from gatewright.order_artifacts.canonical_memory import lines_of
@@ -20,6 +21,8 @@ from gatewright.prompts.sections import FreshContext, mission_line, of_contract
 
 PM_ANSWER, TECHLEAD_ANSWER, REVIEWER_ANSWER = "contract_proposal.v1", "plan_proposal.v1", "review_opinion.v1"
 SUMMONS_ANSWER = "summons_opinion.v1"
+#: The field of an answer for what its model could not tell.
+BLOCKED = "blocked"
 #: Characters of a patch that a model is shown; a larger one is not reviewed by a model at all.
 MAX_PATCH = 400_000
 #: The kinds of executor that the pm's model may propose.
@@ -34,8 +37,11 @@ def pm_order(
     baseline: str,
     view: RepositoryView,
     memory: CanonicalMemory | None = None,
+    *,
+    may_ask: bool = False,
 ) -> Prompt:
-    """A request with something left open; ``memory`` is what is told of earlier runs. Raises PromptsError."""
+    """A request with something left open; ``memory`` is what is told of earlier runs. ``may_ask`` here and below: people are
+    asked what the model cannot tell. Raises PromptsError."""
     tests = [test.cmd for test in request.acceptance_tests if not test.hidden]
     how = request.executor
     sections = FreshContext(
@@ -57,7 +63,7 @@ def pm_order(
         "Acceptance commands are an argv each: no shell, no pipes, no redirections. Use the detected commands, or narrow "
         "them to some test files. For an executor of kind `command`, `{paths}` in a command stands for the allowed paths."
     )
-    return _asked(library, "pm", sections, [*view.blocks(), *_past(memory), rules], PM_ANSWER)
+    return _asked(library, "pm", sections, [*view.blocks(), *_past(memory), rules], PM_ANSWER, may_ask)
 
 
 def techlead_order(
@@ -66,15 +72,17 @@ def techlead_order(
     files: Iterable[str],
     most: int,
     memory: CanonicalMemory | None = None,
+    *,
+    may_ask: bool = False,
 ) -> Prompt:
     """A contract to be split into ``most`` shards at most; ``files`` are those below its paths. Raises PromptsError."""
     task = f"Split the files in scope into at most {most} disjoint shards. Every path lies inside the files in scope."
     sections = of_contract(contract, task, memories=_memories(memory))
     data = fenced("the files in scope", "\n".join(listing_of(files, contract.allowed_paths)))
-    return _asked(library, "techlead", sections, [data, *_past(memory)], TECHLEAD_ANSWER)
+    return _asked(library, "techlead", sections, [data, *_past(memory)], TECHLEAD_ANSWER, may_ask)
 
 
-def reviewer_order(library: PromptLibrary, contract: TaskContract, patch: bytes) -> Prompt:
+def reviewer_order(library: PromptLibrary, contract: TaskContract, patch: bytes, *, may_ask: bool = False) -> Prompt:
     """A candidate's canonical patch, to be judged. Raises PromptsError."""
     task = (
         "Judge the change below against the contract. The numbers before the lines are those of the candidate's files. "
@@ -83,7 +91,7 @@ def reviewer_order(library: PromptLibrary, contract: TaskContract, patch: bytes)
     )
     sections = of_contract(contract, task)
     data = fenced("the change", numbered(patch), limit=MAX_PATCH)
-    return _asked(library, "reviewer", sections, [data], REVIEWER_ANSWER)
+    return _asked(library, "reviewer", sections, [data], REVIEWER_ANSWER, may_ask)
 
 
 def summons_order(library: PromptLibrary, task: SummonsTask, patch: bytes | None) -> Prompt:
@@ -125,8 +133,10 @@ def worker_order(
     return make_prompt(library.compose("worker", form), _joined(sections, [*data, *_past(memory)]))
 
 
-def _asked(library: PromptLibrary, role: RoleId, sections: FreshContext, parts: Sequence[str], schema: str) -> Prompt:
-    text = json.dumps(_plain(schemas.written_out(schema)), ensure_ascii=False, separators=(",", ":"))
+def _asked(
+    library: PromptLibrary, role: RoleId, sections: FreshContext, parts: Sequence[str], schema: str, may_ask: bool = False
+) -> Prompt:
+    text = json.dumps(_offered(_plain(schemas.written_out(schema)), may_ask), ensure_ascii=False, separators=(",", ":"))
     words = f"One JSON document that is valid under this schema ({schema}), with the marker in `directive_ack`:"
     answer = f"## Answer\n\n{words}\n\n{text}"
     system = library.compose(role, "json")
@@ -148,6 +158,12 @@ def _past(memory: CanonicalMemory | None) -> tuple[str, ...]:
 
 def _detected(tests: Sequence[str]) -> tuple[str, ...]:
     return (f"test commands that were detected: {'; '.join(tests)}",) if tests else ("no test command was detected",)
+
+
+def _offered(schema: dict[str, Any], may_ask: bool) -> dict[str, Any]:
+    """Without the field for questions where nobody is asked: such orders stay what they were, byte by byte."""
+    fields = schema["properties"].items()
+    return schema if may_ask else schema | {"properties": {name: each for name, each in fields if name != BLOCKED}}
 
 
 def _plain(schema: dict[str, object]) -> dict[str, object]:

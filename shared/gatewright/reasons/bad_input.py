@@ -27,6 +27,7 @@ _COMMANDS = {
     "key_unknown": "`gatewright keys` lists the keys that are known here",
     "key_unreadable": "check that the key exists and that you may read it, or name another one",
     "memory_given": "take the artifact canonical_memory out of the document: the gatekeeper gives a run its memory itself",
+    "memory_unknown": "seal a run of this publisher there first; without memory.json in the policies nothing is kept",
     "missing": "name what is missing; `gatewright run --help` has an example",
     "no_active_contract": "put a contract where the hook looks for it, or install the hook with --contract FILE",
     "no_contract": "show the brief of a run whose contract is made",

@@ -125,6 +125,7 @@ _SANDBOX = {
     "workspace_unavailable": "`gatewright doctor` names the cause",
 }
 _SERVICES = {
+    "answer_crashes_gatekeeper": "report it with the log of the gatekeeper; `gatewright dead list` names the answer",
     "artifact_ambiguous": "the store holds two artifacts of that name: run again",
     "artifact_damaged": "the store of the bus is damaged: check its disk, then run again",
     "artifact_missing": "the store no longer has it: run again, and check how long artifacts are kept",

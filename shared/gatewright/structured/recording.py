@@ -7,19 +7,19 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from gatewright.artifacts import ArtifactPort
-from gatewright.contracts import Error, codec
+from gatewright.contracts import Blocked, Error, codec
 from gatewright.contracts.consultation import Clamp, Consultation
 from gatewright.contracts.reports import ErrorFault
 from gatewright.contracts.vocabulary import Artifact
 from gatewright.errors import DeniedError, GatewrightError
 from gatewright.models.cassettes import SUFFIX, CassetteWriter
+from gatewright.models.records import CALLS_PART
 from gatewright.secrets import SecretScanner
 from gatewright.structured.answers import P, StructuredQuestion
 from gatewright.structured.asking import Asking
 from gatewright.tasks.inputs import reference
 
-#: The parts of a question that tell its calls: the records, and what was said.
-CALLS_PART = "calls.jsonl"
+#: The part of a question that tells what was said in its calls.
 CASSETTE_PART = f"calls{SUFFIX}"
 
 
@@ -42,6 +42,7 @@ async def consultation_of(
     artifacts: ArtifactPort,
     *,
     clamped: Sequence[Clamp] = (),
+    blocked: Sequence[Blocked] = (),
     more: Iterable[tuple[str, bytes]] = (),
 ) -> Consultation:
     """The record of ``asking``, its parts stored. ``proposed`` None: no answer could be used. Raises BusError."""
@@ -64,6 +65,7 @@ async def consultation_of(
         cost_usd=spent.cost_usd,
         artifacts=tuple(stored),
         clamped=tuple(clamped),
+        blocked=tuple(blocked),
     )
 
 

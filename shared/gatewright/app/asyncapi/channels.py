@@ -69,9 +69,9 @@ _SERVICES: dict[str, _Service] = {
     "bundle": _Service("question", "A sealed bundle, part by part.", ("bundle_request.v1",), ("bundle_part.v1", _ERROR)),
     "context": _Service(
         "question",
-        "What a run has come to, in words for models.",
-        ("context_request.v1",),
-        ("run_context.v1", _ERROR),
+        "What a run has come to, in words for models; or all of one's runs on a repository.",
+        ("context_request.v1", "memory_request.v1"),
+        ("run_context.v1", "canonical_memory.v1", _ERROR),
         "context.get",
     ),
     "request": _Service("submission", "Leave a request; no answer comes.", ("run_request.v1", "cloud_event")),

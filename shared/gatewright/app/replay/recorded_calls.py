@@ -16,8 +16,8 @@ from gatewright.contracts.reports import Difference
 from gatewright.contracts.vocabulary import Artifact
 from gatewright.evidence.projection.history import RunHistory
 from gatewright.models.cassettes import Cassette, task_place
-from gatewright.models.records import CALLS, CASSETTE, CallRecord
-from gatewright.structured.recording import CALLS_PART, CASSETTE_PART
+from gatewright.models.records import CALLS, CALLS_PART, CASSETTE, CallRecord
+from gatewright.structured.recording import CASSETTE_PART
 
 #: The events of an agent's conversation, among the artifacts of its task (``RESULT_ARTIFACTS``).
 _TALK: Final = "codex_events"

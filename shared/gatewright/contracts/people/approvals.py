@@ -11,8 +11,8 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from gatewright.contracts.activity import AgentQuestion
+from gatewright.contracts.consultation import Blocked
 from gatewright.contracts.people.review_votes import ReviewQuorum, ReviewStanding, ReviewVote
-from gatewright.contracts.reports import Blocked
 from gatewright.contracts.run_status import GateStanding
 from gatewright.contracts.vocabulary import (
     END,

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import aiohttp
+from msgspec.structs import replace
 
 from gatewright.errors import ConfigurationError, DeniedError, UnavailableError
 from gatewright.models.apis.requests import ModelRequest, addressed, admit
@@ -17,7 +18,8 @@ from gatewright.models.gateway.limits import GatewayLimits
 from gatewright.models.gateway.relay import BrokenReplyError
 from gatewright.models.gateway.upstream import Upstream, UpstreamReply, UpstreamRequest
 from gatewright.models.policy import ModelEntry, ModelsPolicy, Provider
-from gatewright.models.transfers import TransferGuard
+from gatewright.models.records import SentBodies
+from gatewright.models.transfers import TransferGuard, endpoint_of_provider
 
 #: Statuses that pass by themselves.
 _PASSING = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
@@ -49,11 +51,35 @@ class Obtained:
 
 @dataclass(slots=True)
 class Tries:
-    """What was tried in vain, in words; ``last_status`` is what the client is told when nothing helps."""
+    """What was tried in vain, in words; ``last_status`` is what the client is told when nothing helps.
+
+    ``sent`` is what went where, also of the try that helped.
+    """
 
     words: list[str] = field(default_factory=list)
     last_status: int = _BAD_GATEWAY
     retry_after: float | None = None
+    sent: list[SentBodies] = field(default_factory=list)
+
+    def sends(self, provider: Provider, model: ModelEntry, size: int, guard: TransferGuard) -> None:
+        """One body of ``size`` bytes is about to go out. Raises what ``guard`` does: it may not."""
+        guard.check(provider, model, size)
+        endpoint, name = endpoint_of_provider(provider), model.upstream_name
+        last = self.sent[-1] if self.sent else None
+        if last is not None and (last.provider, last.endpoint, last.model) == (provider.name, endpoint, name):
+            self.sent[-1] = replace(last, bodies=last.bodies + 1, bytes=last.bytes + size)
+            return
+        self.sent.append(
+            SentBodies(
+                provider=provider.name,
+                endpoint=endpoint,
+                model=name,
+                bodies=1,
+                bytes=size,
+                internal=guard.stays(provider),
+                manifest_sha256=guard.by_manifest(),
+            )
+        )
 
     def add(self, provider: Provider, model: ModelEntry, why: str, status: int = _BAD_GATEWAY) -> None:
         self.words.append(f"{provider.name}/{model.name}: {why}"[:300])
@@ -95,7 +121,7 @@ class Attempts:
         upstream: Upstream,
         limits: GatewayLimits,
         *,
-        guard: TransferGuard | None = None,
+        guard: TransferGuard,
         chance: Callable[[], float] = random.random,
     ) -> None:
         self._upstream = upstream
@@ -152,8 +178,7 @@ class Attempts:
         """
         for number in range(self._limits.attempts):
             wait: float | None = None
-            if self._guard is not None:
-                self._guard.check(provider, model, len(order.body))
+            tries.sends(provider, model, len(order.body), self._guard)
             try:
                 async with self._upstream.sent(provider, order) as reply:
                     if _usable(reply):

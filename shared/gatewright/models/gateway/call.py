@@ -225,6 +225,7 @@ class ModelCall:
             request_sha256=None if self._canonical is None else sha256(self._canonical),
             reply_sha256=client.sha256,
             cassette_sha256=None if shared.playing is None else shared.playing.sha256,
+            sent=tuple(self._tries.sent),
             tried=tuple(self._tries.words[:32]),
             dropped=self._dropped,
             refused=self._refused,

@@ -75,7 +75,7 @@ class ModelGateway:
             limits=self.limits,
             spending=self._spending,
             estimate=InputEstimate(),
-            attempts=Attempts(self._upstream, self.limits, guard=guard, chance=chance),
+            attempts=Attempts(self._upstream, self.limits, guard=guard or TransferGuard(task, grant.role), chance=chance),
             records=self.records,
             recording=self.recording,
             playing=playing,

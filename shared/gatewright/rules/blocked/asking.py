@@ -1,4 +1,4 @@
-"""What people are asked of the blocks that tasks brought with their results: the requests, one after another. Pure.
+"""What people are asked of the blocks that tasks brought with their answers: the requests, one after another. Pure.
 
 The run goes on beside such a request: the task has gone on by its best guess already. A yes is kept; a no ends the run; silence
 changes nothing. The decider asks by this, and ``verify`` holds each request against it.
@@ -12,8 +12,8 @@ from datetime import datetime
 from msgspec.structs import replace
 
 from gatewright.contracts import ApprovalRequest, Blocked
+from gatewright.contracts.consultation import MOST_BLOCKED, Consultation
 from gatewright.contracts.people.approvals import ApprovalRule
-from gatewright.contracts.reports import MOST_BLOCKED
 from gatewright.contracts.task_contract import MOST_ANSWER_WORDS, MOST_ANSWERS, PersonsAnswer, TaskQuestions
 from gatewright.ledger.run import AskedApproval, Run
 from gatewright.rules.approvals import MatchedRule, make_request, pending
@@ -27,7 +27,7 @@ _MOST_WORDS = 600
 def next_request(run: Run, now: datetime) -> ApprovalRequest | None:
     """The next request that is to be made of what tasks could not tell; None where there is none, or no rule asks.
 
-    Asked is the first rule of the reason ``blocked``, about each legal block of a result that was accepted, in the order of the
+    Asked is the first rule of the reason ``blocked``, about each legal block of an answer that counts, in the order of the
     tasks, about so many of a run at most, and once in a run: a round that is left with the same question asks no more.
     """
     rule = next((each for each in run.accepted.approval_rules if each.reason == REASON), None)
@@ -40,12 +40,19 @@ def next_request(run: Run, now: datetime) -> ApprovalRequest | None:
     return _request(run, rule, block, now) if block is not None else None
 
 
-def task_questions(run: Run) -> TaskQuestions | None:
-    """What a worker's task is told of asking: that it may, and what people said to what the run asked before; None where no
+def may_ask(run: Run) -> bool:
+    """Whether a rule of the run asks people what its tasks cannot tell."""
+    return any(rule.reason == REASON for rule in run.accepted.approval_rules)
+
+
+def task_questions(run: Run, role: str) -> TaskQuestions | None:
+    """What a task is told of asking: that it may, and a worker's what people said to what the run asked before; None where no
     rule asks. Words are cut, and of many answers the newest are told.
     """
-    if not any(rule.reason == REASON for rule in run.accepted.approval_rules):
+    if not may_ask(run) or role == "testrunner":
         return None
+    if role != "worker":
+        return TaskQuestions()
     answers = [
         PersonsAnswer(
             question=asked.request.blocked.question[:MOST_ANSWER_WORDS],
@@ -67,20 +74,33 @@ def beside(run: Run) -> tuple[AskedApproval, ...]:
 
 
 def _brought(run: Run) -> Iterator[Blocked]:
-    """The legal blocks of accepted results, as they are shown: of just that task, on one line, and not endless."""
+    """The legal blocks of the run, as they are shown: of just that task, on one line, and not endless."""
+    for task_id, each in _told(run):
+        if not check(each):
+            shown = replace(
+                each,
+                session=task_id,
+                question=_plain(each.question),
+                best_guess=_plain(each.best_guess),
+                fallback_action=_plain(each.fallback_action),
+            )
+            yield shown
+
+
+def _told(run: Run) -> Iterator[tuple[str, Blocked]]:
+    """What each task could not tell. Of a contract that came from outside no pm of ours has said anything."""
+    pm = next((task.task_id for task in run.tasks.values() if task.role == "pm"), None)
+    asked: list[tuple[str | None, Consultation | None]] = [(pm, run.contract.consultation if run.contract else None)]
+    asked += [(run.plan.task_id, run.plan.consultation)] if run.plan is not None else []
+    for task_id, consultation in asked:
+        if task_id is not None and consultation is not None:
+            yield from ((task_id, each) for each in consultation.blocked)
     for task in run.tasks.values():
-        if task.result is None or task.status != "SUCCESS":
-            continue
-        for each in task.result.blocked:
-            if not check(each):
-                shown = replace(
-                    each,
-                    session=task.task_id,
-                    question=_plain(each.question),
-                    best_guess=_plain(each.best_guess),
-                    fallback_action=_plain(each.fallback_action),
-                )
-                yield shown
+        if task.result is not None and task.status == "SUCCESS":
+            yield from ((task.task_id, each) for each in task.result.blocked)
+    for review in (run.review, *(state.review for state in run.candidates.values())):
+        if review is not None and review.consultation is not None:
+            yield from ((review.task_id or "reviewer", each) for each in review.consultation.blocked)
 
 
 def _request(run: Run, rule: ApprovalRule, block: Blocked, now: datetime) -> ApprovalRequest:

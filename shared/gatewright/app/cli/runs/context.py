@@ -8,7 +8,9 @@ from gatewright.app.cli.context import find_place
 from gatewright.app.cli.output import printable
 from gatewright.app.cli.runs.sources import LedgerSource, find_run
 from gatewright.app.cli.session import attached
-from gatewright.contracts import RunContext
+from gatewright.contracts import CanonicalMemory, RunContext
+from gatewright.order_artifacts.canonical_memory import lines_of as told
+from gatewright.prompts.fence import fenced
 
 
 async def ask_context(wanted: str, selectors: Sequence[str], *, full: bool) -> RunContext:
@@ -17,6 +19,19 @@ async def ask_context(wanted: str, selectors: Sequence[str], *, full: bool) -> R
     async with attached(place.bus, place.home) as client:
         run_id = await find_run(LedgerSource(client), wanted)
         return await client.context(run_id, selectors, scope="full" if full else "brief")
+
+
+async def ask_memory(repository: str) -> CanonicalMemory:
+    """Ask the gatekeeper. Raises MalformedError (``memory_unknown``, ``bad_url``), UnavailableError, BusError."""
+    place = find_place()
+    folder = place.here / repository
+    async with attached(place.bus, place.home) as client:
+        return await client.memory(str(folder.resolve()) if folder.is_dir() else repository)
+
+
+def memory_lines(memory: CanonicalMemory) -> Iterator[str]:
+    """As models are shown it: data behind a fence."""
+    yield from fenced("canonical memory of earlier runs", "\n".join(told(memory))).split("\n")
 
 
 def lines_of(found: RunContext) -> Iterator[str]:

@@ -7,7 +7,7 @@ host of the system. What it may not see it does not guess.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -24,14 +24,14 @@ from gatewright.bus.topology import RESULT_CONSUMER, task_consumers
 from gatewright.clock import timestamp
 from gatewright.errors import BusError, UnavailableError
 from gatewright.host_errors import check_room
-from gatewright.rules.approvals import waited_for
+from gatewright.rules.approvals import pending, waited_for
 from gatewright.rules.delegations import holders
 
 
 class Wait(msgspec.Struct, frozen=True):
     """One entry of ``waits``. ``kind`` is stable, ``since`` is RFC 3339, ``detail`` is for people and says what to do."""
 
-    kind: Literal["approval", "locks", "queue_paused", "no_process", "disk_full", "no_bus"]
+    kind: Literal["approval", "agent_question", "locks", "queue_paused", "no_process", "disk_full", "no_bus"]
     since: str
     detail: str
 
@@ -104,7 +104,7 @@ def wait_lines(waits: Sequence[Wait]) -> list[str]:
 
 def _approval_waits(view: RunView) -> tuple[Wait, ...]:
     if not view.run.parked:
-        return ()
+        return tuple(_agent_waits(view))
     return tuple(
         Wait(
             "approval",
@@ -116,6 +116,19 @@ def _approval_waits(view: RunView) -> tuple[Wait, ...]:
         for asked in waited_for(view.run)
         for voted in (asked.request.reason == "review",)
     )
+
+
+def _agent_waits(view: RunView) -> Iterator[Wait]:
+    """The turn of an agent that has asked people for leave; the rest of the run goes on."""
+    for asked in pending(view.run):
+        request = asked.request
+        if request.question is not None:
+            words = (
+                f"for {', '.join(holders(asked))} to answer {request.rule} ({request.why}), until {request.expires_at}; "
+                f"its turn waits, and silence refuses: `gatewright approvals show {request.request_id}`, then "
+                f"`gatewright approvals approve {request.request_id}` or `reject`"
+            )
+            yield Wait("agent_question", request.created_at, words)
 
 
 def _lock_waits(view: RunView) -> tuple[Wait, ...]:

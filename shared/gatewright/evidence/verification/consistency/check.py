@@ -14,6 +14,7 @@ from gatewright.evidence.verification.consistency.ending import check_ending
 from gatewright.evidence.verification.consistency.gates import check_gates
 from gatewright.evidence.verification.consistency.memory import check_memory
 from gatewright.evidence.verification.consistency.orders import check_orders
+from gatewright.evidence.verification.consistency.recorded_calls import check_recorded_calls
 from gatewright.evidence.verification.consistency.reports import check_reports
 from gatewright.evidence.verification.consistency.rounds import check_rounds
 from gatewright.evidence.verification.consistency.routing import check_routing
@@ -60,7 +61,8 @@ def check_consistency(reading: Reading, step: int) -> str:
     15. evidence: what votes point at is in the run  16. memory: what it was told of earlier runs is of its publisher, on its
     repository, within the bounds of its policy
     17. transfers: what could go to providers of models was written down, and asked about
-    18. summonses: roles were asked beside the run within the bounds, and answered what they were asked.
+    18. summonses: roles were asked beside the run within the bounds, and answered what they were asked
+    19. recorded calls: the model calls that roles recorded are those that the manifests of 17 cover.
     """
     history = reading.history
     if history is None:
@@ -74,6 +76,7 @@ def check_consistency(reading: Reading, step: int) -> str:
         found += check_sizes(telling, reading, step)  # 12
         found += check_evidence(telling, reading, step)  # 15
         found += check_memory(telling, reading, step)  # 16
+        found += check_recorded_calls(telling, reading, step)  # 19
     except MalformedError as error:
         reading.findings.malformed(step, error.reason, layout.EVENTS, error.message)
         return "the events cannot be followed"

@@ -16,8 +16,11 @@ def register(app: typer.Typer) -> None:
 
 @reported
 def context(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="A run id or its beginning.")],
+    run: Annotated[str | None, typer.Argument(metavar="RUN", help="A run id or its beginning.")] = None,
     *,
+    repository: Annotated[
+        str | None, typer.Option("--repo", metavar="PLACE", help="In the place of a run: what earlier runs there came to.")
+    ] = None,
     select: Annotated[
         list[str] | None,
         typer.Option(
@@ -34,9 +37,20 @@ def context(
 
     import msgspec
 
-    from gatewright.app.cli.runs.context import ask_context, lines_of
+    from gatewright.app.cli.runs.context import ask_context, ask_memory, lines_of, memory_lines
+    from gatewright.errors import MalformedError
 
-    found = asyncio.run(ask_context(run, select or ["summary", "decisions"], full=full))
+    if (run is None) == (repository is None):
+        raise MalformedError("name a run, or a repository with --repo", code="missing")
+    if repository is not None:
+        memory = asyncio.run(ask_memory(repository))
+        if json_output:
+            emit(msgspec.to_builtins(memory))
+            return
+        for line in memory_lines(memory):
+            say(line)
+        return
+    found = asyncio.run(ask_context(run or "", select or ["summary", "decisions"], full=full))
     if json_output:
         emit(msgspec.to_builtins(found))
         return
