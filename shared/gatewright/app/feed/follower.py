@@ -10,10 +10,11 @@ import asyncio
 import contextlib
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from gatewright.app.board.board import Board, SequencedTransition, advance_board, passed_over, without_history
 from gatewright.app.board.rows import with_processes
+from gatewright.app.feed.claims import ToldClaims
 from gatewright.bus.ledger_replay import end_readings
 from gatewright.bus.port import Bus, Message
 from gatewright.bus.topology import LEDGER, run_subject
@@ -23,18 +24,6 @@ from gatewright.contracts import Transition
 from gatewright.errors import BusError, GatewrightError, MalformedError, UnavailableError, VerificationError
 from gatewright.ledger.entry_validation import End, next_link
 from gatewright.tasks.dead_letters import DeadLetter, DeadLetters
-
-
-@dataclass(frozen=True, slots=True)
-class ToldClaims:
-    """What the gatekeeper heard of tasks in hand. ``silent``: by run, from when on it is silent.
-
-    ``processes``: by run and task, which process claims it, in its own word.
-    """
-
-    silent: Mapping[str, str] = field(default_factory=dict)
-    processes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-
 
 #: Raises GatewrightError.
 AskClaims = Callable[[], Awaitable[ToldClaims]]

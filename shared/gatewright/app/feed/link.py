@@ -7,7 +7,8 @@ import contextlib
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 
-from gatewright.app.feed.follower import BoardFollower, ToldClaims
+from gatewright.app.feed.claims import ToldClaims, claims_of
+from gatewright.app.feed.follower import BoardFollower
 from gatewright.bus.jetstream.bus import JetStreamBus
 from gatewright.client.client import Client
 from gatewright.errors import GatewrightError, UnavailableError
@@ -102,7 +103,4 @@ def _attach(follower: BoardFollower, client: Client) -> None:
 
 
 async def _claims(client: Client) -> ToldClaims:
-    listed = await client.list_runs(limit=_MOST_ASKED, open_only=True)
-    silent = {run.run_id: run.silent_since for run in listed.runs if run.silent_since is not None}
-    claimed = {run.run_id: {task.task_id: task.process for task in run.claimed} for run in listed.runs if run.claimed}
-    return ToldClaims(silent, claimed)
+    return claims_of(await client.list_runs(limit=_MOST_ASKED, open_only=True))
