@@ -21,12 +21,19 @@ _MOST_ASKED = 200
 
 
 class LedgerLink:
-    """``connect`` gives a new connection each time it is called. ``follower`` holds what was read, whatever comes and goes."""
+    """``connect`` gives a new connection each time it is called. ``follower`` holds what was read, whatever comes and goes.
+
+    ``ask_as``: connects as a publisher, who is asked of claims in the place of an identity that may not ask.
+    """
 
     def __init__(
-        self, connect: Callable[[], AbstractAsyncContextManager[Client]], warn: Callable[[str], None] = lambda _words: None
+        self,
+        connect: Callable[[], AbstractAsyncContextManager[Client]],
+        warn: Callable[[str], None] = lambda _words: None,
+        ask_as: Callable[[], AbstractAsyncContextManager[Client]] | None = None,
     ) -> None:
         self._connect = connect
+        self._ask_as = ask_as
         self._warn = warn
         self._client: Client | None = None
         self.follower: BoardFollower | None = None
@@ -66,7 +73,7 @@ class LedgerLink:
         """Until the server has been away for a while."""
         if self.follower is None:
             self.follower = BoardFollower(client.bus, warn=self._warn)
-        _attach(self.follower, client)
+        _attach(self.follower, client, self._ask_as)
         self._ready.set()
         following = asyncio.create_task(self.follower.run())
         away = 0.0
@@ -96,10 +103,17 @@ def may_ask(client: Client) -> bool:
     return not isinstance(client.bus, JetStreamBus) or client.bus.asks
 
 
-def _attach(follower: BoardFollower, client: Client) -> None:
+def _attach(
+    follower: BoardFollower, client: Client, ask_as: Callable[[], AbstractAsyncContextManager[Client]] | None = None
+) -> None:
     """What an identity may not ask for is not asked for: the server logs every try."""
+
+    async def ask() -> ToldClaims:
+        async with ask_as() if ask_as is not None and not asks else contextlib.nullcontext(client) as asker:
+            return await _claims(asker)
+
     asks = may_ask(client)
-    follower.attach(client.bus, (lambda: _claims(client)) if asks else None, letters=asks)
+    follower.attach(client.bus, ask if asks or ask_as is not None else None, letters=asks)
 
 
 async def _claims(client: Client) -> ToldClaims:
