@@ -71,7 +71,7 @@ class SurroundingPages:
             return HTMLResponse(self._seen[1])
 
     async def _drawn(self) -> str:
-        seen, words = None, "an observer's identity sees roles and queues (--observer-seed); `gatewright doctor --cluster`"
+        seen, words = None, "not shown: it takes an observer's identity (--observer-seed), or an operator's"
         if self.look is not None:
             try:
                 seen = await self.look()

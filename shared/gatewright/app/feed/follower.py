@@ -33,7 +33,7 @@ _MOST_AT_ONCE = 500
 #: Seconds between two looks at dead letters, and of silence before the ledger is asked for what was read last.
 LOOK_AGAIN = 10.0
 #: Seconds between two attempts while the bus is away.
-_PAUSE = 1.0
+_PAUSE = 0.2
 
 
 class BoardFollower:
@@ -117,14 +117,18 @@ class BoardFollower:
         self._wake()
 
     async def _follow(self) -> None:
+        warned = ""
         while True:
             try:
                 if not await self._is_same_ledger():
                     self._begin_anew()
                 await self.catch_up()
+                warned = ""
                 await self._follow_on()
             except BusError as error:
-                self._warn(f"the ledger cannot be read now: {error.message}")
+                if error.message != warned:  # it is tried often
+                    self._warn(f"the ledger cannot be read now: {error.message}")
+                warned = error.message
                 await asyncio.sleep(_PAUSE)
 
     async def _follow_on(self) -> None:

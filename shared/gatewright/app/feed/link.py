@@ -16,6 +16,8 @@ from gatewright.errors import GatewrightError, UnavailableError
 #: Seconds between two looks at the connection, and for which a server may be away before its address is asked for again.
 _LOOK = 1.0
 _AWAY = 5.0
+#: Seconds between two attempts to connect.
+_AGAIN = 0.2
 #: Open runs that the gatekeeper is asked about.
 _MOST_ASKED = 200
 
@@ -58,16 +60,20 @@ class LedgerLink:
 
     async def run(self) -> None:
         """Keep connected until cancelled."""
+        warned = ""
         while True:
             try:
                 async with self._connect() as client:
-                    self._client = client
+                    self._client, warned = client, ""
                     await self._follow(client)
             except (GatewrightError, OSError) as error:
-                self._warn(f"the system cannot be reached: {error}")
+                words = f"the system cannot be reached: {error}"
+                if words != warned:  # it is tried often
+                    self._warn(words)
+                warned = words
             finally:
                 self._client = None
-            await asyncio.sleep(_LOOK)
+            await asyncio.sleep(_AGAIN)
 
     async def _follow(self, client: Client) -> None:
         """Until the server has been away for a while."""
