@@ -22,7 +22,7 @@ VERSIONS = ("1.30", "1.31", "1.32", "1.33", "1.34", "1.35", "1.36", "1.37")
 _FOREIGN = frozenset({"ScaledObject"})
 _SANDBOXED = frozenset({"worker", "testrunner"})
 #: What the live page looks with, brings decisions with and submits with.
-_CONSOLE_IDENTITIES = ("watcher", "approver", "publisher")
+_CONSOLE_IDENTITIES = ("watcher", "observer", "approver", "publisher")
 
 #: Values that must render, by what they are for.
 CASES: Mapping[str, Mapping[str, Any]] = {
@@ -206,7 +206,7 @@ def faults_of_secrets(component: str, volumes: list[dict[str, Any]]) -> Iterator
     identities = {name for name in names if "-identity-" in name}
     if component == "console":
         kinds = {name.partition("-identity-")[2].partition("-")[0] for name in identities}
-        right = "watcher" in kinds and kinds <= set(_CONSOLE_IDENTITIES)
+        right = {"watcher", "observer"} <= kinds <= set(_CONSOLE_IDENTITIES)
     else:
         right = component in {"keys", "nats"} or len(identities) == (2 if component == "retention" else 1)
     if not right:

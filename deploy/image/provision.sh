@@ -27,9 +27,9 @@ GATEWRIGHT_HOME=/srv/gatekeeper gatewright keys init
 # One volume per identity: a service that is taken over can speak as itself alone.
 for folder in /srv/share/*/; do
     identity=$(basename "$folder")
-    # The live page looks as a watcher, brings signed decisions as an approver and submits as a publisher; people sign in by tokens.
+    # The live page looks as a watcher and an observer, brings signed decisions as an approver and submits as a publisher; people sign in by tokens.
     if [ "$identity" = console ]; then
-        install -m 0600 "$all/watcher.nk" "$all/approver.nk" "$all/publisher.nk" "$folder"
+        install -m 0600 "$all/watcher.nk" "$all/observer.nk" "$all/approver.nk" "$all/publisher.nk" "$folder"
         for role in viewer approver operator; do
             [ -s "$folder/$role.token" ] && continue
             python -c 'import secrets; print(secrets.token_hex(32))' >"$folder/.token"

@@ -10,7 +10,8 @@ import pytest
 
 from gatewright.app.board.board import Board, advance_board
 from gatewright.app.feed import follower as feed
-from gatewright.app.feed.follower import BoardFollower, ToldClaims
+from gatewright.app.feed.claims import ToldClaims
+from gatewright.app.feed.follower import BoardFollower
 from gatewright.bus.jetstream.setup import ensure_topology
 from gatewright.bus.ledger_layout import Seen
 from gatewright.bus.memory.bus import MemoryBus, MemoryServer

@@ -12,18 +12,22 @@ from typing import Any
 import pytest
 
 from gatewright.app.cli.runs import sources
+from gatewright.app.cli.runs.listing import details_of, entry_of, story
 from gatewright.app.cli.runs.sources import BundleSource, LedgerSource, find_run
+from gatewright.app.feed.link import read_once
 from gatewright.bus.jetstream.setup import ensure_topology
 from gatewright.bus.memory.bus import MemoryBus, MemoryServer
 from gatewright.bus.port import Message, Reply
 from gatewright.bus.topology import RUNS_SUBJECT, run_subject
 from gatewright.client import Client
 from gatewright.contracts import RunList, RunsRequest, codec
-from gatewright.contracts.run_status import ListedRun
+from gatewright.contracts.run_status import ClaimedTask, ListedRun
+from gatewright.contracts.vocabulary import Budget
 from gatewright.errors import MalformedError
 from tests.cli.conftest import Command
 from tests.client.conftest import make_run, write_run
-from tests.gatekeeper.simulated_run import RUN_ID
+from tests.gatekeeper.budgeted_run import BudgetedRun
+from tests.gatekeeper.simulated_run import RUN_ID, Script
 
 BEGUN = sources._begun
 OTHERS = tuple(f"run-{number:020x}" for number in range(200))
@@ -90,6 +94,43 @@ async def test_a_page_reads_its_own_runs_alone(bus: Watched) -> None:
     page = await LedgerSource(Client(bus)).page(5, None)
     assert ([run.run_id for run in page.runs], page.more) == ([RUN_ID], True)
     assert set(bus.replayed) == {run_subject(run_id) for run_id in (RUN_ID, *OTHERS[:4])}
+
+
+async def test_lists_for_programs_and_the_board_tell_the_same_of_tasks_in_hand() -> None:
+    bus = MemoryBus(MemoryServer())
+    await ensure_topology(bus)
+    world = BudgetedRun(Script(), budget=Budget(wall_sec=100))
+    world.deliver_until("S2")
+    await write_run(bus, world.transitions)
+    task = world.opened.workers()[0]
+    claimed = ListedRun(
+        run_id=RUN_ID,
+        publisher="default",
+        status="RUNNING",
+        created_at="2026-01-01T00:00:00Z",
+        silent_since="2026-01-02T00:00:00Z",
+        claimed=(ClaimedTask(task_id=task.task_id, process="P1"),),
+    )
+
+    async def answer(_message: Message) -> Reply:
+        return Reply(codec.encode(RunList(runs=(claimed,), more=False)), "run_list.v1")
+
+    await bus.serve("gw-gatekeeper", {RUNS_SUBJECT: answer})
+    client = Client(bus)
+    source = LedgerSource(client)
+    page = await source.page(5, None)
+    row = (await read_once(client)).board.rows[RUN_ID]
+    (entry,) = (entry_of(view, page.claims) for view in page.views)
+    (view,) = page.views
+    claims = await source.claims(RUN_ID)
+    assert entry == details_of(view, claims=claims).run
+    assert entry.in_hand == row.in_hand
+    assert [(each.task_id, each.process) for each in entry.in_hand] == [(task.task_id, "P1")]
+    assert entry.in_hand[0].since == view.dispatched[task.task_id]
+    assert entry.silent_since == "2026-01-02T00:00:00Z"
+    (line,) = [line for line in story(view, claims=claims) if "says process P1" in line]
+    assert "since" in line
+    assert [each.process for each in entry_of(view).in_hand] == [""]
 
 
 async def test_without_a_gatekeeper_the_ledger_itself_is_read(bus: Watched) -> None:

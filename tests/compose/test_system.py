@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from gatewright.bus.topology import ROLES
 from tests.compose.deployment import (
     SERVICES,
     Deployment,
@@ -125,7 +126,18 @@ def test_the_live_page_wants_a_sign_in_and_shows_a_landed_run_with_its_evidence(
     assert (taken.status, taken.headers["content-disposition"]) == (200, f'attachment; filename="{run_id}.zip"')
     assert ask_page(system, "/submit", cookie=cookie).status == 403
     held = system.inside("console", "ls", "/etc/gatewright/identity").split()
-    assert held == ["approver.nk", "approver.token", "operator.token", "publisher.nk", "viewer.token", "watcher.nk"]
+    assert held == [
+        "approver.nk",
+        "approver.token",
+        "observer.nk",
+        "operator.token",
+        "publisher.nk",
+        "viewer.token",
+        "watcher.nk",
+    ]
+    told = ask_page(system, "/system", cookie=cookie).text
+    assert "every role answers" in told or "to look at, first" in told, told
+    assert all(f'<th scope="row">{role}</th>' in told for role in ROLES), told
 
 
 def test_every_service_holds_its_own_identity_alone_and_no_capability(system: Deployment) -> None:

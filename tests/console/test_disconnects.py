@@ -1,216 +1,28 @@
-"""Open pages in a real browser, over a real NATS server: whatever is killed, cut or asleep, they come to equal the ledger.
+"""Whatever is killed, cut or asleep between open pages and the ledger, they come to equal it.
 
-Each interruption of each page counts: four pages, fifty times. How long they take is printed, by what was broken.
+Each interruption of each page counts. How long they take is printed, by what was broken. `python -m benchmarks.interruptions`
+plays two hundred, as ``test_events.py`` does with the stream alone.
 """
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import os
-import signal
-import statistics
 import sys
-import threading
-import time
-from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
 
 import pytest
-import uvicorn
-from playwright.sync_api import Browser, CDPSession, Page
+from playwright.sync_api import Browser
 
-from gatewright.app.board.board import Board, SequencedTransition, advance_board
-from gatewright.app.board.filters import BoardFilter, lists_of
-from gatewright.app.console.serving import ConsoleAddress, ConsoleServer, make_app
-from gatewright.bus.jetstream.bus import JetStreamBus
-from gatewright.bus.jetstream.setup import ensure_topology
-from gatewright.client.client import Client
-from gatewright.errors import GatewrightError
-from tests.board.ledgers import interleaved, make_run
-from tests.client.conftest import write_run
-from tests.console.conftest import free_port
+from tests.console.interruptions import KINDS, PAGES, account, interrupted
 from tests.console.test_browser import browser
-from tests.tcp_proxy import Wire
-from tests.unauthenticated_nats import OpenServer
 
 pytestmark = pytest.mark.long
 __all__ = ["browser"]
-T = TypeVar("T")
-#: What is broken, one after another, and how often in all; each breaks every page.
-KINDS = ("console", "network", "hidden", "server", "network", "console", "hidden")
-TIMES = 50
-PAGES = ("/", "/?stage=landed", "/?text=modernise", "/?stage=running")
-#: Milliseconds until a page has to be as the ledger is, however busy the machine: patience, and no promise.
-PATIENCE = 120_000
-#: Notes when the page was connected last, before anything of its own runs.
-NOTE = """
-const Own = window.EventSource;
-window.EventSource = class extends Own {
-  constructor(...given) {
-    super(...given);
-    this.addEventListener("open", () => { window.openedAt = performance.timeOrigin + performance.now(); });
-  }
-};
-"""
-#: How long after it was mended and connected the page was as it has to be; nothing as long as it is not.
-EQUAL = """
-([wanted, mended]) => {
-  const shown = {};
-  for (const line of document.querySelectorAll(".runs > li")) {
-    if (line.id in shown) return false;
-    shown[line.id] = line.parentElement.id;
-  }
-  const same = ([id, list]) => shown[id] === list;
-  if (Object.keys(shown).length !== Object.keys(wanted).length || !Object.entries(wanted).every(same)) return false;
-  return [Math.max(0, performance.timeOrigin + performance.now() - Math.max(mended, window.openedAt || 0))];
-}
-"""
 
 
-class BrokenHouse:
-    """A NATS server, a console over it and a wire between that and the browser, in a thread of their own."""
-
-    def __init__(self, home: Path) -> None:
-        self.home, self.port, self.written = home, free_port(), 0
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-        self._stack = contextlib.AsyncExitStack()
-
-    def do(self, work: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
-
-    @contextlib.contextmanager
-    def open(self) -> Iterator[None]:
-        self._thread.start()
-        self.do(self._open())
-        try:
-            yield
-        finally:
-            self.do(self._close())
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join()
-            self._loop.close()
-
-    async def _open(self) -> None:
-        self.server = await OpenServer.open(self.home / "nats")
-        await ensure_topology(self.server.url)
-        self.wire = await self._stack.enter_async_context(Wire(self.port))
-        await self.start_console()
-
-    async def _close(self) -> None:
-        await self.kill_console()
-        await self._stack.aclose()
-        await self.server.stop()
-
-    async def start_console(self) -> None:
-        address = ConsoleAddress(port=self.port, names=(f"127.0.0.1:{self.wire.port}",))
-        app = make_app(self._connect, self.home, self.home / "key.pem", address)
-        config = uvicorn.Config(app.asgi, port=self.port, log_level="error", access_log=False, timeout_graceful_shutdown=1)
-        self._console = ConsoleServer(config, app.link)
-        self._serving = asyncio.create_task(self._console.serve())
-        while not self._console.started:
-            assert not self._serving.done()
-            await asyncio.sleep(0.01)
-
-    async def kill_console(self) -> None:
-        self._console.should_exit = True
-        await self._serving
-
-    async def kill_server(self) -> None:
-        os.kill(self.server.pid, signal.SIGKILL)
-        with contextlib.suppress(GatewrightError):
-            await self.server.ended()
-        await self.server.stop()
-
-    async def start_server(self) -> None:
-        self.server = await OpenServer.open(self.home / "nats", port=self.server.port, password=self.server.password)
-
-    async def write(self, entries: Sequence[SequencedTransition]) -> None:
-        async with contextlib.AsyncExitStack() as stack:
-            bus = await JetStreamBus.connect(self.server.url, name="writer", patience=60.0)
-            stack.push_async_callback(bus.close)
-            await write_run(bus, [entry.transition for entry in entries])
-
-    async def cut(self) -> None:
-        self.wire.cut()
-
-    @contextlib.asynccontextmanager
-    async def _connect(self) -> AsyncIterator[Client]:
-        async with contextlib.AsyncExitStack() as stack:
-            bus = await JetStreamBus.connect(self.server.url, name="console")
-            stack.push_async_callback(bus.close)
-            yield Client(bus)
-
-
-def interrupt(kind: str, house: BrokenHouse, sessions: Sequence[CDPSession], write: Callable[[], None]) -> None:
-    """Break it, let the ledger go on meanwhile, and mend it."""
-    match kind:
-        case "console":
-            house.do(house.kill_console())
-            write()
-            house.do(house.start_console())
-        case "server":
-            house.do(house.kill_server())
-            house.do(house.start_server())
-            write()
-        case "network":
-            house.do(house.cut())
-            write()
-            house.do(house.cut())
-        case "hidden":
-            for session in sessions:
-                session.send("Page.setWebLifecycleState", {"state": "frozen"})
-            write()
-            house.do(house.cut())
-            for session in sessions:
-                session.send("Page.setWebLifecycleState", {"state": "active"})
-
-
-def wanted(board: Board, path: str) -> dict[str, str]:
-    """By run the list that its line has to stand in."""
-    field, _, value = path.partition("?")[2].partition("=")
-    chosen = BoardFilter(**{field: value}) if field else BoardFilter()
-    return {row.run_id: f"list-{stage}" for stage, rows in lists_of(board, chosen).items() for row in rows}
-
-
-def test_two_hundred_interruptions_lose_nothing_and_double_nothing(
+def test_interrupted_pages_lose_nothing_and_double_nothing(
     browser: Browser, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    runs = [make_run(number, "success" if number % 4 else "aborted") for number in range(45)]
-    entries = interleaved(runs)
-    share = len(entries) // TIMES
-    taken: defaultdict[str, list[float]] = defaultdict(list)
-    house, board, written = BrokenHouse(tmp_path), Board(), 0
-    with house.open():
-        pages: list[Page] = []
-        for path in PAGES:
-            page = browser.new_page()
-            page.add_init_script(NOTE)
-            page.goto(f"http://127.0.0.1:{house.wire.port}{path}")
-            pages.append(page)
-        sessions = [page.context.new_cdp_session(page) for page in pages]
-        for number in range(TIMES):
-            kind = KINDS[number % len(KINDS)]
-            portion = entries[written : written + share] if number < TIMES - 1 else entries[written:]
-            interrupt(kind, house, sessions, lambda part=portion: house.do(house.write(part)))  # type: ignore[misc]
-            mended, written = time.time() * 1000, written + len(portion)
-            board = advance_board(board, portion)
-            for page, path in zip(pages, PAGES, strict=True):
-                equal = page.wait_for_function(EQUAL, arg=[wanted(board, path), mended], timeout=PATIENCE)
-                taken[kind].append(equal.json_value()[0])
-        assert len(board.rows) == len(runs)
-        for page, path in zip(pages, PAGES, strict=True):
-            shown = page.locator('[data-count="landed"]').inner_text()
-            page.reload()
-            page.wait_for_function(EQUAL, arg=[wanted(board, path), 0], timeout=PATIENCE)
-            assert page.locator('[data-count="landed"]').inner_text() == shown
-            page.close()
+    taken = interrupted(browser, tmp_path, 2 * len(KINDS))
     with capsys.disabled():
-        for kind, times in taken.items():
-            middle, worst = statistics.median(times), max(times)
-            sys.stdout.write(f"\n{kind}: {len(times)} interruptions, equal {middle:.0f} ms after it was connected again, ")
-            sys.stdout.write(f"{worst:.0f} ms at most\n")
-    assert sum(map(len, taken.values())) == TIMES * len(PAGES) == 200
+        sys.stdout.write("".join(f"\n{line}" for line in account(taken)))
+    assert {kind: len(times) // len(PAGES) for kind, times in taken.items()} == {kind: 2 * KINDS.count(kind) for kind in KINDS}

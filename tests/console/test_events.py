@@ -15,7 +15,8 @@ from gatewright.app.board.resuming import event_id
 from gatewright.app.board.rows import BoardRow
 from gatewright.app.console.drawing import make_templates, row_html
 from gatewright.app.console.events import PageStream, told
-from gatewright.app.feed.follower import BoardFollower, ToldClaims
+from gatewright.app.feed.claims import ToldClaims
+from gatewright.app.feed.follower import BoardFollower
 from gatewright.bus.jetstream.setup import ensure_topology
 from gatewright.bus.memory.bus import MemoryBus, MemoryServer
 from tests.board.ledgers import interleaved, make_run, run_id_of

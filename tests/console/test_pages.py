@@ -10,6 +10,7 @@ import tempfile
 import urllib.parse
 import zipfile
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -17,6 +18,7 @@ import msgspec
 import pytest
 
 from gatewright.app.console.doors import _HEADERS, SignedIn
+from gatewright.app.console.drawing import make_templates
 from gatewright.app.console.serving import ConsoleAddress
 from gatewright.errors import ConfigurationError
 from gatewright.evidence.signing import keys
@@ -149,6 +151,12 @@ def test_a_repair_is_told_with_why_it_was_ordered_and_what_came_of_it(console: S
     assert f'id="repair-{item.packet.attempt}"' in page
     assert f'href="#event-{item.packet.event}"' in page
     assert f'id="event-{item.packet.event}"' in page
+
+
+def test_a_time_to_come_is_told_as_one_and_is_past_when_it_has_come() -> None:
+    words = make_templates().from_string("{{ moment|until(now) }}")
+    for moment, told in (("2026-01-02T05:00:00Z", "in 5 h"), ("2026-01-01T23:59:20.000Z", "40 s ago")):
+        assert words.render(moment=moment, now=datetime(2026, 1, 2, tzinfo=UTC)) == told
 
 
 def test_an_empty_board_teaches_the_next_command(console: ServedConsole) -> None:

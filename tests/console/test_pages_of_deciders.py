@@ -170,6 +170,53 @@ def test_the_keyboard_leads_to_every_page(page: Page, tmp_path: Path) -> None:
     console.close()
 
 
+def person_with_passkey(browser: Browser, origin: str, name: str, policies: Path) -> tuple[Page, VirtualAuthenticator]:
+    """A person at a browser of their own, with a passkey that the operator has entered; they look at *Needs you*."""
+    page = browser.new_page(viewport={"width": 400, "height": 900})
+    authenticator = VirtualAuthenticator(page)
+    page.goto(f"{origin}/passkey")
+    page.get_by_label("Your name").fill(name)
+    page.get_by_role("button", name="Make a passkey").click()
+    expect(page.locator("#passkey-answer")).to_contain_text("made: SHA256:")
+    enter(policies, name, page.locator("#roster-entry").inner_text())
+    page.goto(f"{origin}/needs")
+    expect(page.locator("#link-state")).to_have_text("live")
+    return page, authenticator
+
+
+def test_a_person_hands_a_request_on_with_their_passkey_and_the_other_approves_with_theirs(
+    browser: Browser, tmp_path: Path, make_repository: MakeRepository
+) -> None:
+    console = ServedConsole(tmp_path, decides=True)
+    with open_deciding(console, make_repository(), tmp_path, phrase=PHRASE) as deciding:
+        origin, policies = f"http://localhost:{console.port}", tmp_path / "policies"
+        ana, authenticator = person_with_passkey(browser, origin, "ana", policies)
+        ben, _ = person_with_passkey(browser, origin, "ben", policies)
+        form = ana.locator("form.decide")
+        form.get_by_text("Hand on", exact=True).click()
+        form.get_by_label("To", exact=True).fill("ben")
+        authenticator.recognises(False)
+        form.get_by_role("button", name="Delegate").click()
+        expect(form.locator(".answer")).to_contain_text("the passkey did not sign")
+        assert deciding.decided() == []
+        authenticator.recognises(True)
+        form.get_by_role("button", name="Delegate").click()
+        expect(ana.locator("#said")).to_contain_text("delegate, recorded")
+        for page in (ana, ben):  # Ben's page was open all the time
+            expect(page.locator("li.need.approval")).to_contain_text("for ben")
+        form = ana.locator("form.decide")
+        form.get_by_label("To approve, type exactly").fill(PHRASE)
+        form.get_by_role("button", name="Approve").click()
+        expect(form.locator(".answer")).to_contain_text("approval_handed_on")
+        form = ben.locator("form.decide")
+        form.get_by_label("To approve, type exactly").fill(PHRASE)
+        form.get_by_role("button", name="Approve").click()
+        expect(ben.locator("#said")).to_contain_text("approve, recorded")
+        assert (deciding.decided(), deciding.status()) == (["delegate", "approve"], "SUCCESS")
+        ana.close()
+        ben.close()
+
+
 def test_a_person_hands_a_request_on_with_a_signature_by_their_agent(
     browser: Browser, tmp_path: Path, make_repository: MakeRepository, screenshots: Path
 ) -> None:

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from nats.aio.msg import Msg
 
-from gatewright.bus.identities import OPERATOR, role_of
+from gatewright.bus.identities import OBSERVER, OPERATOR, role_of
 from gatewright.bus.jetstream.bus import JetStreamBus
+from gatewright.bus.permissions import ASK_PROCESSES
 from gatewright.bus.topology import ROLES
 from tests.discovery import answers_to
 from tests.faults.bus_parties import EVERYBODY, SIBLING, Bus, open_bus
@@ -51,7 +52,14 @@ async def test_who_asks_all_at_once_finds_every_process_of_every_role(bus: Bus, 
             assert one == each
 
 
+async def test_an_observer_finds_every_process_and_asks_none_of_them_more(bus: Bus) -> None:
+    async with all_serve(bus):
+        found = await answers_to(bus.parties[OBSERVER].client, "$SRV.PING", lambda answers: len(answers) == len(SERVING))
+    assert sorted(each["name"] for each in found) == sorted(f"gw-{role_of(identity)}" for identity in SERVING)
+
+
 async def test_only_an_operator_can_ask_who_is_there(bus: Bus) -> None:
+    """An observer may, of all at once."""
     heard: list[str] = []
 
     async def hear(message: Msg) -> None:
@@ -59,19 +67,22 @@ async def test_only_an_operator_can_ask_who_is_there(bus: Bus) -> None:
 
     names = ("", *(f".gw-{role}" for role in ROLES), ".gw-worker.some-id")
     subjects = [f"$SRV.{verb}{name}" for verb in VERBS for name in names]
+    asked_by = {
+        identity: [each for each in subjects if identity != OBSERVER or each != ASK_PROCESSES] for identity in EVERYBODY
+    }
     others = [bus.parties[identity] for identity in EVERYBODY if identity != OPERATOR]
     async with all_serve(bus):
         for party in others:
             inbox = f"_INBOX_{party.access.identity}.found"
             await party.client.subscribe(inbox, cb=hear)
-            for subject in subjects:
+            for subject in asked_by[party.access.identity]:
                 await party.client.publish(subject, b"", reply=inbox)
         await bus.settle()
         assert heard == []
         assert [
             (party.access.identity, subject)
             for party in others
-            for subject in subjects
+            for subject in asked_by[party.access.identity]
             if not party.was_refused("publish", subject)
         ] == []
 

@@ -26,12 +26,14 @@ WATCHER = "watcher"
 OPERATOR = "operator"
 #: Brings people's signed decisions; who decided is told by the signature, not by the identity.
 APPROVER = "approver"
+#: Looks at how queues, streams and processes are, and reads no message.
+OBSERVER = "observer"
 #: Sets up the streams and changes them; it writes and reads no message.
 PROVISIONER = "provisioner"
 #: Has a server of another region copy the ledger; made where an operator adds it.
 MIRROR = "mirror"
 #: Those that every system has; others are called ``publisher-<name>`` and, as processes of a role, ``worker-<name>``.
-STANDING: tuple[str, ...] = (*ROLES, PUBLISHER, WATCHER, APPROVER, OPERATOR, PROVISIONER)
+STANDING: tuple[str, ...] = (*ROLES, PUBLISHER, WATCHER, OBSERVER, APPROVER, OPERATOR, PROVISIONER)
 #: Those that live in the account that holds the streams; every other identity has an account of its own.
 RESIDENTS: frozenset[str] = frozenset({"gatekeeper", OPERATOR, PROVISIONER, MIRROR})
 DEFAULT_PUBLISHER = topology.DEFAULT_PUBLISHER

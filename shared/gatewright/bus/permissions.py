@@ -16,6 +16,7 @@ from gatewright.bus.identities import (
     APPROVER,
     DEFAULT_PUBLISHER,
     MIRROR,
+    OBSERVER,
     OPERATOR,
     OPERATOR_PUBLISHER,
     PROVISIONER,
@@ -127,6 +128,8 @@ def access_of(
     if identity == WATCHER:
         reads = tuple(f"STREAM.MSG.GET.{name}" for name in _ledger(partitions))
         return Access(WATCHER, (), (t.WATCH_SUBJECT, t.CANCEL_SUBJECT), api=reads)
+    if identity == OBSERVER:
+        return _observer(pools, publishers, partitions)
     if identity == MIRROR:
         return _mirror(_ledger(partitions))
     if identity == APPROVER:
@@ -310,6 +313,17 @@ def _gatekeeper(pools: tuple[str, ...], publishers: tuple[str, ...], partitions:
         ),
         limits=RESIDENT_LIMITS,
     )
+
+
+#: Asks every process of every role to say that it is there, and how it is.
+ASK_PROCESSES = "$SRV.PING"
+
+
+def _observer(pools: tuple[str, ...], publishers: tuple[str, ...], partitions: int) -> Access:
+    """Figures and names: what waits, for how long, who answers. It reads no message, and nothing that it sends is kept."""
+    streams = (call for call in _set_up(publishers, partitions) if call.startswith("STREAM.INFO."))
+    queues = (f"CONSUMER.INFO.{queue.stream}.{queue.durable}" for queue in t.consumers(pools, publishers))
+    return Access(OBSERVER, (ASK_PROCESSES,), api=("INFO", "STREAM.NAMES", *streams, *queues))
 
 
 def _operator(pools: tuple[str, ...], publishers: tuple[str, ...], partitions: int) -> Access:

@@ -14,7 +14,7 @@ from typing import Any
 
 from gatewright.bus.identities import is_publisher, publisher_of
 from gatewright.bus.identity_limits import IdentityLimits
-from gatewright.bus.permissions import API_PREFIX, RESIDENT_LIMITS, Access, AccountLimits, access_of
+from gatewright.bus.permissions import API_PREFIX, ASK_PROCESSES, RESIDENT_LIMITS, Access, AccountLimits, access_of
 from gatewright.bus.subjects import matches
 from gatewright.bus.topology import DEFAULT_POOL
 from gatewright.errors import ConfigurationError
@@ -236,7 +236,7 @@ def _exports(guests: Iterable[Access]) -> Iterable[dict[str, Any]]:
         for subject in guest.hear:
             streams.setdefault(subject, []).append(guest.identity)
     for subject, names in services.items():
-        many = _MANY if ".CONSUMER.MSG.NEXT." in subject else {}
+        many = _MANY if ".CONSUMER.MSG.NEXT." in subject or subject == ASK_PROCESSES else {}
         yield {"service": subject, "accounts": names, **many}
     for subject, names in streams.items():
         yield {"stream": subject, "accounts": names}

@@ -60,7 +60,7 @@ _CLUSTER = {
     "disk_low": "make room on that host, or bound what its mirrors take (GATEWRIGHT_MIRROR_BYTES)",
     "gatekeeper_single": "start a second gatekeeper where runs must go on when a host is lost",
     "identity_shared": "give each process a seed of its own: `gatewright keys bus --process ROLE-NAME`",
-    "operator_needed": "set GATEWRIGHT_NATS_SEED to the seed of the operator",
+    "operator_needed": "set GATEWRIGHT_NATS_SEED to the seed of the operator, or of an observer",
     "queue_old": "start more processes of the role, or see what keeps them busy",
     "queue_paused": "`gatewright queue resume` lets it go on",
     "queue_unattended": "start a process of that role which serves the pool (GATEWRIGHT_POOL)",

@@ -113,7 +113,7 @@ fsGroupChangePolicy: OnRootMismatch
 
 {{/* The identities that every system has, and those of named publishers; the package's own list is `STANDING`. */}}
 {{- define "gatewright.identities" -}}
-{{- $names := list "pm" "techlead" "worker" "reviewer" "testrunner" "gatekeeper" "publisher" "watcher" "approver" "operator" "provisioner" -}}
+{{- $names := list "pm" "techlead" "worker" "reviewer" "testrunner" "gatekeeper" "publisher" "watcher" "observer" "approver" "operator" "provisioner" -}}
 {{- range .Values.identities.publishers -}}{{- $names = append $names (printf "publisher-%s" .) -}}{{- end -}}
 {{- join " " $names -}}
 {{- end -}}

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from types import MappingProxyType
 from typing import Final, Literal, get_args
 
 from gatewright.contracts.people.approvals import ApprovalRequest
@@ -130,7 +131,7 @@ def row_of(followed: OpenRun, sequence: int) -> BoardRow:
         message=_cut(failure.message) if failure else "",
         landed_ref=_cut(landed.ref) if landed else "",
         landed_commit=landed.commit if landed else "",
-        in_hand=_in_hand(followed) if not run.ended else (),
+        in_hand=tasks_in_hand(run, followed.given_out),
         holders=followed.holders if stage == "locks" else (),
         waiting_since=_waiting_since(followed, stage, asks),
         asks=asks,
@@ -143,6 +144,29 @@ def row_of(followed: OpenRun, sequence: int) -> BoardRow:
         tokens=used.tokens,
         nano_usd=used.nano_usd,
         locked=tuple(_cut(path) for path in run.locks.paths[:_MOST_PATHS]) if run.locks is not None and not run.ended else (),
+    )
+
+
+def tasks_in_hand(
+    run: Run, given_out: Mapping[str, str], claimed: Mapping[str, str] = MappingProxyType({})
+) -> tuple[TaskInHand, ...]:
+    """What of an open run was given out and not answered; nothing of one that has ended.
+
+    ``given_out``: by task, when it last was; ``claimed``: by task, which process claims it.
+    """
+    if run.ended:
+        return ()
+    running = (task for task in run.tasks.values() if task.status == "RUNNING")
+    return tuple(
+        TaskInHand(
+            task.task_id,
+            task.role,
+            task.pool,
+            given_out.get(task.task_id, ""),
+            task.attempt,
+            claimed.get(task.task_id, ""),
+        )
+        for task in running
     )
 
 
@@ -188,14 +212,6 @@ def _maker(run: Run) -> str:
     if ordered.candidates:
         return "several"
     return ordered.executor.kind if ordered.executor is not None else "not said"
-
-
-def _in_hand(followed: OpenRun) -> tuple[TaskInHand, ...]:
-    running = (task for task in followed.run.tasks.values() if task.status == "RUNNING")
-    return tuple(
-        TaskInHand(task.task_id, task.role, task.pool, followed.given_out.get(task.task_id, ""), task.attempt)
-        for task in running
-    )
 
 
 def _waiting_since(followed: OpenRun, stage: RunStage, asks: tuple[ApprovalRequest, ...]) -> str:

@@ -1,4 +1,6 @@
-"""Asks everything over the bus that an operator may: processes of every role, streams, queues, the server. It judges nothing.
+"""Asks over the bus how an installation is: processes of every role, streams, queues, the server. It judges nothing.
+
+An operator may, and an observer, who reads no message.
 
 What a process says of itself is its own word. It is for finding what is wrong, and proves nothing.
 """
@@ -12,7 +14,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from gatewright.bus.identities import Credential
+from gatewright.bus.identities import OBSERVER, Credential
 from gatewright.bus.jetstream.api import MISSING, ApiReply
 from gatewright.bus.jetstream.connection import Connection
 from gatewright.bus.jetstream.offered import Offered, offered
@@ -94,17 +96,19 @@ class ClusterLook:
 
 
 async def ask_cluster(connection: Connection, pools: tuple[str, ...]) -> ClusterLook:
-    """One look, by an operator. Raises BusError when the bus cannot be had, or does not let this identity look."""
+    """One look, by an operator or an observer. Raises BusError where the bus cannot be had, or refuses this identity."""
     began = time.monotonic()
     room = await offered(connection)
     trip = time.monotonic() - began
     listed = await connection.api("STREAM.NAMES", {}, _NamesReply)
     names = tuple(dict.fromkeys((*stream_names(connection.address.partitions), *(listed.streams or ()))))
     publishers = [publisher for name in names if (publisher := intake_publisher(name)) is not None]
+    credential = connection.credential
+    reads = credential is None or credential.identity != OBSERVER
     processes, streams, queues, letters = await asyncio.gather(
         ask_processes(connection),
         asyncio.gather(*(_stream(connection, name) for name in names)),
-        asyncio.gather(*(_queue(connection, queue) for queue in consumers(pools, publishers))),
+        asyncio.gather(*(_queue(connection, queue, reads) for queue in consumers(pools, publishers))),
         open_dead_letters(connection),
     )
     return ClusterLook(
@@ -117,7 +121,7 @@ async def ask_cluster(connection: Connection, pools: tuple[str, ...]) -> Cluster
         queues=tuple(each for each in queues if isinstance(each, QueueDepth)),
         missing=tuple(each for each in (*streams, *queues) if isinstance(each, str)),
         dead_letters=letters,
-        expires=_expires(connection.credential),
+        expires=_expires(credential),
         now=time.time(),
     )
 
@@ -145,9 +149,9 @@ async def _stream(connection: Connection, name: str) -> StreamLook | str:
     )
 
 
-async def _queue(connection: Connection, queue: Consumer) -> QueueDepth | str:
+async def _queue(connection: Connection, queue: Consumer, reads_messages: bool) -> QueueDepth | str:
     try:
-        return await queue_depth(connection, queue)
+        return await queue_depth(connection, queue, reads_messages=reads_messages)
     except BusError as error:
         if error.reason in MISSING:
             return f"queue {queue.durable}"

@@ -112,11 +112,16 @@ def _queues(queues: Sequence[QueueDepth]) -> Iterator[ClusterFinding]:
     # Who serves a pool asks for one class after the other: the pull lies open at one of them.
     served = {task_queue(each.queue.subject) for each in queues if each.pulls or each.in_hand or each.paused}
     for each in queues:
-        name, waits = each.queue.durable, f"{each.waiting} wait, the oldest for {each.oldest:.0f} s"
+        longest = f"{each.oldest:.0f} s" + (" at most" if each.at_most else "")
+        name, waits = each.queue.durable, f"{each.waiting} wait, the oldest for {longest}"
         last = each.queue.subject.rpartition(".")[2]
         if each.waiting and task_queue(each.queue.subject) not in served:
             yield _finding("error", "queue_unattended", name, f"{waits}, and no process asks for them")
-        elif each.waiting and each.oldest > PATIENCE.get(last if last in TASK_CLASSES else DEFAULT_CLASS, USUAL_PATIENCE):
+        elif (
+            each.waiting
+            and not each.at_most
+            and each.oldest > PATIENCE.get(last if last in TASK_CLASSES else DEFAULT_CLASS, USUAL_PATIENCE)
+        ):
             yield _finding("warning", "queue_old", name, waits)
         if each.paused:
             yield _finding("info", "queue_paused", name, f"an operator holds it back; {each.waiting} wait")

@@ -51,6 +51,7 @@ def make_templates() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters["ago"] = _ago
+    environment.filters["until"] = _until
     environment.filters["seconds"] = seconds_words
     environment.filters["moment"] = _moment
     environment.filters["typed"] = _typed
@@ -137,6 +138,12 @@ def _moment(text: str, now: datetime) -> str:
         return _ago(text, now)
     except ValueError:
         return text
+
+
+def _until(moment: str, now: datetime) -> str:
+    """A time that is to come, for people; one that has passed as ``_ago`` writes it."""
+    left = (datetime.fromisoformat(moment).astimezone(UTC) - now).total_seconds()
+    return f"in {duration_words(left)}" if left > 0 else _ago(moment, now)
 
 
 def _ago(moment: str, now: datetime) -> str:

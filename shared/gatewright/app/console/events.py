@@ -59,6 +59,7 @@ class PageStream:
     async def run(self, last_event_id: str) -> AsyncGenerator[bytes, None]:
         """Events without end, beginning with what happened after ``last_event_id``."""
         seen = position_of(last_event_id)
+        clock, told_at = asyncio.get_running_loop().time, -SHORTEST_PAUSE
         while not self._follower.ended:
             revision = self._follower.revision
             if self._connected != self._follower.connected:
@@ -70,12 +71,14 @@ class PageStream:
                     yield told("resync", {"why": found.why, "at": event_id(self._follower.board)})
                     return
                 if found is not None:
+                    told_at = clock()
                     yield told("update", found, event_id(self._follower.board))
                 seen = (self._follower.board.origin, self._follower.board.sequence)
             try:
                 async with asyncio.timeout(BEAT):
                     await self._follower.changed(revision)
-                await asyncio.sleep(SHORTEST_PAUSE)
+                # What comes after a while is told at once, what comes soon after another thing together with what follows it.
+                await asyncio.sleep(max(0.0, told_at + SHORTEST_PAUSE - clock()))
             except TimeoutError:
                 yield told("beat", {})
 

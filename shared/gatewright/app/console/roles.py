@@ -9,7 +9,8 @@ from typing import Final, Literal, get_args
 from gatewright.app.http_access import read_token
 from gatewright.errors import ConfigurationError
 
-#: Each may do what those before it may. The bus's identities behind them: a watcher's, an approver's, a publisher's.
+#: Each may do what those before it may. The bus's identities behind them: a watcher's and an observer's, an approver's, a
+#: publisher's.
 ConsoleRole = Literal["viewer", "approver", "operator"]
 CONSOLE_ROLES: Final[tuple[ConsoleRole, ...]] = get_args(ConsoleRole)
 #: Of people who need no token, on loopback: a decision is nothing without its signature.

@@ -111,7 +111,7 @@ def make_app(
     """
     address.check()
     time = clock or SystemClock()
-    link = LedgerLink(connect, warn)
+    link = LedgerLink(connect, warn, submit.connect if submit is not None else None)
     # By the clock, so that a page that was drawn before a restart is told all that comes after it.
     first = int(time.now().timestamp() * 1000)
     words = AgentWords(link, lambda: link.follower.nudge() if link.follower is not None else None, first)

@@ -18,7 +18,7 @@ from gatewright.app.cluster.judging import judge
 from gatewright.app.console.pages import MOST_ENDED_SHOWN, ConsolePages
 from gatewright.errors import GatewrightError, MalformedError
 
-#: Looks at the whole system, as an operator. Raises GatewrightError.
+#: Looks at the whole system, as an operator or an observer. Raises GatewrightError.
 LookAtSystem = Callable[[], Awaitable[ClusterLook]]
 #: Seconds for which a look counts, however many pages ask.
 _FRESH = 10.0
@@ -71,7 +71,7 @@ class SurroundingPages:
             return HTMLResponse(self._seen[1])
 
     async def _drawn(self) -> str:
-        seen, words = None, "an operator's identity sees roles and queues: `gatewright doctor --cluster`"
+        seen, words = None, "not shown: it takes an observer's identity (--observer-seed), or an operator's"
         if self.look is not None:
             try:
                 seen = await self.look()

@@ -10,10 +10,11 @@ import asyncio
 import contextlib
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from gatewright.app.board.board import Board, SequencedTransition, advance_board, passed_over, without_history
 from gatewright.app.board.rows import with_processes
+from gatewright.app.feed.claims import ToldClaims
 from gatewright.bus.ledger_replay import end_readings
 from gatewright.bus.port import Bus, Message
 from gatewright.bus.topology import LEDGER, run_subject
@@ -24,18 +25,6 @@ from gatewright.errors import BusError, GatewrightError, MalformedError, Unavail
 from gatewright.ledger.entry_validation import End, next_link
 from gatewright.tasks.dead_letters import DeadLetter, DeadLetters
 
-
-@dataclass(frozen=True, slots=True)
-class ToldClaims:
-    """What the gatekeeper heard of tasks in hand. ``silent``: by run, from when on it is silent.
-
-    ``processes``: by run and task, which process claims it, in its own word.
-    """
-
-    silent: Mapping[str, str] = field(default_factory=dict)
-    processes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-
-
 #: Raises GatewrightError.
 AskClaims = Callable[[], Awaitable[ToldClaims]]
 
@@ -44,7 +33,7 @@ _MOST_AT_ONCE = 500
 #: Seconds between two looks at dead letters, and of silence before the ledger is asked for what was read last.
 LOOK_AGAIN = 10.0
 #: Seconds between two attempts while the bus is away.
-_PAUSE = 1.0
+_PAUSE = 0.2
 
 
 class BoardFollower:
@@ -128,14 +117,18 @@ class BoardFollower:
         self._wake()
 
     async def _follow(self) -> None:
+        warned = ""
         while True:
             try:
                 if not await self._is_same_ledger():
                     self._begin_anew()
                 await self.catch_up()
+                warned = ""
                 await self._follow_on()
             except BusError as error:
-                self._warn(f"the ledger cannot be read now: {error.message}")
+                if error.message != warned:  # it is tried often
+                    self._warn(f"the ledger cannot be read now: {error.message}")
+                warned = error.message
                 await asyncio.sleep(_PAUSE)
 
     async def _follow_on(self) -> None:

@@ -7,7 +7,8 @@ import contextlib
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 
-from gatewright.app.feed.follower import BoardFollower, ToldClaims
+from gatewright.app.feed.claims import ToldClaims, claims_of
+from gatewright.app.feed.follower import BoardFollower
 from gatewright.bus.jetstream.bus import JetStreamBus
 from gatewright.client.client import Client
 from gatewright.errors import GatewrightError, UnavailableError
@@ -15,17 +16,26 @@ from gatewright.errors import GatewrightError, UnavailableError
 #: Seconds between two looks at the connection, and for which a server may be away before its address is asked for again.
 _LOOK = 1.0
 _AWAY = 5.0
+#: Seconds between two attempts to connect.
+_AGAIN = 0.2
 #: Open runs that the gatekeeper is asked about.
 _MOST_ASKED = 200
 
 
 class LedgerLink:
-    """``connect`` gives a new connection each time it is called. ``follower`` holds what was read, whatever comes and goes."""
+    """``connect`` gives a new connection each time it is called. ``follower`` holds what was read, whatever comes and goes.
+
+    ``ask_as``: connects as a publisher, who is asked of claims in the place of an identity that may not ask.
+    """
 
     def __init__(
-        self, connect: Callable[[], AbstractAsyncContextManager[Client]], warn: Callable[[str], None] = lambda _words: None
+        self,
+        connect: Callable[[], AbstractAsyncContextManager[Client]],
+        warn: Callable[[str], None] = lambda _words: None,
+        ask_as: Callable[[], AbstractAsyncContextManager[Client]] | None = None,
     ) -> None:
         self._connect = connect
+        self._ask_as = ask_as
         self._warn = warn
         self._client: Client | None = None
         self.follower: BoardFollower | None = None
@@ -50,22 +60,26 @@ class LedgerLink:
 
     async def run(self) -> None:
         """Keep connected until cancelled."""
+        warned = ""
         while True:
             try:
                 async with self._connect() as client:
-                    self._client = client
+                    self._client, warned = client, ""
                     await self._follow(client)
             except (GatewrightError, OSError) as error:
-                self._warn(f"the system cannot be reached: {error}")
+                words = f"the system cannot be reached: {error}"
+                if words != warned:  # it is tried often
+                    self._warn(words)
+                warned = words
             finally:
                 self._client = None
-            await asyncio.sleep(_LOOK)
+            await asyncio.sleep(_AGAIN)
 
     async def _follow(self, client: Client) -> None:
         """Until the server has been away for a while."""
         if self.follower is None:
             self.follower = BoardFollower(client.bus, warn=self._warn)
-        _attach(self.follower, client)
+        _attach(self.follower, client, self._ask_as)
         self._ready.set()
         following = asyncio.create_task(self.follower.run())
         away = 0.0
@@ -95,14 +109,18 @@ def may_ask(client: Client) -> bool:
     return not isinstance(client.bus, JetStreamBus) or client.bus.asks
 
 
-def _attach(follower: BoardFollower, client: Client) -> None:
+def _attach(
+    follower: BoardFollower, client: Client, ask_as: Callable[[], AbstractAsyncContextManager[Client]] | None = None
+) -> None:
     """What an identity may not ask for is not asked for: the server logs every try."""
+
+    async def ask() -> ToldClaims:
+        async with ask_as() if ask_as is not None and not asks else contextlib.nullcontext(client) as asker:
+            return await _claims(asker)
+
     asks = may_ask(client)
-    follower.attach(client.bus, (lambda: _claims(client)) if asks else None, letters=asks)
+    follower.attach(client.bus, ask if asks or ask_as is not None else None, letters=asks)
 
 
 async def _claims(client: Client) -> ToldClaims:
-    listed = await client.list_runs(limit=_MOST_ASKED, open_only=True)
-    silent = {run.run_id: run.silent_since for run in listed.runs if run.silent_since is not None}
-    claimed = {run.run_id: {task.task_id: task.process for task in run.claimed} for run in listed.runs if run.claimed}
-    return ToldClaims(silent, claimed)
+    return claims_of(await client.list_runs(limit=_MOST_ASKED, open_only=True))

@@ -26,7 +26,7 @@ _NEVER = datetime.fromtimestamp(0, UTC)
 class QueueDepth:
     """``waiting``: not delivered yet; ``in_hand``: delivered, not settled; ``pulls``: requests for work that lie open.
 
-    ``oldest``: seconds that the oldest waiting message has waited, 0 when none waits.
+    ``oldest``: seconds that the oldest waiting message has waited, 0 when none waits; ``at_most``: it is not longer than that.
     """
 
     queue: Consumer
@@ -35,6 +35,7 @@ class QueueDepth:
     pulls: int
     paused: bool
     oldest: float
+    at_most: bool = False
 
 
 class _Place(msgspec.Struct):
@@ -58,18 +59,27 @@ class _StoredReply(ApiReply):
     message: _Stored | None = None
 
 
-class _Subjects(msgspec.Struct):
+class _StreamState(msgspec.Struct):
+    messages: int = 0
+    first_ts: datetime = _NEVER
     subjects: dict[str, int] | None = None
 
 
 class _StreamReply(ApiReply):
-    state: _Subjects = msgspec.field(default_factory=_Subjects)
+    state: _StreamState = msgspec.field(default_factory=_StreamState)
 
 
-async def queue_depth(connection: Connection, queue: Consumer) -> QueueDepth:
-    """How it stands with one queue. Raises BusError, with a reason of ``answers.MISSING`` when it does not exist."""
+async def queue_depth(connection: Connection, queue: Consumer, *, reads_messages: bool = True) -> QueueDepth:
+    """How it stands with one queue. Raises BusError, with a reason of ``answers.MISSING`` when it does not exist.
+
+    ``reads_messages``: of an identity that may not, the age is that of the oldest message of the whole stream, at most.
+    """
     found = await connection.api(f"CONSUMER.INFO.{queue.stream}.{queue.durable}", {}, _QueueReply)
-    since = await _oldest(connection, queue, found.delivered.stream_seq + 1) if found.num_pending else None
+    since = None
+    if found.num_pending and reads_messages:
+        since = await _oldest(connection, queue, found.delivered.stream_seq + 1)
+    elif found.num_pending:
+        since = await _oldest_of_stream(connection, queue.stream)
     return QueueDepth(
         queue,
         found.num_pending,
@@ -77,7 +87,14 @@ async def queue_depth(connection: Connection, queue: Consumer) -> QueueDepth:
         found.num_waiting,
         found.paused,
         max(0.0, (found.ts - since).total_seconds()) if since is not None else 0.0,
+        at_most=not reads_messages,
     )
+
+
+async def _oldest_of_stream(connection: Connection, stream: str) -> datetime | None:
+    """When the oldest message that a stream holds was stored, in whatever queue it lies, or in hand; None for an empty one."""
+    state = (await connection.api(f"STREAM.INFO.{stream}", {}, _StreamReply)).state
+    return state.first_ts if state.messages else None
 
 
 async def _oldest(connection: Connection, queue: Consumer, sequence: int) -> datetime | None:

@@ -74,7 +74,7 @@ async def _runs(limit: int, before: str | None, *, json_output: bool) -> None:
 
     async with _source() as source:
         page = await source.page(limit, before and await find_run(source, before))
-    entries = [entry_of(run, silent_since=page.silent.get(run.run_id)) for run in reversed(page.runs)]
+    entries = [entry_of(view, page.claims) for view in reversed(page.views)]
     if json_output:
         emit({"runs": entries, "more": page.more})
         return
@@ -170,11 +170,11 @@ async def _show(wanted: str | None, *, json_output: bool) -> None:
 
     async with _source(wanted) as source:
         view = await with_tails(await source.view(await find_run(source, run_of(wanted))), source.output)
-        waits = await source.waits(view)
+        waits, claims = await source.waits(view), await source.claims(view.run.run_id)
     if json_output:
-        emit(details_of(view, datetime.now(UTC), waits))
+        emit(details_of(view, datetime.now(UTC), waits, claims))
         return
-    for line in story(view, datetime.now(UTC), waits):
+    for line in story(view, datetime.now(UTC), waits, claims):
         say(line)
 
 

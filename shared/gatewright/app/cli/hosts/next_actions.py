@@ -40,8 +40,8 @@ class NextActionTools:
 
 
 def _actions(page: RunPage) -> Iterator[dict[str, Any]]:
-    board = Board(rows={run.run_id: row_of(OpenRun(run), 0) for run in page.runs})
-    yield from map(_needed, needs_of(board, (), SystemClock().now(), page.silent))
+    board = Board(rows={view.run.run_id: row_of(OpenRun(view.run, view.dispatched), 0) for view in page.views})
+    yield from map(_needed, needs_of(board, (), SystemClock().now(), page.claims.silent))
     ended = [run for run in page.runs if run.ended]
     yield from (_failed(run) for run in ended if run.failure is not None)
     yield from (_landed(run) for run in ended if run.landed is not None and run.landed.commit)

@@ -139,7 +139,10 @@ class FollowingTools:
 
     @told
     async def run_status(self, run_id: RunName, detail: Detail = "compact") -> CallToolResult:
-        """How a run stands: its result, refused gates and what to do next; `full` has every task and gate."""
+        """How a run stands: its result, refused gates, which process has which task since when, and what to do next.
+
+        `full` has every task and gate.
+        """
         return answer(await self._told(run_id, detail))
 
     @told
@@ -157,7 +160,7 @@ class FollowingTools:
         """This publisher's newest runs, the newest first; `before` a run: older ones."""
         async with self.access.runs() as source:
             page = await source.page(limit, before)
-        return answer({"runs": [entry_of(run) for run in page.runs], "more": page.more})
+        return answer({"runs": [entry_of(view, page.claims) for view in page.views], "more": page.more})
 
     @told
     async def run_roles(self, run_id: RunName, model: ReadModelKind = "role_binding_read_model") -> CallToolResult:
@@ -188,9 +191,9 @@ class FollowingTools:
     async def _told(self, wanted: str, detail: Detail) -> Any:
         async with self.access.runs() as source:
             view = await source.view(await find_run(source, wanted))
-            waits = await source.waits(view)
+            waits, claims = await source.waits(view), await source.claims(view.run.run_id)
         if detail == "full":
-            return details_of(view, waits=waits)
+            return details_of(view, waits=waits, claims=claims)
         refused = [gate for gate in view.gates if gate.verdict == "FAIL"]
         return {
             "result": result_of(view),
@@ -198,6 +201,7 @@ class FollowingTools:
             "attempt": view.run.attempt,
             "ended": view.run.ended,
             "refused_by": [{"gate": gate.gate, "code": gate.code, "summary": gate.summary} for gate in refused],
+            "in_hand": entry_of(view, claims).in_hand,
             "waits": waits,
             "words": closing_words(view),
         }

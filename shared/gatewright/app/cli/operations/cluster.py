@@ -1,13 +1,15 @@
-"""``doctor --cluster``: a whole installation, looked at over the bus as an operator."""
+"""``doctor --cluster``: a whole installation, looked at over the bus as an operator or an observer."""
 
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
+from pathlib import Path
 
 from gatewright.app.cli.context import CommandContext, find_place
 from gatewright.app.cluster.asking import ClusterLook, ask_cluster
 from gatewright.app.stack import state
-from gatewright.bus.identities import OPERATOR, BusAddress
+from gatewright.bus.identities import OBSERVER, OPERATOR, BusAddress, load
 from gatewright.bus.jetstream.connection import Connection
 from gatewright.errors import ConfigurationError, UnavailableError
 
@@ -17,6 +19,20 @@ _PATIENCE = 5.0
 def look_at_cluster(pools: tuple[str, ...]) -> ClusterLook:
     """The bus that was named, else that of the home folder's stack. Raises UnavailableError, ConfigurationError."""
     return asyncio.run(see_cluster(find_place(), pools))
+
+
+def for_observer(place: CommandContext, seed: Path | None) -> CommandContext:
+    """The place as an observer sees it: with ``seed`` where a bus was named.
+
+    Raises ConfigurationError (``identity_invalid``) for the seed of another identity.
+    """
+    if place.bus is None or seed is None:
+        return place
+    if (named := load(seed).identity) != OBSERVER:
+        raise ConfigurationError(
+            f"{seed} is the seed of {named}: queues and roles are seen by {OBSERVER}", code="identity_invalid"
+        )
+    return replace(place, bus=replace(place.bus, seed=seed))
 
 
 async def see_cluster(place: CommandContext, pools: tuple[str, ...]) -> ClusterLook:
@@ -34,9 +50,10 @@ async def _look(address: BusAddress, pools: tuple[str, ...]) -> ClusterLook:
     connection = await Connection.open(address, name="doctor", patience=_PATIENCE)
     try:
         credential = connection.credential
-        if credential is not None and credential.identity != OPERATOR:
+        if credential is not None and credential.identity not in (OPERATOR, OBSERVER):
             raise ConfigurationError(
-                f"an operator may look at it all, and this is {credential.identity}: set GATEWRIGHT_NATS_SEED to operator.nk",
+                f"an operator or an observer may look at it all, and this is {credential.identity}: "
+                "set GATEWRIGHT_NATS_SEED to observer.nk",
                 code="operator_needed",
             )
         return await ask_cluster(connection, pools)

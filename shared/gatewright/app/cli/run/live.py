@@ -13,6 +13,7 @@ from rich.live import Live
 from rich.spinner import Spinner
 from rich.text import Text
 
+from gatewright.app.board.rows import seconds_since, tasks_in_hand
 from gatewright.app.cli.output import printable
 from gatewright.app.cli.runs.result import RunResult, closing_words
 from gatewright.app.cli.runs.timeline import SIGNS, STAGES, Mark, TimelineLine, activity_lines, lines, stage_name
@@ -99,10 +100,9 @@ class LiveDisplay:
         now = datetime.now(UTC)
         elapsed = (now - moment(view.run.created_at)).total_seconds()
         rows = [_way(view, elapsed)]
-        for task in view.run.tasks.values():
-            if task.status == "RUNNING":
-                since = (now - view.dispatched.get(task.task_id, now)).total_seconds()
-                rows.append(Text(f"      {task.role:<11} {printable(view.short(task.task_id))}  {since:.1f} s", "cyan"))
+        for task in tasks_in_hand(view.run, view.dispatched):
+            since = seconds_since(task.since, now)
+            rows.append(Text(f"      {task.role:<11} {printable(view.short(task.task_id))}  {since:.1f} s", "cyan"))
         rows += [Text(f"      {words}", "yellow") for words in wait_lines(self._waits)]
         self._spinner.text = Text(self._note or ("waiting" if self._waits else "at work"), "dim")
         return Group(Text(), *rows, self._spinner)

@@ -7,6 +7,7 @@ from datetime import datetime
 
 import msgspec
 
+from gatewright.app.board.rows import TaskInHand, tasks_in_hand
 from gatewright.app.cli.output import printable
 from gatewright.app.cli.runs.budgets import BudgetEntry, budget_entry, budget_words
 from gatewright.app.cli.runs.consulted import consulted_words, consulting_roles
@@ -14,11 +15,11 @@ from gatewright.app.cli.runs.result import FailureResult, RunResult, closing_wor
 from gatewright.app.cli.runs.timeline import stage_name, violation_lines
 from gatewright.app.cli.runs.view import RunView, moment, seconds_between
 from gatewright.app.cli.runs.waits import Wait, wait_lines
+from gatewright.app.feed.claims import ToldClaims
 from gatewright.bus.topology import DEFAULT_POOL
 from gatewright.contracts import GateReport
 from gatewright.ledger.candidates import standings, why_chosen
-from gatewright.ledger.families import ToldFamilies
-from gatewright.ledger.run import Run, RunTask
+from gatewright.ledger.run import RunTask
 from gatewright.work_documents.candidates import HEADINGS, CandidateRow, cells_of, rows_of
 from gatewright.worker_role import ASKED_ANEW
 
@@ -29,7 +30,10 @@ _SUMMARY_WIDTH = 100
 
 
 class RunEntry(msgspec.Struct, frozen=True):
-    """One entry of ``runs --json``. ``silent_since``: from when on claims of what is in hand are missing."""
+    """One entry of ``runs --json``. ``silent_since``: from when on claims of what is in hand are missing.
+
+    ``in_hand``: the tasks that were given out and not answered: since when, and which process claims each, as on the board.
+    """
 
     run_id: str
     status: str
@@ -43,6 +47,7 @@ class RunEntry(msgspec.Struct, frozen=True):
     publisher: str
     failure: FailureResult | None
     silent_since: str | None = None
+    in_hand: tuple[TaskInHand, ...] = ()
 
 
 class TaskEntry(msgspec.Struct, frozen=True):
@@ -71,7 +76,9 @@ class RunDetails(msgspec.Struct, frozen=True):
     candidates: tuple[CandidateRow, ...] = ()
 
 
-def entry_of(run: Run, told: ToldFamilies | None = None, silent_since: str | None = None) -> RunEntry:
+def entry_of(view: RunView, claims: ToldClaims | None = None) -> RunEntry:
+    """``claims``: what was heard of the tasks of this run, among others."""
+    run, heard = view.run, claims or ToldClaims()
     return RunEntry(
         run_id=run.run_id,
         status=run.status,
@@ -83,13 +90,16 @@ def entry_of(run: Run, told: ToldFamilies | None = None, silent_since: str | Non
         request=run.accepted.user_request,
         repository=run.accepted.repository_url,
         publisher=run.publisher,
-        failure=failure_of(run, told or {}),
-        silent_since=None if run.ended else silent_since,
+        failure=failure_of(run, view.families),
+        silent_since=None if run.ended else heard.silent.get(run.run_id),
+        in_hand=tasks_in_hand(run, view.dispatched, heard.processes.get(run.run_id, {})),
     )
 
 
-def details_of(view: RunView, now: datetime | None = None, waits: Sequence[Wait] = ()) -> RunDetails:
-    """One run for programs. ``now`` is when an open run is looked at; by default its last event."""
+def details_of(
+    view: RunView, now: datetime | None = None, waits: Sequence[Wait] = (), claims: ToldClaims | None = None
+) -> RunDetails:
+    """One run for programs. ``now`` is when it is looked at, by default its last event; ``claims`` as in ``entry_of``."""
     tasks = tuple(
         TaskEntry(
             task_id=task.task_id,
@@ -103,7 +113,7 @@ def details_of(view: RunView, now: datetime | None = None, waits: Sequence[Wait]
         for task in view.run.tasks.values()
     )
     budget = budget_entry(view, now)
-    baseline, run = view.run.accepted.baseline_commit, entry_of(view.run, view.families)
+    baseline, run = view.run.accepted.baseline_commit, entry_of(view, claims)
     return RunDetails(run, result_of(view), baseline, budget, tasks, view.gates, tuple(waits), rows_of(view.run, view.gates))
 
 
@@ -129,8 +139,10 @@ def _state_words(entry: RunEntry) -> str:
     return words if entry.silent_since is None else f"{words}, silent since {moment(entry.silent_since).astimezone():%H:%M:%S}"
 
 
-def story(view: RunView, now: datetime | None = None, waits: Sequence[Wait] = ()) -> list[str]:
-    """One run for people: what was asked, the tasks, the gates, and the closing words. ``now`` as in ``details_of``."""
+def story(
+    view: RunView, now: datetime | None = None, waits: Sequence[Wait] = (), claims: ToldClaims | None = None
+) -> list[str]:
+    """One run for people: what was asked, the tasks, the gates, and the closing words. Arguments as of ``details_of``."""
     run = view.run
     lines = [
         f"{run.run_id}   {run.status}   {stage_name(run.state)}",
@@ -153,8 +165,9 @@ def story(view: RunView, now: datetime | None = None, waits: Sequence[Wait] = ()
         ]
     lines += [f"  {words}" for words in wait_lines(waits)]
     lines += ["", "tasks"]
+    at_work = {task.task_id: _at_work(task) for task in entry_of(view, claims).in_hand}
     for task in run.tasks.values():
-        agent = f"  by {printable(task.result.producer.agent_id)}" if task.result else ""
+        agent = f"  by {printable(task.result.producer.agent_id)}" if task.result else at_work.get(task.task_id, "")
         status = "stopped" if run.ended and task.status in ("RUNNING", "PENDING") else task.status
         lines.append(f"  {task.role:<11} {printable(view.short(task.task_id)):<16} {status}{agent}")
         if words := made_with(task):
@@ -168,6 +181,11 @@ def story(view: RunView, now: datetime | None = None, waits: Sequence[Wait] = ()
         lines.append(f"  {sign} {gate.gate:<11} {code}{printable(gate.summary)}{about}")
         lines += [f"      {printable(line)}" for line in violation_lines(gate)]
     return [*lines, "", *closing_words(view)]
+
+
+def _at_work(task: TaskInHand) -> str:
+    since = f"  since {moment(task.since).astimezone():%H:%M:%S}" if task.since else ""
+    return since + (f", says process {printable(task.process)}" if task.process else "")
 
 
 def asked_of(task: RunTask) -> str:

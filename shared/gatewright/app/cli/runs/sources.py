@@ -7,17 +7,18 @@ import contextlib
 import glob
 import heapq
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 import msgspec
 
 from gatewright.app.cli.runs.view import RunView, view_of
 from gatewright.app.cli.runs.waits import Wait, WaitFinder
+from gatewright.app.feed.claims import ToldClaims, claims_of
+from gatewright.app.feed.link import may_ask
 from gatewright.client.client import Client
 from gatewright.client.refusals import UNANSWERED
 from gatewright.contracts import OrchestratorEvent, codec
@@ -42,11 +43,16 @@ class _First(msgspec.Struct):
 
 
 class RunPage(NamedTuple):
-    """``runs``: the newest first. ``more``: whether there are older ones. ``silent``: run id -> since when, of silent runs."""
+    """``views``: the newest first. ``more``: whether there are older ones. ``claims``: what was heard of their tasks."""
 
-    runs: tuple[Run, ...]
+    views: tuple[RunView, ...]
     more: bool
-    silent: Mapping[str, str] = MappingProxyType({})
+    claims: ToldClaims = ToldClaims()
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        """The runs themselves."""
+        return tuple(view.run for view in self.views)
 
 
 class RunSource(Protocol):
@@ -67,6 +73,9 @@ class RunSource(Protocol):
     async def waits(self, view: RunView) -> tuple[Wait, ...]:
         """What the run waits for now, as far as that can be seen."""
 
+    async def claims(self, run_id: str) -> ToldClaims:
+        """What the gatekeeper has heard of the tasks of a run, where this identity may ask it; else nothing."""
+
 
 class LedgerSource:
     """Runs as the ledger has them; ``home`` is the folder of the system where it runs on this host."""
@@ -82,9 +91,10 @@ class LedgerSource:
             if error.reason not in UNANSWERED:
                 raise
             # Without a gatekeeper nothing but the ledger itself can be asked.
-            return _page(tuple(reversed(await self._client.runs())), limit, before)
-        silent = {run.run_id: run.silent_since for run in listed.runs if run.silent_since is not None}
-        return RunPage(await self._runs(run.run_id for run in listed.runs), listed.more, silent)
+            newest_first = [run.run_id for run in reversed(await self._client.runs())]
+            run_ids, more = _page(newest_first, limit, before)
+            return RunPage(await self._views(run_ids), more)
+        return RunPage(await self._views(run.run_id for run in listed.runs), listed.more, claims_of(listed))
 
     async def beginning(self, prefix: str) -> tuple[str, ...]:
         try:
@@ -95,18 +105,18 @@ class LedgerSource:
             return tuple(run.run_id for run in await self._client.runs() if run.run_id.startswith(prefix))
         return tuple(run.run_id for run in listed.runs)
 
-    async def _runs(self, run_ids: Iterable[str]) -> tuple[Run, ...]:
+    async def _views(self, run_ids: Iterable[str]) -> tuple[RunView, ...]:
         """Each run as it stands; one whose history cannot be read is passed over."""
         places = asyncio.Semaphore(_AT_ONCE)
 
-        async def read(run_id: str) -> Run | None:
+        async def read(run_id: str) -> RunView | None:
             async with places:
                 try:
-                    return await self._client.get(run_id)
+                    return view_of(await self._client.events(run_id))
                 except MalformedError:
                     return None
 
-        return tuple([run for run in await asyncio.gather(*map(read, run_ids)) if run is not None])
+        return tuple([view for view in await asyncio.gather(*map(read, run_ids)) if view is not None])
 
     async def view(self, run_id: str) -> RunView:
         view = view_of(await self._client.events(run_id))
@@ -117,6 +127,14 @@ class LedgerSource:
 
     async def waits(self, view: RunView) -> tuple[Wait, ...]:
         return await self._waits.waits_of(view)
+
+    async def claims(self, run_id: str) -> ToldClaims:
+        if not may_ask(self._client):
+            return ToldClaims()
+        try:
+            return claims_of(await self._client.list_runs(limit=1, prefix=run_id))
+        except GatewrightError:
+            return ToldClaims()  # an extra: the ledger says where the run stands
 
 
 #: By how much the clock of the events and that of the disk may differ.
@@ -134,7 +152,7 @@ class BundleSource:
         folders = self._newest_first()
         if before is not None and not any(folder.name == before for folder in folders):
             raise unknown_run(before)  # else the rest of them is what is older
-        found: list[Run] = []
+        found: list[RunView] = []
         for folder in folders:
             if len(found) == limit:
                 return RunPage(tuple(found), more=True)
@@ -145,7 +163,7 @@ class BundleSource:
             except GatewrightError as error:
                 self._warn(f"{folder} is passed over: {error.message}")
             else:
-                found += [view.run] if view else []
+                found += [view] if view else []
         return RunPage(tuple(found), more=False)
 
     async def beginning(self, prefix: str) -> tuple[str, ...]:
@@ -184,6 +202,9 @@ class BundleSource:
     async def waits(self, view: RunView) -> tuple[Wait, ...]:  # noqa: ARG002 - no system runs, and nothing goes on
         return ()
 
+    async def claims(self, run_id: str) -> ToldClaims:  # noqa: ARG002 - no process has it
+        return ToldClaims()
+
 
 def read_events(path: Path) -> list[OrchestratorEvent]:
     """The events of a bundle; a last line that was cut off by a crash is left out. Raises MalformedError."""
@@ -221,13 +242,13 @@ def run_of(given: str | None) -> str | None:
     return parse_run(given)[1] if given is not None and is_address(given) else given
 
 
-def _page(newest_first: tuple[Run, ...], limit: int, before: str | None) -> RunPage:
+def _page(newest_first: Sequence[str], limit: int, before: str | None) -> tuple[Sequence[str], bool]:
+    """The runs of one page, and whether there are older ones. Raises MalformedError (``run_unknown``)."""
     if before is not None:
-        ids = [run.run_id for run in newest_first]
-        if before not in ids:
+        if before not in newest_first:
             raise unknown_run(before)
-        newest_first = newest_first[ids.index(before) + 1 :]
-    return RunPage(newest_first[:limit], len(newest_first) > limit)
+        newest_first = newest_first[newest_first.index(before) + 1 :]
+    return newest_first[:limit], len(newest_first) > limit
 
 
 def _begun(folder: Path) -> float:

@@ -29,7 +29,7 @@ class OutputTail:
 
 @dataclass(frozen=True, slots=True)
 class RunView:
-    """``dispatched`` holds, by task id, when a task was last given out; ``bundle`` is where the bundle lies, if it does.
+    """``dispatched``: by task id, when it was last given out (RFC 3339); ``bundle`` is where the bundle lies, if it does.
 
     ``tails`` are the last lines of what failed, where they were asked for. ``families`` are those that came with reason codes.
     ``lock_holders`` are the runs that held its paths when it began to wait for them, at ``locks_since``.
@@ -37,7 +37,7 @@ class RunView:
 
     run: Run
     gates: tuple[GateReport, ...] = ()
-    dispatched: Mapping[str, datetime] = field(default_factory=dict)
+    dispatched: Mapping[str, str] = field(default_factory=dict)
     bundle: str | None = None
     last: str = ""
     tails: tuple[OutputTail, ...] = ()
@@ -88,7 +88,7 @@ def advance(view: RunView | None, record: OrchestratorEvent) -> RunView:
         case e.GateJudged(report=report):
             return replace(view, gates=(*view.gates, report))
         case e.TaskDispatched(task_id=task_id):
-            return replace(view, dispatched={**view.dispatched, task_id: moment(record.ts)})
+            return replace(view, dispatched={**view.dispatched, task_id: record.ts})
         case e.LocksWaiting(holders=holders):
             return replace(view, lock_holders=holders, locks_since=record.ts)
         case e.BundleSealed(location=location) | e.RunExpired(sealed=e.BundleSealed(location=location)):

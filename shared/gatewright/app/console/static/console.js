@@ -16,15 +16,18 @@
     if (line.textContent !== words) line.textContent = words;
   };
 
-  const ago = (moment) => {
-    const seconds = Math.max(0, Math.floor((Date.now() - Date.parse(moment)) / 1000));
+  const span = (milliseconds) => {
+    const seconds = Math.max(0, Math.floor(milliseconds / 1000));
     for (const [unit, size] of [["d", 86400], ["h", 3600], ["min", 60]])
-      if (seconds >= 2 * size) return `${Math.floor(seconds / size)} ${unit} ago`;
-    return `${seconds} s ago`;
+      if (seconds >= 2 * size) return `${Math.floor(seconds / size)} ${unit}`;
+    return `${seconds} s`;
   };
   const tick = () => {
-    for (const time of document.querySelectorAll("time[datetime]"))
-      if (time.textContent.endsWith(" ago")) time.textContent = ago(time.dateTime);
+    for (const time of document.querySelectorAll("time[datetime]")) {
+      const passed = Date.now() - Date.parse(time.dateTime), ahead = time.textContent.startsWith("in ");
+      if (ahead && passed < 0) time.textContent = `in ${span(-passed)}`;
+      else if (ahead || time.textContent.endsWith(" ago")) time.textContent = `${span(passed)} ago`;
+    }
   };
 
   const place = (row) => {
@@ -46,6 +49,7 @@
 
   const refresh = async () => {
     if (fetching) { again = true; return; }
+    let failed = false;
     fetching = true;
     try {
       const answer = await fetch(location.pathname + location.search, { credentials: "same-origin" });
@@ -61,9 +65,9 @@
         if (focused && focused !== document.activeElement && fresh.contains(focused)) focused.focus({ preventScroll: true });
         body.dataset.needs = page.body.dataset.needs;
       }
-    } catch { again = true; }
+    } catch { failed = true; }
     fetching = null;
-    if (again) { again = false; setTimeout(refresh, 1000); }
+    if (again || failed) { again = false; setTimeout(refresh, failed ? 1000 : 100); }
   };
 
   // What an agent says: text, never markup. A page that was drawn anew meanwhile has some of it.
@@ -111,7 +115,7 @@
     listen("beat", () => {});
     listen("update", update);
     listen("resync", () => { source.close(); location.reload(); });
-    source.onerror = () => { state(false); source.close(); setTimeout(connect, Math.min(1000, 250 * 2 ** retry++)); };
+    source.onerror = () => { state(false); source.close(); setTimeout(connect, Math.min(500, 125 * 2 ** retry++)); };
   };
   const wake = () => { if (!document.hidden && Date.now() - heard > 15000) { heard = Date.now(); connect(); } };
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from gatewright.app.cli.option_groups import grouped
 from gatewright.app.cli.output import note, reported, say
 
 
@@ -14,8 +16,27 @@ def register(app: typer.Typer) -> None:
     app.command()(console)
 
 
+@dataclass(frozen=True, slots=True)
+class ConsoleSeeds:
+    """The identities beside the one that looks, of a bus that was named."""
+
+    approver_seed: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Of a bus that was named: the seed of an approver, to bring decisions by."),
+    ] = None
+    publisher_seed: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Of a bus that was named: the seed of a publisher, to submit runs by.")
+    ] = None
+    observer_seed: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Of a bus that was named: the seed of an observer, to see queues and roles by."),
+    ] = None
+
+
 @reported
+@grouped
 def console(
+    *,
     http: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where it is served.")] = "127.0.0.1:8790",
     token_file: Annotated[
         list[str] | None,
@@ -29,12 +50,10 @@ def console(
         typer.Option(metavar="FILE", help="The provider of OpenID Connect that people sign in at, and their roles."),
     ] = None,
     read_only: Annotated[bool, typer.Option("--read-only", help="People may look, and nothing can be sent.")] = False,
-    approver_seed: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Of a bus that was named: the seed of an approver, to bring decisions by."),
-    ] = None,
-    publisher_seed: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Of a bus that was named: the seed of a publisher, to submit runs by.")
+    seeds: ConsoleSeeds,
+    pool: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="A pool beside `default` whose queues are shown; may be given again."),
     ] = None,
     publisher: Annotated[str | None, typer.Option(metavar="NAME", help="Whose runs these are.", show_default="default")] = None,
     sign_agent: Annotated[
@@ -56,7 +75,7 @@ def console(
     from gatewright.app.cli.connecting import ledger_readers
     from gatewright.app.cli.context import find_place
     from gatewright.app.cli.live_page.submit_access import submit_access
-    from gatewright.app.cli.operations.cluster import see_cluster
+    from gatewright.app.cli.operations.cluster import for_observer, see_cluster
     from gatewright.app.cli.people.session import for_approver, open_inbox
     from gatewright.app.cli.signing_agent.access import agent_origin
     from gatewright.app.console.access_record import open_record
@@ -79,10 +98,10 @@ def console(
     provider = read_provider(oidc) if oidc is not None else None
     names, agent = tuple(host_name or ()), agent_origin(sign_agent)
     address = ConsoleAddress(host, port, tokens, names, behind_proxy, agent, provider)
-    approver = for_approver(place, approver_seed) if not read_only else None
+    approver = for_approver(place, seeds.approver_seed) if not read_only else None
     decide = partial(open_inbox, approver) if approver is not None else None
-    submit = submit_access(place, publisher, publisher_seed) if not read_only else None
-    look = partial(see_cluster, place, (DEFAULT_POOL,))
+    submit = submit_access(place, publisher, seeds.publisher_seed) if not read_only else None
+    look = partial(see_cluster, for_observer(place, seeds.observer_seed), (DEFAULT_POOL, *(pool or ())))
     wanted = settings.load().console_record
     access = open_record(wanted) if wanted is not None else None
     app = make_app(connect, place.home, place.key, address, decide=decide, submit=submit, look=look, record=access, warn=note)
