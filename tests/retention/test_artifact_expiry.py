@@ -8,8 +8,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from gatewright.app.retention.artifact_expiry import ArtifactExpiry, ArtifactPlan, ExpiredArtifact
+from gatewright.app.retention.artifact_expiry import ArtifactExpiry, ArtifactItem, ArtifactPlan
 from gatewright.app.retention.expiry_policy import ArtifactRetention, ExpiryPolicy, LedgerRetention
+from gatewright.app.retention.outcome import ItemOutcome
 from gatewright.app.retention.policy_round import PolicyRound, RoundOutcome
 from gatewright.app.retention.references import read_references
 from gatewright.artifacts import stored_digest
@@ -41,7 +42,7 @@ async def planned(installation: Installation, days: float = 30) -> ArtifactPlan:
     return await expiry(installation, days).plan(names, await read_references(installation.bus, installation.provisioner))
 
 
-async def swept(installation: Installation, days: float = 30) -> tuple[ExpiredArtifact, ...]:
+async def swept(installation: Installation, days: float = 30) -> tuple[ItemOutcome[ArtifactItem], ...]:
     return await expiry(installation, days).carry_out((await planned(installation, days)).items)
 
 
