@@ -91,7 +91,7 @@ def act_on(wanted: str, act: Literal["place", "release"], reason: str) -> LegalH
 def _act_in_store(address: str, act: Literal["place", "release"], reason: str) -> LegalHold:
     place, run_id = parse_run(address)
     written = LegalHold(run_id=run_id, act=act, reason=reason, by=user_name(), at=timestamp(SystemClock().now()))
-    if not StoreHoldBook(store_at(place)).write(written):
+    if not StoreHoldBook(store_at(place)).write(written) and act == "place":
         note("the store has no holds of its own: `gatewright gc` keeps the bundle, and others who may write there need not")
     return written
 
