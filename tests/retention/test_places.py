@@ -23,7 +23,7 @@ from typing import Final, Protocol
 import pytest
 
 from gatewright.app.retention.collection import Collector
-from gatewright.app.retention.holds import HoldBook
+from gatewright.app.retention.holds import BOOK, HoldBook
 from gatewright.app.retention.store_collection import StoreCollector
 from gatewright.app.retention.store_holds import StoreHoldBook
 from gatewright.contracts import LegalHold
@@ -90,7 +90,7 @@ class HomePlace:
         path.write_bytes(b"another change")
 
     def spoil_holds(self) -> None:
-        (self.house.home / "holds.jsonl").write_bytes(b"{}\n")
+        (self.house.home / BOOK).write_bytes(b"{}\n")
 
 
 @dataclass
