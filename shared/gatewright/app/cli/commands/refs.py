@@ -93,7 +93,9 @@ def _tidy_expired(repository: Path, wanted: Sequence[str], *, force: bool, yes: 
     done = expiry.carry_out(plan) if yes else ()
     left = [each for each in done if each.code]
     if json_output:
-        items = [{"name": each.branch.name, "action": each.action, "why": each.why} for each in plan]
+        items = [
+            {"name": each.branch.name, "commit": each.branch.commit, "action": each.action, "why": each.why} for each in plan
+        ]
         gone = [
             {"name": e.item.branch.name, "commit": e.item.branch.commit, "code": e.code, "message": e.message} for e in done
         ]
