@@ -102,6 +102,11 @@ CASES: Mapping[str, Mapping[str, Any]] = {
         "identities": {"create": False, "operatorMode": True},
         "policies": {"configMap": "policies", "organisation": {"configMap": "rules", "files": ["tested.cel"]}},
     },
+    "expiry of bundles on a claim": {
+        "retention": {"enabled": True},
+        "bundles": {"accessMode": "ReadWriteMany"},
+        "policies": {"configMap": "policies", "organisation": {"configMap": "rules", "files": ["tested.cel"]}},
+    },
     "without policies of the network": {"networkPolicies": {"enabled": False}, "podDisruptionBudgets": {"enabled": False}},
 }
 
@@ -122,7 +127,7 @@ REFUSED: Mapping[str, Mapping[str, Any]] = {
     "a test without a command": {"test": {"repository": "https://git.example/team/project.git"}},
     "policies without the organisation's rules": {"policies": {"configMap": "policies"}},
     "expiry without a policy": {"retention": {"enabled": True}, "bundles": {"store": "s3://evidence"}},
-    "expiry whose holds are lost with a pod": {
+    "expiry that sees no holds": {
         "retention": {"enabled": True},
         "policies": {"configMap": "policies", "organisation": {"configMap": "rules", "files": ["tested.cel"]}},
     },

@@ -37,6 +37,11 @@ for folder in /srv/share/*/; do
         done
         continue
     fi
+    # Rounds of retention write the ledger and take out of it: no other process may do both.
+    if [ "$identity" = retention ]; then
+        install -m 0600 "$all/gatekeeper.nk" "$all/provisioner.nk" "$folder"
+        continue
+    fi
     install -m 0600 "$all/$identity.nk" "$folder"
 done
 

@@ -19,6 +19,7 @@ from gatewright.app.asyncapi.document import overlap, publisher_document, system
 from gatewright.app.asyncapi.text import as_text
 from gatewright.bus import topology as t
 from gatewright.bus.identities import STANDING
+from gatewright.bus.ledger_layout import LedgerLayout
 from gatewright.bus.permissions import OWN_RIGHTS, access_of, publisher_subjects
 from gatewright.bus.subjects import matches
 from gatewright.contracts import schemas
@@ -176,6 +177,24 @@ def test_an_example_of_each_message_is_valid() -> None:
 def test_the_command_prints_the_document_of_a_publisher() -> None:
     said = invoke(("topology", "--format", "asyncapi", "--publisher", "payments"))
     assert json.loads(said.stdout) == publisher_document("payments")
+
+
+def test_each_part_of_a_ledger_has_its_address_its_stream_and_one_writer() -> None:
+    document = system_document(partitions=3)
+    assert [error.message for error in OFFICIAL.iter_errors(document)] == []
+    parts = {key: each for key, each in document["channels"].items() if key.startswith("ledger")}
+    layout, run_id = LedgerLayout(3), "run-0123456789abcdef0123"
+    names = [each.stream for each in layout.stored(t.run_subject("*"))]
+    assert [each["x-jetstream-stream"] for each in parts.values()] == names
+    (lies,) = layout.stored(t.run_subject(run_id))
+    assert parts[f"ledger-{lies.partition}"]["address"].format(run_id=run_id) == lies.subject
+    for key in parts:
+        users = [each for each, told in document["operations"].items() if told["channel"]["$ref"] == f"#/channels/{key}"]
+        assert [each for each in users if "-send-" in each] == [f"gatekeeper-send-{key}"]
+    told = [each["name"] for each in document["x-jetstream-streams"]]
+    assert [name for name in told if t.is_of_ledger(name)] == names
+    said = invoke(("topology", "--format", "asyncapi", "--partitions", "3"))
+    assert json.loads(said.stdout) == document
 
 
 def test_a_name_that_no_publisher_can_have_is_refused() -> None:

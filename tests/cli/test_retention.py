@@ -53,7 +53,7 @@ def test_hold_keeps_a_bundle_until_it_is_released(gatewright: Command, tmp_path:
     assert (bundle / "manifest.json").exists()
     assert gatewright("hold", bundle.name, "--release", "--reason", "closed").exit_code == 0
     assert gatewright("gc", *ALL, "--yes", "--json").documents[0]["removed"] == [bundle.name]
-    acts = [json.loads(line)["act"] for line in (tmp_path / ".gatewright" / "holds.jsonl").read_text().splitlines()]
+    acts = [json.loads(line)["act"] for line in (tmp_path / ".gatewright" / "runs" / ".holds.jsonl").read_text().splitlines()]
     assert acts == ["place", "release"]
 
 

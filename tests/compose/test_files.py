@@ -95,7 +95,7 @@ def test_every_service_mounts_its_own_identity_alone_and_none_can_be_written() -
             continue
         identities = [each for each in service["volumes"] if isinstance(each, str) and each.startswith("identit")]
         owner = {"cli": "operator", "topology": "provisioner"}.get(name, name)
-        owners = {*SERVICES, "cli", "topology", "console"}
+        owners = {*SERVICES, "cli", "topology", "console", "retention"}
         expected = [f"identity-{owner}:/etc/gatewright/identity:ro"] if name in owners else []
         assert identities == expected, name
 
@@ -125,6 +125,25 @@ def test_the_live_page_wants_a_sign_in_and_writes_neither_bundles_nor_keys() -> 
     kept = [each for each in console["volumes"] if each.startswith(("bundles:", "trusted-keys:", "identity-"))]
     assert len(kept) == 3
     assert all(each.endswith(":ro") for each in kept)
+
+
+def test_a_round_of_retention_is_played_by_a_container_that_is_asked_for_and_sees_no_repository() -> None:
+    retention = read(BASE)["services"]["retention"]
+    assert retention["profiles"] == ["retention"]
+    words = retention["command"]
+    assert words[:4] == ["gatewright", "gc", "--ledger", "--yes"]
+    assert {word.partition("=")[0] for word in words[4:]} == {"--every", "--keys"}
+    written = {each.split(":")[0] for each in retention["volumes"] if not each.endswith(":ro")}
+    assert written == {"bundles", "retention-state"}
+    assert "repositories" not in json.dumps(retention["volumes"])
+
+
+def test_each_identity_that_is_handed_out_has_a_folder_in_the_image() -> None:
+    """A new volume takes over the owner of the folder that it is mounted on; else it is root's, and takes nothing."""
+    shared = {each.rpartition("/")[2] for each in read(BASE)["services"]["keys"]["volumes"] if ":/srv/share/" in each}
+    made = re.search(r"for identity in ([a-z ]+); do", (ROOT / "Dockerfile").read_text())
+    assert made is not None
+    assert shared == set(made[1].split())
 
 
 def test_the_bus_reaches_nothing_outside() -> None:

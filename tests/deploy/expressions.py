@@ -23,7 +23,7 @@ _GROUPING = re.compile(r"\b(?:by|on|without|ignoring)\s*\(([^)]*)\)")
 _RANGE = re.compile(r"\[[^\]]*\]|\boffset\s+\w+")
 _WORDS_OF_PROMQL = frozenset(
     {
-        *("sum", "max", "min", "count", "absent", "rate", "increase", "changes", "histogram_quantile", "time"),
+        *("sum", "max", "min", "count", "absent", "rate", "increase", "changes", "histogram_quantile", "time", "max_over_time"),
         *("and", "or", "unless", "by", "on", "without", "ignoring", "offset", "bool"),
     }
 )

@@ -14,7 +14,8 @@ import pytest
 
 from gatewright.app.retention.collection import Collector
 from gatewright.app.retention.holds import HoldBook
-from gatewright.app.retention.ledger_expiry import ExpiredRun, LedgerExpiry
+from gatewright.app.retention.ledger_expiry import LedgerExpiry, LedgerItem
+from gatewright.app.retention.outcome import ItemOutcome
 from gatewright.app.retention.plan import RetentionPolicy
 from gatewright.app.retention.store_collection import StoreCollector
 from gatewright.app.retention.store_holds import StoreHoldBook
@@ -170,7 +171,7 @@ class Installation:
             return self.house.collector()
         return StoreCollector(self.store.open(), [self.house.signer.public], STRICT, self.house.clock, "keeper")
 
-    async def round(self) -> dict[str, ExpiredRun]:
+    async def round(self) -> dict[str, ItemOutcome[LedgerItem]]:
         expiry = self.expiry()
         return {done.item.run_id: done for done in await expiry.carry_out(await expiry.plan())}
 

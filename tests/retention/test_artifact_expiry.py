@@ -4,24 +4,33 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
+from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
-from gatewright.app.retention.artifact_expiry import ArtifactExpiry, ArtifactPlan, ExpiredArtifact
+from gatewright.app.retention.artifact_expiry import ArtifactExpiry, ArtifactItem, ArtifactPlan
 from gatewright.app.retention.expiry_policy import ArtifactRetention, ExpiryPolicy, LedgerRetention
+from gatewright.app.retention.outcome import ItemOutcome
 from gatewright.app.retention.policy_round import PolicyRound, RoundOutcome
 from gatewright.app.retention.references import read_references
+from gatewright.app.stack.nats_server import NatsServer
 from gatewright.artifacts import stored_digest
 from gatewright.bus.artifact_room import last_use, let_artifact_go, stored_names
+from gatewright.bus.identities import PROVISIONER
 from gatewright.bus.jetstream.bus import JetStreamBus
+from gatewright.bus.jetstream.connection import Connection
 from gatewright.bus.jetstream.object_store import PIECE_BYTES
+from gatewright.bus.jetstream.setup import ensure_topology
 from gatewright.bus.port import Message
 from gatewright.bus.topology import artifact_subject
 from gatewright.errors import ArtifactError, BusError
 from gatewright.tasks.dead_letter import publish_dead_letter
 from gatewright.tasks.protocol import MAX_ANSWER_BYTES
 from tests.retention.conftest import NOW, Installation, StoppedClock
+from tests.unauthenticated_nats import OpenServer
 
 WEEK = 7
 LARGE = os.urandom(PIECE_BYTES + 1)
@@ -41,7 +50,7 @@ async def planned(installation: Installation, days: float = 30) -> ArtifactPlan:
     return await expiry(installation, days).plan(names, await read_references(installation.bus, installation.provisioner))
 
 
-async def swept(installation: Installation, days: float = 30) -> tuple[ExpiredArtifact, ...]:
+async def swept(installation: Installation, days: float = 30) -> tuple[ItemOutcome[ArtifactItem], ...]:
     return await expiry(installation, days).carry_out((await planned(installation, days)).items)
 
 
@@ -216,3 +225,77 @@ async def test_no_name_covers_more_than_one_artifact(installation: Installation,
     with pytest.raises(BusError):
         await let_artifact_go(installation.provisioner, stored_digest(uri), 0)
     assert await there(installation, uri)
+
+
+async def test_a_round_and_its_server_that_are_killed_leave_each_artifact_whole_or_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with AsyncExitStack() as stack:
+        server = await stack.enter_async_context(await NatsServer.start(tmp_path / "nats", keys=tmp_path / "keys"))
+        await ensure_topology(server.address(PROVISIONER))
+        bus, provisioner = await connections(server, stack)
+        uris = [await bus.put_artifact(data) for data in (b"one", b"two", LARGE)]
+        needed = await bus.put_artifact(b"an input")
+        await bus.publish("gw.task.worker.default.normal", needed.encode(), schema="task_contract.v1", message_id="waits")
+        round_ = ArtifactExpiry(bus, provisioner, WEEK, later(30))
+        plan = await round_.plan(await round_.names(), await read_references(bus, provisioner))
+        gone: list[str] = []
+
+        async def dying(connection: Connection, name: str, through: int) -> int:
+            if gone:
+                os.kill(server.pid, signal.SIGKILL)
+                raise asyncio.CancelledError
+            gone.append(name)
+            return await let_artifact_go(connection, name, through)
+
+        monkeypatch.setattr("gatewright.app.retention.artifact_expiry.let_artifact_go", dying)
+        with pytest.raises(asyncio.CancelledError):
+            await round_.carry_out(plan.items)
+    monkeypatch.undo()
+    async with AsyncExitStack() as stack:
+        server = await stack.enter_async_context(await NatsServer.start(tmp_path / "nats", keys=tmp_path / "keys"))
+        bus, provisioner = await connections(server, stack)
+        assert len(gone) == 1
+        for uri in (*uris, needed):
+            if stored_digest(uri) not in gone:
+                await bus.get_artifact(uri)
+        next_one = ArtifactExpiry(bus, provisioner, WEEK, later(30))
+        plan = await next_one.plan(await next_one.names(), await read_references(bus, provisioner))
+        assert [each.code for each in await next_one.carry_out(plan.items)] == ["", ""]
+        assert await stored_names(provisioner) == {stored_digest(needed)}
+        await bus.get_artifact(needed)
+
+
+async def connections(server: NatsServer, stack: AsyncExitStack) -> tuple[JetStreamBus, Connection]:
+    bus = await JetStreamBus.connect(server.address("gatekeeper"), name="gatekeeper")
+    stack.push_async_callback(bus.close)
+    provisioner = await Connection.open(server.address(PROVISIONER), name="expiry")
+    stack.push_async_callback(provisioner.close)
+    return bus, provisioner
+
+
+async def fill(bus: JetStreamBus) -> None:
+    while True:
+        await bus.put_artifact(os.urandom(1 << 20))
+
+
+async def test_a_round_makes_room_on_a_server_that_has_none(tmp_path: Path) -> None:
+    """What keeps all others waiting must not keep the round waiting, too."""
+    server = await OpenServer.open(tmp_path / "nats", storage=120 << 20)
+    await ensure_topology(server.url)
+    bus = await JetStreamBus.connect(server.url, name="gatekeeper")
+    try:
+        needed = await bus.put_artifact(b"an input")
+        await bus.publish("gw.task.worker.default.normal", needed.encode(), schema="task_contract.v1", message_id="waits")
+        with pytest.raises(BusError) as full:
+            await fill(bus)
+        assert full.value.reason == "bus_storage_full"
+        round_ = ArtifactExpiry(bus, bus.connection, WEEK, later(30))
+        plan = await round_.plan(await round_.names(), await read_references(bus, bus.connection))
+        assert plan.items
+        assert {each.code for each in await round_.carry_out(plan.items)} == {""}
+        assert await stored_names(bus.connection) == {stored_digest(needed)}
+        await bus.put_artifact(os.urandom(1 << 20))
+    finally:
+        await bus.close()
+        await server.stop()

@@ -71,7 +71,7 @@ def test_what_is_merged_old_and_proved_goes_and_all_else_stays(house: House, rep
     assert "does not verify" in why[name(4)]
     assert why[name(5)] == "no bundle of its run is stored here"
     assert why[name(6)] == "unmerged"
-    assert [(done.branch.name, done.code) for done in made.carry_out(plan)] == [(name(1), "")]
+    assert [(done.item.branch.name, done.code) for done in made.carry_out(plan)] == [(name(1), "")]
     assert branches(repository) == before - {name(1)}
 
 

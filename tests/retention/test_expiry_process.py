@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from gatewright.app.cli.operations.expiry_process import ExpiryProcess
-from gatewright.app.retention.ledger_expiry import ExpiredRun, LedgerItem
+from gatewright.app.retention.ledger_expiry import LedgerItem
+from gatewright.app.retention.outcome import ItemOutcome
 from gatewright.app.retention.policy_round import RoundOutcome
 from gatewright.errors import ConfigurationError, GatewrightError, StoreError
 from gatewright.telemetry.health import OFF
@@ -16,8 +17,8 @@ from gatewright.telemetry.logs import make_logger
 from tests.retention.conftest import NOW, StoppedClock
 
 RUN = LedgerItem("run-00000000000000000001", "expire", "old", 3)
-GOOD = RoundOutcome(runs=(RUN,), expired_runs=(ExpiredRun(RUN, 2),))
-HELD = RoundOutcome(runs=(RUN,), expired_runs=(ExpiredRun(RUN, 0, "bundle_changed", "on hold now"),))
+GOOD = RoundOutcome(runs=(RUN,), expired_runs=(ItemOutcome(RUN, 2),))
+HELD = RoundOutcome(runs=(RUN,), expired_runs=(ItemOutcome(RUN, 0, "bundle_changed", "on hold now"),))
 
 
 @dataclass

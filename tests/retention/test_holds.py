@@ -42,7 +42,7 @@ def test_line_that_a_crash_cut_off_is_not_read_and_is_mended_by_the_next_act(tmp
     book = HoldBook(tmp_path)
     book.write(act(1))
     book.write(act(2))
-    path = tmp_path / "holds.jsonl"
+    path = tmp_path / "runs" / ".holds.jsonl"
     path.write_bytes(path.read_bytes()[:-cut])
     with pytest.raises(ConfigurationError):
         book.held()
@@ -57,7 +57,17 @@ def test_acts_at_the_same_time_are_all_kept(tmp_path: Path) -> None:
 
 
 def test_book_that_is_a_link_is_not_opened(tmp_path: Path) -> None:
-    (tmp_path / "holds.jsonl").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / ".holds.jsonl").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(ConfigurationError):
         HoldBook(tmp_path).write(act(1))
     assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_book_where_it_lay_before_is_not_passed_over(tmp_path: Path) -> None:
+    """It holds bundles: nothing is read, placed or removed until it is moved."""
+    (tmp_path / "holds.jsonl").write_bytes(b"")
+    for ask in (HoldBook(tmp_path).held, lambda: HoldBook(tmp_path).write(act(1)), HoldBook(tmp_path).locked().__enter__):
+        with pytest.raises(ConfigurationError) as refusal:
+            ask()
+        assert refusal.value.reason == "holds_unreadable"

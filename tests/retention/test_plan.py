@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from gatewright.app.retention.holds import HoldBook
+from gatewright.app.retention.holds import BOOK, HoldBook
 from gatewright.app.retention.plan import RetentionPolicy
 from gatewright.contracts import LegalHold
 from gatewright.evidence.tombstone import FILE
@@ -127,8 +128,19 @@ def test_book_of_holds_that_cannot_be_read_stops_everything(house: House) -> Non
 
     bundle = house.seal(1)
     for content in (b"not json\n", b'{"run_id":"run-0', b"\n"):
-        (house.home / "holds.jsonl").write_bytes(content)
+        (house.home / BOOK).write_bytes(content)
         with pytest.raises(ConfigurationError) as refusal:
             house.actions()
         assert refusal.value.reason == "holds_unreadable"
     assert (bundle / "manifest.json").exists()
+
+
+def test_a_hold_outlives_the_home_as_long_as_the_bundles_do(house: House) -> None:
+    """Of a pod that is started anew the volume with the bundles is all that is left."""
+    held, other = house.seal(1), house.seal(2)
+    hold(house, held)
+    fresh = replace(house, home=house.home.parent / "fresh")
+    fresh.home.mkdir()
+    house.root.rename(fresh.root)
+    assert fresh.actions() == {held.name: "keep", other.name: "prune"}
+    assert fresh.collect() == {other.name: ""}

@@ -33,6 +33,8 @@ class Version:
 
 @dataclass
 class Reply:
+    """Of the status 0 nothing is sent: the connection breaks off."""
+
     status: int = 200
     body: bytes = b""
     headers: dict[str, str] = field(default_factory=dict)
@@ -53,18 +55,27 @@ class S3Server:
     conditional: bool = True
     locks: bool = True
     keeps_locks: bool = True
+    #: Of a bucket that keeps versions a deletion that names none leaves a marker, and the bytes.
+    versioned: bool = True
     deny_writes: bool = False
     endpoint: str = ""
+    markers: set[str] = field(default_factory=set)
     lock: threading.Lock = field(default_factory=threading.Lock)
     made: int = 0
 
     def newest(self, key: str) -> Version | None:
-        return self.objects[key][-1] if self.objects.get(key) else None
+        return self.objects[key][-1] if self.objects.get(key) and key not in self.markers else None
 
     def overwrite(self, key: str, data: bytes) -> None:
         """As a writer does who holds the store's credentials."""
+        self._put_version(key, data)
+
+    def _put_version(self, key: str, data: bytes) -> Version:
         self.made += 1
-        self.objects.setdefault(key, []).append(Version(data, str(self.made)))
+        made = Version(data, str(self.made) if self.versioned else "null")
+        self.objects.setdefault(key, []).append(made)
+        self.markers.discard(key)
+        return made
 
     def answer(self, method: str, path: str, query: dict[str, list[str]], headers: dict[str, str], body: bytes) -> Reply:
         bucket, _, key = unquote(path).lstrip("/").partition("/")
@@ -103,11 +114,9 @@ class S3Server:
             return _error(400, "XAmzContentSHA256Mismatch")
         if self.conditional and headers.get("if-none-match") == "*" and self.newest(key) is not None:
             return _error(412, "PreconditionFailed")
-        self.made += 1
-        version = Version(body, str(self.made))
+        version = self._put_version(key, body)
         if self.keeps_locks:
             version.until, version.mode = until, headers.get("x-amz-object-lock-mode", "")
-        self.objects.setdefault(key, []).append(version)
         return Reply(200, b"", {"ETag": f'"{version.number}"'})
 
     def _hold(self, key: str, body: bytes) -> Reply:
@@ -118,6 +127,9 @@ class S3Server:
         return Reply()
 
     def _delete(self, key: str, number: str) -> Reply:
+        if not number and self.versioned and self.newest(key) is not None:
+            self.markers.add(key)
+            return Reply(204)
         for version in [each for each in self.objects.get(key, []) if number in {"", each.number}]:
             if self.locks and (version.until or version.held):
                 return _error(403, "AccessDenied")
@@ -174,6 +186,9 @@ def serving(server: S3Server) -> Iterator[S3Server]:
             headers = {name.lower(): value for name, value in self.headers.items()}
             with server.lock:
                 reply = server.answer(self.command, parts.path, parse_qs(parts.query, keep_blank_values=True), headers, body)
+            if reply.status == 0:
+                self.close_connection = True
+                return
             self.send_response(reply.status)
             for name, value in reply.headers.items():
                 self.send_header(name, value)

@@ -149,6 +149,48 @@ def test_a_store_that_sends_elsewhere_is_not_followed(house: StoreHouse, tmp_pat
         assert elsewhere.requests == []
 
 
+@pytest.mark.parametrize("part", ["/runs/", "/bundles/"])
+@pytest.mark.parametrize("scheme", ["s3", "https"])
+def test_a_store_that_breaks_off_in_the_middle_is_no_altered_bundle(
+    stored: tuple[StoreHouse, RecordedRun, str], tmp_path: Path, scheme: str, part: str
+) -> None:
+    """It is tried again later; of altered evidence a person has to hear."""
+    house, run, _ = stored
+
+    def hook(_: str, key: str, server: S3Server) -> Reply:
+        found = server.newest(key)
+        if found is None:
+            return Reply(404)
+        if part not in f"/{key}":
+            return Reply(200, found.data)
+        told = {"Content-Length": str(len(found.data)), "Connection": "close"}
+        return Reply(200, found.data[: len(found.data) // 2], told)
+
+    house.server.hook = hook
+    export = parse_store(f"{house.server.endpoint}/evidence/{house.address.prefix}")
+    store = house.open() if scheme == "s3" else StaticExport(export, house.entry)
+    with pytest.raises(StoreError) as refused:
+        fetch(store, run.run_id, tmp_path / "in")
+    assert refused.value.reason == "store_unreachable"
+    house.server.hook = None
+    assert verify(fetch(house.open(), run.run_id, tmp_path / "in"), [house.signer.public]).ok
+
+
+@pytest.mark.parametrize("reply", [Reply(0), Reply(503)], ids=["breaks_off", "busy"])
+@pytest.mark.parametrize("part", ["/write-once", "/bundles/", "/runs/"])
+def test_a_store_that_fails_at_a_write_seals_nothing_and_loses_nothing(
+    house: StoreHouse, tmp_path: Path, part: str, reply: Reply
+) -> None:
+    house.server.hook = lambda method, key, _: reply if method == "PUT" and part in f"/{key}" else None
+    run = make_failed()
+    with pytest.raises(StoreError) as refused:
+        asyncio.run(house.seal(run))
+    assert refused.value.reason == "store_unreachable"
+    house.server.hook = None
+    asyncio.run(house.seal(run))
+    assert verify(fetch(house.open(), run.run_id, tmp_path / "in"), [house.signer.public]).ok
+
+
 def test_an_error_without_end_is_not_read_to_its_end(house: StoreHouse, tmp_path: Path) -> None:
     house.server.hook = lambda *_: Reply(403, b"<Error>" + b"x" * (9 << 20))
     assert refusal(house, make_failed().run_id, tmp_path / "in") == "stored_bundle_too_large"

@@ -119,12 +119,12 @@ _APPROVERS = (
 )
 
 
-def system_channels() -> tuple[Channel, ...]:
-    """Every address of the bus."""
+def system_channels(partitions: int = 1) -> tuple[Channel, ...]:
+    """Every address of the bus, whose ledger lies in so many streams."""
     named = {"uploads", "questions", "answers"}  # these end in the publisher's name for all publishers
     ours = tuple(channel for channel in publisher_channels() if channel.key not in named)
     foreign = tuple(_of_named(channel) for channel in publisher_channels("{publisher}"))
-    return (*ours, *foreign, *_APPROVERS, *_role_channels(), *_ledger_channels(), *_server_channels())
+    return (*ours, *foreign, *_APPROVERS, *_role_channels(), *_ledger_channels(partitions), *_server_channels())
 
 
 def _services(publisher: str) -> tuple[Channel, ...]:
@@ -202,9 +202,22 @@ def _role_channels() -> tuple[Channel, ...]:
     )
 
 
-def _ledger_channels() -> tuple[Channel, ...]:
+def _ledger_channels(partitions: int) -> tuple[Channel, ...]:
+    words = "One message per transition of a run" + (
+        "" if partitions == 1 else ", by the part of the ledger that its id leads to"
+    )
+    ledger = (
+        Channel(
+            "ledger" if partitions == 1 else f"ledger-{number}",
+            t.ledger_stream(number, partitions).subjects[0].removesuffix("*") + "{run_id}",
+            f"{words}.",
+            "ledger",
+            ("transition.v1",),
+        )
+        for number in range(partitions)
+    )
     return (
-        Channel("ledger", t.run_subject("{run_id}"), "One message per transition of a run.", "ledger", ("transition.v1",)),
+        *ledger,
         Channel(
             "watch", "gw.watch.{run_id}", "The same, repeated by the server as it is stored.", "ledger", ("transition.v1",)
         ),

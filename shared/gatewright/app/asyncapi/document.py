@@ -26,25 +26,28 @@ def publisher_document(publisher: str = DEFAULT_PUBLISHER) -> Json:
     identity = PUBLISHER if publisher == DEFAULT_PUBLISHER else f"{PUBLISHER}-{publisher}"
     channels = publisher_channels(publisher)
     access = access_of(identity, publishers=(publisher,))
+    streams = (*t.STREAMS, t.upload_stream(publisher))
     words = (
         f"What the publisher {publisher!r} sends to Gatewright and hears of it. Answers arrive below the inbox prefix "
         f"`_INBOX_{identity}`, and nowhere else."
     )
-    return _document("Gatewright for publishers", words, channels, (access,), prefixed=False)
+    return _document("Gatewright for publishers", words, channels, (access,), prefixed=False, streams=streams)
 
 
-def system_document(pools: Sequence[str] = (t.DEFAULT_POOL,)) -> Json:
-    """The whole bus: what each identity may send and hear."""
-    accesses = [access_of(identity, tuple(pools)) for identity in STANDING]
+def system_document(pools: Sequence[str] = (t.DEFAULT_POOL,), partitions: int = 1) -> Json:
+    """The whole bus: what each identity may send and hear, where the ledger lies in so many streams."""
+    accesses = [access_of(identity, tuple(pools), partitions=partitions) for identity in STANDING]
     # The name stands for any: a server's configuration has a line for each.
-    named = access_of("publisher-x", tuple(pools), ("x",))
+    named = access_of("publisher-x", tuple(pools), ("x",), partitions)
+    channels, streams = system_channels(partitions), (*t.streams(partitions), t.upload_stream())
     words = (
         "Every subject of the bus, who may use it, and which documents cross it. Operations are named after identities. "
-        "The ledger is shown as one stream; where it is partitioned, `gatewright topology --partitions N` tells its streams."
+        f"The ledger lies in {'one stream' if partitions == 1 else f'{partitions} streams'}; `--partitions N` shows one that "
+        "lies in N."
     )
-    made = _document("Gatewright", words, system_channels(), accesses, prefixed=True)
-    made["operations"] |= _operations(_as_any(named), system_channels(), prefixed=True)
-    made["x-jetstream-streams"] = [_stream(each) for each in (*t.STREAMS, t.upload_stream())]
+    made = _document("Gatewright", words, channels, accesses, prefixed=True, streams=streams)
+    made["operations"] |= _operations(_as_any(named), channels, prefixed=True)
+    made["x-jetstream-streams"] = [_stream(each) for each in streams]
     made["x-nats-permissions"] = {
         each.identity: {"publish": sorted(each.sends()), "subscribe": sorted(each.receives())} for each in accesses
     }
@@ -58,6 +61,7 @@ def _document(
     accesses: Sequence[Access],
     *,
     prefixed: bool,
+    streams: Sequence[t.StreamSpec],
 ) -> Json:
     operations: Json = {}
     for access in accesses:
@@ -73,7 +77,7 @@ def _document(
         },
         "defaultContentType": "application/json",
         "servers": {"nats": _server()},
-        "channels": _channels(channels),
+        "channels": _channels(channels, streams),
         "operations": operations,
         "components": {
             "securitySchemes": _security(),
@@ -107,7 +111,7 @@ def _security() -> Json:
     }
 
 
-def _channels(channels: Iterable[Channel]) -> Json:
+def _channels(channels: Iterable[Channel], streams: Sequence[t.StreamSpec]) -> Json:
     made: Json = {}
     for channel in channels:
         made[channel.key] = {
@@ -116,7 +120,7 @@ def _channels(channels: Iterable[Channel]) -> Json:
             "messages": {_id(name): {"$ref": f"#/components/messages/{_key(channel.kind, name)}"} for name in channel.says},
             **({"parameters": {name: _parameter(name) for name in channel.parameters}} if channel.parameters else {}),
             **({"x-also-called": channel.also} if channel.also else {}),
-            **({"x-jetstream-stream": kept} if (kept := _kept(channel)) else {}),
+            **({"x-jetstream-stream": kept} if (kept := _kept(channel, streams)) else {}),
         }
         if channel.answers:
             made[f"{channel.key}-replies"] = {
@@ -236,11 +240,11 @@ def _consumer(queue: t.Consumer) -> Json:
     }
 
 
-def _kept(channel: Channel) -> str:
+def _kept(channel: Channel, streams: Sequence[t.StreamSpec]) -> str:
     """The stream that keeps what is published there."""
     if channel.address.startswith("$KV."):
         return t.LOCK_STREAM
-    for stream in (*t.STREAMS, t.upload_stream(channel.address.split(".")[2] if channel.key == "uploads" else "*")):
+    for stream in streams:
         if any(overlap(subject, channel.pattern) for subject in stream.subjects):
             return stream.name
     return ""

@@ -15,6 +15,7 @@ from typing import BinaryIO, Final, Literal
 
 import msgspec
 
+from gatewright.app.retention.holds import BOOK
 from gatewright.bus.ledger_layout import LedgerLayout
 from gatewright.bus.stream_snapshots import StreamSnapshot
 from gatewright.bus.topology import is_of_ledger
@@ -28,8 +29,8 @@ FORM: Final = "gatewright-backup.v1"
 STREAMS: Final = "streams"
 FILES: Final = "home"
 BUNDLES: Final = "bundles"
-#: What of a home folder is kept as it is.
-KEPT: Final = ("keys", "bus", "policies", "holds.jsonl")
+#: Folders of a home folder that are kept as they are, and the book of holds.
+KEPT: Final = ("keys", "bus", "policies")
 _MAX_CONTENTS_BYTES = 256 << 20
 _BLOCK = 1 << 20
 _LONGEST_PATH, _LONGEST_NAME = 1024, 255
@@ -197,11 +198,15 @@ def _check_names(contents: BackupContents) -> None:
         if stream.config.get("name") != stream.stream or not _is_plain(stream.stream) or "/" in stream.stream:
             raise altered(f"{stream.stream!r} is no stream")
     for file in contents.files:
-        if not _is_plain(file.path) or file.path.split("/")[0] not in KEPT or file.mode & ~0o777:
+        if not _is_plain(file.path) or not _is_kept(file.path) or file.mode & ~0o777:
             raise altered(f"{file.path!r} is no file of a home folder that a backup holds")
     for bundle in contents.bundles:
         if not _is_plain(bundle.run_id) or "/" in bundle.run_id:
             raise altered(f"{bundle.run_id!r} is no run")
+
+
+def _is_kept(path: str) -> bool:
+    return path == BOOK or path.split("/", maxsplit=1)[0] in KEPT
 
 
 def _is_plain(path: str) -> bool:

@@ -131,7 +131,7 @@ def set_aside(home: Path, ledger: Iterable[StreamSnapshot]) -> tuple[str, ...]:
     moved, streams = [], tuple(ledger)
     runs = home / _RUNS
     for run in sorted(runs.iterdir()) if runs.is_dir() else ():
-        if not run.is_symlink() and is_later(run, streams):
+        if run.is_dir() and not run.is_symlink() and is_later(run, streams):
             (home / AHEAD).mkdir(mode=0o700, exist_ok=True)
             run.rename(home / AHEAD / run.name)
             moved.append(run.name)

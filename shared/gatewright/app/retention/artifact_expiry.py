@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
+from gatewright.app.retention.outcome import ItemOutcome
 from gatewright.app.retention.references import References
 from gatewright.artifacts import stored_uri
 from gatewright.bus.artifact_room import LastUse, last_use, let_artifact_go, stored_names
@@ -38,16 +39,6 @@ class ArtifactPlan:
     items: tuple[ArtifactItem, ...] = ()
     needed: int = 0
     young: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class ExpiredArtifact:
-    """What became of one item: ``removed`` messages went; ``code`` is empty when it was done, else why not."""
-
-    item: ArtifactItem
-    removed: int = 0
-    code: str = ""
-    message: str = ""
 
 
 @dataclass(frozen=True)
@@ -75,14 +66,14 @@ class ArtifactExpiry:
                 young += 1
         return ArtifactPlan(tuple(items), len(names) - len(unneeded), young)
 
-    async def carry_out(self, items: Sequence[ArtifactItem]) -> tuple[ExpiredArtifact, ...]:
+    async def carry_out(self, items: Sequence[ArtifactItem]) -> tuple[ItemOutcome[ArtifactItem], ...]:
         """Take ``items`` away, as far as it is still right. One that cannot go does not stop the others."""
         done = []
         for item in items:
             try:
-                done.append(ExpiredArtifact(item, await self._expire(item)))
+                done.append(ItemOutcome(item, await self._expire(item)))
             except GatewrightError as error:
-                done.append(ExpiredArtifact(item, 0, error.reason, error.message))
+                done.append(ItemOutcome(item, code=error.reason, message=error.message))
         return tuple(done)
 
     async def _expire(self, item: ArtifactItem) -> int:

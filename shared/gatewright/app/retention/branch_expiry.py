@@ -13,6 +13,7 @@ from typing import Literal
 
 from gatewright.app.retention.expiry_policy import why_kept
 from gatewright.app.retention.ledger_expiry import StoredEvidence
+from gatewright.app.retention.outcome import ItemOutcome
 from gatewright.clock import Clock
 from gatewright.errors import GatewrightError, GitError, UnavailableError
 from gatewright.git.host.run_refs import RunRef, delete, run_refs
@@ -25,15 +26,6 @@ class BranchItem:
     branch: RunRef
     action: Literal["keep", "expire"]
     why: str
-
-
-@dataclass(frozen=True, slots=True)
-class ExpiredBranch:
-    """What became of one item; ``code`` is the reason why the branch was left, empty when it is gone."""
-
-    branch: RunRef
-    code: str = ""
-    message: str = ""
 
 
 @dataclass(frozen=True)
@@ -65,20 +57,22 @@ class BranchExpiry:
             items.append(BranchItem(each, "keep" if why else "expire", words))
         return tuple(items)
 
-    def carry_out(self, items: Sequence[BranchItem]) -> tuple[ExpiredBranch, ...]:
+    def carry_out(self, items: Sequence[BranchItem]) -> tuple[ItemOutcome[BranchItem], ...]:
         """Delete what is to expire, if no hold has come and it is merged still. One that is left does not stop the others.
 
         Raises ConfigurationError (``holds_unreadable``).
         """
-        going, done = [item.branch for item in items if item.action == "expire"], []
-        for each in going:
+        done = []
+        for item in items:
+            if item.action == "keep":
+                continue
             try:
                 with self.evidence.holds_stand_still():
-                    self._delete(each)
+                    self._delete(item.branch)
             except GatewrightError as error:
-                done.append(ExpiredBranch(each, error.reason, error.message))
+                done.append(ItemOutcome(item, code=error.reason, message=error.message))
             else:
-                done.append(ExpiredBranch(each))
+                done.append(ItemOutcome(item))
         return tuple(done)
 
     def _delete(self, branch: RunRef) -> None:

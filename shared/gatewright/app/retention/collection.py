@@ -9,6 +9,7 @@ from pathlib import Path
 
 from gatewright.app.retention.holds import HoldBook
 from gatewright.app.retention.inventory import InventoryItem, take_inventory
+from gatewright.app.retention.outcome import ItemOutcome
 from gatewright.app.retention.plan import Item, RetentionPolicy, make_plan
 from gatewright.app.retention.pruning import PruningDisk, finish, prune
 from gatewright.clock import Clock, timestamp
@@ -18,15 +19,6 @@ from gatewright.evidence import tombstone
 from gatewright.evidence.signing.envelopes import Signer
 from gatewright.evidence.signing.keys import PublicKey
 from gatewright.evidence.verification.verify import verify
-
-
-@dataclass(frozen=True, slots=True)
-class Collected:
-    """What became of one item: ``code`` is empty when it was done, else why not."""
-
-    item: Item
-    code: str = ""
-    message: str = ""
 
 
 @dataclass(frozen=True)
@@ -48,7 +40,9 @@ class Collector:
         held = HoldBook(self.home).held()
         return make_plan(self._inventory(), held, self.policy, self.clock.now(), self._fault)
 
-    def carry_out(self, items: Sequence[Item], signer: Signer, disk: PruningDisk | None = None) -> tuple[Collected, ...]:
+    def carry_out(
+        self, items: Sequence[Item], signer: Signer, disk: PruningDisk | None = None
+    ) -> tuple[ItemOutcome[Item], ...]:
         """Do what ``items`` say, as far as it is still right: no hold has come, and nothing has changed.
 
         Raises ConfigurationError (``holds_unreadable``). One bundle that cannot be removed does not stop the others.
@@ -65,9 +59,9 @@ class Collector:
                         raise UnavailableError(f"{item.run_id} is on hold now, or gone", code="bundle_changed")  # noqa: TRY301
                     self._remove(item, entries[item.run_id], signer, disk)
                 except UnavailableError as error:
-                    done.append(Collected(item, error.reason, error.message))
+                    done.append(ItemOutcome(item, code=error.reason, message=error.message))
                 else:
-                    done.append(Collected(item))
+                    done.append(ItemOutcome(item))
         return tuple(done)
 
     def bundles(self, run_ids: Collection[str]) -> tuple[InventoryItem, ...]:

@@ -11,6 +11,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
+from gatewright.app.retention.outcome import ItemOutcome
 from gatewright.app.retention.references import References
 from gatewright.bus.dead_letter_room import let_letter_go, letters
 from gatewright.bus.jetstream.connection import Connection
@@ -42,15 +43,6 @@ class LetterPlan:
     young: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ExpiredLetter:
-    """What became of one item; ``code`` is empty when it was done, else why not."""
-
-    item: LetterItem
-    code: str = ""
-    message: str = ""
-
-
 @dataclass(frozen=True)
 class DeadLetterExpiry:
     """``bus`` is the gatekeeper's, which reads bodies that lie apart; ``provisioner`` reads and takes away."""
@@ -78,7 +70,7 @@ class DeadLetterExpiry:
                 going[message.seq] = []
         return LetterPlan(tuple(LetterItem(at, tuple(about)) for at, about in going.items()), needed, young)
 
-    async def carry_out(self, items: Sequence[LetterItem]) -> tuple[ExpiredLetter, ...]:
+    async def carry_out(self, items: Sequence[LetterItem]) -> tuple[ItemOutcome[LetterItem], ...]:
         """Take ``items`` away. One that cannot go does not stop the others."""
         done = []
         for item in items:
@@ -87,9 +79,9 @@ class DeadLetterExpiry:
                 for sequence in (*item.decisions, item.sequence):
                     await let_letter_go(self.provisioner, sequence)
             except GatewrightError as error:
-                done.append(ExpiredLetter(item, error.reason, error.message))
+                done.append(ItemOutcome(item, code=error.reason, message=error.message))
             else:
-                done.append(ExpiredLetter(item))
+                done.append(ItemOutcome(item))
         return tuple(done)
 
     async def _words(self, message: StoredMessage) -> bytes:

@@ -1,6 +1,7 @@
-"""Legal holds: bundles that must be kept, whatever the policy says. An append-only book in the home folder.
+"""Legal holds: bundles that must be kept, whatever the policy says. An append-only book beside the bundles.
 
 The last act about a run counts. A book that cannot be read whole is not read at all: nothing may be pruned then (fail closed).
+A volume that outlives the process with the bundles outlives it with the book.
 """
 
 from __future__ import annotations
@@ -9,12 +10,16 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 from gatewright.contracts import LegalHold, codec
 from gatewright.errors import ConfigurationError, MalformedError
 from gatewright.file_locks import lock_file
 
-BOOK = "holds.jsonl"
+#: In the home folder. Nothing whose name begins with a dot is a bundle.
+BOOK: Final = "runs/.holds.jsonl"
+#: Where it lay before: one that is still there holds bundles, and stops everything until it is moved.
+_FORMER: Final = "holds.jsonl"
 
 
 class HoldBook:
@@ -22,6 +27,7 @@ class HoldBook:
 
     def __init__(self, home: Path) -> None:
         self._path = home / BOOK
+        self._former = home / _FORMER
 
     def held(self) -> dict[str, LegalHold]:
         """Run id -> the act that holds its bundle. Raises ConfigurationError (``holds_unreadable``)."""
@@ -29,6 +35,7 @@ class HoldBook:
 
     def acts(self) -> tuple[LegalHold, ...]:
         """Everything that was written, oldest first. Raises ConfigurationError (``holds_unreadable``)."""
+        self._refuse_former()
         try:
             data = self._path.read_bytes()
         except FileNotFoundError:
@@ -57,7 +64,9 @@ class HoldBook:
     @contextmanager
     def locked(self) -> Iterator[int]:
         """The book, ours alone until it is left: no hold can come in between a look and what follows from it."""
+        self._refuse_former()
         try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
             fd = lock_file(self._path, seconds=None)
         except OSError as error:
             raise ConfigurationError(f"{self._path} cannot be opened: {error.strerror}", code="holds_unreadable") from error
@@ -65,6 +74,11 @@ class HoldBook:
             yield fd
         finally:
             os.close(fd)
+
+    def _refuse_former(self) -> None:
+        if os.path.lexists(self._former):
+            words = f"{self._former}: the book of holds lies beside the bundles: move it to {self._path}"
+            raise ConfigurationError(words, code="holds_unreadable")
 
 
 def standing(acts: tuple[LegalHold, ...]) -> dict[str, LegalHold]:

@@ -18,6 +18,7 @@ from typing import Literal, Protocol
 
 from gatewright.app.retention.expiry_policy import why_kept
 from gatewright.app.retention.inventory import InventoryItem
+from gatewright.app.retention.outcome import ItemOutcome
 from gatewright.bus.jetstream.connection import Connection
 from gatewright.bus.ledger_room import entries_by_run, let_go
 from gatewright.bus.port import Bus
@@ -55,16 +56,6 @@ class LedgerItem:
     manifest_sha256: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ExpiredRun:
-    """What became of one item: ``removed`` messages went; ``code`` is empty when it was done, else why not."""
-
-    item: LedgerItem
-    removed: int = 0
-    code: str = ""
-    message: str = ""
-
-
 @dataclass(frozen=True)
 class LedgerExpiry:
     """``bus`` is the gatekeeper's, ``provisioner`` as named. A run goes ``days`` after its end, let by ``person``."""
@@ -97,7 +88,7 @@ class LedgerExpiry:
                 items.append(LedgerItem(entry.run_id, "expire", words, counted[entry.run_id], entry.manifest_sha256))
         return tuple(items)
 
-    async def carry_out(self, items: Sequence[LedgerItem]) -> tuple[ExpiredRun, ...]:
+    async def carry_out(self, items: Sequence[LedgerItem]) -> tuple[ItemOutcome[LedgerItem], ...]:
         """Do what ``items`` of ``plan`` say, as far as it is still right. One that cannot expire does not stop the others.
 
         Raises ConfigurationError (``holds_unreadable``).
@@ -108,9 +99,9 @@ class LedgerExpiry:
                 continue
             try:
                 async with self._holds_stand_still():
-                    done.append(ExpiredRun(item, await self._expire(item)))
+                    done.append(ItemOutcome(item, await self._expire(item)))
             except GatewrightError as error:
-                done.append(ExpiredRun(item, 0, error.reason, error.message))
+                done.append(ItemOutcome(item, code=error.reason, message=error.message))
         return tuple(done)
 
     @asynccontextmanager

@@ -10,25 +10,18 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
-from gatewright.app.retention.artifact_expiry import ArtifactExpiry, ArtifactPlan, ExpiredArtifact
-from gatewright.app.retention.branch_expiry import BranchExpiry, BranchItem, ExpiredBranch
-from gatewright.app.retention.dead_letter_expiry import DeadLetterExpiry, ExpiredLetter, LetterPlan
+from gatewright.app.retention.artifact_expiry import ArtifactExpiry, ArtifactItem, ArtifactPlan
+from gatewright.app.retention.branch_expiry import BranchExpiry, BranchItem
+from gatewright.app.retention.dead_letter_expiry import DeadLetterExpiry, LetterItem, LetterPlan
 from gatewright.app.retention.expiry_policy import ExpiryPolicy
-from gatewright.app.retention.ledger_expiry import ExpiredRun, LedgerExpiry, LedgerItem, StoredEvidence
+from gatewright.app.retention.ledger_expiry import LedgerExpiry, LedgerItem, StoredEvidence
+from gatewright.app.retention.outcome import ItemOutcome
 from gatewright.app.retention.references import read_references
 from gatewright.bus.jetstream.bus import JetStreamBus
 from gatewright.bus.jetstream.connection import Connection
 from gatewright.clock import Clock
 from gatewright.git.host.run_refs import run_refs
-
-
-class ItemOutcome(Protocol):
-    """What became of one item; ``code`` is empty when it went, else why not."""
-
-    @property
-    def code(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,17 +32,17 @@ class RoundOutcome:
     artifacts: ArtifactPlan | None = None
     letters: LetterPlan | None = None
     branches: tuple[BranchItem, ...] | None = None
-    expired_runs: tuple[ExpiredRun, ...] = ()
-    expired_artifacts: tuple[ExpiredArtifact, ...] = ()
-    expired_letters: tuple[ExpiredLetter, ...] = ()
-    expired_branches: tuple[ExpiredBranch, ...] = ()
+    expired_runs: tuple[ItemOutcome[LedgerItem], ...] = ()
+    expired_artifacts: tuple[ItemOutcome[ArtifactItem], ...] = ()
+    expired_letters: tuple[ItemOutcome[LetterItem], ...] = ()
+    expired_branches: tuple[ItemOutcome[BranchItem], ...] = ()
 
     @property
     def left(self) -> int:
         """How many items were to go and did not."""
         return sum(bool(each.code) for done in self.by_kind().values() for each in done)
 
-    def by_kind(self) -> Mapping[str, Sequence[ItemOutcome]]:
+    def by_kind(self) -> Mapping[str, Sequence[ItemOutcome[object]]]:
         """What became of all items, by what they are."""
         return {
             "run": self.expired_runs,
@@ -75,8 +68,8 @@ class PolicyRound:
         """The plan, and with ``yes`` what became of it. Raises GatewrightError: nothing of a later part was done then."""
         runs, expired_runs = await self._runs(yes=yes)
         letters, artifacts = None, None
-        expired_letters: tuple[ExpiredLetter, ...] = ()
-        expired_artifacts: tuple[ExpiredArtifact, ...] = ()
+        expired_letters: tuple[ItemOutcome[LetterItem], ...] = ()
+        expired_artifacts: tuple[ItemOutcome[ArtifactItem], ...] = ()
         if self.policy.dead is not None or self.policy.artifacts is not None:
             sweeper = self._artifacts()
             names = await sweeper.names() if sweeper is not None else frozenset()
@@ -100,7 +93,7 @@ class PolicyRound:
             expired_branches=expired_branches,
         )
 
-    async def _runs(self, *, yes: bool) -> tuple[tuple[LedgerItem, ...] | None, tuple[ExpiredRun, ...]]:
+    async def _runs(self, *, yes: bool) -> tuple[tuple[LedgerItem, ...] | None, tuple[ItemOutcome[LedgerItem], ...]]:
         if self.policy.ledger is None:
             return None, ()
         days = self.policy.ledger.days
@@ -113,11 +106,11 @@ class PolicyRound:
             return None
         return ArtifactExpiry(self.bus, self.provisioner, self.policy.artifacts.days, self.clock)
 
-    def _branches(self, *, yes: bool) -> tuple[tuple[BranchItem, ...] | None, tuple[ExpiredBranch, ...]]:
+    def _branches(self, *, yes: bool) -> tuple[tuple[BranchItem, ...] | None, tuple[ItemOutcome[BranchItem], ...]]:
         if self.policy.branches is None or not self.repositories:
             return None, ()
         items: list[BranchItem] = []
-        done: list[ExpiredBranch] = []
+        done: list[ItemOutcome[BranchItem]] = []
         for repository in self.repositories:
             expiry = BranchExpiry(repository, self.evidence, self.policy.branches.days, self.clock)
             plan = expiry.plan(run_refs(repository))

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
-from gatewright.app.retention.collection import Collected
 from gatewright.app.retention.inventory import InventoryItem, Status
+from gatewright.app.retention.outcome import ItemOutcome
 from gatewright.app.retention.plan import Item, RetentionPolicy, make_plan
 from gatewright.app.retention.store_holds import StoreHoldBook
 from gatewright.clock import Clock, timestamp
@@ -52,7 +52,7 @@ class StoreCollector:
             for item in items
         )
 
-    def carry_out(self, items: Sequence[Item], signer: Signer) -> tuple[Collected, ...]:
+    def carry_out(self, items: Sequence[Item], signer: Signer) -> tuple[ItemOutcome[Item], ...]:
         """Do what ``items`` of ``plan`` say, as far as it is still right. One that cannot be removed does not stop the others.
 
         Raises ConfigurationError (``holds_unreadable``).
@@ -64,9 +64,9 @@ class StoreCollector:
             try:
                 self._remove(item, signer)
             except UnavailableError as error:
-                done.append(Collected(item, error.reason, error.message))
+                done.append(ItemOutcome(item, code=error.reason, message=error.message))
             else:
-                done.append(Collected(item))
+                done.append(ItemOutcome(item))
         return tuple(done)
 
     def bundles(self, run_ids: Collection[str]) -> tuple[InventoryItem, ...]:

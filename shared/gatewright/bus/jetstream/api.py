@@ -17,8 +17,8 @@ from gatewright.host_errors import BUS_FULL
 MISSING: Final = frozenset({"jetstream_10014", "jetstream_10059"})
 #: What the servers of a cluster say while they elect a leader: nothing was done, and soon a leader will be there to do it.
 _ELECTING: Final = frozenset({10008, 10009})
-#: The server has no more room than it was given, or could give, to any stream.
-_NO_RESOURCES: Final = 10023
+#: The account, or the server, has no more room than it was given, or could give, to any stream.
+_NO_RESOURCES: Final = frozenset({10002, 10023})
 #: The stream has no more room than its limits give it. They are told by the server's words only.
 _STORE_FAILED: Final = 10077
 _NO_MORE: Final = ("maximum bytes exceeded", "maximum messages exceeded")
@@ -71,7 +71,7 @@ def _error_code(error: _ApiError) -> str:
         return NO_RESPONDERS
     if number == _STORE_FAILED and error.description.endswith(_NO_MORE_OF_SUBJECT):
         return "queue_full"
-    full = number == _NO_RESOURCES or (number == _STORE_FAILED and error.description.endswith(_NO_MORE))
+    full = number in _NO_RESOURCES or (number == _STORE_FAILED and error.description.endswith(_NO_MORE))
     return BUS_FULL if full else f"jetstream_{number}"
 
 

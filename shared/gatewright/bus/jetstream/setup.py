@@ -60,7 +60,7 @@ _LOOK_AGAIN_SECONDS = 0.05
 #: it can see that stream.
 _PAUSES = (0.0, 0.02, 0.05, 0.1, 0.2)
 #: What it says when there is not so much to reserve: of the server, or of the account.
-_NO_STORAGE = frozenset({"jetstream_10047", "jetstream_10002", BUS_FULL})
+_NO_STORAGE = frozenset({"jetstream_10047", BUS_FULL})
 
 
 #: What it says when it is to keep a stream on more servers than there are: one alone, and a cluster that is too small.

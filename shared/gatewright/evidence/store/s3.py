@@ -201,17 +201,21 @@ class S3Store:
         return bool((told or {}).get("ObjectLockConfiguration", {}).get("ObjectLockEnabled") == "Enabled")
 
     def remove(self, name: str) -> None:
-        """Every version of it, where the bucket keeps versions: a marker alone would leave the bytes."""
+        """Every version of it, where the bucket keeps versions: a marker alone would leave the bytes.
+
+        What was put while the bucket kept none is its version ``null``, and goes by that name alone.
+        """
         key = self._address.key(name)
         wanted = {"Bucket": self._address.authority, "Prefix": key}
         page = self._ask(name, lambda: self._client.list_object_versions(**wanted), missing=("NotImplemented", "501"))
-        listed = [
-            each for kind in ("Versions", "DeleteMarkers") for each in (page or {}).get(kind, ()) if each.get("Key") == key
+        versions = [
+            {"VersionId": str(each["VersionId"])}
+            for kind in ("Versions", "DeleteMarkers")
+            for each in (page or {}).get(kind, ())
+            if each.get("Key") == key and each.get("VersionId")
         ]
-        versions = [str(each.get("VersionId", "null")) for each in listed]
-        for version in versions or ["null"]:
-            which = {} if version == "null" else {"VersionId": version}
-            where = {"Bucket": self._address.authority, "Key": key, **which}
+        for version in versions or [{}]:
+            where = {"Bucket": self._address.authority, "Key": key, **version}
             try:
                 self._ask(name, functools.partial(self._client.delete_object, **where), missing=("404", "NoSuchKey"))
             except StoreError as error:

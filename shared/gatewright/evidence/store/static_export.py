@@ -47,10 +47,14 @@ class StaticExport:
         digest, size = hashlib.sha256(), 0
         try:
             with self._opener.open(f"{self._address}/{name}", timeout=_SECONDS) as reply:
+                told = reply.length
                 for block in _blocks(reply, limit):
                     size += len(block)
                     digest.update(block)
                     file.write(block)
+                if told is not None and size < told:
+                    # The library takes a connection that breaks off for the end of what is sent.
+                    raise http.client.IncompleteRead(b"", told - size)
         except urllib.error.HTTPError as error:
             with error:
                 if error.code in {404, 410}:

@@ -12,8 +12,9 @@ from gatewright.app.cli.output import note
 from gatewright.app.cli.run.request import user_name
 from gatewright.app.cli.runs.sources import BundleSource, find_run
 from gatewright.app.report.visible import size_words
-from gatewright.app.retention.collection import Collected, Collector
+from gatewright.app.retention.collection import Collector
 from gatewright.app.retention.holds import HoldBook
+from gatewright.app.retention.outcome import ItemOutcome
 from gatewright.app.retention.plan import Item, RetentionPolicy
 from gatewright.app.retention.store_collection import StoreCollector
 from gatewright.app.retention.store_holds import StoreHoldBook
@@ -33,7 +34,7 @@ def make_collector(policy: RetentionPolicy, store: str | None = None) -> Collect
     return Collector(place.home, trusted_keys(None, place), policy, SystemClock(), user_name())
 
 
-def carry_out(collector: Collector | StoreCollector, plan: Sequence[Item]) -> tuple[Collected, ...]:
+def carry_out(collector: Collector | StoreCollector, plan: Sequence[Item]) -> tuple[ItemOutcome[Item], ...]:
     """Do what the plan says, signing with this host's key. Raises ConfigurationError when the key cannot be used."""
     if all(item.action == "keep" for item in plan):
         return ()
@@ -48,7 +49,7 @@ def plan_lines(plan: Sequence[Item]) -> list[str]:
     return [f"{item.action:<6} {item.run_id:<26} {size_words(item.size):>9}  {item.why}" for item in ranked]
 
 
-def closing_lines(plan: Sequence[Item], done: Sequence[Collected], *, carried_out: bool) -> list[str]:
+def closing_lines(plan: Sequence[Item], done: Sequence[ItemOutcome[Item]], *, carried_out: bool) -> list[str]:
     """What it comes to."""
     going = [item for item in plan if item.action != "keep"]
     size = size_words(sum(item.size for item in going))
@@ -61,7 +62,7 @@ def closing_lines(plan: Sequence[Item], done: Sequence[Collected], *, carried_ou
     return [f"removed {len(done) - len(failed)}, {freed}"] + [f"left {each.item.run_id}: {each.message}" for each in failed]
 
 
-def result_document(plan: Sequence[Item], done: Sequence[Collected], *, carried_out: bool) -> dict[str, Any]:
+def result_document(plan: Sequence[Item], done: Sequence[ItemOutcome[Item]], *, carried_out: bool) -> dict[str, Any]:
     """The document of ``gc --json``."""
     return {
         "carried_out": carried_out,
@@ -90,7 +91,7 @@ def act_on(wanted: str, act: Literal["place", "release"], reason: str) -> LegalH
 def _act_in_store(address: str, act: Literal["place", "release"], reason: str) -> LegalHold:
     place, run_id = parse_run(address)
     written = LegalHold(run_id=run_id, act=act, reason=reason, by=user_name(), at=timestamp(SystemClock().now()))
-    if not StoreHoldBook(store_at(place)).write(written):
+    if not StoreHoldBook(store_at(place)).write(written) and act == "place":
         note("the store has no holds of its own: `gatewright gc` keeps the bundle, and others who may write there need not")
     return written
 

@@ -93,9 +93,13 @@ def _tidy_expired(repository: Path, wanted: Sequence[str], *, force: bool, yes: 
     done = expiry.carry_out(plan) if yes else ()
     left = [each for each in done if each.code]
     if json_output:
-        items = [{"name": each.branch.name, "action": each.action, "why": each.why} for each in plan]
-        gone = [{"name": e.branch.name, "commit": e.branch.commit, "code": e.code, "message": e.message} for e in done]
+        items = [
+            {"name": each.branch.name, "commit": each.branch.commit, "action": each.action, "why": each.why} for each in plan
+        ]
+        gone = [
+            {"name": e.item.branch.name, "commit": e.item.branch.commit, "code": e.code, "message": e.message} for e in done
+        ]
         emit({"items": items, "carried_out": yes, "done": gone})
     for each in left if not json_output else ():
-        say(printable(f"left gatewright/{each.branch.name}: {each.message} [{each.code}]"))
+        say(printable(f"left gatewright/{each.item.branch.name}: {each.message} [{each.code}]"))
     raise typer.Exit(Exit.FAILED if left else Exit.GOOD)

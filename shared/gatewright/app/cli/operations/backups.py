@@ -7,13 +7,14 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
-from gatewright.app.backup.contents import KEPT, BackupContents, check_files, read_backup
+from gatewright.app.backup.contents import BackupContents, check_files, read_backup
 from gatewright.app.backup.restoring import Restored, bring_files, bring_streams, set_aside, staged_home
 from gatewright.app.backup.taking import BackupOutcome, Installation, take_backup
 from gatewright.app.cli import settings
 from gatewright.app.cli.context import CommandContext, find_place
 from gatewright.app.cli.runs.sources import RUNS_FOLDER
 from gatewright.app.cli.settings import DoctorSettings
+from gatewright.app.retention.holds import BOOK
 from gatewright.app.stack import state
 from gatewright.app.stack.nats_server import NatsServer
 from gatewright.bus import identities
@@ -92,8 +93,8 @@ def _installation(place: CommandContext, keys: Path) -> Installation:
     for source, path in ((place.key, own), (public_path(place.key), public_path(Path(own)).as_posix())):
         if source.is_file():
             files[path] = source
-    if (place.home / KEPT[-1]).is_file():
-        files[KEPT[-1]] = place.home / KEPT[-1]
+    if (place.home / BOOK).is_file():
+        files[BOOK] = place.home / BOOK
     policies = DoctorSettings().policies
     if policies != policy_directory():
         files |= dict(_below(policies, "policies"))

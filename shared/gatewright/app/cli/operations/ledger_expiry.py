@@ -6,19 +6,20 @@ and the provisioner's, which alone can take something out of a stream that keeps
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from gatewright.app.cli import settings
 from gatewright.app.cli.bundles.retention import make_collector
 from gatewright.app.cli.context import CommandContext, find_place
 from gatewright.app.cli.run.request import user_name
 from gatewright.app.cli.settings import AgentSettings
-from gatewright.app.retention.branch_expiry import BranchItem, ExpiredBranch
+from gatewright.app.retention.branch_expiry import BranchItem
 from gatewright.app.retention.expiry_policy import load_expiry
-from gatewright.app.retention.ledger_expiry import ExpiredRun, LedgerItem
+from gatewright.app.retention.ledger_expiry import LedgerItem
+from gatewright.app.retention.outcome import ItemOutcome
 from gatewright.app.retention.plan import RetentionPolicy
 from gatewright.app.retention.policy_round import PolicyRound, RoundOutcome
 from gatewright.app.stack import state
@@ -27,6 +28,8 @@ from gatewright.bus.jetstream.bus import JetStreamBus
 from gatewright.bus.jetstream.connection import Connection
 from gatewright.clock import SystemClock, timestamp
 from gatewright.errors import ConfigurationError, UnavailableError
+
+T = TypeVar("T")
 
 
 async def expiry_round(
@@ -73,12 +76,12 @@ def round_lines(outcome: RoundOutcome, *, carried_out: bool) -> list[str]:
         went = sum(not each.code for each in outcome.expired_letters)
         words = f"{went} went" if carried_out else f"{len(letters.items)} would go"
         lines.append(f"dead letters: {words}, {letters.needed} stay for their runs, {letters.young} for their age")
-        lines += [f"left dead letter {e.item.sequence}: {e.code}: {e.message}" for e in outcome.expired_letters if e.code]
+        lines += _left_lines(outcome.expired_letters, lambda item: f"dead letter {item.sequence}")
     if (artifacts := outcome.artifacts) is not None:
         went = sum(not each.code for each in outcome.expired_artifacts)
         words = f"{went} went" if carried_out else f"{len(artifacts.items)} would go"
         lines.append(f"artifacts: {words}, {artifacts.needed} are referred to, {artifacts.young} are too young")
-        lines += [f"left artifact {e.item.name}: {e.code}: {e.message}" for e in outcome.expired_artifacts if e.code]
+        lines += _left_lines(outcome.expired_artifacts, lambda item: f"artifact {item.name}")
     if outcome.branches is not None:
         lines += _branch_lines(outcome.branches, outcome.expired_branches, carried_out=carried_out)
     going = (outcome.letters.items if outcome.letters else ()), (outcome.artifacts.items if outcome.artifacts else ())
@@ -87,7 +90,7 @@ def round_lines(outcome: RoundOutcome, *, carried_out: bool) -> list[str]:
     return lines
 
 
-def _run_lines(plan: Sequence[LedgerItem], done: Sequence[ExpiredRun], *, carried_out: bool) -> list[str]:
+def _run_lines(plan: Sequence[LedgerItem], done: Sequence[ItemOutcome[LedgerItem]], *, carried_out: bool) -> list[str]:
     ranked = sorted(plan, key=lambda item: item.action == "keep")
     lines = [f"{item.action:<6} {item.run_id:<26} {item.entries:>5} entries  {item.why}" for item in ranked]
     going = [item for item in plan if item.action == "expire"]
@@ -97,29 +100,31 @@ def _run_lines(plan: Sequence[LedgerItem], done: Sequence[ExpiredRun], *, carrie
         return [*lines, f"{len(going)} of {len(plan)} would expire; do it with --yes"]
     removed = sum(each.removed for each in done)
     lines.append(f"{sum(not each.code for each in done)} runs expired, {removed} entries went")
-    return lines + [f"left {each.item.run_id}: {each.code}: {each.message}" for each in done if each.code]
+    return lines + _left_lines(done, lambda item: item.run_id)
 
 
-def _branch_lines(plan: Sequence[BranchItem], done: Sequence[ExpiredBranch], *, carried_out: bool) -> list[str]:
+def _branch_lines(plan: Sequence[BranchItem], done: Sequence[ItemOutcome[BranchItem]], *, carried_out: bool) -> list[str]:
     going = sum(item.action == "expire" for item in plan)
     went = sum(not each.code for each in done)
     words = f"{went} went" if carried_out else f"{going} would go"
     lines = [f"branches: {words}, {len(plan) - going} stay"]
-    return lines + [f"left gatewright/{each.branch.name}: {each.code}: {each.message}" for each in done if each.code]
+    return lines + _left_lines(done, lambda item: f"gatewright/{item.branch.name}")
+
+
+def _left_lines(done: Sequence[ItemOutcome[T]], name: Callable[[T], str]) -> list[str]:
+    return [f"left {name(each.item)}: {each.code}: {each.message}" for each in done if each.code]
 
 
 def result_document(outcome: RoundOutcome, *, carried_out: bool) -> dict[str, Any]:
     """The document of ``gc --ledger --json``."""
-    runs = outcome.runs or ()
     document: dict[str, Any] = {
         "carried_out": carried_out,
-        "items": [{"run_id": i.run_id, "action": i.action, "why": i.why, "entries": i.entries} for i in runs],
-        "expired": [{"run_id": each.item.run_id, "removed": each.removed} for each in outcome.expired_runs if not each.code],
-        "left": [
-            {"run_id": each.item.run_id, "code": each.code, "message": each.message}
-            for each in outcome.expired_runs
-            if each.code
+        "items": [
+            {"run_id": each.run_id, "action": each.action, "why": each.why, "entries": each.entries}
+            for each in outcome.runs or ()
         ],
+        "expired": [{"run_id": each.item.run_id, "removed": each.removed} for each in outcome.expired_runs if not each.code],
+        "left": _left(outcome.expired_runs, lambda item: {"run_id": item.run_id}),
     }
     if (artifacts := outcome.artifacts) is not None:
         document["artifacts"] = {
@@ -127,11 +132,7 @@ def result_document(outcome: RoundOutcome, *, carried_out: bool) -> dict[str, An
             "needed": artifacts.needed,
             "young": artifacts.young,
             "expired": [each.item.name for each in outcome.expired_artifacts if not each.code],
-            "left": [
-                {"sha256": each.item.name, "code": each.code, "message": each.message}
-                for each in outcome.expired_artifacts
-                if each.code
-            ],
+            "left": _left(outcome.expired_artifacts, lambda item: {"sha256": item.name}),
         }
     if (letters := outcome.letters) is not None:
         document["dead_letters"] = {
@@ -139,20 +140,17 @@ def result_document(outcome: RoundOutcome, *, carried_out: bool) -> dict[str, An
             "needed": letters.needed,
             "young": letters.young,
             "expired": [each.item.sequence for each in outcome.expired_letters if not each.code],
-            "left": [
-                {"sequence": each.item.sequence, "code": each.code, "message": each.message}
-                for each in outcome.expired_letters
-                if each.code
-            ],
+            "left": _left(outcome.expired_letters, lambda item: {"sequence": item.sequence}),
         }
     if (branches := outcome.branches) is not None:
         document["branches"] = {
             "items": [{"run_id": b.branch.name, "commit": b.branch.commit, "action": b.action, "why": b.why} for b in branches],
-            "expired": [each.branch.name for each in outcome.expired_branches if not each.code],
-            "left": [
-                {"run_id": each.branch.name, "code": each.code, "message": each.message}
-                for each in outcome.expired_branches
-                if each.code
-            ],
+            "expired": [each.item.branch.name for each in outcome.expired_branches if not each.code],
+            "left": _left(outcome.expired_branches, lambda item: {"run_id": item.branch.name}),
         }
     return document
+
+
+def _left(done: Sequence[ItemOutcome[T]], name: Callable[[T], dict[str, Any]]) -> list[dict[str, Any]]:
+    """What was to go and did not, each by its name, and why."""
+    return [{**name(each.item), "code": each.code, "message": each.message} for each in done if each.code]

@@ -83,7 +83,7 @@ def topology(
     elif form == "nats-conf":
         say(_configuration(server, named, partitions).rstrip())
     elif form == "asyncapi":
-        say(_asyncapi(named, tuple(publishers or ())).rstrip())
+        say(_asyncapi(named, tuple(publishers or ()), partitions).rstrip())
     elif json_output or form == "json":
         emit(bus_table(named, partitions))
     else:
@@ -105,13 +105,13 @@ def _apply(pools: tuple[str, ...], replicas: int | None, publishers: tuple[str, 
         say(f"the bus at {url} is set up")
 
 
-def _asyncapi(pools: tuple[str, ...], publishers: tuple[str, ...]) -> str:
+def _asyncapi(pools: tuple[str, ...], publishers: tuple[str, ...], partitions: int) -> str:
     from gatewright.app.asyncapi.document import publisher_document, system_document
     from gatewright.app.asyncapi.text import as_text
 
     if len(publishers) > 1:
         raise typer.BadParameter("an AsyncAPI document is of one publisher, or of none", param_hint="--publisher")
-    return as_text(publisher_document(publishers[0]) if publishers else system_document(pools))
+    return as_text(publisher_document(publishers[0]) if publishers else system_document(pools, partitions))
 
 
 def _configuration(server: ServerOptions, pools: tuple[str, ...], partitions: int) -> str:
