@@ -94,7 +94,7 @@ def _installation(place: CommandContext, keys: Path) -> Installation:
             files[path] = source
     if (place.home / KEPT[-1]).is_file():
         files[KEPT[-1]] = place.home / KEPT[-1]
-    policies = DoctorSettings().policies
+    policies = DoctorSettings.load().policies
     if policies != policy_directory():
         files |= dict(_below(policies, "policies"))
     public = public_path(place.key)

@@ -178,7 +178,7 @@ def _decided_later(shown: Environments) -> bool:
 
     if shown.folders:
         return False
-    return any(each.prefix or each.image for each in load_environments(AgentSettings().policies).profiles)
+    return any(each.prefix or each.image for each in load_environments(AgentSettings.load().policies).profiles)
 
 
 def _tests(name: str, commands: tuple[str, ...]) -> tuple[AcceptanceTest, ...]:

@@ -58,7 +58,7 @@ async def _run_once(
             require_terminal(json_output=json_output)
         place = find_place()
         options = await with_environment(options, place, display.note)
-        cassette = options.cassette or AgentSettings().cassette
+        cassette = options.cassette or AgentSettings.load().cassette
         plays = cassette is not None
         # Whether the pm of a system elsewhere can ask a model is for that pm to say.
         propose = leaves_open(options) and (place.bus is not None or can_propose(plays=plays))
