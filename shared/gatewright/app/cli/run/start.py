@@ -28,7 +28,6 @@ from gatewright.app.cli.settings import AgentSettings, inherited_environment, mo
 from gatewright.app.stack.fork_server import Ahead
 from gatewright.app.stack.state import read
 from gatewright.app.stack.supervisor import StackOptions
-from gatewright.ecosystems.detection import first_way
 from gatewright.errors import GatewrightError
 
 
@@ -71,6 +70,9 @@ async def _run_once(
                 await require_sandbox()
             make_home(place.home, place.here)
     except GatewrightError as error:
+        # Imported late: a run that can begin proposes nothing.
+        from gatewright.ecosystems.detection import first_way
+
         tests = await proposed_tests(error, options, find_place().here)
         retry_with = tuple(word for each in first_way(tests) for word in ("--test", each))
         display.give_up(refused(error, retry_with))
