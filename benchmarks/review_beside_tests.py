@@ -25,9 +25,10 @@ from benchmarks.waiting_work import ROOT, when
 from benchmarks.workload import make_repository, make_request, succeeded
 from gatewright import Client
 from gatewright.app.cli.home import make_home
+from gatewright.app.stack.fork_server import START_ORDER
 from gatewright.app.stack.launch import ProcessPlan, execute
 from gatewright.app.stack.processes import kill
-from gatewright.app.stack.supervisor import START_ORDER, StackOptions, Supervisor
+from gatewright.app.stack.supervisor import StackOptions, Supervisor
 from gatewright.bus.identities import bus_keys, seed_file
 from gatewright.contracts.vocabulary import AcceptanceTest
 

@@ -33,7 +33,8 @@ from benchmarks.waiting_work import MOST_SHARDS, PREFIX, SANDBOXED, WAITING, Sca
 from benchmarks.workload import make_repository, make_request, succeeded
 from gatewright import Client
 from gatewright.app.cli.home import make_home
-from gatewright.app.stack.supervisor import START_ORDER, StackOptions, Supervisor
+from gatewright.app.stack.fork_server import START_ORDER
+from gatewright.app.stack.supervisor import StackOptions, Supervisor
 
 WORKERS = (1, 2, 4, 8, 16, 32, 64)
 #: Tasks for every worker: the start and the end of a series weigh as much as they do in ten seconds of work.

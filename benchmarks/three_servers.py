@@ -23,11 +23,10 @@ from benchmarks.goals import THREE_SERVERS
 from benchmarks.workload import make_repository, make_request, succeeded
 from gatewright import Client
 from gatewright.app.cli.home import make_home
-from gatewright.app.stack.fork_server import ForkServer
+from gatewright.app.stack.fork_server import START_ORDER, ForkServer
 from gatewright.app.stack.launch import ProcessPlan
 from gatewright.app.stack.nats_server import NatsServer
 from gatewright.app.stack.processes import kill
-from gatewright.app.stack.supervisor import START_ORDER
 from gatewright.bus import identities
 from gatewright.bus.identities import OPERATOR, PROVISIONER, BusAddress, bus_keys, process_identity, seed_file
 from gatewright.bus.jetstream.bus import JetStreamBus

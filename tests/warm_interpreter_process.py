@@ -26,9 +26,9 @@ import msgspec
 import setproctitle
 
 from gatewright.app.stack import launch
+from gatewright.app.stack.fork_server import START_ORDER
 from gatewright.app.stack.fork_server_process import load_secrets, preload
 from gatewright.app.stack.processes import dies_with_parent
-from gatewright.app.stack.supervisor import START_ORDER
 
 COMMAND_LINE = "gatewright.app.cli.main"
 #: What the command line imports only for the command that needs it, and a stack does need.

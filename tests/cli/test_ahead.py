@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -59,3 +61,20 @@ async def test_what_cannot_be_begun_is_told_where_it_is_needed(home: Path) -> No
     (home / "logs").write_text("in the way")
     async with fork_server_ahead() as begun:
         assert begun.take() is None
+
+
+def test_the_command_line_begins_it_before_it_imports_itself_and_not_for_help(home: Path) -> None:
+    text = (
+        "import sys\nfrom gatewright.app.stack.fork_server import ForkServer\n"
+        "from gatewright.errors import ConfigurationError\n"
+        "async def opened(*_, **__):\n"
+        "    print('begun before', sorted({'typer', 'pydantic', 'gatewright.contracts'} - set(sys.modules)), flush=True)\n"
+        "    raise ConfigurationError('seen')\n"
+        "ForkServer.open = opened\nfrom gatewright.app.cli.main import main\nmain()"
+    )
+    said = {}
+    for words in (["run"], ["run", "--help"], ["runs"]):
+        argv = [sys.executable, "-c", text, *words]
+        done = subprocess.run(argv, cwd=home.parents[1], capture_output=True, text=True, check=False, timeout=60)
+        said[" ".join(words)] = [line for line in done.stdout.splitlines() if line.startswith("begun")]
+    assert said == {"run": ["begun before ['gatewright.contracts', 'pydantic', 'typer']"], "run --help": [], "runs": []}

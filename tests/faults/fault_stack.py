@@ -14,11 +14,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gatewright.app.stack.fork_server import ForkServer
+from gatewright.app.stack.fork_server import START_ORDER, ForkServer
 from gatewright.app.stack.launch import ProcessPlan
 from gatewright.app.stack.restarts import RestartPolicy
 from gatewright.app.stack.supervised_process import SupervisedProcess
-from gatewright.app.stack.supervisor import START_ORDER, StackOptions, Supervisor
+from gatewright.app.stack.supervisor import StackOptions, Supervisor
 from gatewright.bus.identities import bus_keys, seed_file
 from gatewright.bus.jetstream.bus import JetStreamBus
 from gatewright.bus.ledger_layout import PARTITIONS

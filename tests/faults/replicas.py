@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gatewright.app.replay.rebuild import rebuild
-from gatewright.app.stack.supervisor import START_ORDER
+from gatewright.app.stack.fork_server import START_ORDER
 from gatewright.bus.topology import run_subject
 from gatewright.errors import GatewrightError
 from gatewright.evidence.signing import keys

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gatewright.app.stack.supervisor import START_ORDER
+from gatewright.app.stack.fork_server import START_ORDER
 from tests.faults.replicas import BLOWS, fight, roll
 
 #: Seconds within which every run is given, on the slowest machine.

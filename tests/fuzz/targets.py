@@ -1,4 +1,4 @@
-"""The four places where hostile bytes come in, each as one step: make an input, feed it, check what must hold.
+"""The places where hostile bytes come in, each as one step: make an input, feed it, check what must hold.
 
 A target raises AssertionError when something was accepted that may not be, and lets every error through that is not one of the
 refusals that the code under test documents: such an error is a crash.
@@ -71,6 +71,7 @@ _PATCH_WORDS = (
     b'"',
     b"\\",
 )
+_PLACES = (b"src/app.py", b"src/deep/inner.py", b"src/deep", b"link", b"link/", b"a/src", b"b/src", b"new file mode 100644\n")
 _REPLIES = (
     b"Update file `src/app.py`:\n```python\nx = 1\n```\n",
     b"```python\n# src/app.py\nx = 1\n```\n",
@@ -163,6 +164,9 @@ class Targets:
         self.repository.mkdir()
         (self.repository / "src").mkdir()
         (self.repository / "src/app.py").write_text("one\ntwo\nthree\n")
+        (self.repository / "src/deep").mkdir()
+        (self.repository / "src/deep/inner.py").write_text("one\ntwo\nthree\n")
+        (self.repository / "link").symlink_to("src")
         (self.repository / "README.md").write_text("read me\n")
         self._git("init", "--quiet", "--initial-branch=main")
         self._git("add", "--all")
@@ -174,7 +178,8 @@ class Targets:
         self.run = make_open_run(RUN, self.contract, self.commit, self.tree)
 
     def steps(self) -> dict[str, Step]:
-        return {"patches": self.patch, "replies": self.reply, "contracts": self.intake, "commands": self.command}
+        steps = {"patches": self.patch, "parts": self.part, "replies": self.reply}
+        return {**steps, "contracts": self.intake, "commands": self.command}
 
     def close(self) -> None:
         self.loop.close()
@@ -197,6 +202,17 @@ class Targets:
             assert path.startswith(b"src/") or path == b"src", (data, path)
             assert head.split()[1] in {b"100644", b"000000"}, (data, head)
             assert b".git" not in [part.lower() for part in path.split(b"/")], (data, path)
+        return True
+
+    def part(self, chance: random.Random) -> bool:
+        """A patch: applied to the part of the index that it names, it leads where it leads applied to the whole."""
+        data = b"".join(mutate(chance, chance.choice(_PATCHES), (*_PATCH_WORDS, *_PLACES)) for _ in range(chance.randint(1, 3)))
+        objects = self.mirror._objects
+        made = objects._apply_to_part(self.tree, data)
+        if made is None:
+            return False
+        objects._is_large = False
+        assert objects.apply(self.tree, data) == made, data
         return True
 
     def reply(self, chance: random.Random) -> bool:

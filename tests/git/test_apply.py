@@ -266,6 +266,67 @@ async def test_large_index_gives_the_same_tree_as_a_small_one(
     assert await known.mirror.apply(known.commit, patch) == tree
 
 
+REMOVAL = (
+    b"diff --git a/README.md b/README.md\ndeleted file mode 100644\n--- a/README.md\n+++ /dev/null\n@@ -1 +0,0 @@\n-read me\n"
+)
+MOVED = b"diff --git a/src/app.py b/src/%b.py\nsimilarity index 100%%\n%b from src/app.py\n%b to src/%b.py\n"
+ODD = (
+    b'diff --git "a/src/t\\303\\244b\\t.py" "b/src/t\\303\\244b\\t.py"\nnew file mode 100644\n--- /dev/null\n'
+    b'+++ "b/src/t\\303\\244b\\t.py"\n@@ -0,0 +1 @@\n+x\n'
+)
+#: What the paths of the patch alone decide.
+WITHIN_PARTS = {
+    "edit": b"--- a/src/app.py\n+++ b/src/app.py\n@@ -1,3 +1,3 @@\n-one\n+1\n two\n three\n",
+    "new beside, and deep": new_file("src/new.py") + new_file("a/b/c/d.py"),
+    "new program": new_file("src/run.sh", mode="100755"),
+    "new link": new_file("src/link", "app.py", "120000"),
+    "odd name": ODD,
+    "binary": binary_literal(1000, bytes(1000)),
+    "mode alone": b"diff --git a/src/app.py b/src/app.py\nold mode 100644\nnew mode 100755\n",
+    "removal": REMOVAL,
+    "written, and written again": ODD
+    + ODD.replace(b"new file mode 100644\n--- /dev/null", b'--- "a/src/t\\303\\244b\\t.py"')
+    .replace(b"-0,0 +1", b"-1 +1")
+    .replace(b"+x", b"-x\n+y"),
+}
+#: Where other entries have a say, and those that refuse.
+WITHOUT_PARTS = {
+    "folder in the place of a file": REMOVAL + new_file("README.md/below"),
+    "rename": MOVED % (b"moved", b"rename", b"rename", b"moved"),
+    "copy": MOVED % (b"copied", b"copy", b"copy", b"copied"),
+    "nothing changed": b"diff --git a/src/app.py b/src/app.py\nold mode 100644\nnew mode 100644\n",
+    **HOSTILE,
+}
+
+
+@pytest.mark.parametrize("within", [True, False])
+async def test_part_of_an_index_gives_what_the_whole_index_gives(
+    known: Known, monkeypatch: pytest.MonkeyPatch, *, within: bool
+) -> None:
+    works, made = known.mirror._objects, dict[str, str | None]()
+    tree, apply_to_part = await known.mirror.tree_of(known.commit), works._apply_to_part
+
+    def told(patch: bytes, *, large: bool) -> str:
+        works._is_large = large
+        try:
+            return works.apply(tree, patch)
+        except PatchError as error:
+            return f"{error.reason}: {error.message}"
+
+    for name, patch in (WITHIN_PARTS if within else WITHOUT_PARTS).items():
+        monkeypatch.setattr(works, "_apply_to_part", lambda *asked, name=name: made.setdefault(name, apply_to_part(*asked)))
+        assert told(patch, large=True) == told(patch, large=False), name
+        assert (made.get(name) is not None) is within, name
+
+
+async def test_index_that_was_large_is_not_read_again_as_a_whole(known: Known, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(objects, "LARGE_INDEX", 0)
+    await known.mirror.apply(known.commit, new_file("first"))
+    monkeypatch.setattr(known.mirror._objects._indexes, "private", None)
+    tree = await known.mirror.apply(known.commit, new_file("src/second"))
+    assert set(await known.contents(tree)) - set(await known.contents(known.commit)) == {b"src/second"}
+
+
 async def test_hunks_that_are_looked_for_in_the_whole_file_are_given_up_as_a_fault_of_the_patch(
     make_repository: MakeRepository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,7 +7,8 @@ import os
 from pathlib import Path
 
 from gatewright.app.cli.home import make_home
-from gatewright.app.stack.supervisor import START_ORDER, StackOptions, Supervisor
+from gatewright.app.stack.fork_server import START_ORDER
+from gatewright.app.stack.supervisor import StackOptions, Supervisor
 
 PACKAGE = "observed"
 #: Runs the role, and says in its log what it has loaded since it was forked: the reviewer may write nothing else.

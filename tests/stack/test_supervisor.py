@@ -10,15 +10,16 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
 from gatewright.app.stack import state
-from gatewright.app.stack.fork_server import Ahead
-from gatewright.app.stack.launch import interpreter
+from gatewright.app.stack.fork_server import Ahead, open_fork_server
+from gatewright.app.stack.launch import ProcessPlan, interpreter
 from gatewright.app.stack.processes import identity
 from gatewright.app.stack.restarts import RestartPolicy
-from gatewright.app.stack.supervisor import Supervisor, open_fork_server
+from gatewright.app.stack.supervisor import Supervisor
 from gatewright.bus.jetstream.bus import JetStreamBus
 from gatewright.errors import ConfigurationError, UnavailableError
 from tests.stack.conftest import DYING, SLEEPER, STUBBORN, MakeStack, make_package
@@ -117,14 +118,14 @@ async def test_roles_are_told_to_leave_at_once_where_nothing_is_under_way(
     supervisor = make_stack(LISTENER, grace=10.0)
     await supervisor.start()
     log = tmp_path / "logs" / "worker-1.log"
-    await until(lambda: "listening" in log.read_text())
+    await until(lambda: log.exists() and "listening" in log.read_text())
     await supervisor.stop(idle=idle)
     assert log.read_text().split() == ["listening", str(int(number))]
 
 
 async def test_a_fork_server_that_was_opened_ahead_is_used_once(make_stack: MakeStack) -> None:
     options = make_stack().options
-    opened = await open_fork_server(options)
+    opened = await open_fork_server(options.home, options.base_environment, options.roles, options.package)
     supervisor = Supervisor(replace(options, ahead=Ahead(opened)))
     await supervisor.start()
     assert opened.pid in [member.pid for member in supervisor.members]
@@ -138,7 +139,7 @@ async def test_a_fork_server_that_was_opened_ahead_is_used_once(make_stack: Make
 
 async def test_a_fork_server_that_was_opened_ahead_and_died_is_replaced(make_stack: MakeStack) -> None:
     options = make_stack().options
-    opened = await open_fork_server(options)
+    opened = await open_fork_server(options.home, options.base_environment, options.roles, options.package)
     os.kill(opened.pid, signal.SIGKILL)
     await until(lambda: not opened.alive)
     supervisor = Supervisor(replace(options, ahead=Ahead(opened)))
@@ -148,10 +149,43 @@ async def test_a_fork_server_that_was_opened_ahead_and_died_is_replaced(make_sta
 
 
 async def test_a_fork_server_that_was_opened_ahead_and_is_not_needed_is_ended_at_once(make_stack: MakeStack) -> None:
-    ahead = Ahead(opened := await open_fork_server(make_stack().options))
+    ahead = Ahead(opened := await open_fork_server(make_stack().options.home, {}))
     await ahead.close()
     assert identity(opened.pid) is None
     assert ahead.take() is None
+
+
+async def test_a_stack_that_was_begun_does_not_wait_for_its_roles_and_tells_what_goes_wrong_with_them(
+    make_stack: MakeStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    supervisor, missing = make_stack(), asyncio.Event()
+
+    async def launch(_plan: ProcessPlan) -> NoReturn:
+        await missing.wait()
+        raise ConfigurationError("the program is missing")
+
+    monkeypatch.setattr(supervisor, "_launch", launch)
+    await supervisor.begin()
+    broken = asyncio.create_task(supervisor.broken())
+    assert {member.pid for member in supervisor.members if member.name == "worker-1"} == {0}
+    missing.set()
+    with pytest.raises(ConfigurationError, match="the program is missing"):
+        await broken
+    await supervisor.stop()
+    assert supervisor.members == ()
+
+
+async def test_a_stack_that_was_begun_is_stopped_before_all_of_it_is_there(make_stack: MakeStack) -> None:
+    supervisor = make_stack(LISTENER)
+    await supervisor.begin()
+    fork_server = next(member.pid for member in supervisor.members if member.name == "fork-server")
+    broken = asyncio.create_task(supervisor.broken())
+    await asyncio.sleep(0)
+    await supervisor.stop()
+    assert identity(fork_server) is None
+    assert supervisor.members == ()
+    broken.cancel()
+    await asyncio.gather(broken, return_exceptions=True)
 
 
 async def test_role_that_will_not_leave_is_killed_with_its_children(make_stack: MakeStack) -> None:

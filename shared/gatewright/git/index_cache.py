@@ -35,6 +35,12 @@ class IndexCache:
                 self.keep(tree, index)
             yield index
 
+    @contextlib.contextmanager
+    def empty(self) -> Iterator[Path]:
+        """Where a private index file may be made."""
+        with tempfile.TemporaryDirectory(dir=self._directory, prefix="use-") as room:
+            yield Path(room) / "index"
+
     def keep(self, tree: str, index: Path) -> None:
         """Remember ``index``, a private file that holds ``tree`` now; it stays private."""
         shared = index.with_name("kept")

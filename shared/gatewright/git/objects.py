@@ -35,6 +35,7 @@ from gatewright.git.kept.readers import KeptReaders
 from gatewright.git.modes import ENTRIES
 from gatewright.git.names import Known, NameFault, TreeLimits, limit_faults, unreadable_faults
 from gatewright.git.patches.names import is_harmless, named_paths
+from gatewright.git.patches.part import MOST_PATHS, part_of
 from gatewright.git.paths import display
 from gatewright.git.process import KilledError, OutputTooLargeError
 from gatewright.git.refs import check_object_id
@@ -98,6 +99,7 @@ class Objects:
         self._git = git
         self._kept = kept
         self._indexes = IndexCache(directory, self._read_tree)
+        self._is_large = False
 
     def peel(self, object_id: str, kind: str) -> str | None:
         """The id of the ``kind`` (``commit`` or ``tree``) that an object id stands for; None when it is not here or none."""
@@ -156,31 +158,47 @@ class Objects:
         return Known(listed.split(b"\0")[:-1])
 
     def _apply(self, tree: str, patch: bytes) -> str:
+        # How large an index is, is known from the last one that was whole: it decides what is cheaper, and nothing else.
+        if self._is_large and (made := self._apply_to_part(tree, patch)) is not None:
+            return made
         with self._indexes.private(tree) as index:
-            bounded = {"GIT_ALLOC_LIMIT": str(APPLY_MEMORY)}
-            try:
-                self._git.execute(
-                    "apply",
-                    "--cached",
-                    "--whitespace=nowarn",
-                    stdin=patch,
-                    index=index,
-                    environment=bounded,
-                    timeout=APPLY_SECONDS,
-                )
-            except KilledError as error:
-                if error.number != signal.SIGABRT:
-                    raise
-                # Some garbled patches meet an assertion of git's own: nothing was written, and nothing applies.
-                raise PatchError("the patch does not apply: git gave up on its form") from error
-            except GitError as error:
-                if error.reason != "git_timeout":
-                    raise
-                # Each hunk that claims a wrong place is looked for in the whole file. Another try would take as long.
-                raise PatchError(f"the patch was not applied within {APPLY_SECONDS:g} s", code="patch_limit") from error
+            self._apply_to_index(index, patch)
+            self._is_large = index.stat().st_size >= LARGE_INDEX
             result = self._tree_of_index(index, tree)
             self._indexes.keep(result, index)
             return result
+
+    def _apply_to_part(self, tree: str, patch: bytes) -> str | None:
+        """``tree`` with ``patch``, by an index of the paths that it names; None where the whole index has to say."""
+        part = part_of(tree, frozenset(islice(named_paths(patch), MOST_PATHS + 1)), self.directories)
+        if part is None:
+            return None
+        with self._indexes.empty() as index:
+            try:
+                if part.entries:
+                    self._git.execute("update-index", "-z", "--index-info", stdin=part.index_info, index=index)
+                self._apply_to_index(index, patch)
+            except CommandFailedError:
+                return None
+            changes = part.changes(self._git.execute("ls-files", "--stage", "-z", index=index))
+        return None if changes is None else self._with_objects(tree, changes)
+
+    def _apply_to_index(self, index: Path, patch: bytes) -> None:
+        """CommandFailedError where git refuses it, PatchError where it takes too long or meets an assertion of git's."""
+        bounded = {"GIT_ALLOC_LIMIT": str(APPLY_MEMORY)}
+        how = ("--cached", "--whitespace=nowarn")
+        try:
+            self._git.execute("apply", *how, stdin=patch, index=index, environment=bounded, timeout=APPLY_SECONDS)
+        except KilledError as error:
+            if error.number != signal.SIGABRT:
+                raise
+            # Some garbled patches meet an assertion of git's own: nothing was written, and nothing applies.
+            raise PatchError("the patch does not apply: git gave up on its form") from error
+        except GitError as error:
+            if error.reason != "git_timeout":
+                raise
+            # Each hunk that claims a wrong place is looked for in the whole file. Another try would take as long.
+            raise PatchError(f"the patch was not applied within {APPLY_SECONDS:g} s", code="patch_limit") from error
 
     def _tree_of_index(self, index: Path, baseline: str) -> str:
         """The tree that ``index`` holds. A large one is compared with ``baseline``, not written again with all its entries."""
@@ -188,7 +206,10 @@ class Objects:
             return check_object_id(self._git.execute("write-tree", index=index).decode("ascii", "replace").strip())
         options = ("--cached", "-z", "--raw", "--no-abbrev", "--no-renames", "--ignore-submodules=none")
         changes = parse_changes(self._git.execute("diff-index", *options, baseline, index=index))
-        return self._import(lambda scratch: fast_import.stream_of_objects(baseline, changes, scratch)) if changes else baseline
+        return self._with_objects(baseline, changes)
+
+    def _with_objects(self, tree: str, changes: Sequence[TreeChange]) -> str:
+        return self._import(lambda scratch: fast_import.stream_of_objects(tree, changes, scratch)) if changes else tree
 
     def _read_tree(self, tree: str, index: Path) -> None:
         try:

@@ -13,7 +13,6 @@ from gatewright.contracts import TaskContract
 from gatewright.contracts.vocabulary import Artifact
 from gatewright.errors import MalformedError
 from gatewright.order_artifacts.hidden_acceptance import hidden_files, hidden_path
-from gatewright.tasks.inputs import read_artifact
 
 PREFIX: Final = "provide:"
 #: Files of one contract, and bytes of one and of all of them: what is generated for commands is small.
@@ -47,6 +46,9 @@ async def hidden_contents(contract: TaskContract, artifacts: ArtifactPort) -> di
 
 async def _contents(contract: TaskContract, wanted: Mapping[str, str], artifacts: ArtifactPort) -> dict[bytes, bytes]:
     """By path; ``wanted`` has the names of the artifacts."""
+    # Imported late: the command line, which provides them, opens no repository of a task.
+    from gatewright.tasks.inputs import read_artifact
+
     files: dict[bytes, bytes] = {}
     if len(wanted) > MOST_FILES:
         raise MalformedError(f"{len(wanted)} files are provided, at most {MOST_FILES} are taken", code=TOO_LARGE)

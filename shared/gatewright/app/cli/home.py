@@ -42,6 +42,15 @@ def find_home(configured: Path | None, here: Path) -> Path:
     return home
 
 
+def own_home() -> Path | None:
+    """The home folder of the system that runs, or would be started, on this host; None where a bus was named.
+
+    Raises ConfigurationError as ``find_home`` does.
+    """
+    loaded = settings.load()
+    return None if loaded.nats_url else find_home(loaded.home, Path.cwd())
+
+
 def find_repository(here: Path) -> Path | None:
     """The top of the git repository that ``here`` lies in, or None."""
     return next((folder for folder in upwards(here) if _is_repository(folder)), None)

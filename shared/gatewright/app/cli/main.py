@@ -7,6 +7,13 @@ import os
 import signal
 import sys
 from types import FrameType, TracebackType
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from gatewright.app.cli.run.ahead import Begun
+
+#: Where one of these stands, nothing is run.
+_HELP = frozenset({"-h", "--help"})
 
 
 def main() -> None:
@@ -19,12 +26,24 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             # A terminal that cannot show a tick must not stop a run.
             stream.reconfigure(errors="replace")
+    words = sys.argv[1:]
+    if words[:1] != ["run"] or not _HELP.isdisjoint(words):
+        _carry_out(None)
+    # Before all that reads the command is imported.
+    from gatewright.app.cli.run.ahead import begun
+
+    with begun() as ahead:
+        _carry_out(ahead)
+
+
+def _carry_out(ahead: Begun | None) -> NoReturn:
     from typer.main import get_command
 
     from gatewright.app.cli.app import app
 
     # Called directly, the application would put its own exception hook in the place of ours.
-    get_command(app)()
+    get_command(app)(obj=ahead)
+    sys.exit()
 
 
 def _leave(_number: int, _frame: FrameType | None) -> None:

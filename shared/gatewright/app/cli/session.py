@@ -120,7 +120,7 @@ async def _start(supervisor: Supervisor, home: Path, note: Callable[[str], None]
     told = False
     while True:
         try:
-            await supervisor.start()
+            await supervisor.begin()
         except UnavailableError as error:
             if error.reason != "home_in_use":
                 raise

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Self, get_args
 
-from pydantic import Field, ValidationError
-from pydantic_settings import BaseSettings, SettingsConfigDict
+import msgspec
 
 from gatewright.errors import ConfigurationError
 from gatewright.resources import policy_directory
@@ -17,6 +16,8 @@ if TYPE_CHECKING:
     from gatewright.bus.stream_settings import StreamSettings
     from gatewright.git.access.credentials import RepositoryAccess
 
+#: What the variables of this program begin with.
+_PREFIX = "GATEWRIGHT_"
 #: Nothing else of the caller's environment reaches the roles: tokens and keys of other tools are none of their business.
 _INHERITED = frozenset(
     {"PATH", "HOME", "USER", "LOGNAME", "LANG", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "PYTHONPATH", "SSH_AUTH_SOCK"}
@@ -47,13 +48,31 @@ _INSTALLERS = frozenset(
 _INSTALLER_PREFIXES = ("PIP_", "UV_", "NPM_", "npm_config_", "PNPM_", "YARN_", "CARGO_", "RUSTUP_")
 _ENGINE_PREFIXES = ("DOCKER_", "CONTAINER_", "CONTAINERS_", "XDG_RUNTIME_DIR")
 #: ``OTEL_``: where traces go.
-_INHERITED_PREFIXES = ("GATEWRIGHT_", "LC_", "OTEL_")
+_INHERITED_PREFIXES = (_PREFIX, "LC_", "OTEL_")
 
 
-class CliSettings(BaseSettings):
-    """Read from variables named ``GATEWRIGHT_<FIELD>``."""
+def _variable(field: str) -> str:
+    return f"{_PREFIX}{field.upper()}"
 
-    model_config = SettingsConfigDict(env_prefix="GATEWRIGHT_", extra="ignore", frozen=True)
+
+def _path(kind: type[Any], value: Any) -> Any:
+    return kind(value)
+
+
+class EnvironmentSettings(msgspec.Struct, frozen=True, kw_only=True, rename=_variable):
+    """Read from variables named ``GATEWRIGHT_<FIELD>``, by ``load``."""
+
+    @classmethod
+    def load(cls) -> Self:
+        """Raises ConfigurationError."""
+        try:
+            return msgspec.convert(dict(os.environ), cls, strict=False, dec_hook=_path)
+        except msgspec.ValidationError as error:
+            raise ConfigurationError(f"a {_PREFIX} variable is wrong: {error}") from error
+
+
+class CliSettings(EnvironmentSettings, frozen=True, kw_only=True):
+    """What all commands may be told."""
 
     #: The bus of a system that runs elsewhere; without it the stack of the home folder serves, or one is started.
     nats_url: str | None = None
@@ -61,7 +80,7 @@ class CliSettings(BaseSettings):
     nats_seed: Path | None = None
     nats_ca: Path | None = None
     #: In how many streams the ledger lies, there or in the stack that is started; all processes have the same setting.
-    ledger_partitions: int = Field(default=1, ge=1)
+    ledger_partitions: Annotated[int, msgspec.Meta(ge=1)] = 1
     #: The home folder; without it the nearest ``.gatewright``.
     home: Path | None = None
     #: The signing key, where it is not the one of the home folder.
@@ -90,21 +109,17 @@ class CliSettings(BaseSettings):
         return StreamSettings.of(self.stream_bytes, self.stream_days)
 
 
-class DoctorSettings(BaseSettings):
+class DoctorSettings(EnvironmentSettings, frozen=True, kw_only=True):
     """What ``doctor`` must know of the settings that the roles will read."""
 
-    model_config = SettingsConfigDict(env_prefix="GATEWRIGHT_", extra="ignore", frozen=True)
-
     sandbox: str = "bubblewrap"
-    policies: Path = Field(default_factory=policy_directory)
+    policies: Path = msgspec.field(default_factory=policy_directory)
 
 
-class AgentSettings(BaseSettings):
+class AgentSettings(EnvironmentSettings, frozen=True, kw_only=True):
     """What the command line must know of agents and models; the worker has the same settings."""
 
-    model_config = SettingsConfigDict(env_prefix="GATEWRIGHT_", extra="ignore", frozen=True)
-
-    policies: Path = Field(default_factory=policy_directory)
+    policies: Path = msgspec.field(default_factory=policy_directory)
     agent_installations: str = ""
     #: What the roles play in the place of models; no key is needed then.
     cassette: Path | None = None
@@ -117,10 +132,7 @@ class AgentSettings(BaseSettings):
 
 def load() -> CliSettings:
     """Raises ConfigurationError."""
-    try:
-        return CliSettings()
-    except ValidationError as error:
-        raise ConfigurationError(f"a GATEWRIGHT_ variable is wrong: {error}") from error
+    return CliSettings.load()
 
 
 def inherited_environment() -> dict[str, str]:
@@ -134,7 +146,7 @@ def model_keys() -> dict[str, str]:
     from gatewright.models.policy import load_models
     from gatewright.policy_files import EnvironmentKey
 
-    providers = load_models(AgentSettings().policies).policy.providers
+    providers = load_models(AgentSettings.load().policies).policy.providers
     names = {name for provider in providers if isinstance(provider.key, EnvironmentKey) for name in provider.key.names}
     return {name: os.environ[name] for name in sorted(names) if os.environ.get(name)}
 
@@ -144,7 +156,7 @@ def repository_keys() -> dict[str, dict[str, str]]:
     # Imported late: only what starts a stack needs it.
     from gatewright.git.access.policy import AccessRole, load_repositories
 
-    policy = load_repositories(AgentSettings().policies).policy
+    policy = load_repositories(AgentSettings.load().policies).policy
     names = {role: sorted(policy.variables(role)) for role in get_args(AccessRole)}
     return {role: {name: os.environ[name] for name in found if os.environ.get(name)} for role, found in names.items()}
 
@@ -153,7 +165,7 @@ def operator_access() -> RepositoryAccess:
     """What a person's own command may use for repositories of other hosts. Raises ConfigurationError."""
     from gatewright.git.access.credentials import RepositoryAccess
 
-    return RepositoryAccess.load(AgentSettings().policies, "operator")
+    return RepositoryAccess.load(AgentSettings.load().policies, "operator")
 
 
 def installer_environment() -> dict[str, str]:

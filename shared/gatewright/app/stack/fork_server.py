@@ -11,10 +11,16 @@ from pathlib import Path
 
 import msgspec
 
-from gatewright.app.stack.fork_server_process import SECRETS, Report, StartOrder
+from gatewright.app.stack.fork_orders import SECRETS, Report, StartOrder
 from gatewright.app.stack.launch import ProcessPlan, interpreter, prepare_log
 from gatewright.app.stack.processes import dies_with_parent
 from gatewright.errors import ConfigurationError, UnavailableError
+
+#: The packages that are run as roles. The first ones are needed first: with few cores they should not wait for the last ones.
+SERVICES = "gatewright.services"
+START_ORDER = ("gatekeeper", "pm", "techlead", "worker", "reviewer", "testrunner")
+#: Those that look for secrets; the catalogue is loaded once for all of them.
+_SCANNING_ROLES = frozenset({"gatekeeper", "worker", "testrunner"})
 
 #: What is said of a process whose fork server was killed: the kernel has killed it too.
 _KILLED = -9
@@ -141,3 +147,12 @@ class Ahead:
         """End it if it was not taken. Safe to call twice."""
         if (left := self.take()) is not None:
             await left.kill()
+
+
+async def open_fork_server(
+    home: Path, environment: Mapping[str, str], roles: Sequence[str] = START_ORDER, package: str = SERVICES
+) -> ForkServer:
+    """Start the one for these roles of the stack of ``home``. Raises ConfigurationError when it cannot be started."""
+    secrets = home / "secret-rules" if _SCANNING_ROLES.intersection(roles) else None
+    modules = [f"{package}.{role}" for role in roles]
+    return await ForkServer.open(modules, environment, home / "logs" / "fork-server.log", secrets=secrets)

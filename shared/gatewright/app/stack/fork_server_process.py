@@ -24,30 +24,13 @@ from typing import NoReturn
 import msgspec
 import setproctitle
 
+from gatewright.app.stack.fork_orders import SECRETS, Report, StartOrder
 from gatewright.app.stack.processes import dies_with_parent
 from gatewright.errors import ConfigurationError
-from gatewright.secrets.selection import make_scanner
+from gatewright.secrets.selection import DEFAULT_SCANNER, make_scanner
 
-#: Before the modules on the command line: where the catalogue of secrets may be kept, for it to be loaded ahead.
-SECRETS = "--secrets"
-
-
-class StartOrder(msgspec.Struct, frozen=True):
-    """Start a process: the fields of a ProcessPlan."""
-
-    name: str
-    module: str
-    environment: dict[str, str]
-    directory: str
-    log: str
-
-
-class Report(msgspec.Struct, frozen=True):
-    """``returncode`` is None for a birth, else how the process ended (negative: the signal)."""
-
-    name: str
-    pid: int
-    returncode: int | None = None
+#: The setting of all services, in the environment that they are started with.
+_SCANNER = "GATEWRIGHT_SECRET_SCANNER"
 
 
 def preload(module: str) -> None:
@@ -62,12 +45,14 @@ def preload(module: str) -> None:
     gc.freeze()
 
 
-def load_secrets(fallback: Path) -> threading.Thread:
-    """Begin to load the catalogue. A role finds it loaded; where it cannot be had, each role says so itself."""
+def load_secrets(fallback: Path) -> threading.Thread | None:
+    """Begin to load the catalogue, unless the roles use another scanner; where it cannot be had, each role says so itself."""
+    if os.environ.get(_SCANNER, DEFAULT_SCANNER) != DEFAULT_SCANNER:
+        return None
 
     def load() -> None:
         try:
-            make_scanner("kingfisher", fallback).prepare()
+            make_scanner(DEFAULT_SCANNER, fallback).prepare()
         except ConfigurationError as error:
             sys.stderr.write(f"the catalogue of secrets is not preloaded: {error.message}\n")
 

@@ -10,7 +10,7 @@ import contextlib
 import ctypes
 import os
 import signal
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
@@ -80,11 +80,19 @@ def own_children() -> Mapping[int, Identity]:
 
 def descendants(pid: int, spared: Mapping[int, Identity] = MappingProxyType({})) -> frozenset[int]:
     """Every live process below ``pid``, however deep, but for those that are ``spared`` and what is below these."""
+    # Who has ended, and waits to be asked for, has no identity any more: the number is not given out again yet.
+    return _below(pid, _children(lambda child: child in spared and identity(child) in {None, spared[child]}))
+
+
+def _children(spared: Callable[[int], bool] = lambda _: False) -> Mapping[int, list[int]]:
     children: dict[int, list[int]] = {}
     for child, parent in _parents():
-        # Who has ended, and waits to be asked for, has no identity any more: the number is not given out again yet.
-        if child not in spared or identity(child) not in {None, spared[child]}:
+        if not spared(child):
             children.setdefault(parent, []).append(child)
+    return children
+
+
+def _below(pid: int, children: Mapping[int, list[int]]) -> frozenset[int]:
     found: set[int] = set()
     waiting = [pid]
     while waiting:
@@ -97,7 +105,13 @@ def descendants(pid: int, spared: Mapping[int, Identity] = MappingProxyType({}))
 
 def snapshot(pid: int) -> dict[int, Identity]:
     """The descendants of ``pid`` with who they are, to be ended later even if their parent is gone by then."""
-    return {child: who for child in descendants(pid) if (who := identity(child)) is not None}
+    return snapshots([pid])[pid]
+
+
+def snapshots(pids: Iterable[int]) -> dict[int, dict[int, Identity]]:
+    """``snapshot`` of each, by one look at all processes of the host."""
+    children = _children()
+    return {pid: {child: who for child in _below(pid, children) if (who := identity(child)) is not None} for pid in pids}
 
 
 def kill_all(processes: dict[int, Identity]) -> None:

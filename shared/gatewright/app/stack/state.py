@@ -11,14 +11,17 @@ import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from gatewright.app.stack.processes import Identity, identity
-from gatewright.bus.identities import OPERATOR, BusAddress, seed_file
 from gatewright.errors import ConfigurationError, UnavailableError
 from gatewright.file_locks import lock_file
 from gatewright.host_errors import host_error
+
+if TYPE_CHECKING:
+    from gatewright.bus.identities import BusAddress
 
 STATE_FILE = "stack.json"
 LOCK_FILE = "stack.lock"
@@ -55,9 +58,12 @@ class StackState(msgspec.Struct, frozen=True, kw_only=True):
     #: Why the NATS server stores nothing; empty when it does.
     fault: str = ""
 
-    def address(self, identity: str = OPERATOR) -> BusAddress:
-        """The bus as ``identity`` reaches it."""
-        return BusAddress(self.url, seed_file(Path(self.keys), identity), partitions=self.ledger_partitions)
+    def address(self, identity: str | None = None) -> BusAddress:
+        """The bus as ``identity`` reaches it, by default the operator."""
+        # Imported late: whether a stack lives is asked before anything else.
+        from gatewright.bus.identities import OPERATOR, BusAddress, seed_file
+
+        return BusAddress(self.url, seed_file(Path(self.keys), identity or OPERATOR), partitions=self.ledger_partitions)
 
 
 def write(home: Path, state: StackState) -> None:

@@ -9,10 +9,11 @@ import asyncio
 import contextlib
 import math
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from types import MappingProxyType
 
 from gatewright.app.stack.launch import ProcessPlan, Running
-from gatewright.app.stack.processes import kill, kill_all, snapshot
+from gatewright.app.stack.processes import Identity, kill, kill_all, snapshot
 from gatewright.app.stack.restarts import RestartPolicy, RestartRecord
 from gatewright.app.stack.state import Member
 from gatewright.clock import Clock
@@ -52,6 +53,7 @@ class SupervisedProcess:
         self._process: Running | None = None
         self._keeper: asyncio.Task[None] | None = None
         self._stopping = False
+        self._begun = asyncio.Event()
 
     @property
     def member(self) -> Member:
@@ -63,18 +65,30 @@ class SupervisedProcess:
         """Start it and keep it. Raises ConfigurationError when that cannot be done."""
         self._process = await self._launch(self._plan)
         self._keeper = asyncio.create_task(self._keep(self._process), name=f"keep {self._plan.name}")
+        self._begun.set()
 
     async def given_up(self) -> None:
         """Return when the process was stopped; raises UnavailableError when it dies again and again."""
+        await self._begun.wait()
         if self._keeper is not None:
             await asyncio.shield(self._keeper)
 
-    async def stop(self, grace: float, *, number: signal.Signals = signal.SIGTERM) -> None:
-        """That signal, ``grace`` seconds to end by itself, then SIGKILL to it and all that descends from it."""
+    async def stop(
+        self,
+        grace: float,
+        *,
+        number: signal.Signals = signal.SIGTERM,
+        seen: Mapping[int, dict[int, Identity]] = MappingProxyType({}),
+    ) -> None:
+        """That signal, ``grace`` seconds to end by itself, then SIGKILL to it and all that descends from it.
+
+        ``seen``: what descends from which process, where one look is made for many.
+        """
         self._stopping = True
+        self._begun.set()
         process = self._process
         if process is not None and process.returncode is None:
-            below = snapshot(process.pid)
+            below = dict(seen[process.pid]) if process.pid in seen else snapshot(process.pid)
             kill(process.pid, number)
             try:
                 await asyncio.wait_for(process.wait(), grace)

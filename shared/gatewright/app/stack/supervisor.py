@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gatewright.app.stack import state
-from gatewright.app.stack.fork_server import Ahead, ForkServer
+from gatewright.app.stack.fork_server import SERVICES, START_ORDER, Ahead, ForkServer, open_fork_server
 from gatewright.app.stack.launch import ProcessPlan, Running, execute
 from gatewright.app.stack.nats_server import NatsServer
-from gatewright.app.stack.processes import Identity, adopt_orphans, end_descendants, identity, own_children
+from gatewright.app.stack.processes import Identity, adopt_orphans, end_descendants, identity, own_children, snapshots
 from gatewright.app.stack.restarts import RestartPolicy, RestartRecord
 from gatewright.app.stack.store_watch import until_restart_helps
 from gatewright.app.stack.supervised_process import SupervisedProcess
@@ -30,20 +30,13 @@ from gatewright.bus.stream_settings import DAYS, SIZES, StreamSettings
 from gatewright.clock import Clock, SystemClock
 from gatewright.errors import BusError, HostError, UnavailableError
 from gatewright.host_errors import check_room, host_errors, until_room
-from gatewright.secrets.selection import DEFAULT_SCANNER
 
 log = logging.getLogger(__name__)
 
-#: The first ones are needed first: with few cores they should not wait for the last ones.
-START_ORDER = ("gatekeeper", "pm", "techlead", "worker", "reviewer", "testrunner")
-
-#: Those that look for secrets; the catalogue is loaded once for all of them.
-SCANNING_ROLES = frozenset({"gatekeeper", "worker", "testrunner"})
 #: Those that may call models; the gatekeeper and the test runner never do, and see no key.
 MODEL_ROLES = frozenset({"pm", "techlead", "worker", "reviewer"})
 
 _ENVIRONMENTS = "GATEWRIGHT_ENVIRONMENTS"
-_SCANNER = "GATEWRIGHT_SECRET_SCANNER"
 _CASSETTE = "GATEWRIGHT_CASSETTE"
 _PING_SECONDS = 0.5
 _PING_PAUSE = 0.03
@@ -71,23 +64,13 @@ class StackOptions:
     adopt: bool = False
     roles: tuple[str, ...] = START_ORDER
     policy: RestartPolicy = field(default_factory=RestartPolicy)
-    package: str = "gatewright.services"
+    package: str = SERVICES
     #: A fork server for these roles that may have been opened by now.
     ahead: Ahead = field(default_factory=Ahead, repr=False, compare=False)
 
     def module(self, role: str) -> str:
         """The program of a role."""
         return f"{self.package}.{role}"
-
-
-async def open_fork_server(options: StackOptions) -> ForkServer:
-    """Start the one for these roles. Raises ConfigurationError when it cannot be started."""
-    modules = [options.module(role) for role in options.roles]
-    log = options.home / "logs" / "fork-server.log"
-    scans = any(role in SCANNING_ROLES for role in options.roles)
-    settled = options.base_environment.get(_SCANNER, DEFAULT_SCANNER)
-    secrets = options.home / "secret-rules" if scans and settled == DEFAULT_SCANNER else None
-    return await ForkServer.open(modules, options.base_environment, log, secrets=secrets)
 
 
 class Supervisor:
@@ -103,6 +86,7 @@ class Supervisor:
         self._server_keeper: asyncio.Task[None] | None = None
         self._fork_server: ForkServer | None = None
         self._kept: list[SupervisedProcess] = []
+        self._starting: asyncio.Future[list[None]] | None = None
         self._ready = False
         self._running = False
         self._fault = ""
@@ -140,10 +124,22 @@ class Supervisor:
         return (*members, *(kept.member for kept in self._kept))
 
     async def start(self) -> None:
-        """Start everything; returns when the NATS server answers, while the roles are still starting.
+        """Start everything; returns when there is a process for each role, while these are still starting.
 
         Raises UnavailableError (code ``home_in_use``) when another stack has the home folder, or when the NATS server does
         not come up, ConfigurationError when a program is missing. Whatever was started is stopped then.
+        """
+        await self.begin()
+        try:
+            await self._all_started()
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def begin(self) -> None:
+        """``start``, but returns when the NATS server answers: processes of roles may still have to come.
+
+        What goes wrong with these is told by ``broken`` and by ``ready``.
         """
         self._held.enter_context(state.exclusive(self.options.home))
         self._running = True
@@ -151,7 +147,7 @@ class Supervisor:
             if self.options.adopt:
                 self._spared = own_children()
                 self._held.callback(adopt_orphans())
-            self._fork_server = self.options.ahead.take() or await open_fork_server(self.options)
+            self._fork_server = self.options.ahead.take() or await self._open_fork_server()
             # Imported only now: the NATS client takes as long as the fork server's start, and on another core.
             from gatewright.bus.jetstream.setup import ensure_topology
 
@@ -165,7 +161,8 @@ class Supervisor:
                 self._kept.append(self._keep(plan))
             # The topology is made while the roles are still starting: they find it and have nothing to do.
             making = ensure_topology(self._server.address(PROVISIONER), settings=self._streams)
-            await asyncio.gather(making, *(kept.start() for kept in self._kept))
+            self._starting = asyncio.gather(*(kept.start() for kept in self._kept))
+            await making
         except BaseException:
             await self.stop()
             raise
@@ -177,6 +174,7 @@ class Supervisor:
         """
         from gatewright.bus.jetstream.bus import JetStreamBus
 
+        await self._all_started()
         silent = set(self.options.roles)
         async with contextlib.AsyncExitStack() as opened:
             bus = await JetStreamBus.connect(self.address, name="supervisor")
@@ -200,6 +198,7 @@ class Supervisor:
         watching: list[asyncio.Future[None]] = [asyncio.ensure_future(kept.given_up()) for kept in self._kept]
         if self._server_keeper is not None:
             watching.append(asyncio.shield(self._server_keeper))
+        watching.append(asyncio.ensure_future(self._all_started()))
         try:
             done, _ = await asyncio.wait(watching, return_when=asyncio.FIRST_EXCEPTION)
             for task in done:
@@ -218,8 +217,13 @@ class Supervisor:
         if not self._running:
             return
         self._running = False
+        if self._starting is not None:
+            # What is forked all the same ends with the fork server.
+            self._starting.cancel()
+            await asyncio.gather(self._starting, return_exceptions=True)
         number = signal.SIGINT if idle else signal.SIGTERM
-        await asyncio.gather(*(kept.stop(self.options.grace, number=number) for kept in self._kept))
+        seen = snapshots(kept.member.pid for kept in self._kept if kept.member.pid)
+        await asyncio.gather(*(kept.stop(self.options.grace, number=number, seen=seen) for kept in self._kept))
         if self._server_keeper is not None:
             self._server_keeper.cancel()
             await asyncio.gather(self._server_keeper, return_exceptions=True)
@@ -233,6 +237,14 @@ class Supervisor:
         self._server = None
         state.remove(self.options.home)
         self._held.close()
+
+    async def _all_started(self) -> None:
+        if self._starting is not None:
+            await asyncio.shield(self._starting)
+
+    async def _open_fork_server(self) -> ForkServer:
+        options = self.options
+        return await open_fork_server(options.home, options.base_environment, options.roles, options.package)
 
     def _keep(self, plan: ProcessPlan) -> SupervisedProcess:
         return SupervisedProcess(

@@ -45,7 +45,7 @@ def require_playable(place: CommandContext, recorded: RecordedRun) -> None:
     if place.bus is not None:
         words = "recorded calls are played by a stack of this host: unset GATEWRIGHT_NATS_URL, and name the bundle"
         raise MalformedError(words, code="not_reexecutable")
-    settings = AgentSettings()
+    settings = AgentSettings.load()
     agents = load_agents(settings.policies).policy
     for each in recorded.agents:
         entry = agents.agent(each.agent)

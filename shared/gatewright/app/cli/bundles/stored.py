@@ -26,7 +26,7 @@ def fetched(address: str, into: Path | None = None) -> Path:
     Raises StoreError, ConfigurationError.
     """
     place, run_id = parse_run(address)
-    return fetch(open_reader(place, load_stores(AgentSettings().policies)), run_id, into or _passing_folder())
+    return fetch(open_reader(place, load_stores(AgentSettings.load().policies)), run_id, into or _passing_folder())
 
 
 async def received(client: Client, run_id: str, into: Path) -> Path:
@@ -59,7 +59,7 @@ def fetched_of(store: str, run_id: str) -> Path:
 
 def store_at(address: StoreAddress) -> ObjectStore:
     """The store, to be written. Raises StoreError, ConfigurationError."""
-    return open_store(address, load_stores(AgentSettings().policies))
+    return open_store(address, load_stores(AgentSettings.load().policies))
 
 
 def _passing_folder() -> Path:

@@ -30,7 +30,7 @@ def list_agents(json_output: JsonOutput = False) -> None:
     from gatewright.app.cli.settings import AgentSettings
     from gatewright.models.policy import load_models
 
-    settings = AgentSettings()
+    settings = AgentSettings.load()
     policy = load_agents(settings.policies).policy
     models = load_models(settings.policies).policy.route("worker")
     probed = {(each.agent, each.package_version): each.admitted for each in probed_agents(find_place().home)}

@@ -12,6 +12,7 @@ from gatewright.app.cli.option_groups import grouped
 from gatewright.app.cli.output import emit, reported, say
 
 if TYPE_CHECKING:
+    from gatewright.app.cli.run.ahead import Begun
     from gatewright.contracts import RunRequest, TaskContract
 
 #: Seconds that an aborted run is given to end and be sealed.
@@ -35,20 +36,21 @@ def register(app: typer.Typer) -> None:
 
 @reported
 @grouped
-def run(*, flags: RunFlags, json_output: JsonOutput = False) -> None:
-    import asyncio
+def run(context: typer.Context, *, flags: RunFlags, json_output: JsonOutput = False) -> None:
+    from gatewright.app.cli.run.ahead import Begun, begun
 
-    raise typer.Exit(asyncio.run(_run(flags, json_output=json_output)))
+    if isinstance(context.obj, Begun):
+        raise typer.Exit(_run(context.obj, flags, json_output=json_output))
+    with begun() as ahead:
+        raise typer.Exit(_run(ahead, flags, json_output=json_output))
 
 
-async def _run(flags: RunFlags, *, json_output: bool) -> int:
-    from gatewright.app.cli.run.ahead import fork_server_ahead
+def _run(begun: Begun, flags: RunFlags, *, json_output: bool) -> int:
+    # Imported only now: it takes half as long as the fork server's start, and is done on another core.
+    from gatewright.app.cli.run.start import start_run
 
-    async with fork_server_ahead() as ahead:
-        # Imported only now: it takes half as long as the fork server's start, and is done on another core.
-        from gatewright.app.cli.run.start import start_run
-
-        return await start_run(flags.options(), flags.workers, json_output=json_output, ahead=ahead)
+    started = start_run(flags.options(), flags.workers, json_output=json_output, ahead=begun.ahead)
+    return begun.runner.run(started)
 
 
 @reported

@@ -95,7 +95,7 @@ def _installation(place: CommandContext, keys: Path) -> Installation:
             files[path] = source
     if (place.home / BOOK).is_file():
         files[BOOK] = place.home / BOOK
-    policies = DoctorSettings().policies
+    policies = DoctorSettings.load().policies
     if policies != policy_directory():
         files |= dict(_below(policies, "policies"))
     public = public_path(place.key)

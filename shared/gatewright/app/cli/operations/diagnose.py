@@ -47,7 +47,7 @@ class Diagnosis(msgspec.Struct, frozen=True):
 
 def diagnose() -> tuple[Diagnosis, ...]:
     """All findings, in the order in which they should be put right."""
-    settings = DoctorSettings()
+    settings = DoctorSettings.load()
     place = find_place()
     checks: tuple[tuple[str, Callable[[], str], str], ...] = (
         ("python", _python, "install Python 3.11 or newer"),

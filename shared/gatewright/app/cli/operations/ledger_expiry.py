@@ -36,7 +36,7 @@ async def expiry_round(
     store: str | None, keys: Sequence[Path], *, yes: bool, repositories: Sequence[Path] = ()
 ) -> RoundOutcome:
     """The plan, and with ``yes`` what became of it. Raises GatewrightError."""
-    place, policy = find_place(), load_expiry(AgentSettings().policies).of_bus()
+    place, policy = find_place(), load_expiry(AgentSettings.load().policies).of_bus()
     evidence = make_collector(RetentionPolicy(), store or settings.load().bundle_store)
     held = keys or [bus_keys(place.home)]
     bus = await JetStreamBus.connect(_address(place, held, "gatekeeper"), name="expiry")

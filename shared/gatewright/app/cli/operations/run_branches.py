@@ -99,7 +99,7 @@ def expiry_of(repository: Path) -> BranchExpiry:
 
     Raises ConfigurationError (``nothing_expires``), MalformedError where this host has no key to verify with.
     """
-    days = load_expiry(AgentSettings().policies).branch_days()
+    days = load_expiry(AgentSettings.load().policies).branch_days()
     return BranchExpiry(repository, make_collector(RetentionPolicy(), settings.load().bundle_store), days, SystemClock())
 
 

@@ -24,7 +24,7 @@ def missing_agent(name: str | None, model: str | None, *, plays: bool = False) -
 
     Raises ConfigurationError for a policy file that cannot be used.
     """
-    settings = AgentSettings()
+    settings = AgentSettings.load()
     agents = load_agents(settings.policies).policy
     try:
         entries = (agents.agent(name),) if name is not None else agents.agents
@@ -55,7 +55,7 @@ def _of(entry: AgentEntry, fault: Fault) -> Fault:
 
 def missing_key(model: str | None, api: Api | None = None) -> list[Fault]:
     """Whether the key of the model's provider can be had here; without a model, of the first that is asked by ``api``."""
-    policy = load_models(AgentSettings().policies).policy
+    policy = load_models(AgentSettings.load().policies).policy
     try:
         name = model or first_model(policy, "worker", api=api)
         # A name that is no model is for the gatekeeper to judge.

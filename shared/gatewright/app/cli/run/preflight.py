@@ -43,7 +43,7 @@ def _elsewhere(program: str) -> str:
 
 async def require_sandbox() -> None:
     """Raises SandboxError with the cause when commands cannot be run on this host."""
-    if DoctorSettings().sandbox == "none":
+    if DoctorSettings.load().sandbox == "none":
         return
     report = await make_sandbox("bubblewrap").probe()
     if not report.available:

@@ -6,9 +6,7 @@ from pathlib import Path
 
 from gatewright.app.cli.home import find_repository
 from gatewright.app.cli.run.request import RunOptions
-from gatewright.ecosystems.detection import proposed_commands
 from gatewright.errors import GatewrightError, GitError, MalformedError
-from gatewright.git.host.tree_at import tree_at
 
 
 async def proposed_tests(error: GatewrightError, options: RunOptions, here: Path) -> tuple[str, ...]:
@@ -17,6 +15,10 @@ async def proposed_tests(error: GatewrightError, options: RunOptions, here: Path
     repository = find_repository(_place(options, here))
     if not missing or repository is None:
         return ()
+    # Imported late: few runs need it.
+    from gatewright.ecosystems.detection import proposed_commands
+    from gatewright.git.host.tree_at import tree_at
+
     try:
         return await proposed_commands(tree_at(repository, options.ref))
     except GitError:  # the error says it already, or the run would

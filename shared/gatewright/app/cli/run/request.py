@@ -8,11 +8,11 @@ from __future__ import annotations
 import os
 import pwd
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gatewright.app.cli.home import find_repository
-from gatewright.app.cli.run.asked import missing_agent, missing_key
 from gatewright.app.cli.run.candidates import ANY_AGENT, contradictions, count_of, named_candidates, names_of, repeated
 from gatewright.app.cli.run.change_source import BranchAnswer, ChangeSource, read_answer, read_branch
 from gatewright.app.cli.run.files.hidden import read_hidden
@@ -42,7 +42,6 @@ from gatewright.contracts.vocabulary import (
     TimeoutRetry,
 )
 from gatewright.errors import DeniedError, Fault, GatewrightError, MalformedError
-from gatewright.evidence.approvals import APPROVAL
 from gatewright.git.host.identity import PROTOCOLS
 from gatewright.git.refs import check_landing_ref, parse_url
 from gatewright.git.tracked import refuse_tracked_folder
@@ -131,11 +130,8 @@ def prepare(
     hidden = read_hidden(options.hidden_files, here, faults)
     shown = _shown(options, repository, here, faults)
     target = _target(options, faults)
-    for executor in dict.fromkeys(answer.ways) if on_this_host and _is_asked(options) else ():
-        if executor.kind == "agent":
-            faults += missing_agent(executor.agent, executor.model, plays=plays)
-        elif not plays:
-            faults += missing_key(executor.model)
+    if on_this_host and _is_asked(options):
+        faults += _not_here(answer, plays=plays)
     if on_this_host and all(folder.path.is_dir() for folder in shown.folders) and not _decided_later(shown):
         faults += missing_programs(options.commands, (*options.tests, *options.hidden_tests), shown)
     if faults:
@@ -178,7 +174,7 @@ def _decided_later(shown: Environments) -> bool:
 
     if shown.folders:
         return False
-    return any(each.prefix or each.image for each in load_environments(AgentSettings().policies).profiles)
+    return any(each.prefix or each.image for each in load_environments(AgentSettings.load().policies).profiles)
 
 
 def _tests(name: str, commands: tuple[str, ...]) -> tuple[AcceptanceTest, ...]:
@@ -343,9 +339,24 @@ def _target(options: RunOptions, faults: list[Fault]) -> str | None:
         return None
 
 
+def _not_here(answer: ChangeSource, *, plays: bool) -> Iterator[Fault]:
+    """The agents and keys that are asked and that this host does not have."""
+    # Imported late: most changes are made without a model.
+    from gatewright.app.cli.run.asked import missing_agent, missing_key
+
+    for executor in dict.fromkeys(answer.ways):
+        if executor.kind == "agent":
+            yield from missing_agent(executor.agent, executor.model, plays=plays)
+        elif not plays:
+            yield from missing_key(executor.model)
+
+
 def _approval(options: RunOptions, faults: list[Fault]) -> tuple[tuple[str, bytes], ...]:
     if options.approval is None:
         return ()
+    # Imported late: few runs need it.
+    from gatewright.evidence.approvals import APPROVAL
+
     try:
         return ((APPROVAL, options.approval.read_bytes()),)
     except OSError as error:

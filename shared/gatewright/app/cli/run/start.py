@@ -28,7 +28,6 @@ from gatewright.app.cli.settings import AgentSettings, inherited_environment, mo
 from gatewright.app.stack.fork_server import Ahead
 from gatewright.app.stack.state import read
 from gatewright.app.stack.supervisor import StackOptions
-from gatewright.ecosystems.detection import first_way
 from gatewright.errors import GatewrightError
 
 
@@ -58,7 +57,7 @@ async def _run_once(
             require_terminal(json_output=json_output)
         place = find_place()
         options = await with_environment(options, place, display.note)
-        cassette = options.cassette or AgentSettings().cassette
+        cassette = options.cassette or AgentSettings.load().cassette
         plays = cassette is not None
         # Whether the pm of a system elsewhere can ask a model is for that pm to say.
         propose = leaves_open(options) and (place.bus is not None or can_propose(plays=plays))
@@ -71,6 +70,9 @@ async def _run_once(
                 await require_sandbox()
             make_home(place.home, place.here)
     except GatewrightError as error:
+        # Imported late: a run that can begin proposes nothing.
+        from gatewright.ecosystems.detection import first_way
+
         tests = await proposed_tests(error, options, find_place().here)
         retry_with = tuple(word for each in first_way(tests) for word in ("--test", each))
         display.give_up(refused(error, retry_with))

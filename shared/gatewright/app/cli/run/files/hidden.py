@@ -8,13 +8,17 @@ from pathlib import Path
 from gatewright.errors import DeniedError, Fault, MalformedError
 from gatewright.order_artifacts.hidden_acceptance import PREFIX
 from gatewright.tasks.provided import MOST_BYTES, refuse_large
-from gatewright.workspace.planting import refuse_unsafe
 
 _POINTER = "/artifacts"
 
 
 def read_hidden(given: tuple[str, ...], here: Path, faults: list[Fault]) -> tuple[tuple[str, bytes], ...]:
     """Name and content of each ``PATH=FILE``, for a user who stands in ``here``; what cannot be used is added to ``faults``."""
+    if not given:
+        return ()
+    # Imported late: few runs need it.
+    from gatewright.workspace.planting import refuse_unsafe
+
     found: dict[str, bytes] = {}
     in_all = 0
     for each in given:

@@ -10,7 +10,6 @@ from gatewright.app.cli.run.places import in_repository
 from gatewright.errors import DeniedError, Fault, MalformedError
 from gatewright.git.tracked import is_tracked
 from gatewright.tasks.provided import MOST_BYTES, PREFIX, refuse_large
-from gatewright.workspace.planting import refuse_unsafe
 
 _POINTER = "/artifacts"
 
@@ -43,6 +42,9 @@ def read_provided(given: tuple[str, ...], repository: str, here: Path, faults: l
 
 def _read(top: Path, path: str) -> bytes:
     """The content of a regular file below ``top``, through no link that leads out of it."""
+    # Imported late: few runs need it.
+    from gatewright.workspace.planting import refuse_unsafe
+
     refuse_unsafe(path.encode())
     place = top / path
     if not place.resolve(strict=True).is_relative_to(top.resolve()):
