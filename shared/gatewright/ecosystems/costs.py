@@ -10,9 +10,7 @@ from typing import Final
 
 #: Holds for all of them.
 REMAINS: Final = "code that tells a test run from real use, of which review refuses the forms that it knows"
-WHERE_TESTS_CHANGE: Final = (
-    "a change of tests, or of what runs them, costs the suite once more, with the baseline's tests"
-)
+WHERE_TESTS_CHANGE: Final = "a change of tests, or of what runs them, costs the suite once more, with the baseline's tests"
 _SUITE: Final = "the suite once more where the baseline was not tested before"
 _BUILD: Final = "one build more; another where the baseline was not tested before"
 

@@ -67,7 +67,7 @@ async def _told(argv: tuple[str, ...], tree: TreeFiles | None) -> tuple[str, str
 
 def _beside(framework: str) -> tuple[str, str]:
     known = COSTS[framework]
-    return known.costs, "; ".join(filter(None, (known.remains, REMAINS)))
+    return known.costs, known.remains
 
 
 def proof_lines(proofs: tuple[CommandProof, ...]) -> list[str]:
@@ -77,6 +77,8 @@ def proof_lines(proofs: tuple[CommandProof, ...]) -> list[str]:
         kind = f" (hidden, {proof.framework})" if proof.hidden and proof.framework else " (hidden)" if proof.hidden else ""
         kind = kind or (f" ({proof.framework})" if proof.framework else "")
         lines.append(f"  {proof.name}{kind}: {proof.words}")
-        if proof.costs:
-            lines += [f"    costs beside it: {proof.costs}", f"    remains: {proof.remains}"]
-    return [*lines, f"  {WHERE_TESTS_CHANGE}"] if any(proof.costs for proof in proofs) else lines
+        lines += [f"    costs beside it: {proof.costs}"] if proof.costs else []
+        lines += [f"    remains: {proof.remains}"] if proof.remains else []
+    if any(proof.costs for proof in proofs):
+        lines += [f"  {WHERE_TESTS_CHANGE}", f"  remains with each: {REMAINS}"]
+    return lines
