@@ -30,6 +30,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -50,8 +51,9 @@ from gatewright.ecosystems.building import builds
 from gatewright.ecosystems.registry import recognise
 from gatewright.git.mirror import Mirrors
 from gatewright.git.mirror_tree import list_tree
-from gatewright.sandbox import SandboxLimits, make_sandbox
+from gatewright.sandbox import Completed, SandboxLimits, make_sandbox
 from gatewright.sandbox.environments import Environments, ShownFolder
+from gatewright.services.testrunner.build_cache import BuildCache
 from gatewright.services.testrunner.bytecode_cache import BytecodeCache
 from gatewright.services.testrunner.commands import AcceptanceCommand, read_commands
 from gatewright.services.testrunner.instrumented import THE_COMMAND, Instrumented
@@ -99,39 +101,21 @@ class Suite:
     workspaces: Workspaces
     known: Tables
     bytecode: BytecodeCache
+    builds: BuildCache
     scratch: Path
 
     async def timed(self, way: str, measured: Times) -> None:
         """One round of one way, in a workspace of its own; with what compiling takes."""
-        place, sandbox = self.place, make_sandbox("bubblewrap")
-        candidate = place.candidate
+        place, candidate = self.place, self.place.candidate
         begun, before = time.perf_counter(), Machine.now()
-        proved: Proved | None = None
         with Descendants() as descendants:
-            if way in {"first", "known", "medium"}:
-                argvs = (self.command.argv,)
-                bytecode = self.forgotten() if way == "first" else self.bytecode
-                made = await bytecode.of(candidate, argvs, place.prefix, ENVIRONMENT, place.limits)
-                place = dataclasses.replace(place, compiled=made)
-            async with self.workspaces.open(
-                candidate.mirror, candidate.baseline, candidate.tree, compiled=place.compiled
-            ) as workspace:
-                place = dataclasses.replace(place, workspace=workspace)
-                for argv in place.earlier:
-                    await sandbox.run(argv, workspace=workspace, prefix=place.prefix, limits=place.limits)
-                if way == "alone":
-                    completed = await sandbox.run(
-                        self.command.argv, workspace=workspace, prefix=place.prefix, limits=place.limits
-                    )
-                elif way == "counted":
-                    tree = await list_tree(candidate.mirror, candidate.tree)
-                    framework = await recognise(self.command.argv, tree)
-                    assert framework is not None
-                    subject = Instrumented(self.command.argv, framework, sandbox, place.prefix, place.limits)
-                    completed, _ = await subject.run(workspace, tree, THE_COMMAND)
-                else:
-                    proved = await self.proved(way, place)
-                    completed = proved.completed
+            async with AsyncExitStack() as held:
+                if way in {"first", "known", "medium"}:
+                    asked = (candidate, (self.command.argv,), place.prefix, ENVIRONMENT, place.limits)
+                    bytecode, cache = self.forgotten() if way == "first" else (self.bytecode, self.builds)
+                    made, built = await bytecode.of(*asked), await held.enter_async_context(cache.use(*asked))
+                    place = dataclasses.replace(place, compiled=made, built=built)
+                completed, proved = await self.run(way, place)
         measured.wall.append(time.perf_counter() - begun)
         measured.processor.append(descendants.seconds)
         all_processors = measured.wall[-1] * (os.cpu_count() or 1)
@@ -146,10 +130,31 @@ class Suite:
             allowed = max(bounds.time_share * completed.duration_seconds, bounds.least_seconds)
             measured.mutants.append((sample.seconds, allowed, sample.tried))
 
-    def forgotten(self) -> BytecodeCache:
-        """That of a test runner which has run nothing."""
-        folder = Path(tempfile.mkdtemp(dir=self.scratch))
-        return BytecodeCache(folder, make_sandbox("bubblewrap"), self.workspaces)
+    async def run(self, way: str, place: CommandPlace) -> tuple[Completed, Proved | None]:
+        """The command in one way, in a workspace of its own."""
+        candidate, sandbox = place.candidate, make_sandbox("bubblewrap")
+        async with self.workspaces.open(
+            candidate.mirror, candidate.baseline, candidate.tree, compiled=place.compiled
+        ) as workspace:
+            place = dataclasses.replace(place, workspace=workspace)
+            for argv in place.earlier:
+                await sandbox.run(argv, workspace=workspace, prefix=place.prefix, limits=place.limits)
+            argv = self.command.argv
+            if way == "alone":
+                return await sandbox.run(argv, workspace=workspace, prefix=place.prefix, limits=place.limits), None
+            if way == "counted":
+                tree = await list_tree(candidate.mirror, candidate.tree)
+                framework = await recognise(argv, tree)
+                assert framework is not None
+                subject = Instrumented(argv, framework, sandbox, place.prefix, place.limits)
+                return (await subject.run(workspace, tree, THE_COMMAND))[0], None
+            proved = await self.proved(way, place)
+            return proved.completed, proved
+
+    def forgotten(self) -> tuple[BytecodeCache, BuildCache]:
+        """Those of a test runner which has run nothing."""
+        folder, sandbox = Path(tempfile.mkdtemp(dir=self.scratch)), make_sandbox("bubblewrap")
+        return BytecodeCache(folder, sandbox, self.workspaces), BuildCache(folder / "builds", sandbox, self.workspaces)
 
     async def proved(self, way: str, place: CommandPlace) -> Proved:
         """The command with all that shows that it is alive."""
@@ -165,7 +170,10 @@ class Suite:
                 await make_sandbox("bubblewrap").run(argv, workspace=workspace, prefix=place.prefix, limits=place.limits)
             proved = await self.proved("known", dataclasses.replace(place, workspace=workspace))
         await self.bytecode.remember(self.command.argv, ENVIRONMENT, proved.proof.framework, proved.loaded)
-        await self.bytecode.of(candidate, (self.command.argv,), place.prefix, ENVIRONMENT, place.limits)
+        asked = (candidate, (self.command.argv,), place.prefix, ENVIRONMENT, place.limits)
+        await self.bytecode.of(*asked)
+        async with self.builds.use(*asked):
+            pass
 
 
 def main() -> None:
@@ -217,7 +225,8 @@ async def _measure(
     async with workspaces.open(mirror, baseline, candidate.tree) as workspace:
         place = CommandPlace(candidate, workspace, prefix, SandboxLimits(wall_seconds=600), ENVIRONMENT, {}, earlier)
     bytecode = BytecodeCache(scratch / "bytecode", sandbox, workspaces)
-    suite = Suite(commands[-1], place, workspaces, Tables(scratch / "tables"), bytecode, scratch)
+    built = BuildCache(scratch / "builds", sandbox, workspaces)
+    suite = Suite(commands[-1], place, workspaces, Tables(scratch / "tables"), bytecode, built, scratch)
     ways = tuple(way for way in WAYS if way == "alone" or not options.way or way in options.way)
     if {"known", "medium"} & set(ways):
         await suite.warm()

@@ -7,6 +7,7 @@ decide what it runs: these are as the baseline has them, those that it deleted c
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import Mapping, Sequence
 from functools import partial
 
@@ -52,7 +53,7 @@ async def run_baseline_tests(
     framework = await recognise(subject.argv, files)
     if framework is None:
         return None
-    subject = Instrumented(subject.argv, framework, subject.sandbox, subject.prefix, subject.limits)
+    subject = dataclasses.replace(subject, framework=framework)
     provided = {path: content for path, content in place.provided.items() if path.decode("utf-8", "replace") not in files.paths}
     async with workspaces.open(
         candidate.mirror,

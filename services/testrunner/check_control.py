@@ -1,4 +1,4 @@
-"""Whether a tool that checks sources looks at the change: run once more, with an error planted in a changed file."""
+"""Whether a command in which no test is known looks at the change: run once more, with an error planted in a changed file."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ async def run_check_control(
     content = await (await list_tree(candidate.mirror, candidate.tree)).read(path)
     if content is None:
         return None
-    wrong = checker.planted(content, "_".join(words(_DRAW)))
+    name = "_".join(words(_DRAW))
     async with workspaces.open(
         candidate.mirror,
         candidate.baseline,
         candidate.tree,
         plain=not place.workspace.overlay,
         planted=place.provided,
-        replaced={path.encode(): wrong},
+        replaced={path.encode(): checker.planted(content, name)},
         compiled=place.compiled,
     ) as workspace:
         await build_earlier(place, workspace, sandbox)
         completed = await sandbox.run(argv, workspace=workspace, prefix=place.prefix, limits=place.limits)
-    named = path.rpartition("/")[2].encode() in completed.stdout + completed.stderr
+    named = checker.names(completed.stdout + completed.stderr, path, name)
     noticed = completed.exit_code != 0 and named and not completed.stopped
     return CheckControl(tool=checker.name, path=path, exit_code=completed.exit_code, noticed=noticed)

@@ -31,12 +31,13 @@ from gatewright.sandbox.environments import Environments
 from gatewright.secrets.documents import redact_document
 from gatewright.secrets.redaction import REDACTIONS, Redaction, record_of, redact_output
 from gatewright.secrets.scanner import SecretScanner
+from gatewright.services.testrunner.build_cache import BuildCache
 from gatewright.services.testrunner.bytecode_cache import BytecodeCache
 from gatewright.services.testrunner.commands import AcceptanceCommand, first_failure, read_commands, summarise
 from gatewright.services.testrunner.edits import find_edits
 from gatewright.services.testrunner.hidden import with_hidden_files
 from gatewright.services.testrunner.known_environments import KnownEnvironments, SeenEnvironment
-from gatewright.services.testrunner.place import CommandPlace
+from gatewright.services.testrunner.place import BuiltBefore, CommandPlace
 from gatewright.services.testrunner.proving import Prover
 from gatewright.services.testrunner.settings import Settings
 from gatewright.services.testrunner.shadowing import refuse_shadowing
@@ -66,7 +67,11 @@ def make_handler(settings: Settings) -> TestRunnerHandler:
     workspaces = Workspaces.for_sandbox(state / "workspaces", sandbox)
     mirrors, scanner = settings.open_mirrors("testrunner"), settings.scanner()
     limits = settings.limits()
-    kept = KeptResults(Tables(state / "tables"), BytecodeCache(state / "bytecode", sandbox, workspaces))
+    kept = KeptResults(
+        Tables(state / "tables"),
+        BytecodeCache(state / "bytecode", sandbox, workspaces),
+        BuildCache(state / "builds", sandbox, workspaces),
+    )
     return TestRunnerHandler(settings.agent_id, mirrors, workspaces, sandbox, settings.environments, scanner, limits, kept)
 
 
@@ -76,6 +81,7 @@ class KeptResults:
 
     tables: Tables
     bytecode: BytecodeCache
+    builds: BuildCache
 
 
 @dataclass
@@ -118,6 +124,7 @@ class _Shown:
     given: Mapping[bytes, bytes]
     until: float | None
     compiled: Mapping[bytes, Bytecode]
+    built: tuple[BuiltBefore, ...]
     environment: SeenEnvironment
 
     def in_workspace(self, candidate: RebuiltCandidate, workspace: Workspace) -> CommandPlace:
@@ -132,6 +139,7 @@ class _Shown:
             self.given,
             until=self.until,
             compiled=self.compiled,
+            built=self.built,
             confirmed=confirmed,
         )
 
@@ -163,8 +171,11 @@ class TestRunnerHandler:
         self._environments = environments
         self._scanner = scanner or SecretScanner()
         self._limits = limits or SandboxLimits()
-        kept = kept or KeptResults(Tables(None), BytecodeCache(None, sandbox, workspaces))
+        kept = kept or KeptResults(
+            Tables(None), BytecodeCache(None, sandbox, workspaces), BuildCache(None, sandbox, workspaces)
+        )
         self._bytecode = kept.bytecode
+        self._builds = kept.builds
         self._known = KnownEnvironments(confined=sandbox.name != "none")
         self._prover = Prover(sandbox, workspaces, kept.tables)
         self._walls = {"sandbox": sandbox.name, "probe": "not finished", **self._limits.facts()}
@@ -224,8 +235,10 @@ class TestRunnerHandler:
             session.go_back_to(earlier, seen.snapshot)
             environment = _digest(seen.snapshot, {})
             compiled = await self._bytecode.of(candidate, argvs, prefix, environment, limits, seen.confirmed)
-            shown = _Shown(candidate, prefix, limits, given, until, compiled, seen)
-            await self._run_all(commands, shown, task, session, context, plain=plain)
+            made = (candidate, () if plain else argvs, prefix, environment, limits, seen.confirmed)
+            async with self._builds.use(*made) as built:
+                shown = _Shown(candidate, prefix, limits, given, until, compiled, built, seen)
+                await self._run_all(commands, shown, task, session, context, plain=plain)
 
         await self._known.during(prefix, use)
 

@@ -15,7 +15,7 @@ from gatewright.ecosystems.records import LONGEST, Told, read_records
 from gatewright.sandbox import Additions, Completed, Sandbox, SandboxLimits
 from gatewright.sandbox.environments import Shown
 from gatewright.sandbox.port import ADDITIONS_INSIDE
-from gatewright.services.testrunner.place import CommandPlace
+from gatewright.services.testrunner.place import BuiltBefore, CommandPlace
 from gatewright.workspace import Workspace
 
 
@@ -55,6 +55,7 @@ class Instrumented:
     sandbox: Sandbox
     prefix: Shown
     limits: SandboxLimits
+    built: tuple[BuiltBefore, ...] = ()
 
     async def run(self, workspace: Workspace, tree: TreeFiles, asked: AskedRun) -> tuple[Completed, Told]:
         """How it ended and what it told; ``tree`` is what ``workspace`` shows.
@@ -103,7 +104,8 @@ class Instrumented:
         )
         instruments = await self.framework.instruments(self.argv, tree, order)
         await asyncio.to_thread(write_instruments, folder, instruments)
-        return order, Additions(folder, instruments.variables)
+        caches = tuple(each.for_run(workspace) for each in self.built) if workspace.overlay else ()
+        return order, Additions(folder, instruments.variables, caches)
 
 
 class _FirstFailure:

@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from gatewright.sandbox import SandboxLimits
 from gatewright.sandbox.environments import Environments
+from gatewright.sandbox.port import CacheFolder
 from gatewright.services.testrunner.known_environments import at_once
 from gatewright.tasks.inputs import RebuiltCandidate
 from gatewright.workspace import Workspace
 from gatewright.workspace.bytecode import Bytecode
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltBefore:
+    """What a compiler has made of the baseline: the folder ``lower`` of the host, at ``at`` below the home of each run."""
+
+    at: str
+    lower: Path
+
+    def for_run(self, workspace: Workspace) -> CacheFolder:
+        """For one run in ``workspace``, an overlay: what it writes is not there for the next one."""
+        return CacheFolder(self.at, self.lower, workspace.sources[0] / f"cache-{uuid.uuid4().hex}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +36,8 @@ class CommandPlace:
     ``until``: when, by ``time.monotonic``, the run has no time left; None where it has no such budget.
     ``environment`` is the digest of what lies below ``prefix`` and of the provided files, empty for none; nothing is kept by it
     before ``confirmed`` has returned.
-    ``compiled`` is bytecode of the baseline's files, in every workspace of the command: else the control could be told by it.
+    ``compiled`` is bytecode of the baseline's files, and ``built`` what else a compiler made of it, in every workspace of the
+    command: else the control could be told by it.
     """
 
     candidate: RebuiltCandidate
@@ -33,4 +49,5 @@ class CommandPlace:
     earlier: tuple[tuple[str, ...], ...] = ()
     until: float | None = None
     compiled: Mapping[bytes, Bytecode] = field(default_factory=dict)
+    built: tuple[BuiltBefore, ...] = ()
     confirmed: Callable[[], Awaitable[object]] = at_once

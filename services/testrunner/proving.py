@@ -101,7 +101,7 @@ class Prover:
         framework = await self._framework(command, place, tree) if tree is not None else None
         if tree is None or framework is None:
             return await self._unproven(command, place, tree or NO_FILES, progress)
-        subject = Instrumented(command.argv, framework, self._sandbox, place.prefix, place.limits)
+        subject = Instrumented(command.argv, framework, self._sandbox, place.prefix, place.limits, place.built)
         if not command.test.must_pass:
             completed, told = await subject.run(place.workspace, tree, THE_COMMAND)
             proof = replace(facts(framework, completed, told), unproven="the contract does not ask that it passes")

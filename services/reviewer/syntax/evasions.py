@@ -16,6 +16,7 @@ from gatewright.services.reviewer.syntax.forms import LONGEST, Doubt, Evasion, f
 from gatewright.services.reviewer.syntax.interference import interferences_in
 from gatewright.services.reviewer.syntax.language import ParsedSource
 from gatewright.services.reviewer.syntax.lookers import looking_in
+from gatewright.services.reviewer.syntax.other_build import other_builds_in
 from gatewright.services.reviewer.syntax.suites import suite_forms_in
 from gatewright.syntax_trees import language_of, parse
 
@@ -58,7 +59,7 @@ _INTERNAL = BytesPattern(rb"\b_pytest\b|\bpluggy\b")
 _GLOBALS = BytesPattern(rb"^(?:globalThis|global|window|self)(?:\.|\[[\"'`])(?:test|it|expect|describe|assert|process)\b")
 
 
-_FORMS = (interferences_in, suite_forms_in, c_forms_in, looking_in)
+_FORMS = (interferences_in, other_builds_in, suite_forms_in, c_forms_in, looking_in)
 
 
 def evasions_in(path: bytes, content: bytes) -> tuple[Evasion, ...] | None:

@@ -132,8 +132,6 @@ def _in_python(root: Node, source: ParsedSource) -> Iterator[Evasion]:
                 yield form_at(node, source, "names a file of the tests", Doubt.RARE)
             elif _TEST_NAME.fullmatch(text) or (text in {b"test", b"tests"} and _is_of_frame(place, source)):
                 named.append(place)
-        if _is_other_build(node, source):
-            yield form_at(node, source, "may be another one in the build that is tested", Doubt.COMMON)
     for place in named:
         if looks or _asks_environment(place, source):
             yield form_at(place.node, source, "looks for tests by their names", Doubt.RARE)
@@ -142,7 +140,7 @@ def _in_python(root: Node, source: ParsedSource) -> Iterator[Evasion]:
 _PYTHON = frozenset(
     {"import_statement", "import_from_statement", "assignment", "augmented_assignment", "call", "attribute", "identifier"}
     | {"function_definition", "lambda", "string", "binary_operator", "concatenated_string"}
-    | {"comparison_operator", "assert_statement", "subscript"}
+    | {"comparison_operator", "subscript"}
 )
 #: A module that is asked for by what a call or an operator gives, and how many there are.
 _COMPUTED_KEYS = frozenset({"call", "subscript", "binary_operator", "concatenated_string"})
@@ -152,15 +150,6 @@ _BEGINNING = BytesPattern(rb"^\w+\.startswith\([\"']PYTEST")
 _OWN_PROGRAM = BytesPattern(rb"[\"']\w*test\w*[\"']\s+in\s+sys\.(?:orig_)?argv\[0\]")
 #: What a name is put together from.
 _PIECES = BytesPattern(rb"[\"']\w[\w.]+[\"']|\b(?:bytes|bytearray|chr|decode)\(")
-_CHANGES = BytesPattern(rb":=|\.(?:__setitem__|__setattr__|append|add|pop|update|setdefault|clear|extend|remove)\(")
-
-
-def _is_other_build(node: Node, source: ParsedSource) -> bool:
-    """Whether it is asked, or seen by an assertion, that Python was started without ``-O``."""
-    if node.type == "assert_statement":
-        return _CHANGES.first(source.cut(node, _LONG)) is not None
-    names = {"identifier": b"__debug__", "attribute": b"sys.flags.optimize"}
-    return node.type in names and source.cut(node, 20) == names[node.type]
 
 
 def _looks_for_runner(node: Node, source: ParsedSource) -> bool:

@@ -1,8 +1,9 @@
-"""Tools that check sources and run no test: what each says of a file with an error that it must find.
+"""Tools that check sources, and programs that make starts, in which no test is known: what each says of an error it must find.
 
 They prove no test, and are never counted as one. What can be shown is that they look at a file of the change: with an error
 planted in it that no rule of theirs can be without (a type that cannot be, text that cannot be read) they have to fail and to
-name it. Pure.
+name it. Of programs in C that a makefile builds and starts: that they are made of the change, and that the command fails when
+one of them does. Pure.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+from gatewright.ecosystems.make.framework import target_of_make
 
 #: What runs another program: the words before it are passed by.
 _RUNS = (("python", "-m"), ("python3", "-m"), ("npx", "--no-install"), ("uv", "run"))
@@ -24,6 +27,8 @@ class SourceChecker:
     error: str
     #: Files that it passes by unless it is asked for them.
     apart: tuple[str, ...] = ()
+    #: Whether the error is one of a program that runs, and says where it is: make itself names each file that is compiled.
+    runs: bool = False
 
     @property
     def name(self) -> str:
@@ -38,6 +43,11 @@ class SourceChecker:
         """``content`` with the error; ``name`` is new."""
         return content.rstrip(b"\n") + b"\n\n" + self.error.format(name=name).encode() + b"\n"
 
+    def names(self, output: bytes, path: str, name: str) -> bool:
+        """Whether ``output`` tells the error ``name`` that was planted in ``path``."""
+        told = posixpath.basename(path) + (f":{name}" if self.runs else "")
+        return told.encode() in output
+
 
 _CHECKERS = (
     SourceChecker(("ruff", "check"), (".py",), "{name} is = text that cannot be read"),
@@ -48,9 +58,15 @@ _CHECKERS = (
 )
 
 
+#: Before main, and by no header: what GCC and Clang have built in.
+_LEAVES = '__attribute__((constructor)) static void {name}(void) {{ __builtin_puts(__FILE__ ":{name}"); __builtin_exit(97); }}'
+
+
 def checker_of(argv: Sequence[str]) -> SourceChecker | None:
     """The one that ``argv`` starts; None for any other program, and for one that changes files or only tells of itself."""
     words = tuple(argv)
+    if (target := target_of_make(words)) is not None:
+        return SourceChecker(("make", target), (".c", ".cc", ".cpp", ".cxx"), _LEAVES, runs=True)
     for before in _RUNS:
         if words[: len(before)] == before:
             words = words[len(before) :]

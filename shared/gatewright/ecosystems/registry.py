@@ -73,4 +73,7 @@ async def why_unproven(argv: Sequence[str], tree: TreeFiles) -> str:
                 return found
         if found := words_for(words):
             return found
+    started = next((words[0] for words in await commands_of_make(argv, tree)), None)
+    if started is not None:
+        return f"{started}, which make starts, is no test framework that is known: its exit code is all that it tells"
     return f"{argv[0]} starts no test framework that is known"

@@ -7,7 +7,7 @@ namespaces, and the filter of ``syscalls.py``. What the walls let through is lis
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -29,6 +29,7 @@ from gatewright.sandbox.port import (
     HOME_INSIDE,
     SOURCE_DATE_EPOCH,
     Additions,
+    CacheFolder,
     Completed,
     Furnishing,
     SandboxReport,
@@ -58,8 +59,8 @@ _WALLS: Final = (
 class _View:
     """What a command sees beside the system: ``binds`` (host folder, path inside), ``links`` (path inside, text), variables.
 
-    ``mounts`` are (host folder, place in the workspace) pairs, ``kept`` (writable host folder, path inside) pairs; ``image``
-    holds the system in the place of the host's.
+    ``mounts`` are (host folder, place in the workspace) pairs, ``kept`` (writable host folder, path inside) pairs; ``caches``
+    lie in the home; ``image`` holds the system in the place of the host's.
     """
 
     binds: tuple[tuple[Path, Path], ...]
@@ -67,13 +68,14 @@ class _View:
     variables: Mapping[str, str]
     mounts: tuple[tuple[Path, str], ...] = ()
     kept: tuple[tuple[Path, str], ...] = ()
+    caches: tuple[CacheFolder, ...] = ()
     image: ImageRoot | None = None
 
     def with_additions(self, additions: Additions) -> _View:
         """The same, and what a command is given beyond it."""
         bind = (additions.folder, Path(ADDITIONS_INSIDE))
         added = additions.variables_at(ADDITIONS_INSIDE, self.variables["PATH"])
-        return replace(self, binds=(*self.binds, bind), variables={**self.variables, **added})
+        return replace(self, binds=(*self.binds, bind), variables={**self.variables, **added}, caches=additions.caches)
 
     def with_furnishing(self, furnishing: Furnishing, homes: frozenset[Path], account: SandboxAccount) -> _View:
         """The same, and what a program that is talked to is given. Raises ConfigurationError for what must not be shown."""
@@ -172,6 +174,7 @@ class BubblewrapSandbox:
 
     async def _run(self, argv: Sequence[str], workspace: WorkingFolder, view: _View, limits: SandboxLimits) -> Completed:
         disk = _with_room(workspace)
+        _make_caches(view.caches, self._account)
         with ExitStack() as held:
             started = self._start(held, argv, workspace, view, limits, None)
             try:
@@ -230,6 +233,7 @@ class BubblewrapSandbox:
         for link, text in view.links:
             arguments += ["--symlink", text, str(link)]
         arguments += workspace.mounts
+        arguments += (word for cache in view.caches for word in _cache_mount(cache))
         for source, place in view.mounts:
             shown_at = f"{workspace.path_inside}/{place}"
             arguments += ["--ro-bind", str(source), shown_at]
@@ -243,9 +247,22 @@ class BubblewrapSandbox:
             return (*arguments, "--", *behind)
         lower, kept = workspace.sources[1:], (source for source, _ in view.kept)
         image = (view.image.files,) if view.image is not None else ()
+        lower = (*lower, *(cache.lower for cache in view.caches))
         shown = (*lower, *(source for source, _ in view.binds), *(source for source, _ in view.mounts), *image)
         outer = descend(bwrap, self._account, self._system, shown=shown, writable=(*workspace.sources[:1], *kept))
         return (*outer, *arguments, "--", *behind)
+
+
+def _cache_mount(cache: CacheFolder) -> tuple[str, ...]:
+    return ("--overlay-src", str(cache.lower), "--overlay", str(cache.upper), str(cache.work), f"{_HOME}/{cache.at}")
+
+
+def _make_caches(caches: Iterable[CacheFolder], account: SandboxAccount) -> None:
+    for folder in (place for cache in caches for place in (cache.written, cache.upper, cache.work)):
+        folder.mkdir()
+        folder.chmod(0o755)  # whatever the umask
+        if account.switched:
+            os.chown(folder, account.uid, account.gid)
 
 
 def _with_room(workspace: WorkingFolder) -> Path | None:

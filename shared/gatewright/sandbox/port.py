@@ -52,8 +52,31 @@ class SandboxReport:
 
 
 @dataclass(frozen=True, slots=True)
+class CacheFolder:
+    """A folder below a command's home that begins as ``lower``, which no command can write to.
+
+    What a command writes there lies in ``written``, a folder that the sandbox makes: a new name below the first of the
+    workspace's sources. Only where the workspace is an overlay.
+    """
+
+    at: str
+    lower: Path
+    written: Path
+
+    @property
+    def upper(self) -> Path:
+        """What the command has written, once it has ended."""
+        return self.written / "files"
+
+    @property
+    def work(self) -> Path:
+        """What the kernel needs beside it."""
+        return self.written / "work"
+
+
+@dataclass(frozen=True, slots=True)
 class Additions:
-    """What one command gets beyond the system and its environment: a folder of ours, read-only, and variables.
+    """What one command gets beyond the system and its environment: a folder of ours, read-only, variables, and ``caches``.
 
     A pipe in the folder can be written to all the same. ``@FOLDER@`` in the value of a variable stands for the place where the
     command finds the folder, which is ``ADDITIONS_INSIDE`` in a sandbox and the folder itself without one; ``@PATH@`` for what
@@ -62,6 +85,7 @@ class Additions:
 
     folder: Path
     variables: Mapping[str, str] = field(default_factory=dict)
+    caches: tuple[CacheFolder, ...] = ()
 
     def variables_at(self, place: str, path: str) -> dict[str, str]:
         """The variables for a command that finds the folder at ``place``, and would have ``path`` as its PATH."""

@@ -88,6 +88,10 @@ class Workspaces:
         prepared = await self._prepare()
         return "overlays" if prepared.overlay else f"copies: {self._fault or 'overlays are not wanted'}"
 
+    async def overlays(self) -> bool:
+        """Whether workspaces are overlays, but for those that are asked for as copies. Raises UnavailableError."""
+        return (await self._prepare()).overlay
+
     @asynccontextmanager
     async def open(
         self,

@@ -17,9 +17,12 @@ from gatewright.patterns import TextPattern
 _PACKAGE = TextPattern(r"(?m)^package [A-Za-z0-9_]+")
 #: What makes a file one of some builds only.
 _CONSTRAINED = TextPattern(r"(?m)^//(?:go:build|\s*\+build)")
+#: Options with which another program runs the tests, or none does.
+NOT_RUN = frozenset({"-exec", "-c", "-list"})
 #: Options after which not every test is run, or none.
-_CHOOSING = frozenset({"-run", "-skip", "-list", "-c", "-exec", "-fuzz"})
-_VALUED = frozenset(
+_CHOOSING = NOT_RUN | {"-run", "-skip", "-fuzz"}
+#: Options whose value may be the next word.
+VALUED = frozenset(
     {
         "-run",
         "-skip",
@@ -55,7 +58,7 @@ class GoTest:
     async def recognises(self, argv: Sequence[str], tree: TreeFiles) -> bool:
         """See ``Framework.recognises``: unless the command has a runner of its own, or builds only."""
         del tree
-        return self.may_start(argv) and not any(_option(word) in {"-exec", "-c", "-list"} for word in argv)
+        return self.may_start(argv) and not any(option_of(word) in NOT_RUN for word in argv)
 
     async def instruments(self, argv: Sequence[str], tree: TreeFiles, order: ReporterOrder) -> Instruments:
         """See ``Framework.instruments``. `go vet` takes three times as long as building: once is enough."""
@@ -67,7 +70,7 @@ class GoTest:
 
     async def sentinel(self, argv: Sequence[str], tree: TreeFiles, draw: Random) -> Sentinel | None:
         """See ``Framework.sentinel``: a file in a package that has tests."""
-        if any(_option(word) in _CHOOSING for word in argv):
+        if any(option_of(word) in _CHOOSING for word in argv):
             return None
         files = sorted(path for path in tree.paths if path.endswith("_test.go") and _is_tested(path, argv))
         draw.shuffle(files)
@@ -79,7 +82,8 @@ class GoTest:
         return None
 
 
-def _option(word: str) -> str:
+def option_of(word: str) -> str:
+    """The name of an option with one dash, without its value."""
     name = word.partition("=")[0]
     return name[1:] if name.startswith("--") else name
 
@@ -92,7 +96,7 @@ def _is_tested(path: str, argv: Sequence[str]) -> bool:
     left = list(argv[2:])
     while left:
         word = left.pop(0)
-        if _option(word) in _VALUED and "=" not in word:
+        if option_of(word) in VALUED and "=" not in word:
             del left[:1]
         elif not word.startswith("-"):
             named.append(word)

@@ -20,12 +20,14 @@ def is_make(argv: Sequence[str]) -> bool:
     return bool(argv) and posixpath.basename(argv[0]) in _PROGRAMS
 
 
+def target_of_make(argv: Sequence[str]) -> str | None:
+    """The target by which ``argv`` has make run tests; None when it starts none such, or another program."""
+    return next((word for word in argv[1:] if word in _TARGETS), None) if is_make(argv) else None
+
+
 async def commands_of_make(argv: Sequence[str], tree: TreeFiles) -> tuple[tuple[str, ...], ...]:
     """What ``argv`` has make start at the top of the tree; nothing when it is no ``make test``."""
-    if not is_make(argv):
-        return ()
-    target = next((word for word in argv[1:] if word in _TARGETS), None)
-    if target is None:
+    if (target := target_of_make(argv)) is None:
         return ()
     lines = await recipe_lines(tree, target)
     return tuple(command.words for line in lines for command in commands_of(line) if _told_there(command))

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from gatewright.contracts import TaskContract
+from gatewright.ecosystems.costs import COSTS, REMAINS, WHERE_TESTS_CHANGE
 from gatewright.ecosystems.port import NO_FILES, TreeFiles
 from gatewright.ecosystems.registry import may_be_tests, recognise, why_unproven
 from gatewright.errors import CommandRefusedError, GitError
@@ -20,13 +21,18 @@ _PROVED = "its tests are told one by one, a planted one has to fail, none of the
 
 
 class CommandProof(msgspec.Struct, frozen=True):
-    """One acceptance command. ``framework`` is empty where nothing can be shown; ``words`` say what will be, or why not."""
+    """One acceptance command. ``framework`` is empty where nothing can be shown; ``words`` say what will be, or why not.
+
+    ``costs`` and ``remains``: what that takes beside the command, and what it does not see; empty where nothing is shown.
+    """
 
     name: str
     command: str
     framework: str
     words: str
     hidden: bool
+    costs: str = ""
+    remains: str = ""
 
 
 async def preview(contract: TaskContract, repository: Path | None, baseline: str | None) -> tuple[CommandProof, ...]:
@@ -45,7 +51,8 @@ async def preview(contract: TaskContract, repository: Path | None, baseline: str
             framework, words = "", error.message
         if not test.must_pass:
             words = "it does not have to pass, so nothing is asked of it"
-        told.append(CommandProof(test.name, test.cmd, framework, words, test.hidden))
+        costs, remains = _beside(framework) if test.must_pass and framework else ("", "")
+        told.append(CommandProof(test.name, test.cmd, framework, words, test.hidden, costs, remains))
     return tuple(told)
 
 
@@ -58,11 +65,20 @@ async def _told(argv: tuple[str, ...], tree: TreeFiles | None) -> tuple[str, str
     return "", f"unproven: {await why_unproven(argv, tree or NO_FILES)}"
 
 
+def _beside(framework: str) -> tuple[str, str]:
+    known = COSTS[framework]
+    return known.costs, known.remains
+
+
 def proof_lines(proofs: tuple[CommandProof, ...]) -> list[str]:
-    """For people: a heading, then a line for each command."""
+    """For people: a heading, then for each command what it will have shown, at what cost, and what it will not."""
     lines = ["what a green run will have shown (docs/testing.md):"]
     for proof in proofs:
         kind = f" (hidden, {proof.framework})" if proof.hidden and proof.framework else " (hidden)" if proof.hidden else ""
         kind = kind or (f" ({proof.framework})" if proof.framework else "")
         lines.append(f"  {proof.name}{kind}: {proof.words}")
+        lines += [f"    costs beside it: {proof.costs}"] if proof.costs else []
+        lines += [f"    remains: {proof.remains}"] if proof.remains else []
+    if any(proof.costs for proof in proofs):
+        lines += [f"  {WHERE_TESTS_CHANGE}", f"  remains with each: {REMAINS}"]
     return lines
