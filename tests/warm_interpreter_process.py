@@ -176,7 +176,8 @@ def prepare(scratch: Path) -> None:
         preload(f"gatewright.services.{role}")
     for module in OF_A_STACK:
         importlib.import_module(module)
-    secrets.join()
+    if secrets is not None:
+        secrets.join()
     # Where a title has room is found out while the environment still lies where it did.
     setproctitle.setproctitle("warm interpreter")
     # The checkout is found as it is installed, not because tests stand in it.
