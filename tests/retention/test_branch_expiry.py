@@ -102,7 +102,7 @@ def test_a_copy_of_a_repository_elsewhere_tells_what_a_person_may_delete_there(
     """As docs/retention.md has it: a branch that has moved meanwhile is not deleted."""
     house.seal(1)
     house.seal(2)
-    git(tmp_path, "clone", "-q", "--mirror", str(repository), "copy.git")
+    git(tmp_path, "clone", "-q", "--bare", str(repository), "copy.git")
     copy = tmp_path / "copy.git"
     plan = expiry(house, copy).plan(run_refs(copy))
     going = {item.branch.name: item.branch.commit for item in plan if item.action == "expire"}
