@@ -99,6 +99,21 @@ def test_a_bundle_in_a_store_is_held_and_removed(gatewright: Command, house: Sto
     assert said.documents[0]["findings"][0]["path"] == FILE
 
 
+def test_where_a_store_has_no_holds_it_is_said_of_a_hold_and_not_of_its_release(
+    gatewright: Command, house: StoreHouse, address: str
+) -> None:
+    house.server.locks = False
+    assert "no holds of its own" in gatewright("hold", address, "--reason", "case 12").err
+    assert "no holds of its own" not in gatewright("hold", address, "--release", "--reason", "closed").err
+
+
+@pytest.mark.parametrize("words", [("gc",), ("hold",), ("hold", "--reason", "case 12")], ids=" ".join)
+def test_an_export_cannot_be_written(gatewright: Command, words: tuple[str, ...]) -> None:
+    place = "https://evidence.example.org/team" + (f"/{make_success().run_id}" if "--reason" in words else "")
+    said = gatewright(words[0], place, *words[1:], "--json")
+    assert (said.documents[0]["error"]["code"], said.exit_code) == ("store_read_only", 2)
+
+
 @pytest.mark.parametrize(
     ("reply", "code", "exit_code"),
     [
@@ -106,6 +121,8 @@ def test_a_bundle_in_a_store_is_held_and_removed(gatewright: Command, house: Sto
         (Reply(503), "store_unreachable", 3),
         (Reply(301, headers={"Location": "http://127.0.0.1:1/"}), "store_redirects", 3),
         (Reply(404, b"<Error><Code>NoSuchKey</Code></Error>"), "stored_bundle_missing", 3),
+        (Reply(404, b"<Error><Code>NoSuchBucket</Code></Error>"), "store_missing", 3),
+        (Reply(200, b"{", {"Content-Length": "9000", "Connection": "close"}), "store_unreachable", 3),
         (Reply(200, b"{}"), "stored_bundle_altered", 1),
         (Reply(200, b" " * (1 << 20)), "stored_bundle_too_large", 2),
     ],

@@ -96,6 +96,26 @@ def test_a_branch_that_is_merged_no_more_when_its_turn_comes_stays(house: House,
     assert name(6) in branches(repository)
 
 
+def test_a_copy_of_a_repository_elsewhere_tells_what_a_person_may_delete_there(
+    house: House, repository: Path, tmp_path: Path
+) -> None:
+    """As docs/retention.md has it: a branch that has moved meanwhile is not deleted."""
+    house.seal(1)
+    house.seal(2)
+    git(tmp_path, "clone", "-q", "--bare", str(repository), "copy.git")
+    copy = tmp_path / "copy.git"
+    plan = expiry(house, copy).plan(run_refs(copy))
+    going = {item.branch.name: item.branch.commit for item in plan if item.action == "expire"}
+    assert set(going) == {name(1), name(2)}
+    git(repository, "branch", "-f", f"gatewright/{name(2)}", f"gatewright/{name(6)}")
+    for run_id, commit in going.items():
+        lease = f"--force-with-lease=gatewright/{run_id}:{commit}"
+        argv = ("git", "push", "-q", lease, "origin", f":refs/heads/gatewright/{run_id}")
+        done = subprocess.run(argv, cwd=copy, check=False, capture_output=True)
+        assert (done.returncode == 0) == (run_id == name(1)), done.stderr
+    assert branches(repository) == {name(number) for number in (2, 3, 4, 5, 6)}
+
+
 @pytest.mark.parametrize("text", ['{"version": "1"}', '{"version": "1", "branches": {"days": 30}}'])
 def test_a_part_that_the_policy_does_not_name_never_expires(tmp_path: Path, text: str) -> None:
     (tmp_path / "retention.json").write_text(text)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
+import sys
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -225,6 +227,18 @@ def test_the_policy_says_how_long_runs_stay(tmp_path: Path) -> None:
     assert ledger.days == 30
 
 
+def told_where(installation: Installation, folder: Path, private_key: keys.PrivateKey, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The environment of a command: policies and key lie in ``folder``."""
+    (folder / "retention.json").write_text('{"version": "1", "ledger": {"days": 30}}')
+    key = folder / "gatekeeper.pem"
+    key.write_bytes(keys.private_pem(private_key))
+    key.chmod(0o600)
+    keys.load_or_create(key)
+    told = {"HOME": installation.house.home, "NATS_URL": installation.address.url, "POLICIES": folder, "KEY": key}
+    for name, value in told.items():
+        monkeypatch.setenv(f"GATEWRIGHT_{name}", str(value))
+
+
 @pytest.mark.parametrize("kept", ["installation", "in_store"])
 async def test_the_command_lets_runs_expire_with_both_identities_and_not_with_one(
     installation: Installation,
@@ -235,18 +249,12 @@ async def test_the_command_lets_runs_expire_with_both_identities_and_not_with_on
     kept: str,
 ) -> None:
     request.getfixturevalue(kept)
-    run_id, home = await installation.seal(1, days_old=3000), installation.house.home
+    run_id = await installation.seal(1, days_old=3000)
     if installation.store is not None:
         entry = installation.store.entry.model_dump(mode="json", exclude_none=True)
         (tmp_path / "stores.json").write_text(json.dumps({"version": "1", "stores": [entry]}))
         monkeypatch.setenv("GATEWRIGHT_BUNDLE_STORE", str(installation.store.address))
-    (tmp_path / "retention.json").write_text('{"version": "1", "ledger": {"days": 30}}')
-    key = tmp_path / "gatekeeper.pem"
-    key.write_bytes(keys.private_pem(private_key))
-    key.chmod(0o600)
-    keys.load_or_create(key)
-    for name, value in {"HOME": home, "NATS_URL": installation.address.url, "POLICIES": tmp_path, "KEY": key}.items():
-        monkeypatch.setenv(f"GATEWRIGHT_{name}", str(value))
+    told_where(installation, tmp_path, private_key, monkeypatch)
     with pytest.raises(ConfigurationError) as refused:
         await expiry_round(None, [tmp_path], yes=True)
     assert refused.value.reason == "identity_missing"
@@ -255,4 +263,22 @@ async def test_the_command_lets_runs_expire_with_both_identities_and_not_with_on
     assert planned.expired_runs == ()
     (done,) = (await expiry_round(None, (), yes=True)).expired_runs
     assert (done.item.run_id, done.code) == (run_id, "")
+    assert await installation.kinds(run_id) == ["run_expired"]
+
+
+async def test_the_command_that_stays_plays_a_round_and_leaves_when_it_is_told(
+    installation: Installation, tmp_path: Path, private_key: keys.PrivateKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_id = await installation.seal(1, days_old=3000)
+    told_where(installation, tmp_path, private_key, monkeypatch)
+    argv = (sys.executable, "-m", "gatewright.app.cli.main", "gc", "--ledger", "--yes", "--every", "24")
+    out = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(*argv, stdout=out, stderr=asyncio.subprocess.STDOUT)
+    assert process.stdout is not None
+    said = []
+    while line := await process.stdout.readline():
+        said.append(line)
+        if b"expiry_round_done" in line:
+            process.send_signal(signal.SIGTERM)
+    assert (await process.wait(), len([line for line in said if b"expiry_round_done" in line])) == (0, 1), said
     assert await installation.kinds(run_id) == ["run_expired"]

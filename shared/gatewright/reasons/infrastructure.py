@@ -161,7 +161,7 @@ _HOME = {
     "bundle_changed": "the bundle changed while it was looked at: run the same command again",
     "bundle_not_sealed": "check the disk of the gatekeeper: it tries again until there is room, and after every start",
     "evidence_unwritable": "make room in the home folder, or give the right to write there",
-    "holds_unreadable": "correct the book of holds (`runs/.holds.jsonl`, or `holds/` of a store): nothing is deleted before",
+    "holds_unreadable": "correct the book of holds (runs/.holds.jsonl; holds/ in a store): nothing is deleted until then",
     "home_in_use": "wait for the other command, or keep a system running with `gatewright up`",
     "home_not_own": "name a home folder that is yours (GATEWRIGHT_HOME)",
     "home_tracked": "take the home folder out of the repository, and make new keys",
