@@ -9,6 +9,7 @@ from gatewright.contracts.activity import (
     UsageReport,
 )
 from gatewright.contracts.completion import CompletionReport
+from gatewright.contracts.consultation import Blocked
 from gatewright.contracts.people.approvals import (
     ApprovalDecision,
     ApprovalGrant,
@@ -34,7 +35,6 @@ from gatewright.contracts.read_models import (
 )
 from gatewright.contracts.records import AgentRegistry, OrchestratorEvent, RunManifest, Transition
 from gatewright.contracts.reports import (
-    Blocked,
     Error,
     EvidenceBundle,
     EvidenceReport,
