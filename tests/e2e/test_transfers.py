@@ -114,6 +114,11 @@ def test_nothing_is_sent_before_a_person_approved_it_and_then_it_goes_through(
     assert (run.status, run.failure) == ("SUCCESS", None)
     assert scripts_asked(sending.provider) == {"write", "review"}
     assert "approval  ana (SHA256:" in verified(stack, run)
+    assert run.sealed is not None
+    (records,) = Path(run.sealed.location).glob("consultations/*/calls.jsonl")
+    (sent,) = json.loads(records.read_text())["sent"]
+    assert sent["manifest_sha256"] == manifest_digest(parked.transfers[1])
+    assert sent["endpoint"] == sending.provider.root
 
 
 def test_an_address_that_was_changed_after_the_approval_gets_nothing(

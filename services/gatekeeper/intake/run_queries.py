@@ -154,7 +154,7 @@ class RunQueries:
         return await asyncio.to_thread(context_of, run, records, request, patch)
 
     async def _memory(self, repository: str, rule: Publisher) -> Document:
-        """What a run of this publisher that is submitted now would be told: its own runs alone, and no others that it may see."""
+        """What a run of this publisher that is submitted now would be told: of its own runs alone, whatever it may see."""
         gates = self.orchestrator.gates
         key = await in_thread(repository_identity, repository)
         known = await gates.memories.entries(key, rule.name) if gates.memories is not None else ()

@@ -161,7 +161,7 @@ def _detected(tests: Sequence[str]) -> tuple[str, ...]:
 
 
 def _offered(schema: dict[str, Any], may_ask: bool) -> dict[str, Any]:
-    """Without the field for questions where no people are asked: such orders stay what they were, byte by byte."""
+    """Without the field for questions where no rule asks people: such orders stay what they were, byte by byte."""
     fields = schema["properties"].items()
     return schema if may_ask else schema | {"properties": {name: each for name, each in fields if name != BLOCKED}}
 
