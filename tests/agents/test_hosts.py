@@ -57,6 +57,8 @@ class Person:
         outputs = _outputs(body)
         self.answers = told = json.dumps(outputs)
         runs = _RUN.findall(told)
+        if not tools and (waiting := _wait_for_servers(body)) is not None:
+            return waiting
         if _has_verified(told):
             return Say(f"It landed: {runs[0]}")
         if not tools or len(outputs) > MOST_CALLS:
@@ -99,8 +101,8 @@ class Attacker:
 
     def __call__(self, body: dict[str, Any]) -> Turn:
         tools = dict(_tools(body))
-        if not tools:
-            return Say("so far nothing was reached")  # the agent sums up what it has
+        if not tools:  # else the agent sums up what it has
+            return _wait_for_servers(body) or Say("so far nothing was reached")
         if self._tried > len(self.answers):
             self.answers.append(json.dumps(_outputs(body)[-1:]))
         if self._tried == len(ATTEMPTS):
@@ -118,6 +120,12 @@ def _tools(body: dict[str, Any]) -> Iterator[tuple[str, tuple[str, str]]]:
             yield from ((each["name"], (SERVER, each["name"])) for each in tool["tools"])
         elif (name := str(tool.get("name", ""))).startswith(f"{SERVER}__"):
             yield name.removeprefix(f"{SERVER}__"), ("", name)
+
+
+def _wait_for_servers(body: dict[str, Any]) -> Call | None:
+    """Claude Code begins while servers are still started, and offers its model to wait for them; None where it does not."""
+    known = any(tool.get("name") == "WaitForMcpServers" for tool in body.get("tools") or [])
+    return Call("WaitForMcpServers", {}) if known and len(_outputs(body)) <= MOST_CALLS else None
 
 
 def _call(tool: tuple[str, str], arguments: Mapping[str, Any]) -> Call:
@@ -214,7 +222,9 @@ def test_a_coding_agent_orders_a_change_sees_it_land_and_has_it_verified(
     project, person = make_repository("project", files=FILES).path, Person()
     with _played(provider, person):
         ended = _hosted(agents, provider, project, tmp_path, agent)
-    (run_id,) = set(_RUN.findall(next(line for line in ended.stdout.splitlines() if "It landed: " in line)))
+    said = next((line for line in ended.stdout.splitlines() if "It landed: " in line), "")
+    assert said, ended.stdout[-4000:]
+    (run_id,) = set(_RUN.findall(said))
     assert {"submit_run", "wait_for_run", "verify_run", "list_approvals"} <= person.offered
     assert [name for name in person.offered if name.startswith(("approve", "reject", "decide"))] == []
     assert _has_verified(person.answers)

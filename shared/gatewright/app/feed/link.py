@@ -10,6 +10,7 @@ from contextlib import AbstractAsyncContextManager
 from gatewright.app.feed.claims import ToldClaims, claims_of
 from gatewright.app.feed.follower import BoardFollower
 from gatewright.bus.jetstream.bus import JetStreamBus
+from gatewright.bus.ledger_replay import end_readings
 from gatewright.client.client import Client
 from gatewright.errors import GatewrightError, UnavailableError
 
@@ -90,9 +91,7 @@ class LedgerLink:
             if following.done():
                 await following
         finally:
-            following.cancel()
-            with contextlib.suppress(asyncio.CancelledError, GatewrightError):
-                await following
+            await end_readings([following])
 
 
 async def read_once(client: Client) -> BoardFollower:
