@@ -34,8 +34,8 @@ def main() -> int:
     try:
         while time.monotonic() - started < words.minutes * 60:
             for name, step in targets.steps().items():
-                # Quick targets get more turns than the one that starts git.
-                for _ in range(1 if name == "patches" else 25):
+                # Quick targets get more turns than those that start git.
+                for _ in range(1 if name in {"patches", "parts"} else 25):
                     seed += 1
                     try:
                         accepted[name] += step(random.Random(seed))  # noqa: S311 - inputs, no secrets

@@ -21,7 +21,7 @@ import msgspec
 from gatewright.contracts import RunRequest, TaskContract, codec
 from gatewright.contracts.vocabulary import Executor
 from gatewright.contracts.vocabulary import Repository as RepositoryField
-from gatewright.errors import CommandRefusedError, ExtractionError, MalformedError
+from gatewright.errors import CommandRefusedError, ExtractionError, MalformedError, PatchError
 from gatewright.git.mirror import Mirrors
 from gatewright.resources import policy_directory
 from gatewright.services.gatekeeper.gates.change.candidate import judge_patch
@@ -207,13 +207,17 @@ class Targets:
     def part(self, chance: random.Random) -> bool:
         """A patch: applied to the part of the index that it names, it leads where it leads applied to the whole."""
         data = b"".join(mutate(chance, chance.choice(_PATCHES), (*_PATCH_WORDS, *_PLACES)) for _ in range(chance.randint(1, 3)))
+        by_part = self._applied(data, large=True)
+        assert by_part == self._applied(data, large=False), data
+        return by_part is not None
+
+    def _applied(self, patch: bytes, *, large: bool) -> str | None:
         objects = self.mirror._objects
-        made = objects._apply_to_part(self.tree, data)
-        if made is None:
-            return False
-        objects._is_large = False
-        assert objects.apply(self.tree, data) == made, data
-        return True
+        objects._is_large = large
+        try:
+            return objects.apply(self.tree, patch)
+        except PatchError:
+            return None
 
     def reply(self, chance: random.Random) -> bool:
         """A model's reply: refused, or every file has a relative path without tricks."""

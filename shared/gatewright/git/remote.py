@@ -31,7 +31,13 @@ _OVER_THE_OWNER = {
     "core.hooksPath": "/dev/null",
     "core.fsmonitor": "false",
 }
-_SERVE = {**_OVER_THE_OWNER, "uploadpack.allowAnySHA1InWant": "true"}
+_SERVE = {
+    **_OVER_THE_OWNER,
+    "uploadpack.allowAnySHA1InWant": "true",
+    # What lies in packs is sent as it is. To look for likenesses among the rest costs more than the few bytes that it saves;
+    # the maintenance of mirrors does so in its time.
+    "pack.window": "0",
+}
 #: Hooks that a push can start in the receiving repository, and what it runs to tidy up.
 _RECEIVE_EVENTS = (
     "pre-receive",

@@ -45,10 +45,8 @@ def preload(module: str) -> None:
     gc.freeze()
 
 
-def load_secrets(fallback: Path) -> threading.Thread | None:
-    """Begin to load the catalogue, unless the roles use another scanner; where it cannot be had, each role says so itself."""
-    if os.environ.get(_SCANNER, DEFAULT_SCANNER) != DEFAULT_SCANNER:
-        return None
+def load_secrets(fallback: Path) -> threading.Thread:
+    """Begin to load the catalogue. A role finds it loaded; where it cannot be had, each role says so itself."""
 
     def load() -> None:
         try:
@@ -193,7 +191,8 @@ def main() -> None:
     os.dup2(2, 1)
     modules, ahead = sys.argv[1:], None
     if modules[:1] == [SECRETS]:
-        modules, ahead = modules[2:], load_secrets(Path(modules[1]))
+        wanted = os.environ.get(_SCANNER, DEFAULT_SCANNER) == DEFAULT_SCANNER
+        modules, ahead = modules[2:], load_secrets(Path(modules[1])) if wanted else None
     order = Forks(orders, reports, modules, ahead).serve()
     if order is None:
         _leave_at_once(0)
