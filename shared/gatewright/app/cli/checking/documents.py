@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from gatewright.contracts import RunRequest, TaskContract, codec, forms
+from gatewright.contracts import RunRequest, TaskContract, codec, forms, schemas
 from gatewright.errors import Fault, MalformedError
 
 
@@ -35,6 +35,8 @@ def submittable_schema(data: bytes) -> str:
 def recognised_schema(data: bytes) -> str:
     """The schema that requires the most fields of those that a document has all of; else what it would be submitted as.
 
+    One field alone tells a schema only where it knows all others: a contract that lacks a field is no small request.
+
     Raises MalformedError for what no schema can be told of.
     """
     fields = _fields(data)
@@ -44,7 +46,7 @@ def recognised_schema(data: bytes) -> str:
         if (most := max((len(required) for required in forms_of_it if required <= fields), default=0))
     }
     best = [name for name, most in fitting.items() if most == max(fitting.values())]
-    if len(best) == 1:
+    if len(best) == 1 and (fitting[best[0]] > 1 or fields <= schemas.load(best[0])["properties"].keys()):
         return best[0]
     try:
         return submittable_schema(data)
