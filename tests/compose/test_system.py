@@ -135,9 +135,9 @@ def test_the_live_page_wants_a_sign_in_and_shows_a_landed_run_with_its_evidence(
         "viewer.token",
         "watcher.nk",
     ]
-    told = ask_page(system, "/system", cookie=cookie).text
-    assert "every role answers" in told or "to look at, first" in told, told
-    assert all(f'<th scope="row">{role}</th>' in told for role in ROLES), told
+    system_words = ask_page(system, "/system", cookie=cookie).text
+    assert "every role answers" in system_words or "to look at, first" in system_words, system_words
+    assert all(f'<th scope="row">{role}</th>' in system_words for role in ROLES), system_words
 
 
 def test_every_service_holds_its_own_identity_alone_and_no_capability(system: Deployment) -> None:
