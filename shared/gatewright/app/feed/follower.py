@@ -99,13 +99,9 @@ class BoardFollower:
 
     async def run(self) -> None:
         """Follow until cancelled; a bus that is away is waited for. Raises GatewrightError where the ledger may not be read."""
-        working = (asyncio.create_task(self._follow()), asyncio.create_task(self._look_again()))
-        try:
-            ended, _ = await asyncio.wait(working, return_when=asyncio.FIRST_COMPLETED)
-            for each in ended:
-                each.result()
-        finally:
-            await end_readings(working)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._follow())
+            group.create_task(self._look_again())
 
     async def catch_up(self) -> None:
         """Read all that there is now. Raises BusError."""

@@ -10,7 +10,6 @@ from contextlib import AbstractAsyncContextManager
 from gatewright.app.feed.claims import ToldClaims, claims_of
 from gatewright.app.feed.follower import BoardFollower
 from gatewright.bus.jetstream.bus import JetStreamBus
-from gatewright.bus.ledger_replay import end_readings
 from gatewright.client.client import Client
 from gatewright.errors import GatewrightError, UnavailableError
 
@@ -91,7 +90,9 @@ class LedgerLink:
             if following.done():
                 await following
         finally:
-            await end_readings([following])
+            following.cancel()
+            with contextlib.suppress(asyncio.CancelledError, GatewrightError):
+                await following
 
 
 async def read_once(client: Client) -> BoardFollower:
