@@ -137,13 +137,14 @@ async def _none() -> ToldClaims:
 
 
 class SwallowingBus(MemoryBus):
-    """Its reading takes a first cancellation for nothing, as the NATS client does while it flushes."""
+    """One reading takes a first cancellation for nothing, as the NATS client does while it flushes; ``following``: which."""
 
     reading: asyncio.Event
+    following: bool
 
     def replay(self, subject: str, *, follow: bool = False, after: Seen = 0) -> AsyncGenerator[Message, None]:
         plain = super().replay(subject, follow=follow, after=after)
-        return self._deaf(plain) if follow else plain
+        return self._deaf(plain) if follow is self.following and not self.reading.is_set() else plain
 
     async def _deaf(self, plain: AsyncGenerator[Message, None]) -> AsyncGenerator[Message, None]:
         with contextlib.suppress(asyncio.CancelledError):
@@ -153,10 +154,11 @@ class SwallowingBus(MemoryBus):
             yield message
 
 
-async def test_a_follower_ends_though_the_client_swallows_a_cancellation() -> None:
+@pytest.mark.parametrize("following", [False, True])
+async def test_a_follower_ends_though_the_client_swallows_a_cancellation(following: bool) -> None:
     bus = SwallowingBus(MemoryServer())
     await ensure_topology(bus)
-    bus.reading = asyncio.Event()
+    bus.reading, bus.following = asyncio.Event(), following
     running = asyncio.create_task(BoardFollower(bus).run())
     await bus.reading.wait()
     running.cancel()

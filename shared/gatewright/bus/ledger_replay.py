@@ -94,14 +94,15 @@ async def _as_they_come(sources: Sequence[Source]) -> Source:
         await end_readings(reading)
 
 
-async def end_readings(tasks: Sequence[asyncio.Task[None]]) -> None:
-    """Cancel tasks that read from the bus until they are over.
+async def end_readings(tasks: Sequence[asyncio.Task[None]], again: float = _AGAIN) -> None:
+    """Cancel tasks that read from the bus until they are over, every ``again`` seconds.
 
-    Once is not enough: the NATS client swallows a cancellation that meets it while it flushes.
+    Once is not enough: the NATS client swallows a cancellation that meets it while it flushes. Who ends tasks that end others
+    in this way leaves them more time than these take: another cancellation would keep them from it.
     """
     left = set(tasks)
     while left:
         for task in left:
             task.cancel()
-        _, left = await asyncio.wait(left, timeout=_AGAIN)
+        _, left = await asyncio.wait(left, timeout=again)
     await asyncio.gather(*tasks, return_exceptions=True)

@@ -33,9 +33,13 @@ from gatewright.app.console.surroundings import LookAtSystem, SurroundingPages
 from gatewright.app.feed.agent_words import AgentWords
 from gatewright.app.feed.link import LedgerLink
 from gatewright.app.http_access import check_address, is_loopback
+from gatewright.bus.ledger_replay import end_readings
 from gatewright.client.client import Client
 from gatewright.clock import Clock, SystemClock
 from gatewright.errors import ConfigurationError
+
+#: Seconds after which what follows the system is told again to end.
+_ENDING = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,9 +143,7 @@ def make_app(
         try:
             yield
         finally:
-            for each in running:
-                each.cancel()
-            await asyncio.gather(*running, return_exceptions=True)
+            await end_readings(running, _ENDING)
 
     surroundings = SurroundingPages(pages, home, look)
     deciding_routes = [*deciding.routes(), *PasskeyPaths(pages, deciding).routes()]

@@ -34,6 +34,8 @@ _MOST_AT_ONCE = 500
 LOOK_AGAIN = 10.0
 #: Seconds between two attempts while the bus is away.
 _PAUSE = 0.2
+#: Seconds after which what reads is told again to end.
+_ENDING = 0.5
 
 
 class BoardFollower:
@@ -99,9 +101,13 @@ class BoardFollower:
 
     async def run(self) -> None:
         """Follow until cancelled; a bus that is away is waited for. Raises GatewrightError where the ledger may not be read."""
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._follow())
-            group.create_task(self._look_again())
+        working = (asyncio.create_task(self._follow()), asyncio.create_task(self._look_again()))
+        try:
+            ended, _ = await asyncio.wait(working, return_when=asyncio.FIRST_COMPLETED)
+            for each in ended:
+                each.result()
+        finally:
+            await end_readings(working, _ENDING)
 
     async def catch_up(self) -> None:
         """Read all that there is now. Raises BusError."""
