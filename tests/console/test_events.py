@@ -13,6 +13,7 @@ import pytest
 from gatewright.app.board.filters import BoardFilter
 from gatewright.app.board.resuming import event_id
 from gatewright.app.board.rows import BoardRow
+from gatewright.app.console.common_look import CommonLook
 from gatewright.app.console.drawing import make_templates, row_html
 from gatewright.app.console.events import PageStream, told
 from gatewright.app.feed.claims import ToldClaims
@@ -74,7 +75,7 @@ async def test_over_two_hundred_interruptions_nothing_is_lost_and_nothing_double
         if number % 3 == 0:
             follower = BoardFollower(bus)  # the console was killed and started anew
         await follower.catch_up()
-        stream = PageStream(follower, drawn, now, chosen=BoardFilter())
+        stream = PageStream(CommonLook(follower, drawn, now), chosen=BoardFilter())
         events = stream.run(page.position)
         kind, position, document = "", "", dict[str, Any]()
         while kind not in ("update", "beat", "resync") and follower.board.sequence:
@@ -85,7 +86,7 @@ async def test_over_two_hundred_interruptions_nothing_is_lost_and_nothing_double
             page.take(position, document)
     await write_run(bus, entries[written:])
     await follower.catch_up()
-    last = PageStream(follower, drawn, now, chosen=BoardFilter()).run(page.position)
+    last = PageStream(CommonLook(follower, drawn, now), chosen=BoardFilter()).run(page.position)
     kind = ""
     while kind != "update":
         kind, position, document = read(await anext(last))
@@ -96,6 +97,35 @@ async def test_over_two_hundred_interruptions_nothing_is_lost_and_nothing_double
     await bus.close()
 
 
+async def test_what_many_pages_are_told_is_worked_out_once_and_anew_with_each_step() -> None:
+    bus = MemoryBus(MemoryServer())
+    await ensure_topology(bus)
+    whole = make_run(1)
+    await write_run(bus, whole[:1])
+    follower, lines = BoardFollower(bus), list[str]()
+    await follower.catch_up()
+
+    def draw(row: BoardRow) -> str:
+        lines.append(row.run_id)
+        return drawn(row)
+
+    look = CommonLook(follower, draw, now)
+    pages = [PageStream(look, chosen=BoardFilter()).run(event_id(follower.board)) for _ in range(5)]
+    for page in pages:
+        assert read(await anext(page))[0] == "state"
+    for step in (1, 2):
+        await write_run(bus, whole[step : step + 1])
+        await follower.catch_up()
+        told = [read(await anext(page)) for page in pages]
+        assert {kind for kind, _, _ in told} == {"update"}
+        assert {str(document["rows"]) for _, _, document in told} == {str(told[0][2]["rows"])}
+        assert told[0][2]["rows"][0]["html"] == drawn(follower.board.rows[run_id_of(1)])
+    assert lines == [run_id_of(1)] * 2
+    for page in pages:
+        await page.aclose()
+    await bus.close()
+
+
 @pytest.mark.parametrize("position", ["", "nonsense", "1-other:3", ":99"])
 async def test_a_position_of_another_ledger_says_resync_and_ends(position: str) -> None:
     bus = MemoryBus(MemoryServer())
@@ -103,7 +133,7 @@ async def test_a_position_of_another_ledger_says_resync_and_ends(position: str) 
     await write_run(bus, make_run(1))
     follower = BoardFollower(bus)
     await follower.catch_up()
-    kinds = [read(event)[0] async for event in PageStream(follower, drawn, now, chosen=BoardFilter()).run(position)]
+    kinds = [read(event)[0] async for event in PageStream(CommonLook(follower, drawn, now), chosen=BoardFilter()).run(position)]
     assert kinds == ["state", "resync"]
     await bus.close()
 
@@ -118,7 +148,7 @@ async def test_the_page_of_a_run_is_told_of_its_own_run_alone() -> None:
     await write_run(bus, make_run(2))
     await follower.catch_up()
     for run_id, expected in ((run_id_of(1), False), (run_id_of(2), True)):
-        events = PageStream(follower, drawn, now, run_id=run_id).run(before)
+        events = PageStream(CommonLook(follower, drawn, now), run_id=run_id).run(before)
         kind, document = "", dict[str, Any]()
         while kind != "update":
             kind, _, document = read(await anext(events))
@@ -149,8 +179,8 @@ async def test_a_page_is_told_which_process_claims_a_task_though_the_ledger_stan
     follower.attach(bus, ask)
     templates, position = make_templates(), event_id(follower.board)
     draw = partial(row_html, templates, now=now())
-    board = PageStream(follower, draw, now, chosen=BoardFilter()).run(position)
-    page = PageStream(follower, draw, now, run_id=run_id_of(1)).run(position)
+    board = PageStream(CommonLook(follower, draw, now), chosen=BoardFilter()).run(position)
+    page = PageStream(CommonLook(follower, draw, now), run_id=run_id_of(1)).run(position)
     assert [read(await anext(board))[0], read(await anext(page))[0]] == ["state", "state"]
     await follower.look()
     kind, _, document = read(await anext(board))

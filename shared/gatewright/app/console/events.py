@@ -6,27 +6,22 @@ What is sent is what has moved since the page last looked, so that an interrupti
 from __future__ import annotations
 
 import asyncio
-import hashlib
-from collections.abc import AsyncGenerator, Callable, Sequence
-from datetime import datetime
+from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
 import msgspec
 
 from gatewright.app.board.board import Board
-from gatewright.app.board.filters import BoardFilter, counts_of
-from gatewright.app.board.needs import Need, needs_of
-from gatewright.app.board.resuming import BoardResync, changes_since, event_id, position_of
+from gatewright.app.board.filters import BoardFilter
+from gatewright.app.board.resuming import BoardResync, event_id, position_of
 from gatewright.app.board.rows import BoardRow
+from gatewright.app.console.common_look import CommonLook
 from gatewright.app.feed.agent_words import AgentWord, AgentWords
-from gatewright.app.feed.follower import BoardFollower
 from gatewright.app.report.visible import visible
 
 #: Seconds between two events of one page at least, and after which a page is told that nothing has changed.
 SHORTEST_PAUSE = 0.25
 BEAT = 5.0
-
-DrawRow = Callable[[BoardRow], str]
 
 
 class PageStream:
@@ -38,9 +33,7 @@ class PageStream:
 
     def __init__(
         self,
-        follower: BoardFollower,
-        draw: DrawRow,
-        now: Callable[[], datetime],
+        look: CommonLook,
         *,
         chosen: BoardFilter | None = None,
         run_id: str = "",
@@ -48,13 +41,13 @@ class PageStream:
         words: AgentWords | None = None,
         heard: int = 0,
     ) -> None:
-        self._follower, self._draw, self._now = follower, draw, now
+        self._look, self._follower = look, look.follower
         self._chosen, self._run_id = chosen, run_id
         self._needs = needs
         self._words, self._heard = words, heard
         self._connected: bool | None = None
         #: By run, which processes claim its tasks, as the page was told.
-        self._claimed: dict[str, tuple[str, ...]] = {}
+        self._claimed: Mapping[str, tuple[str, ...]] = {}
 
     async def run(self, last_event_id: str) -> AsyncGenerator[bytes, None]:
         """Events without end, beginning with what happened after ``last_event_id``."""
@@ -70,10 +63,11 @@ class PageStream:
                 if isinstance(found, BoardResync):
                     yield told("resync", {"why": found.why, "at": event_id(self._follower.board)})
                     return
+                # Taken down before it is sent: what happens while a slow page takes it in has still to be told.
+                seen, position = (self._follower.board.origin, self._follower.board.sequence), event_id(self._follower.board)
                 if found is not None:
                     told_at = clock()
-                    yield told("update", found, event_id(self._follower.board))
-                seen = (self._follower.board.origin, self._follower.board.sequence)
+                    yield told("update", found, position)
             try:
                 async with asyncio.timeout(BEAT):
                     await self._follower.changed(revision)
@@ -85,21 +79,20 @@ class PageStream:
     def _since(self, origin: str, sequence: int) -> dict[str, Any] | BoardResync | None:
         """What to tell; None for nothing."""
         board = self._follower.board
-        found = changes_since(board, origin, sequence, self._chosen or BoardFilter())
+        found = self._look.changes(origin, sequence, self._chosen or BoardFilter())
         if isinstance(found, BoardResync):
             return found
-        needs = needs_of(board, self._follower.letters, self._now(), self._follower.silent)
-        anew = fingerprint(needs) != self._needs
-        self._needs = fingerprint(needs)
-        document: dict[str, Any] = {"needs": len(needs)}
+        count, needs = self._look.needs()
+        anew, self._needs = needs != self._needs, needs
+        document: dict[str, Any] = {"needs": count}
         claimed = self._claimed_anew(board)
         if self._chosen is not None:
             told_already = {row.run_id for row in found.shown}
             others = (row for row in claimed if row.run_id not in told_already and self._chosen.fits(row))
             shown = (*found.shown, *others)
-            document["rows"] = [{"id": row.run_id, "stage": row.stage, "html": self._draw(row)} for row in shown]
+            document["rows"] = [{"id": row.run_id, "stage": row.stage, "html": self._look.drawn(row)} for row in shown]
             document["gone"] = found.gone
-            document["counts"] = counts_of(board, self._chosen)
+            document["counts"] = self._look.counts(self._chosen)
             moved = bool(shown or found.gone)
         elif self._run_id:
             said = self._words.said(self._run_id, self._heard) if self._words is not None else ()
@@ -114,8 +107,10 @@ class PageStream:
 
     def _claimed_anew(self, board: Board) -> list[BoardRow]:
         """Rows whose tasks other processes claim than the page was told: no sequence of the ledger moves with that."""
-        claimed = {row.run_id: names for row in board.rows.values() if any(names := tuple(t.process for t in row.in_hand))}
+        claimed = self._look.claimed()
         before, self._claimed = self._claimed, claimed
+        if before is claimed:
+            return []
         changed = {run_id for run_id in before.keys() | claimed.keys() if before.get(run_id) != claimed.get(run_id)}
         return [board.rows[run_id] for run_id in changed if run_id in board.rows]
 
@@ -124,11 +119,6 @@ def _word(word: AgentWord) -> dict[str, Any]:
     said = word.said
     task = visible(said.task_id.removeprefix(f"{said.run_id}."))
     return {"number": word.number, "task": task, "event": said.event, "text": visible(said.text)}
-
-
-def fingerprint(needs: Sequence[Need]) -> str:
-    """Tells one list of needs from another, also where one of them was handed to another person."""
-    return hashlib.sha256("\0".join(f"{need.key}\0{need.who}" for need in needs).encode()).hexdigest()[:16]
 
 
 def told(kind: str, document: Any, position: str = "") -> bytes:

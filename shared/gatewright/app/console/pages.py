@@ -26,9 +26,10 @@ from gatewright.app.board.needs import needs_of
 from gatewright.app.board.resuming import event_id
 from gatewright.app.board.rows import with_processes
 from gatewright.app.console.bundles import BundleShelf, discard
+from gatewright.app.console.common_look import CommonLook, fingerprint
 from gatewright.app.console.doors import FORM_COOKIE, SESSION_COOKIE, SESSION_SECONDS, SignedIn, read_form, same_form, status_of
 from gatewright.app.console.drawing import row_html, sections_of
-from gatewright.app.console.events import PageStream, fingerprint
+from gatewright.app.console.events import PageStream
 from gatewright.app.console.roles import may
 from gatewright.app.feed.agent_words import AgentWords
 from gatewright.app.feed.link import LedgerLink
@@ -65,6 +66,7 @@ class ConsolePages:
     provider: str = ""
     words: AgentWords | None = None
     streams: int = 0
+    look: CommonLook | None = None
 
     def routes(self) -> list[Route | Mount]:
         return [
@@ -169,12 +171,12 @@ class ConsolePages:
         if self.streams >= MOST_STREAMS:
             return Response("too many pages are open\n", 503, media_type="text/plain")
         follower = await self.link.board_follower()
+        if self.look is None or self.look.follower is not follower:
+            self.look = CommonLook(follower, lambda row: row_html(self.templates, row, self.clock.now()), self.clock.now)
         query = request.query_params
         view = query.get("view", "")
         stream = PageStream(
-            follower,
-            lambda row: row_html(self.templates, row, self.clock.now()),
-            self.clock.now,
+            self.look,
             chosen=filter_of(query) if view == "board" else None,
             run_id=query.get("run", "") if view == "run" else "",
             needs=query.get("needs", ""),

@@ -1,0 +1,83 @@
+"""What all open pages are told of the board as it is now, worked out once for all of them.
+
+Fifty pages ask the same at each step of a run. An answer holds as long as nothing has changed, and a second at most, because
+some of it goes by the time of day.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
+
+from gatewright.app.board.board import Board
+from gatewright.app.board.filters import BoardFilter, counts_of
+from gatewright.app.board.needs import Need, needs_of
+from gatewright.app.board.resuming import BoardChanges, BoardResync, changes_since
+from gatewright.app.board.rows import BoardRow, RunStage
+from gatewright.app.feed.follower import BoardFollower
+
+DrawRow = Callable[[BoardRow], str]
+Answer = TypeVar("Answer")
+_LONGEST = timedelta(seconds=1)
+
+
+class CommonLook:
+    """At what ``follower`` knows; ``draw`` makes the line of a run."""
+
+    def __init__(self, follower: BoardFollower, draw: DrawRow, now: Callable[[], datetime]) -> None:
+        self.follower = follower
+        self._draw, self._now = draw, now
+        #: Of what the answers are: all that may move on between two of them, within one portion of the ledger too; and when.
+        self._of: tuple[int, str, int] | None = None
+        self._at = datetime.min.replace(tzinfo=UTC)
+        self._answers: dict[Hashable, Any] = {}
+
+    @property
+    def board(self) -> Board:
+        """The one that is followed."""
+        return self.follower.board
+
+    def changes(self, origin: str, sequence: int, chosen: BoardFilter) -> BoardChanges | BoardResync:
+        """As ``changes_since``."""
+        return self._once(("changes", origin, sequence, chosen), lambda: changes_since(self.board, origin, sequence, chosen))
+
+    def counts(self, chosen: BoardFilter) -> Mapping[RunStage, int]:
+        """As ``counts_of``."""
+        return self._once(("counts", chosen), lambda: counts_of(self.board, chosen))
+
+    def needs(self) -> tuple[int, str]:
+        """How many needs there are, and what tells them from others."""
+        return self._once(("needs",), self._needs)
+
+    def claimed(self) -> Mapping[str, tuple[str, ...]]:
+        """By run, which processes claim its tasks; runs of which none is claimed are left out."""
+        return self._once(("claimed",), lambda: _claimed(self.board))
+
+    def drawn(self, row: BoardRow) -> str:
+        """The line of a run of the board."""
+        return self._once(("row", row.run_id), lambda: self._draw(row))
+
+    def _needs(self) -> tuple[int, str]:
+        needs = needs_of(self.board, self.follower.letters, self._now(), self.follower.silent)
+        return len(needs), fingerprint(needs)
+
+    def _once(self, key: Hashable, work_out: Callable[[], Answer]) -> Answer:
+        now, of = self._now(), (self.follower.revision, self.board.origin, self.board.sequence)
+        if of != self._of or not timedelta() <= now - self._at <= _LONGEST:
+            self._answers.clear()
+            self._of, self._at = of, now
+        if key not in self._answers:
+            self._answers[key] = work_out()
+        answer: Answer = self._answers[key]
+        return answer
+
+
+def fingerprint(needs: Sequence[Need]) -> str:
+    """Tells one list of needs from another, also where one of them was handed to another person."""
+    return hashlib.sha256("\0".join(f"{need.key}\0{need.who}" for need in needs).encode()).hexdigest()[:16]
+
+
+def _claimed(board: Board) -> dict[str, tuple[str, ...]]:
+    return {row.run_id: names for row in board.rows.values() if any(names := tuple(task.process for task in row.in_hand))}
