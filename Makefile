@@ -18,8 +18,8 @@ unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE VIRTUAL_ENV
 demo: $(STAMP)
 	@$(BIN)/python examples/demo/demo.py
 
-# All but the greater part of the long series, containers, and real agents; and of each table of cases some. With SHARE=1/4 to SHARE=4/4,
-# as in CI, also the containers and every fourth file in full; the few tests that failed are then played once more, alone.
+# All but the greater part of the long series, containers, and real agents; and of each table of cases some. With SHARE=1/8 to SHARE=8/8,
+# as in CI, also the containers and every eighth file in full; the few tests that failed are then played once more, alone.
 SHARE ?=
 test: $(COMPILED)
 	@$(PYTEST) --most-cases=4 $(if $(SHARE),\
