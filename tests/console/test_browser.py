@@ -34,7 +34,7 @@ pytestmark = pytest.mark.long
 expect.set_options(timeout=60_000)
 #: Read before the tests are given an environment of their own.
 SCREENSHOTS = os.environ.get("GATEWRIGHT_SCREENSHOTS")
-SIZES = ((1280, 900), (400, 800), (360, 740))
+SIZES = ((3840, 2160), (1280, 900), (400, 800), (360, 740))
 SERIOUS = frozenset({"serious", "critical"})
 
 
