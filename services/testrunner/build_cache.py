@@ -33,7 +33,7 @@ from gatewright.services.testrunner.place import BuiltBefore
 from gatewright.tasks.inputs import RebuiltCandidate
 from gatewright.version import __version__
 from gatewright.workspace import Workspace, Workspaces
-from gatewright.workspace.holds import hold, wait_for_hold
+from gatewright.workspace.holds import hold, longest_unused, remove_unless_held, wait_for_hold
 from gatewright.workspace.removal import remove_tree
 from gatewright.workspace.threads import finish
 
@@ -187,11 +187,10 @@ def _keep(place: Path, built: Path | None, record: _Record) -> None:
         if built is not None and _is_plain(built):
             built.rename(fresh / _FILES)
         (fresh / _RECORD).write_bytes(msgspec.json.encode(record))
-        _remove(place)
+        remove_unless_held(place)
         fresh.rename(place)
-        kept = sorted((each for each in place.parent.iterdir() if not each.name.startswith(".")), key=_used)
-        for each in kept[:-_MOST]:
-            _remove(each)
+        for each in longest_unused(place.parent)[:-_MOST]:
+            remove_unless_held(each)
     except OSError:
         return
     finally:
@@ -209,21 +208,3 @@ def _is_plain(built: Path) -> bool:
                 return False
             os.utime(place, (_IN_USE, _IN_USE))
     return True
-
-
-def _remove(place: Path) -> None:
-    """Nothing happens while runs use it."""
-    if (held := hold(place, exclusive=True)) is not None:
-        try:
-            leaving = place.parent / f".leaving-{uuid.uuid4().hex}"
-            place.rename(leaving)
-            remove_tree(leaving)
-        finally:
-            os.close(held)
-
-
-def _used(place: Path) -> float:
-    try:
-        return place.stat().st_mtime
-    except FileNotFoundError:
-        return 0.0

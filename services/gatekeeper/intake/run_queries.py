@@ -53,7 +53,7 @@ READING = 8.0
 ANSWER_BYTES = 1 << 20
 
 #: What is asked of a repository comes on the subject of what is asked of a run.
-_MEMORY = "memory_request.v1"
+_MEMORY = codec.schema_name(MemoryRequest)
 
 QueryHandler = Callable[[Message, Publisher], Awaitable[Document]]
 

@@ -20,7 +20,7 @@ from gatewright.git.mirror import Mirror
 from gatewright.git.modes import SUBMODULE
 from gatewright.git.refs import check_object_id
 from gatewright.sandbox.account import SandboxAccount
-from gatewright.workspace.holds import hold, wait_for_hold
+from gatewright.workspace.holds import hold, longest_unused, remove_unless_held, wait_for_hold
 from gatewright.workspace.removal import remove_tree
 from gatewright.workspace.threads import finish
 from gatewright.workspace.tree_writer import TreeWriter
@@ -92,23 +92,10 @@ class Baselines:
                 writer.write(entry.path, entry.mode, contents.get(entry.object_id, b""))
 
     def _make_room(self, newest: Path) -> None:
-        kept = sorted((place for place in self._root.iterdir() if not place.name.startswith(".")), key=_used)
+        kept = longest_unused(self._root)
         for place in kept[: max(0, len(kept) - self._most)]:
-            if place == newest or (held := hold(place, exclusive=True)) is None:
-                continue
-            try:
-                leaving = self._root / f".leaving-{uuid.uuid4().hex}"
-                place.rename(leaving)
-                remove_tree(leaving)
-            finally:
-                os.close(held)
-
-
-def _used(place: Path) -> float:
-    try:
-        return place.stat().st_mtime
-    except FileNotFoundError:
-        return 0.0
+            if place != newest:
+                remove_unless_held(place)
 
 
 def _batches(entries: Sequence[TreeEntry]) -> Iterator[list[TreeEntry]]:

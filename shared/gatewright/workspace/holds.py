@@ -9,10 +9,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import uuid
 from pathlib import Path
 from typing import Final
 
 from gatewright.file_locks import lock_folder
+from gatewright.workspace.removal import remove_tree
 
 _PAUSE_SECONDS: Final = 0.01
 
@@ -38,6 +40,31 @@ async def wait_for_hold(directory: Path) -> int:
         if descriptor is not None:
             return descriptor
         await asyncio.sleep(_PAUSE_SECONDS)
+
+
+def remove_unless_held(directory: Path) -> None:
+    """Remove it, and all below it; nothing happens while it is held, or when it is not there. Raises OSError."""
+    held = hold(directory, exclusive=True)
+    if held is None:
+        return
+    try:
+        leaving = directory.parent / f".leaving-{uuid.uuid4().hex}"
+        directory.rename(leaving)
+        remove_tree(leaving)
+    finally:
+        os.close(held)
+
+
+def longest_unused(root: Path) -> list[Path]:
+    """What lies directly in ``root``, but for hidden names: the one whose time is longest ago first. Raises OSError."""
+    return sorted((place for place in root.iterdir() if not place.name.startswith(".")), key=_used)
+
+
+def _used(place: Path) -> float:
+    try:
+        return place.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0
 
 
 def _made_and_held(directory: Path) -> int | None:
