@@ -46,6 +46,7 @@ from gatewright.app.stack.supervisor import StackOptions, Supervisor
 from gatewright.bus.jetstream.bus import JetStreamBus
 from gatewright.bus.jetstream.setup import ensure_topology
 from gatewright.contracts import OrchestratorEvent
+from gatewright.errors import GatewrightError
 
 COLD_RUNS = 3
 WARM_UP = 5
@@ -72,6 +73,7 @@ def main() -> None:
     for line in evidence.lines():
         console.print(line, soft_wrap=True)
     stages(events)
+    ended = []
     for measured in (
         diff_gate,
         large_repository,
@@ -83,8 +85,15 @@ def main() -> None:
         scaling,
     ):
         console.print(f"[dim]{measured.__name__} ...[/]")
-        reached |= measured.main()
+        try:
+            reached |= measured.main()
+        except (SystemExit, GatewrightError) as error:
+            # The others are worth their minutes all the same.
+            console.print(f"[red]{measured.__name__} ended: {error}[/]", soft_wrap=True)
+            ended.append(measured.__name__)
     goals.show_goals(reached, console)
+    if ended:
+        raise SystemExit(f"not measured: {', '.join(ended)}")
 
 
 def cold_run(root: Path, number: int) -> float:

@@ -76,6 +76,20 @@ def test_use_of_an_environment_is_no_change(prefix: Path) -> None:
         refuse_changed(seen)
 
 
+def test_name_that_is_no_text_is_seen_like_any_other(prefix: Path) -> None:
+    name = os.fsencode(prefix / "bin") + b"/caf\xe9\n"
+    before = see_environment(prefix)
+    Path(os.fsdecode(name)).touch()
+    os.symlink(b"\xff", os.fsencode(prefix / "bin" / "odd"))  # noqa: PTH211 - a place in bytes
+    after = see_environment(prefix)
+    assert before is not None
+    assert after is not None
+    assert before.document().files_sha256 != after.document().files_sha256
+    with pytest.raises(DeniedError, match="caf"):
+        refuse_changed(before)
+    refuse_changed(after)
+
+
 def test_state_is_the_same_through_a_link_and_another_in_another_place(prefix: Path, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(prefix)
     states = [see_environment(place) for place in (prefix, tmp_path / "link", prefix / "lib")]

@@ -9,9 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import threading
-from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
@@ -24,12 +22,13 @@ CHANGED = "environment_changed"
 #: Folder of the environments that were made for baselines, in a home.
 MADE = "environments"
 ADVICE = "give runs an environment that nothing else changes, and run it again"
-_BYTECODE = b"__pycache__"
+_BYTECODE = "__pycache__"
 _SYSTEM = Path("/usr")
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
-_THREADS = 2
 #: Names that a refusal lists.
 _MOST_NAMED = 5
+#: Of a file its mode, inode, size in bytes and time of its last change in nanoseconds; a word of anything else.
+Facts = tuple[int, int, int, int] | str
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,7 @@ class EnvironmentSnapshot:
 
     prefix: Path
     device: int
-    entries: Mapping[bytes, str]
+    entries: Mapping[str, Facts]
     others: tuple[EnvironmentSnapshot, ...] = ()
 
     def document(self) -> EnvironmentState:
@@ -67,10 +66,9 @@ class EnvironmentSnapshot:
         return self._files().hexdigest()
 
     def _files(self) -> hashlib._Hash:
-        files = hashlib.sha256()
-        for name, facts in sorted(self.entries.items()):
-            files.update(name + b"\0" + facts.encode("utf-8", "surrogateescape") + b"\0")
-        return files
+        # No name is there twice: facts are never compared.
+        words = "".join(f"{name}\0{_told(facts)}\0" for name, facts in sorted(self.entries.items()))
+        return hashlib.sha256(words.encode("utf-8", "surrogateescape"))
 
 
 def see_environment(shown: Shown) -> EnvironmentSnapshot | None:
@@ -84,7 +82,7 @@ def see_environment(shown: Shown) -> EnvironmentSnapshot | None:
 
 def see_folder(prefix: Path) -> EnvironmentSnapshot:
     """What lies in the one folder ``prefix`` now. Raises ConfigurationError when it cannot be read."""
-    top = os.fsencode(prefix.resolve())
+    top = str(prefix.resolve())
     try:
         return EnvironmentSnapshot(prefix, os.lstat(top).st_dev, _entries(top))
     except OSError as error:
@@ -103,76 +101,54 @@ def _refuse_changed(before: EnvironmentSnapshot) -> None:
         return
     both = before.entries.keys() | after.entries.keys()
     changed = sorted(name for name in both if before.entries.get(name) != after.entries.get(name))
-    named = ", ".join(repr(os.fsdecode(name)) for name in changed[:_MOST_NAMED])
+    named = ", ".join(repr(name) for name in changed[:_MOST_NAMED])
     more = f" and {len(changed) - _MOST_NAMED} more" if len(changed) > _MOST_NAMED else ""
     raise DeniedError(f"{before.prefix} changed while commands used it: {named}{more}; {ADVICE}", code=CHANGED)
 
 
-class _Folders:
-    """The folders below ``top`` that are still to be read, by several threads."""
-
-    def __init__(self, top: bytes) -> None:
-        self._top = top
-        self._waiting = [b""]
-        self._left = 1  # those that wait, and those that are being read
-        self._failed = False
-        self._changed = threading.Condition()
-
-    def read(self) -> dict[bytes, str]:
-        """What is known of the entries of those that this thread came to."""
-        found: dict[bytes, str] = {}
-        while (folder := self._next()) is not None:
-            below: list[bytes] = []
-            try:
-                below = self._read_one(folder, found)
-            except OSError:
-                self._failed = True
-                raise
-            finally:
-                self._done(below)
-        return found
-
-    def _next(self) -> bytes | None:
-        with self._changed:
-            self._changed.wait_for(lambda: self._waiting or not self._left or self._failed)
-            return self._waiting.pop() if self._waiting and not self._failed else None
-
-    def _done(self, below: list[bytes]) -> None:
-        with self._changed:
-            self._waiting += below
-            self._left += len(below) - 1
-            self._changed.notify_all()
-
-    def _read_one(self, folder: bytes, found: dict[bytes, str]) -> list[bytes]:
-        below = []
+def _entries(top: str) -> dict[str, Facts]:
+    """Of everything below ``top``. Two threads would take longer: the kernel's part of each question is too short to share."""
+    found: dict[str, Facts] = {}
+    waiting = [""]
+    while waiting:
+        folder = waiting.pop()
         # What goes away meanwhile is missing from what is seen: a difference like any other.
-        with contextlib.suppress(FileNotFoundError), os.scandir(self._top + b"/" + folder) as entries:
+        with contextlib.suppress(FileNotFoundError), _opened(f"{top}/{folder}") as opened, os.scandir(opened) as entries:
             for entry in entries:
                 name = folder + entry.name
                 if not entry.is_dir(follow_symlinks=False):
-                    found[name] = _facts(entry)
+                    found[name] = _facts(entry, opened)
                 elif entry.name != _BYTECODE:
-                    below.append(name + b"/")
                     found[name] = "folder"
-        return below
+                    waiting.append(name + "/")
+    return found
 
 
-def _entries(top: bytes) -> dict[bytes, str]:
-    """Of everything below ``top``. The kernel is at work half of the time, which threads can have at once."""
-    folders = _Folders(top)
-    with ThreadPoolExecutor(_THREADS) as threads:
-        found = [threads.submit(folders.read) for _ in range(_THREADS)]
-        return {name: facts for each in found for name, facts in each.result().items()}
+@contextlib.contextmanager
+def _opened(folder: str) -> Iterator[int]:
+    """A folder as a descriptor: asked below it, the kernel need not follow the whole path for each entry."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
-def _facts(entry: os.DirEntry[bytes]) -> str:
+def _facts(entry: os.DirEntry[str], folder: int) -> Facts:
     try:
         if entry.is_symlink():
-            return f"link {os.readlink(entry.path)!r}"  # noqa: PTH115 - a path in bytes
+            return f"link {os.readlink(os.fsencode(entry.name), dir_fd=folder)!r}"
         facts = entry.stat(follow_symlinks=False)
     except FileNotFoundError:
         return "gone"
-    return f"{facts.st_mode:o} {facts.st_ino} {facts.st_size} {facts.st_mtime_ns}"
+    return facts.st_mode, facts.st_ino, facts.st_size, facts.st_mtime_ns
+
+
+def _told(facts: Facts) -> str:
+    if isinstance(facts, str):
+        return facts
+    mode, inode, size, changed = facts
+    return f"{mode:o} {inode} {size} {changed}"
 
 
 @cache

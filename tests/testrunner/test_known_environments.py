@@ -127,8 +127,8 @@ async def test_commands_begin_again_in_an_environment_that_is_no_longer_what_was
     before, now = (each.snapshot for each in used.seen)
     assert before is not None
     assert now is not None
-    assert b"bin/tool" not in before.entries
-    assert b"bin/tool" in now.entries
+    assert "bin/tool" not in before.entries
+    assert "bin/tool" in now.entries
     assert used.ended == [2]  # the first ones were stopped
 
 
