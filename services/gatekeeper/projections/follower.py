@@ -11,6 +11,9 @@ import contextlib
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import timedelta
+
+import msgspec
 
 from gatewright.bus.port import Message
 from gatewright.bus.topology import LEDGER, run_subject
@@ -21,14 +24,20 @@ from gatewright.pause import pause_unless
 from gatewright.services.gatekeeper.dispatch.dispatcher import UnderWay
 from gatewright.services.gatekeeper.orchestrator import Orchestrator
 from gatewright.services.gatekeeper.projections.approval_index import ApprovalIndex
-from gatewright.services.gatekeeper.projections.cancellations import CancellationBroadcaster
-from gatewright.services.gatekeeper.projections.checkpoint import Checkpoint, LedgerPosition, ReadMessage
+from gatewright.services.gatekeeper.projections.cancellations import LASTING, CancellationBroadcaster
+from gatewright.services.gatekeeper.projections.checkpoint import (
+    Checkpoint,
+    LedgerPosition,
+    ReadMessage,
+    SettledBlock,
+    SettledRun,
+)
 from gatewright.services.gatekeeper.projections.deadlines import Deadlines
 from gatewright.services.gatekeeper.projections.entries import LedgerEntry, read_entry, run_id_of
 from gatewright.services.gatekeeper.projections.memory_index import MemoryIndex
-from gatewright.services.gatekeeper.projections.publisher_runs import PublisherRuns
-from gatewright.services.gatekeeper.projections.run_index import RunIndex
-from gatewright.services.gatekeeper.projections.settled_runs import SettlingRuns
+from gatewright.services.gatekeeper.projections.publisher_runs import DAY, PublisherRuns
+from gatewright.services.gatekeeper.projections.run_index import IndexedRun, RunIndex
+from gatewright.services.gatekeeper.projections.settled_runs import SettlingRuns, lasts
 from gatewright.services.gatekeeper.projections.silent_runs import SilentRuns
 from gatewright.services.gatekeeper.projections.stalled_runs import StalledRuns
 
@@ -38,6 +47,8 @@ LOOK = 1.0
 AT_ONCE = 8
 #: Messages of the ledger from one checkpoint to the next.
 EVERY = 1_000
+#: Seconds after its end for which a run may still count for its publisher: the clocks of bus and gatekeeper may differ.
+_COUNTED = (DAY + timedelta(hours=1)).total_seconds()
 
 
 def between_one_and_two() -> float:
@@ -104,21 +115,33 @@ class LedgerFollower:
             if bus.layout.has_seen(places, message.sequence)
         ]
         try:
-            for number, entry in enumerate(checkpoint.settled()):
-                self._project(entry, now, started - entry.stored_at)
-                if number % EVERY == 0:
-                    await asyncio.sleep(0)
+            for block in checkpoint.settled():
+                self._remember(block, now, started)
+                await asyncio.sleep(0)
         except OSError as error:
             # What has been told is told once more while the ledger is read, and counts once.
             self._leave(error)
             return
-        self.index.recalled()
+        except msgspec.MsgspecError as error:
+            self.orchestrator.log.warning("checkpoint_unusable", cause=str(error))
+            self._try(checkpoint.clear)
+            return
         for message in sorted(before, key=lambda message: (message.stored_at, message.sequence)):
             self._saw(message, now, started - message.stored_at)
         self._ends.clear()
         for message in filter(None, reversed(ends.values())):
             self._went_on_to(message)
         self._unmarked = 0
+
+    def _remember(self, block: SettledBlock, now: float, started: float) -> None:
+        """Tell of runs that were settled before. Of most there is nothing to say but to the list."""
+        counting = self.publishers is not None and self.publishers.counts
+        for place, run in enumerate(block.runs):
+            if run.publisher:
+                self.index.recall(run.run_id, run)
+            age = started - run.ended_at
+            if run.more or (counting and age <= _COUNTED) or (age <= LASTING and run.status != "SUCCESS"):
+                self._project(block.entries[place], now, age)
 
     def _mark_in_time(self) -> None:
         if self._unmarked >= EVERY:
@@ -212,7 +235,16 @@ class LedgerFollower:
         over = self.runs.saw(entry, now)
         settled = self._settling.saw(entry, settled=over)
         if self.checkpoint is not None and settled is not None:
-            self.checkpoint.add(settled)
+            listed = self.index.known(entry.run_id) or IndexedRun("", "")
+            run = SettledRun(
+                listed.publisher,
+                listed.created_at,
+                listed.status,
+                run_id=entry.run_id,
+                ended_at=settled.stored_at,
+                more=lasts(settled),
+            )
+            self.checkpoint.add(run, settled)
         return over
 
     def _went_on_to(self, message: Message) -> None:

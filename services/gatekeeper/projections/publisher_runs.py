@@ -49,9 +49,14 @@ class PublisherRuns:
         self._owners: dict[str, tuple[str, ...]] = {}
         self._counted = asyncio.Event()
 
+    @property
+    def counts(self) -> bool:
+        """Whether there is anything to count."""
+        return bool(self._publishers or self._repositories)
+
     def saw(self, entry: LedgerEntry) -> None:
         """Take note of an entry of the ledger."""
-        if not self._publishers and not self._repositories:
+        if not self.counts:
             return
         for event in entry.events:
             if event.event_type == RunAccepted.event_type and entry.run_id not in self._owners:

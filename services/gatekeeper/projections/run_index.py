@@ -11,7 +11,6 @@ import contextlib
 import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass
 from typing import Literal
 
 import msgspec
@@ -37,8 +36,9 @@ _ACCEPTED = msgspec.json.Decoder(_Accepted)
 _EXPIRED = msgspec.json.Decoder(_Expired)
 
 
-@dataclass(slots=True)
-class _Entry:
+class IndexedRun(msgspec.Struct, frozen=True, gc=False):
+    """What a list says of a run."""
+
     publisher: str
     created_at: str
     status: RunOutcome = "RUNNING"
@@ -48,7 +48,7 @@ class RunIndex:
     """In the order in which the runs were accepted."""
 
     def __init__(self) -> None:
-        self._runs: dict[str, _Entry] = {}
+        self._runs: dict[str, IndexedRun] = {}
         self._waiting: dict[str, asyncio.Event] = {}
         self._waiters: Counter[str] = Counter()
         self._released = False
@@ -63,11 +63,11 @@ class RunIndex:
                 with contextlib.suppress(msgspec.MsgspecError):
                     publisher = _ACCEPTED.decode(event.payload).publisher or DEFAULT_PUBLISHER
                     # As many entries as there are runs in the ledger: no two of them hold the same name twice.
-                    self._runs[run_id] = _Entry(sys.intern(publisher), event.ts)
+                    self._runs[run_id] = IndexedRun(sys.intern(publisher), event.ts)
             elif event.event_type == RunExpired.event_type and run_id not in self._runs:
                 self._saw_remains(run_id, event)
         if (outcome := entry.outcome) is not None and (known := self._runs.get(run_id)) is not None:
-            known.status = outcome
+            self._runs[run_id] = IndexedRun(known.publisher, known.created_at, outcome)
         if (news := self._waiting.pop(run_id, None)) is not None:
             news.set()
 
@@ -79,16 +79,21 @@ class RunIndex:
             self._late = False
         self._whole.set()
 
-    def recalled(self) -> None:
-        """What was told so far are runs that were settled before, in the order of that."""
+    def recall(self, run_id: str, run: IndexedRun) -> None:
+        """Take in a run that was settled before; they come in the order of that, before anything that the ledger shows."""
+        self._runs.setdefault(run_id, run)
         self._late = True
+
+    def known(self, run_id: str) -> IndexedRun | None:
+        """What lists say of a run; None for one that they do not have."""
+        return self._runs.get(run_id)
 
     def _saw_remains(self, run_id: str, event: EntryEvent) -> None:
         with contextlib.suppress(msgspec.MsgspecError, RecursionError):
             told = _EXPIRED.decode(event.payload)
             publisher = told.accepted.publisher or DEFAULT_PUBLISHER
             status = told.state if told.state != "S6" else "SUCCESS"
-            self._runs[run_id] = _Entry(sys.intern(publisher), told.created_at, status)
+            self._runs[run_id] = IndexedRun(sys.intern(publisher), told.created_at, status)
             self._late = True
 
     async def complete(self, seconds: float) -> None:

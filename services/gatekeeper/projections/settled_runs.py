@@ -44,6 +44,7 @@ def _cut_to(shape: type[msgspec.Struct]) -> Callable[[msgspec.Raw], msgspec.Raw]
     return cut
 
 
+_ACCEPTED = msgspec.json.Decoder(_Accepted)
 _NOTHING = msgspec.Raw(b"null")
 #: What is kept of the payload of each event that is kept. Of an approval it counts alone that it was asked for.
 _KEPT: dict[str, Callable[[msgspec.Raw], msgspec.Raw]] = {
@@ -88,6 +89,22 @@ class SettlingRuns:
             return None
         del self._runs[entry.run_id]
         return LedgerEntry(entry.run_id, begun.number, tuple(begun.events), begun.stored_at)
+
+
+def lasts(entry: LedgerEntry) -> bool:
+    """Whether a settled run still concerns others than lists: it has asked people, is remembered, or has left the ledger."""
+    return (
+        entry.has(ApprovalRequested.event_type)
+        or entry.has(RunExpired.event_type)
+        or any(_is_remembered(event) for event in entry.events if event.event_type == RunAccepted.event_type)
+    )
+
+
+def _is_remembered(accepted: EntryEvent) -> bool:
+    try:
+        return _ACCEPTED.decode(accepted.payload).memory != _NOTHING
+    except msgspec.MsgspecError:
+        return True  # as far as can be told
 
 
 def _kept(event: EntryEvent) -> msgspec.Raw:
