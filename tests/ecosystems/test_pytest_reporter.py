@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from gatewright.rules.proof import alive
+from tests.ecosystems.environments import make_environment
 from tests.ecosystems.suites import CODE, PYTEST, Suite, codes, proof_of
 from tests.series import series
 
@@ -51,6 +52,19 @@ async def test_every_test_is_told_compared_with_the_baseline_and_shown_to_be_abl
         "tests/test_pricing.py::test_one_more\tpassed",
         "tests/test_pricing.py::test_wanted\tskipped",
     ]
+    assert suite.judged(report) == ()
+
+
+async def test_what_older_versions_of_the_runner_call_otherwise_is_still_its_own(tmp_path: Path) -> None:
+    """``Session.startdir`` comes from a function whose name pytest 7 and 8 have misspelt."""
+    site = make_environment(tmp_path / "environment")
+    added = site / "_pytest" / "legacypath.py"
+    misspelt = added.read_text().replace("Session_startdir", "Session_stardir")
+    assert misspelt != added.read_text()
+    added.write_text(misspelt)
+    suite = Suite(tmp_path, prefix=tmp_path / "environment")
+    report = await suite.tested({"pricing.py": CODE["pricing.py"] + b"# cheaper soon\n"})
+    assert proof_of(report).counts is not None, suite.printed(report)
     assert suite.judged(report) == ()
 
 
