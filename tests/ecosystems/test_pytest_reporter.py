@@ -28,6 +28,22 @@ OF_EVERY_TEST = (
 )
 
 
+#: Where a file is collected twice, it calls itself for ever.
+AS_PYTEST_ASYNCIO_0_23 = b"""
+import pytest
+
+
+@pytest.hookimpl
+def pytest_collectstart(collector):
+    def collect():
+        return collector.__original_collect()
+
+    if isinstance(collector, pytest.Module):
+        collector.__original_collect = collector.collect
+        collector.collect = collect
+"""
+
+
 @pytest.fixture(scope="module")
 def suite(tmp_path_factory: pytest.TempPathFactory) -> Suite:
     """One for all: what it found out about the baseline it remembers."""
@@ -66,6 +82,12 @@ async def test_what_older_versions_of_the_runner_call_otherwise_is_still_its_own
     report = await suite.tested({"pricing.py": CODE["pricing.py"] + b"# cheaper soon\n"})
     assert proof_of(report).counts is not None, suite.printed(report)
     assert suite.judged(report) == ()
+
+
+async def test_a_plugin_that_wraps_what_it_has_wrapped_already_does_not_stop_a_control(suite: Suite) -> None:
+    report = await suite.tested({"tests/conftest.py": AS_PYTEST_ASYNCIO_0_23})
+    assert report.status == "PASS", suite.printed(report)
+    assert alive(proof_of(report)), proof_of(report).control
 
 
 async def test_a_suite_in_which_a_fixture_makes_cases_of_every_test_is_shown_to_be_able_to_fail(suite: Suite) -> None:

@@ -52,6 +52,14 @@ def pytest_configure(config: Any) -> None:
         config.pluginmanager.register(_Reporter(config, channel.open_channel(_order.pipe, token)), "gatewright_reporter")
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collectstart(collector: Any) -> None:
+    """A planted file may be collected twice: pytest-asyncio 0.23 would wrap what it has wrapped, and call itself for ever."""
+    before = vars(collector).pop("__original_collect", None)
+    if before is not None:
+        collector.collect = before
+
+
 class _Ids:
     """How a test is called: pytest's own id, from the top of the workspace."""
 
