@@ -29,7 +29,8 @@ from gatewright.services.reviewer.settings import Settings
 from gatewright.services.reviewer.subject import ChangedFile, Subject
 from gatewright.structured.session import RoleModels
 from gatewright.tasks.handler import TaskContext
-from gatewright.tasks.inputs import CANDIDATE, RebuiltCandidate, find_artifact, read_artifact, rebuild_candidate
+from gatewright.tasks.inputs import RebuiltCandidate, find_artifact, read_artifact, rebuild_candidate
+from gatewright.tasks.protocol import CANDIDATE
 from gatewright.worker_role import WORKER
 
 #: Bytes of old and new content that are reviewed; more is no change that anybody reads.

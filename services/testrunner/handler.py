@@ -15,6 +15,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from gatewright.artifacts import stored_digest
+from gatewright.budgets import command_seconds
 from gatewright.clock import timestamp
 from gatewright.contracts import TaskContract, TestReport
 from gatewright.contracts.reports import TestCommand
@@ -46,7 +47,6 @@ from gatewright.tasks.command_host import probe_commands
 from gatewright.tasks.handler import TaskContext
 from gatewright.tasks.inputs import (
     RebuiltCandidate,
-    command_seconds,
     listed_environments,
     rebuild_candidate,
     reference,

@@ -8,10 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from gatewright.contracts import TaskContract
 from gatewright.contracts.vocabulary import Budget, Usage
 
 BudgetName = Literal["wall_sec", "tokens", "cost_usd", "iterations"]
 BILLION = 10**9
+#: Seconds. No single command runs longer, whatever a contract says; the kernel's own limits need a sane number.
+LONGEST_COMMAND = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,3 +68,8 @@ def overdrawn(budget: Budget | None, usage: Usage) -> Excess | None:
     if budget.iterations is not None and usage.iterations > budget.iterations:
         return Excess("iterations", budget.iterations, usage.iterations)
     return None
+
+
+def command_seconds(contract: TaskContract) -> float:
+    """Seconds that one command of the task may take."""
+    return min(contract.timeout_retry.timeout_sec, LONGEST_COMMAND)

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from gatewright.app.cli.runs import sources
+from gatewright.app.cli.runs.ledger_source import LedgerSource
 from gatewright.app.cli.runs.listing import details_of, entry_of, story
-from gatewright.app.cli.runs.sources import BundleSource, LedgerSource, find_run
+from gatewright.app.cli.runs.sources import BundleSource, find_run
 from gatewright.app.feed.link import read_once
 from gatewright.bus.jetstream.setup import ensure_topology
 from gatewright.bus.memory.bus import MemoryBus, MemoryServer

@@ -6,17 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from gatewright.budgets import LONGEST_COMMAND, command_seconds
 from gatewright.contracts.task_contract import Inputs
 from gatewright.contracts.vocabulary import Artifact, Environment, TimeoutRetry
 from gatewright.errors import DeniedError, GitError, MalformedError, PatchError
-from gatewright.tasks.inputs import (
-    LONGEST_COMMAND,
-    command_seconds,
-    environment_prefix,
-    find_artifact,
-    open_baseline,
-    rebuild_candidate,
-)
+from gatewright.tasks.inputs import environment_prefix, find_artifact, open_baseline, rebuild_candidate
 from gatewright.worker_role import resolve_role
 from tests.factories import make_contract
 from tests.handler_fixture import make_handler_fixture

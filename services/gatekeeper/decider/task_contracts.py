@@ -15,7 +15,7 @@ from gatewright.ledger.run import Run
 from gatewright.order_artifacts.hidden_acceptance import hidden_files, visible
 from gatewright.rules.shards import attempt_id, plan_task_id
 from gatewright.tasks.earlier_round import Left, handed_on, name_of
-from gatewright.tasks.inputs import CANDIDATE
+from gatewright.tasks.protocol import CANDIDATE
 from gatewright.tasks.provided import provided
 
 TECH_LEAD = Agent(role="TECH_LEAD", agent_id="techlead-1")

@@ -21,6 +21,7 @@ from typing import Any, Final
 from gatewright import scope
 from gatewright.agents.installation import InstalledAgent
 from gatewright.agents.policy import LoadedAgents
+from gatewright.budgets import command_seconds
 from gatewright.contracts.vocabulary import Shell
 from gatewright.environment_state import refuse_changed, see_environment
 from gatewright.errors import AgentWireError, GatewrightError, UnavailableError
@@ -46,7 +47,7 @@ from gatewright.services.worker.executors.model_calls import gateway_for, kept_c
 from gatewright.services.worker.executors.port import ExecutionFailure, ExecutionResult, Job
 from gatewright.tasks.activity import TellLive
 from gatewright.tasks.earlier_round import AGENT_SESSION
-from gatewright.tasks.inputs import command_seconds, usable_environment
+from gatewright.tasks.inputs import usable_environment
 from gatewright.tasks.provided import provided_files
 from gatewright.telemetry.redaction import redact_text
 from gatewright.tracing import conventions as c

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gatewright import scope
+from gatewright.budgets import command_seconds
 from gatewright.environment_state import EnvironmentSnapshot, refuse_changed, see_environment
 from gatewright.errors import DeniedError
 from gatewright.git.changes import FileChange
@@ -16,7 +17,7 @@ from gatewright.sandbox.environments import Shown
 from gatewright.sandbox.programs import NOT_FOUND, not_found
 from gatewright.services.worker.executors.blocked_file import take_blocked
 from gatewright.services.worker.executors.port import ExecutionFailure, ExecutionResult, Job
-from gatewright.tasks.inputs import command_seconds, usable_environment
+from gatewright.tasks.inputs import usable_environment
 from gatewright.tasks.provided import provided_files
 from gatewright.telemetry.redaction import redact_text
 from gatewright.workspace import Workspaces

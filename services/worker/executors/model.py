@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import replace
 from typing import Any, Final
 
+from gatewright.budgets import command_seconds
 from gatewright.errors import DeniedError
 from gatewright.models.cassettes import Playback
 from gatewright.models.choice import provider_of
@@ -22,7 +23,6 @@ from gatewright.services.worker.executors.blocked_file import may_ask
 from gatewright.services.worker.executors.model_calls import gateway_for, kept_calls, model_for
 from gatewright.services.worker.executors.port import ExecutionFailure, ExecutionResult, Job
 from gatewright.services.worker.executors.reply import REPLY_LOG, change_of
-from gatewright.tasks.inputs import command_seconds
 
 _MOST_TOKENS: Final = 32_000
 #: Bytes of the files below the allowed paths that the model is shown.

@@ -8,6 +8,7 @@ FUNCTION takes bytes and gives bytes. Whatever it raises ends the process; the c
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import resource
 import signal
@@ -28,7 +29,11 @@ def main(function: str, memory: int) -> int:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     module, _, name = function.partition(":")
+    # Nothing of what is imported is garbage; to look for some takes a tenth of the time.
+    gc.disable()
     judge = getattr(import_module(module), name)
+    gc.freeze()
+    gc.enable()
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what is printed by mistake is no answer
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 from pydantic import Field
 
@@ -53,5 +54,7 @@ class Price(PolicyModel):
         return -int(-parts * 1000 // 1)
 
 
-#: What is played from a cassette costs nothing.
-FREE = Price(input=0, output=0)
+@cache
+def free() -> Price:
+    """What is played from a cassette costs nothing."""
+    return Price(input=0, output=0)

@@ -6,6 +6,7 @@ import signal
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from gatewright.budgets import command_seconds
 from gatewright.contracts import TaskContract, TestReport
 from gatewright.contracts.reports import TestCommand, TestSummary
 from gatewright.contracts.vocabulary import AcceptanceTest, Environment
@@ -16,7 +17,6 @@ from gatewright.rules.broken import Broken
 from gatewright.rules.results import wrong_times
 from gatewright.sandbox.argv import parse_command
 from gatewright.sandbox.programs import NOT_FOUND
-from gatewright.tasks.inputs import command_seconds
 
 #: The codes of the rules here; a gate may give others besides.
 CODES = frozenset(

@@ -22,11 +22,8 @@ from gatewright.profiles.choice import image_of
 from gatewright.sandbox.environments import Environments, ShownFolder
 from gatewright.sandbox.images import UNAVAILABLE, ImageRoot, find_image, folder_of, is_pinned
 from gatewright.sandbox.programs import find_program
+from gatewright.tasks.protocol import CANDIDATE
 
-#: Name of the input artifact that holds the canonical patch of the candidate, for the reviewer and the test runner.
-CANDIDATE = "candidate.patch"
-#: Seconds. No single command runs longer, whatever a contract says; the kernel's own limits need a sane number.
-LONGEST_COMMAND = 86_400.0
 #: As the last part of a listed prefix: every environment in the folder before it.
 EVERY = "*"
 #: Environments of one contract.
@@ -194,8 +191,3 @@ async def refuse_taken_places(shown: Environments | None, mirror: Mirror, tree: 
             if path == place or path.startswith(f"{place}/") or place.startswith(f"{path}/"):
                 words = f"{place} is to be an environment, and the repository has {path}: what it tracks is never one"
                 raise DeniedError(words, code=code)
-
-
-def command_seconds(contract: TaskContract) -> float:
-    """Seconds that one command of the task may take."""
-    return min(contract.timeout_retry.timeout_sec, LONGEST_COMMAND)

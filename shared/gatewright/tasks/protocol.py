@@ -31,6 +31,8 @@ from gatewright.reasons import family_of
 from gatewright.tasks.disposition import Disposition
 from gatewright.tracing.spans import TraceContext, read_traceparent
 
+#: Name of the input artifact that holds the canonical patch of the candidate, for the reviewer and the test runner.
+CANDIDATE: Final = "candidate.patch"
 #: What a role is sent (by schema) and what it answers (by type); besides, every role may answer with an Error.
 ACCEPTS: Mapping[Role, str] = {
     "pm": "request_task.v1",

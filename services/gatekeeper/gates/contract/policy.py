@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from msgspec.structs import replace
 
 from gatewright import scope
+from gatewright.budgets import LONGEST_COMMAND
 from gatewright.contracts import RunRequest, TaskContract
 from gatewright.contracts.vocabulary import Artifact, Executor, PolicyPack, Repository
 from gatewright.errors import MalformedError, ScopeError
@@ -37,7 +38,6 @@ from gatewright.services.gatekeeper.gates.contract.provided import judge_provide
 from gatewright.services.gatekeeper.gates.contract.role_contract import judge_output_schema, judge_role_contract
 from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
 from gatewright.services.gatekeeper.policies.load import Policies
-from gatewright.tasks.inputs import LONGEST_COMMAND
 from gatewright.worker_role import has_answers, ways
 
 LANDABLE = "refs/heads/"

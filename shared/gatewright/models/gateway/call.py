@@ -26,7 +26,7 @@ from gatewright.models.gateway.relay import BrokenReplyError, Relay
 from gatewright.models.gateway.spending import CallMeter, InputEstimate, Spending, nano_of
 from gatewright.models.grant import ModelGrant
 from gatewright.models.policy import ModelEntry, ModelsPolicy
-from gatewright.models.prices import FREE, TokenUsage
+from gatewright.models.prices import TokenUsage, free
 from gatewright.models.records import CallRecord, CallRecords, sha256
 from gatewright.models.transfers import NOT_APPROVED
 
@@ -172,7 +172,7 @@ class ModelCall:
         if recorded is None:
             raise await asyncio.to_thread(cassette.miss, canonical)
         self._model_used, self._provider = recorded.model_used, recorded.provider
-        meter = CallMeter(self._shared.spending, FREE, TokenUsage())
+        meter = CallMeter(self._shared.spending, free(), TokenUsage())
         self._meters.append(meter)
         meter.streamed(0, 0, recorded.usage)
         for piece in recorded.pieces:

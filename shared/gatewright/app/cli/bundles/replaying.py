@@ -14,7 +14,8 @@ from gatewright.app.cli.context import CommandContext, find_place
 from gatewright.app.cli.home import make_home
 from gatewright.app.cli.output import note, printable
 from gatewright.app.cli.run.following import follow_to_end
-from gatewright.app.cli.runs.sources import RUNS_FOLDER, LedgerSource, find_run
+from gatewright.app.cli.runs.ledger_source import LedgerSource
+from gatewright.app.cli.runs.sources import RUNS_FOLDER, find_run
 from gatewright.app.cli.session import StackSession, for_one_run
 from gatewright.app.cli.settings import inherited_environment, operator_access, repository_keys
 from gatewright.app.cli.settings import load as load_settings

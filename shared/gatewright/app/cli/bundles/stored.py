@@ -8,9 +8,9 @@ import hashlib
 import shutil
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gatewright.app.cli.settings import AgentSettings
-from gatewright.client.client import Client
 from gatewright.errors import MalformedError, StoreError
 from gatewright.evidence import layout
 from gatewright.evidence.store.address import StoreAddress, parse_run, parse_store
@@ -18,6 +18,9 @@ from gatewright.evidence.store.archive import unpack
 from gatewright.evidence.store.fetching import fetch, open_reader, open_store
 from gatewright.evidence.store.objects import MAX_ARCHIVE_BYTES, ObjectStore
 from gatewright.evidence.store.policy import load_stores
+
+if TYPE_CHECKING:
+    from gatewright.client.client import Client
 
 
 def fetched(address: str, into: Path | None = None) -> Path:

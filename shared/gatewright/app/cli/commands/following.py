@@ -234,7 +234,8 @@ async def _source(wanted: str | None = None) -> AsyncIterator[RunSource]:
     """The ledger of the system that runs now; without one, the bundles of the home folder; for an address, the bundle there."""
     from gatewright.app.cli.bundles.stored import fetched
     from gatewright.app.cli.context import find_place
-    from gatewright.app.cli.runs.sources import BundleSource, LedgerSource
+    from gatewright.app.cli.runs.ledger_source import LedgerSource
+    from gatewright.app.cli.runs.sources import BundleSource
     from gatewright.app.cli.session import attached
     from gatewright.app.stack.state import read
     from gatewright.evidence.store.address import is_address

@@ -106,8 +106,9 @@ def abort(
 
 async def _abort(wanted: str, reason: str, *, json_output: bool) -> int:
     from gatewright.app.cli.context import find_place
+    from gatewright.app.cli.runs.ledger_source import LedgerSource
     from gatewright.app.cli.runs.result import result_of
-    from gatewright.app.cli.runs.sources import LedgerSource, find_run
+    from gatewright.app.cli.runs.sources import find_run
     from gatewright.app.cli.runs.view import view_of
     from gatewright.app.cli.session import attached
 

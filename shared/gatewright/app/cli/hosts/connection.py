@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gatewright.app.cli.context import CommandContext
-from gatewright.app.cli.runs.sources import LedgerSource
+from gatewright.app.cli.runs.ledger_source import LedgerSource
 from gatewright.app.stack.state import read
 from gatewright.bus.identities import DEFAULT_PUBLISHER, publisher_identity
 from gatewright.client.client import Client

@@ -8,7 +8,8 @@ import msgspec
 
 from gatewright.app.cli.context import find_place
 from gatewright.app.cli.output import printable
-from gatewright.app.cli.runs.sources import LedgerSource, find_run
+from gatewright.app.cli.runs.ledger_source import LedgerSource
+from gatewright.app.cli.runs.sources import find_run
 from gatewright.app.cli.session import attached
 from gatewright.contracts import SummonsAnswer, SummonsList
 from gatewright.contracts.people.summons import SummonsItem, SummonsStanding

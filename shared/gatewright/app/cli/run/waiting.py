@@ -7,7 +7,8 @@ import contextlib
 from collections.abc import AsyncIterator, Callable
 
 from gatewright.app.cli.context import CommandContext
-from gatewright.app.cli.runs.sources import WHOLE_ID, LedgerSource, find_run
+from gatewright.app.cli.runs.ledger_source import LedgerSource
+from gatewright.app.cli.runs.sources import WHOLE_ID, find_run
 from gatewright.app.cli.session import attached
 from gatewright.app.stack.state import read
 from gatewright.client.client import Client

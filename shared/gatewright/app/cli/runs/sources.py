@@ -1,34 +1,33 @@
-"""Where past and present runs are read from: the ledger when there is a bus, else the bundles in the home folder."""
+"""Where past and present runs are read from: the ledger when there is a bus, else the bundles in the home folder.
+
+Who looks at bundles alone loads nothing of a bus: the ledger's side is in ``ledger_source``.
+"""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import glob
 import heapq
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import msgspec
 
 from gatewright.app.cli.runs.view import RunView, view_of
-from gatewright.app.cli.runs.waits import Wait, WaitFinder
-from gatewright.app.feed.claims import ToldClaims, claims_of
-from gatewright.app.feed.link import may_ask
-from gatewright.client.client import Client
-from gatewright.client.refusals import UNANSWERED
+from gatewright.app.feed.claims import ToldClaims
 from gatewright.contracts import OrchestratorEvent, codec
 from gatewright.errors import GatewrightError, MalformedError, UnavailableError
 from gatewright.evidence.store.address import is_address, parse_run
 from gatewright.ledger.run import Run
 
-#: Runs that are read at the same time, that are looked for by the beginning of their ids, and that are named of those.
-_AT_ONCE = 8
-_SOME = 50
+if TYPE_CHECKING:
+    from gatewright.app.cli.runs.waits import Wait
+
+#: Runs that are named of those which a beginning of an id may mean.
 _SHOWN = 5
 _LONGEST_LINE = 16 << 20
 #: A whole run id, as the gatekeeper makes them.
@@ -75,66 +74,6 @@ class RunSource(Protocol):
 
     async def claims(self, run_id: str) -> ToldClaims:
         """What the gatekeeper has heard of the tasks of a run, where this identity may ask it; else nothing."""
-
-
-class LedgerSource:
-    """Runs as the ledger has them; ``home`` is the folder of the system where it runs on this host."""
-
-    def __init__(self, client: Client, home: Path | None = None) -> None:
-        self._client = client
-        self._waits = WaitFinder(client.bus, home)
-
-    async def page(self, limit: int, before: str | None) -> RunPage:
-        try:
-            listed = await self._client.list_runs(limit=limit, before=before)
-        except UnavailableError as error:
-            if error.reason not in UNANSWERED:
-                raise
-            # Without a gatekeeper nothing but the ledger itself can be asked.
-            newest_first = [run.run_id for run in reversed(await self._client.runs())]
-            run_ids, more = _page(newest_first, limit, before)
-            return RunPage(await self._views(run_ids), more)
-        return RunPage(await self._views(run.run_id for run in listed.runs), listed.more, claims_of(listed))
-
-    async def beginning(self, prefix: str) -> tuple[str, ...]:
-        try:
-            listed = await self._client.list_runs(limit=_SOME, prefix=prefix)
-        except UnavailableError as error:
-            if error.reason not in UNANSWERED:
-                raise
-            return tuple(run.run_id for run in await self._client.runs() if run.run_id.startswith(prefix))
-        return tuple(run.run_id for run in listed.runs)
-
-    async def _views(self, run_ids: Iterable[str]) -> tuple[RunView, ...]:
-        """Each run as it stands; one whose history cannot be read is passed over."""
-        places = asyncio.Semaphore(_AT_ONCE)
-
-        async def read(run_id: str) -> RunView | None:
-            async with places:
-                try:
-                    return view_of(await self._client.events(run_id))
-                except MalformedError:
-                    return None
-
-        return tuple([view for view in await asyncio.gather(*map(read, run_ids)) if view is not None])
-
-    async def view(self, run_id: str) -> RunView:
-        view = view_of(await self._client.events(run_id))
-        return _existing(view, run_id)
-
-    async def output(self, uri: str) -> bytes:
-        return await self._client.get_artifact(uri)
-
-    async def waits(self, view: RunView) -> tuple[Wait, ...]:
-        return await self._waits.waits_of(view)
-
-    async def claims(self, run_id: str) -> ToldClaims:
-        if not may_ask(self._client):
-            return ToldClaims()
-        try:
-            return claims_of(await self._client.list_runs(limit=1, prefix=run_id))
-        except GatewrightError:
-            return ToldClaims()  # an extra: the ledger says where the run stands
 
 
 #: By how much the clock of the events and that of the disk may differ.
@@ -192,7 +131,7 @@ class BundleSource:
         bundle = self._folder / run_id
         if bundle.parent != self._folder or not (bundle / EVENTS_FILE).is_file():
             raise unknown_run(run_id)
-        view = _existing(view_of(read_events(bundle / EVENTS_FILE)), run_id)
+        view = existing(view_of(read_events(bundle / EVENTS_FILE)), run_id)
         _check_place(view.run, bundle)
         return replace(view, bundle=str(bundle))
 
@@ -242,15 +181,6 @@ def run_of(given: str | None) -> str | None:
     return parse_run(given)[1] if given is not None and is_address(given) else given
 
 
-def _page(newest_first: Sequence[str], limit: int, before: str | None) -> tuple[Sequence[str], bool]:
-    """The runs of one page, and whether there are older ones. Raises MalformedError (``run_unknown``)."""
-    if before is not None:
-        if before not in newest_first:
-            raise unknown_run(before)
-        newest_first = newest_first[newest_first.index(before) + 1 :]
-    return newest_first[:limit], len(newest_first) > limit
-
-
 def _begun(folder: Path) -> float:
     """The time of a run's first event, in seconds since 1970; of one that cannot be read, 0."""
     with contextlib.suppress(OSError, msgspec.MsgspecError, ValueError), (folder / EVENTS_FILE).open("rb") as file:
@@ -277,7 +207,8 @@ def _check_place(run: Run, bundle: Path) -> None:
         )
 
 
-def _existing(view: RunView | None, run_id: str) -> RunView:
+def existing(view: RunView | None, run_id: str) -> RunView:
+    """Raises MalformedError (``run_unknown``) where there is none."""
     if view is None:
         raise unknown_run(run_id)
     return view

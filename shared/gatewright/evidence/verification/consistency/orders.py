@@ -14,7 +14,7 @@ from gatewright.order_artifacts.hidden_acceptance import visible
 from gatewright.rules.contracts import differences
 from gatewright.rules.rounds import curable
 from gatewright.rules.shards import attempt_id, broken_by_candidates, broken_by_shard, broken_by_split
-from gatewright.tasks.inputs import CANDIDATE
+from gatewright.tasks.protocol import CANDIDATE
 
 CONTRACT = "contract_contradicts"
 PLAN = "plan_contradicts"

@@ -1,0 +1,89 @@
+"""Runs as the ledger has them, with what they wait for and who has their tasks in hand."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from gatewright.app.cli.runs.sources import RunPage, existing, unknown_run
+from gatewright.app.cli.runs.view import RunView, view_of
+from gatewright.app.cli.runs.waits import Wait, WaitFinder
+from gatewright.app.feed.claims import ToldClaims, claims_of
+from gatewright.app.feed.link import may_ask
+from gatewright.client.client import Client
+from gatewright.client.refusals import UNANSWERED
+from gatewright.errors import GatewrightError, MalformedError, UnavailableError
+
+#: Runs that are read at the same time, and that are looked for by the beginning of their ids.
+_AT_ONCE = 8
+_SOME = 50
+
+
+class LedgerSource:
+    """Runs as the ledger has them; ``home`` is the folder of the system where it runs on this host."""
+
+    def __init__(self, client: Client, home: Path | None = None) -> None:
+        self._client = client
+        self._waits = WaitFinder(client.bus, home)
+
+    async def page(self, limit: int, before: str | None) -> RunPage:
+        try:
+            listed = await self._client.list_runs(limit=limit, before=before)
+        except UnavailableError as error:
+            if error.reason not in UNANSWERED:
+                raise
+            # Without a gatekeeper nothing but the ledger itself can be asked.
+            newest_first = [run.run_id for run in reversed(await self._client.runs())]
+            run_ids, more = _page(newest_first, limit, before)
+            return RunPage(await self._views(run_ids), more)
+        return RunPage(await self._views(run.run_id for run in listed.runs), listed.more, claims_of(listed))
+
+    async def beginning(self, prefix: str) -> tuple[str, ...]:
+        try:
+            listed = await self._client.list_runs(limit=_SOME, prefix=prefix)
+        except UnavailableError as error:
+            if error.reason not in UNANSWERED:
+                raise
+            return tuple(run.run_id for run in await self._client.runs() if run.run_id.startswith(prefix))
+        return tuple(run.run_id for run in listed.runs)
+
+    async def _views(self, run_ids: Iterable[str]) -> tuple[RunView, ...]:
+        """Each run as it stands; one whose history cannot be read is passed over."""
+        places = asyncio.Semaphore(_AT_ONCE)
+
+        async def read(run_id: str) -> RunView | None:
+            async with places:
+                try:
+                    return view_of(await self._client.events(run_id))
+                except MalformedError:
+                    return None
+
+        return tuple([view for view in await asyncio.gather(*map(read, run_ids)) if view is not None])
+
+    async def view(self, run_id: str) -> RunView:
+        view = view_of(await self._client.events(run_id))
+        return existing(view, run_id)
+
+    async def output(self, uri: str) -> bytes:
+        return await self._client.get_artifact(uri)
+
+    async def waits(self, view: RunView) -> tuple[Wait, ...]:
+        return await self._waits.waits_of(view)
+
+    async def claims(self, run_id: str) -> ToldClaims:
+        if not may_ask(self._client):
+            return ToldClaims()
+        try:
+            return claims_of(await self._client.list_runs(limit=1, prefix=run_id))
+        except GatewrightError:
+            return ToldClaims()  # an extra: the ledger says where the run stands
+
+
+def _page(newest_first: Sequence[str], limit: int, before: str | None) -> tuple[Sequence[str], bool]:
+    """The runs of one page, and whether there are older ones. Raises MalformedError (``run_unknown``)."""
+    if before is not None:
+        if before not in newest_first:
+            raise unknown_run(before)
+        newest_first = newest_first[newest_first.index(before) + 1 :]
+    return newest_first[:limit], len(newest_first) > limit
