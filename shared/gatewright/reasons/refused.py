@@ -89,6 +89,7 @@ _CHANGES = {
     "unsafe_path": "write inside of the workspace, through no link",
 }
 _LANDING = {
+    "deletion_refused": "the repository keeps the branch: its message says why",
     "landing_refused": "the repository refused the push: its message says why",
     "target_checked_out": "the branch that a change lands on may not be in use: switch away from it, or land on a new one",
     "target_has_hooks": "land on a new branch, or take the hooks out of the target repository",
