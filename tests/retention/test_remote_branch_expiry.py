@@ -163,7 +163,14 @@ def test_no_process_has_both_what_deletes_branches_elsewhere_and_an_identity_of_
     assert not served.server.seen
 
 
-def test_one_that_is_interrupted_while_a_server_is_silent_leaves_nothing_behind(house: House, served: Served) -> None:
+@pytest.mark.parametrize(
+    ("more", "number", "ends"),
+    [((), signal.SIGINT, (1, "interrupted")), (("--every", "1"), signal.SIGTERM, (0, "git_cancelled"))],
+    ids=["a person's", "a process that stays"],
+)
+def test_a_round_that_is_ended_while_a_server_is_silent_leaves_nothing_behind(
+    house: House, served: Served, more: tuple[str, ...], number: signal.Signals, ends: tuple[int, str]
+) -> None:
     asked, gone = threading.Event(), threading.Event()
 
     def say(client: ssl.SSLSocket) -> None:
@@ -175,11 +182,11 @@ def test_one_that_is_interrupted_while_a_server_is_silent_leaves_nothing_behind(
     with hostile_server(served.server.authority, say) as port:
         url = f"https://127.0.0.1:{port}/x.git"
         _allow(served, url, PUSH)
-        argv = [sys.executable, "-m", "gatewright.app.cli.main", "refs", "tidy", "--expired", "--repo", url, "--yes"]
+        argv = [sys.executable, "-m", "gatewright.app.cli.main", "refs", "tidy", "--expired", "--repo", url, "--yes", *more]
         process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=dict(os.environ))
         assert asked.wait(60)
-        process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=60)
+        process.send_signal(number)
+        out, said = process.communicate(timeout=60)
         assert gone.wait(60), "git still waits for its server"
-    assert (process.returncode, said) == (1, "interrupted\n")
+    assert (process.returncode, ends[1] in out + said) == (ends[0], True), out + said
     assert copies(house) == []

@@ -113,7 +113,7 @@ def _tidy_expired(repositories: Sequence[str], every: float | None, *, yes: bool
         for line in plan_lines(plan, carried_out=yes):
             say(printable(line))
 
-    watch = RoundWatch() if json_output else RoundWatch(planned=planned, deleted=_tell)
+    watch = RoundWatch() if json_output else RoundWatch(begun=_begin, planned=planned, deleted=_tell)
     outcome = play_round(repositories, watch, yes=yes)
     if json_output:
         emit(result_document(outcome, carried_out=yes))
@@ -123,6 +123,10 @@ def _tidy_expired(repositories: Sequence[str], every: float | None, *, yes: bool
     if outcome.unreached:
         raise typer.Exit(Exit.INFRASTRUCTURE)
     raise typer.Exit(Exit.FAILED if outcome.left else Exit.GOOD)
+
+
+def _begin(place: str) -> None:
+    note(f"looking at {place}")
 
 
 def _tell(done: ItemOutcome[BranchItem]) -> None:

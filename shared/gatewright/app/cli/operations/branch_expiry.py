@@ -43,8 +43,12 @@ _STOPPED = "git_cancelled"
 
 @dataclass(frozen=True, slots=True)
 class RoundWatch:
-    """``planned`` hears of each repository's plan, ``deleted`` of what became of each branch; ``stopped`` ends a round."""
+    """``begun`` hears of each repository, ``planned`` of its plan, ``deleted`` of what became of each branch.
 
+    ``stopped`` ends a round.
+    """
+
+    begun: Callable[[str], None] = lambda _place: None
     planned: Callable[[Sequence[BranchItem]], None] = lambda _plan: None
     deleted: Callable[[ItemOutcome[BranchItem]], None] = lambda _done: None
     stopped: Callable[[], bool] = lambda: False
@@ -147,6 +151,7 @@ def _in_one(
     branches: RunRefs, evidence: StoredEvidence, days: int, watch: RoundWatch, *, yes: bool
 ) -> tuple[tuple[BranchItem, ...], tuple[ItemOutcome[BranchItem], ...]]:
     expiry = BranchExpiry(branches, evidence, days, SystemClock())
+    watch.begun(branches.place)
     plan = expiry.plan()
     watch.planned(plan)
     return plan, expiry.carry_out(plan, watch.deleted, watch.stopped) if yes else ()
