@@ -23,6 +23,8 @@ _FOREIGN = frozenset({"ScaledObject"})
 _SANDBOXED = frozenset({"worker", "testrunner"})
 #: What the live page looks with, brings decisions with and submits with.
 _CONSOLE_IDENTITIES = ("watcher", "observer", "approver", "publisher")
+#: Of pods that have not one: what lets runs leave the ledger has two, what deletes branches none.
+_NUMBERS_OF_IDENTITIES: Mapping[str, int] = {"retention": 2, "branches": 0}
 
 #: Values that must render, by what they are for.
 CASES: Mapping[str, Mapping[str, Any]] = {
@@ -107,6 +109,25 @@ CASES: Mapping[str, Mapping[str, Any]] = {
         "bundles": {"accessMode": "ReadWriteMany"},
         "policies": {"configMap": "policies", "organisation": {"configMap": "rules", "files": ["tested.cel"]}},
     },
+    "branches that expire, beside a store": {
+        "retention": {
+            "enabled": True,
+            "branches": {
+                "enabled": True,
+                "repositories": ["https://git.example/team/project.git", "git@git.example:team/other.git"],
+                "egress": [{"to": [{"ipBlock": {"cidr": "192.0.2.7/32"}}], "ports": [{"port": 443, "protocol": "TCP"}]}],
+                "extraEnv": [{"name": "GIT_PUSH_TOKEN", "valueFrom": {"secretKeyRef": {"name": "git-tidy", "key": "token"}}}],
+            },
+        },
+        "bundles": {"store": "s3://evidence/team"},
+        "policies": {"configMap": "policies", "organisation": {"configMap": "rules", "files": ["tested.cel"]}},
+        "networkPolicies": {"monitoring": [{"namespaceSelector": {"matchLabels": {"name": "monitoring"}}}]},
+    },
+    "branches alone, by bundles on a claim": {
+        "retention": {"branches": {"enabled": True, "repositories": ["ssh://git@git.example/team/project.git"]}},
+        "bundles": {"accessMode": "ReadWriteMany"},
+        "policies": {"configMap": "policies", "organisation": {"configMap": "rules", "files": ["tested.cel"]}},
+    },
     "without policies of the network": {"networkPolicies": {"enabled": False}, "podDisruptionBudgets": {"enabled": False}},
 }
 
@@ -129,6 +150,16 @@ REFUSED: Mapping[str, Mapping[str, Any]] = {
     "expiry without a policy": {"retention": {"enabled": True}, "bundles": {"store": "s3://evidence"}},
     "expiry that sees no holds": {
         "retention": {"enabled": True},
+        "policies": {"configMap": "policies", "organisation": {"configMap": "rules", "files": ["tested.cel"]}},
+    },
+    "branches of no repository": {
+        "retention": {"branches": {"enabled": True}},
+        "bundles": {"store": "s3://evidence"},
+        "policies": {"configMap": "policies", "organisation": {"configMap": "rules", "files": ["tested.cel"]}},
+    },
+    "branches of a repository with a password": {
+        "retention": {"branches": {"enabled": True, "repositories": ["https://me:secret@git.example/project.git"]}},
+        "bundles": {"store": "s3://evidence"},
         "policies": {"configMap": "policies", "organisation": {"configMap": "rules", "files": ["tested.cel"]}},
     },
     "a store with a password": {"bundles": {"store": "s3://key:secret@evidence"}},
@@ -213,7 +244,7 @@ def faults_of_secrets(component: str, volumes: list[dict[str, Any]]) -> Iterator
         kinds = {name.partition("-identity-")[2].partition("-")[0] for name in identities}
         right = {"watcher", "observer"} <= kinds <= set(_CONSOLE_IDENTITIES)
     else:
-        right = component in {"keys", "nats"} or len(identities) == (2 if component == "retention" else 1)
+        right = component in {"keys", "nats"} or len(identities) == _NUMBERS_OF_IDENTITIES.get(component, 1)
     if not right:
         yield f"{component}: identities {sorted(identities)}"
     private = [each for each in secrets if each["secretName"].endswith("-signing") and "items" not in each]
@@ -263,6 +294,27 @@ def faults_of_scaling(documents: list[dict[str, Any]]) -> Iterator[str]:
                     yield f"{each['metadata']['name']}: is scaled by more than lies in its pool, or by something else"
 
 
+def faults_of_networks(documents: list[dict[str, Any]]) -> Iterator[str]:
+    """What deletes branches is let to no bus, and writes no bundle."""
+    for component, labels, pod in pods(documents):
+        if component != "branches":
+            continue
+        if any("NATS" in entry["name"] for entry in pod["containers"][0]["env"]):
+            yield "branches: is told of a bus"
+        if any(mount["name"] == "bundles" and not mount.get("readOnly") for mount in pod["containers"][0]["volumeMounts"]):
+            yield "branches: writes bundles"
+        policies = [each["spec"] for each in documents if each["kind"] == "NetworkPolicy"]
+        own = [policy for policy in policies if _selects(policy["podSelector"], labels)]
+        ports = {port["port"] for policy in own for rule in policy.get("egress", ()) for port in rule["ports"]}
+        if len(own) != 1 or 4222 in ports:
+            yield f"branches: is let out by {len(own)} policies, to {sorted(ports)}"
+
+
+def _selects(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    barred = any(labels.get(each["key"]) in each["values"] for each in selector.get("matchExpressions", ()))
+    return not barred and bool(selector.get("matchLabels", {}).items() <= labels.items())
+
+
 def faults_of_versions(documents: list[dict[str, Any]], looked_at: set[str]) -> Iterator[str]:
     """``looked_at``: objects, as text, that another case had too."""
     for each in documents:
@@ -282,7 +334,8 @@ def main() -> int:
     looked_at: set[str] = set()
     for case, values in CASES.items():
         documents = rendered(values, "delivery" if "another name" in case else "gatewright")
-        checks = (faults_of_walls, faults_of_names, faults_of_scaling, partial(faults_of_versions, looked_at=looked_at))
+        versions = partial(faults_of_versions, looked_at=looked_at)
+        checks = (faults_of_walls, faults_of_names, faults_of_scaling, faults_of_networks, versions)
         faults += [f"{case}: {fault}" for check in checks for fault in check(documents)]
         sys.stdout.write(f"{case}: {len(documents)} objects\n")
     for case, values in REFUSED.items():

@@ -15,17 +15,21 @@ from typing import Final
 #: To open a folder by: a link in its place leads nowhere.
 FOLDER_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE_FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+_READING_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 #: Seconds between two looks at a lock that is waited for so long and no longer.
 _PAUSE: Final = 0.01
 
 
-def lock_file(path: Path, *, shared: bool = False, seconds: float | None = 0.0) -> int:
+def lock_file(path: Path, *, shared: bool = False, reading: bool = False, seconds: float | None = 0.0) -> int:
     """The file ``path``, made when it is not there, to read and write, ours until it is closed; blocks the thread.
+
+    With ``reading`` it is there, and may only be read.
 
     It is ours alone, or with all that have it ``shared``. It waits ``seconds`` at most; without end for None. Raises
     BlockingIOError when another process has it still, OSError.
     """
-    return _locked(os.open(path, _FILE_FLAGS, 0o600), fcntl.LOCK_SH if shared else fcntl.LOCK_EX, seconds)
+    flags = _READING_FLAGS if reading else _FILE_FLAGS
+    return _locked(os.open(path, flags, 0o600), fcntl.LOCK_SH if shared else fcntl.LOCK_EX, seconds)
 
 
 def lock_folder(path: Path, *, shared: bool = False, seconds: float | None = 0.0) -> int:

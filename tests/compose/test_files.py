@@ -138,6 +138,16 @@ def test_a_round_of_retention_is_played_by_a_container_that_is_asked_for_and_see
     assert "repositories" not in json.dumps(retention["volumes"])
 
 
+def test_branches_expire_in_a_container_without_an_identity_that_reaches_no_bus_and_writes_no_bundle() -> None:
+    branches = read(BASE)["services"]["branches"]
+    assert branches["profiles"] == ["branches"]
+    assert branches["command"][:5] == ["gatewright", "refs", "tidy", "--expired", "--yes"]
+    assert branches["networks"] == ["outside"]
+    assert not [name for name in branches["environment"] if "NATS" in name]
+    assert {each.split(":")[0] for each in branches["volumes"] if not each.endswith(":ro")} == {"branches-state"}
+    assert "credentials" not in json.dumps(read(BASE)["services"]["retention"])
+
+
 def test_each_identity_that_is_handed_out_has_a_folder_in_the_image() -> None:
     """A new volume takes over the owner of the folder that it is mounted on; else it is root's, and takes nothing."""
     shared = {each.rpartition("/")[2] for each in read(BASE)["services"]["keys"]["volumes"] if ":/srv/share/" in each}

@@ -123,7 +123,7 @@ def test_all_services_that_show_metrics_are_scraped_where_compose_runs_them() ->
     config = read_yaml(MONITORING / "prometheus.yml")
     (job,) = [job for job in config["scrape_configs"] if job["job_name"] == "gatewright"]
     (discovery,) = job["dns_sd_configs"]
-    assert set(discovery["names"]) == {*ROLES, "retention"}
+    assert set(discovery["names"]) == {*ROLES, "retention", "branches"}
     assert config["rule_files"] == ["alerts.yml"]
     assert {"source_labels": ["__meta_dns_name"], "target_label": "service"} in job["relabel_configs"]
     assert f"GATEWRIGHT_METRICS_PORT={discovery['port']}" in (ROOT / "Dockerfile").read_text()

@@ -14,7 +14,7 @@ from gatewright.clock import timestamp
 from gatewright.contracts import LegalHold
 from gatewright.errors import ConfigurationError
 from gatewright.evidence.signing import keys
-from gatewright.git.host.run_refs import run_refs
+from gatewright.git.host.run_refs import LocalRunRefs, run_refs
 from tests.cli.conftest import Command, gatewright  # noqa: F401
 from tests.evidence.tampering import put
 from tests.retention.conftest import NOW, House
@@ -53,7 +53,7 @@ def hold(house: House, run_id: str) -> None:
 
 
 def expiry(house: House, repository: Path) -> BranchExpiry:
-    return BranchExpiry(repository, house.collector(), 30, house.clock)
+    return BranchExpiry(LocalRunRefs(repository), house.collector(), 30, house.clock)
 
 
 def test_what_is_merged_old_and_proved_goes_and_all_else_stays(house: House, repository: Path) -> None:
@@ -62,7 +62,7 @@ def test_what_is_merged_old_and_proved_goes_and_all_else_stays(house: House, rep
     hold(house, name(3))
     put(house.root / name(4) / "events.jsonl", b"{}\n")
     before, made = branches(repository), expiry(house, repository)
-    plan = made.plan(run_refs(repository))
+    plan = made.plan()
     assert branches(repository) == before
     why = {item.branch.name: item.why for item in plan if item.action == "keep"}
     assert set(why) == {name(number) for number in (2, 3, 4, 5, 6)}
@@ -78,7 +78,7 @@ def test_what_is_merged_old_and_proved_goes_and_all_else_stays(house: House, rep
 def test_a_hold_that_comes_after_the_plan_keeps_the_branch(house: House, repository: Path) -> None:
     house.seal(1)
     made = expiry(house, repository)
-    plan = made.plan(run_refs(repository))
+    plan = made.plan()
     hold(house, name(1))
     assert [done.code for done in made.carry_out(plan)] == ["bundle_changed"]
     assert name(1) in branches(repository)
@@ -89,31 +89,11 @@ def test_a_branch_that_is_merged_no_more_when_its_turn_comes_stays(house: House,
     house.seal(6)
     git(repository, "merge", "-q", "--no-ff", "-m", "merged", f"gatewright/{name(6)}")
     made = expiry(house, repository)
-    plan = made.plan(run_refs(repository))
+    plan = made.plan()
     assert [item.branch.name for item in plan if item.action == "expire"] == [name(6)]
     git(repository, "reset", "-q", "--hard", "HEAD^1")
     assert [done.code for done in made.carry_out(plan)] == ["ref_moved"]
     assert name(6) in branches(repository)
-
-
-def test_a_copy_of_a_repository_elsewhere_tells_what_a_person_may_delete_there(
-    house: House, repository: Path, tmp_path: Path
-) -> None:
-    """As docs/retention.md has it: a branch that has moved meanwhile is not deleted."""
-    house.seal(1)
-    house.seal(2)
-    git(tmp_path, "clone", "-q", "--bare", str(repository), "copy.git")
-    copy = tmp_path / "copy.git"
-    plan = expiry(house, copy).plan(run_refs(copy))
-    going = {item.branch.name: item.branch.commit for item in plan if item.action == "expire"}
-    assert set(going) == {name(1), name(2)}
-    git(repository, "branch", "-f", f"gatewright/{name(2)}", f"gatewright/{name(6)}")
-    for run_id, commit in going.items():
-        lease = f"--force-with-lease=gatewright/{run_id}:{commit}"
-        argv = ("git", "push", "-q", lease, "origin", f":refs/heads/gatewright/{run_id}")
-        done = subprocess.run(argv, cwd=copy, check=False, capture_output=True)
-        assert (done.returncode == 0) == (run_id == name(1)), done.stderr
-    assert branches(repository) == {name(number) for number in (2, 3, 4, 5, 6)}
 
 
 @pytest.mark.parametrize("text", ['{"version": "1"}', '{"version": "1", "branches": {"days": 30}}'])

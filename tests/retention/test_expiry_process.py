@@ -53,7 +53,7 @@ async def test_a_round_that_fails_is_told_and_the_next_one_is_played() -> None:
     assert shown['gatewright_expired_total{what="run"}'] == 2
     assert shown['gatewright_expiry_left_total{what="run"}'] == 1
     assert shown['gatewright_expiry_left_total{what="round"}'] == 1
-    assert shown["gatewright_expiry_last_round_seconds"] == NOW.timestamp()
+    assert shown['gatewright_expiry_last_round_seconds{rounds="bus"}'] == NOW.timestamp()
     assert b"none has come to its end" in rounds.lacking[0]
     assert rounds.lacking[1] == b"ok\n"
     assert b"store_unreachable" in rounds.lacking[2]
@@ -63,7 +63,7 @@ async def test_a_round_that_fails_is_told_and_the_next_one_is_played() -> None:
 async def test_a_round_that_leaves_something_is_not_shown_as_done() -> None:
     rounds = Rounds([HELD])
     await rounds.process.run("127.0.0.1", OFF)
-    assert rounds.shown()["gatewright_expiry_last_round_seconds"] == 0
+    assert rounds.shown()['gatewright_expiry_last_round_seconds{rounds="bus"}'] == 0
 
 
 async def test_what_it_was_not_given_ends_it_at_once_and_later_does_not() -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from gatewright.app.retention.holds import HoldBook
+from gatewright.app.retention.holds import BOOK, HoldBook
 from gatewright.contracts import LegalHold
 from gatewright.errors import ConfigurationError, MalformedError
+from gatewright.file_locks import lock_file
 
 
 def act(number: int, kind: str = "place") -> LegalHold:
@@ -35,6 +37,17 @@ def test_placing_twice_or_releasing_nothing_is_refused(tmp_path: Path) -> None:
         book.write(act(1))
     assert refusal.value.reason == "already_held"
     assert len(book.acts()) == 1
+
+
+def test_holds_stand_still_for_any_number_who_may_only_read(tmp_path: Path) -> None:
+    book = HoldBook(tmp_path)
+    book.write(act(1))
+    (tmp_path / BOOK).chmod(0o400)
+    with book.standing_still(), book.standing_still():
+        assert set(book.held()) == {act(1).run_id}
+        with pytest.raises(BlockingIOError):
+            lock_file(tmp_path / BOOK, reading=True)
+    os.close(lock_file(tmp_path / BOOK, reading=True))
 
 
 @pytest.mark.parametrize("cut", range(1, 60, 7))

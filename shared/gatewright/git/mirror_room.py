@@ -19,8 +19,10 @@ from typing import Final
 from gatewright.errors import GitError
 from gatewright.file_locks import lock_file
 
+#: Bytes that the copies of repositories may take together, where nothing else is said.
+MIRROR_BYTES: Final = 20 << 30
 #: Bytes without which a fetch is not begun.
-_LEAST: Final = 1 << 20
+LEAST: Final = 1 << 20
 #: Seconds for which an opening waits for a removal.
 _PATIENCE: Final = 60.0
 _KEEP: Final = Path("refs/gate/keep")
@@ -68,20 +70,20 @@ class MirrorRoom:
         if self.most is None:
             return None
         taken = self.make()
-        if self.most - taken < _LEAST:
+        if self.most - taken < LEAST:
             words = f"the mirrors below {self.root} take {taken} bytes of {self.most}, and all of them are in use"
             raise GitError(f"{words}: raise GATEWRIGHT_MIRROR_BYTES, or wait for the runs", code="mirrors_full")
         return self.most - taken
 
     def make(self) -> int:
         """Remove what is too much, the longest unused first; how many bytes are taken then. Blocks."""
-        sizes = {path: _size(path) for path in self.root.glob("*.git")}
+        sizes = {path: size_of(path) for path in self.root.glob("*.git")}
         taken = sum(sizes.values())
-        if self.most is None or taken <= self.most - _LEAST:
+        if self.most is None or taken <= self.most - LEAST:
             return taken
         needed = frozenset(self.needed())
         for path in sorted(sizes, key=_last_use):
-            if taken <= self.most - _LEAST:
+            if taken <= self.most - LEAST:
                 break
             if not any((path / _KEEP / commit).exists() for commit in needed) and _remove(path):
                 taken -= sizes[path]
@@ -117,7 +119,8 @@ def _last_use(path: Path) -> float:
         return 0.0
 
 
-def _size(path: Path) -> int:
+def size_of(path: Path) -> int:
+    """Bytes of all files below a folder."""
     total = 0
     for folder, _, names in os.walk(path):
         for name in names:

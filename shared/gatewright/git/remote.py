@@ -1,4 +1,4 @@
-"""The repository that a mirror stands for, as git speaks to it: what its refs are, fetch one commit, move one ref.
+"""The repository that a mirror stands for, as git speaks to it: what its refs are, fetch commits, move or delete one ref.
 
 A local repository's configuration, hooks and files may be hostile. What serves it (``upload-pack``, ``receive-pack``) is
 started by us with settings that stand above its own, after a look at what git would follow there, and with the right to write
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from gatewright.confinement import CONFINED, run_confined
@@ -38,6 +38,17 @@ _SERVE = {
     # the maintenance of mirrors does so in its time.
     "pack.window": "0",
 }
+#: A shallow repository (every other build server's checkout) is served as it is: trees are whole, history is not needed.
+_FETCH = (
+    "--quiet",
+    "--no-tags",
+    "--no-recurse-submodules",
+    "--no-write-fetch-head",
+    "--no-auto-maintenance",
+    "--no-prune",
+    "--refmap=",
+    "--update-shallow",
+)
 #: Hooks that a push can start in the receiving repository, and what it runs to tidy up.
 _RECEIVE_EVENTS = (
     "pre-receive",
@@ -75,7 +86,10 @@ _COMMITTER = {"GIT_COMMITTER_NAME": "Gatewright", "GIT_COMMITTER_EMAIL": "gatewr
 _LACKS = "promisor"
 #: What git says of a ref that is not there.
 _NO_REF = "not a valid ref"
+#: The options of ``ls-remote`` for kinds of refs.
+_KINDS = {"refs/heads/": "--heads", "refs/tags/": "--tags"}
 _LIST_SECONDS = 120
+_DELETE_SECONDS = 120
 _LIST_LIMIT = 256 << 20
 
 
@@ -102,15 +116,21 @@ class Remote:
         try:
             if names and self._source.local:
                 return self._read(names)
-            options = ("--quiet", *_only(names), *self._serve, "--end-of-options", self._looked_at(), *names)
-            seconds = min(_LIST_SECONDS, self._seconds)
-            output = self._listed("ls-remote", *options, seconds=seconds)
+            output = self._listed(*_only(names), "--end-of-options", self._looked_at(), *names)
         except CommandFailedError as error:
             raise GitError(f"the repository cannot be read: {error.said}", code="repository_unreadable") from error
         # ls-remote matches the ends of names: ``refs/x/refs/heads/main`` answers to ``refs/heads/main``.
         wanted = {*names, *(f"{name}^{{}}" for name in names)}
         found = dict(_ref_lines(output))
         return {name: found[name] for name in found if not names or name in wanted}
+
+    def branches_and_tags(self) -> dict[str, str]:
+        """As ``refs``, of all refs of these two kinds: others may be the merge requests of years."""
+        try:
+            output = self._listed(*_KINDS.values(), "--end-of-options", self._looked_at())
+        except CommandFailedError as error:
+            raise GitError(f"the repository cannot be read: {error.said}", code="repository_unreadable") from error
+        return dict(_ref_lines(output))
 
     def _read(self, names: tuple[str, ...]) -> dict[str, str]:
         """Refs of a repository on this host, each opened by its name: a listing opens every one that there is."""
@@ -170,16 +190,7 @@ class Remote:
             ) from error
 
     def _fetch(self, object_id: str, ref: str, lock: int, room: int | None, *depth: str) -> None:
-        quiet = (
-            "--quiet",
-            "--no-tags",
-            "--no-recurse-submodules",
-            "--no-write-fetch-head",
-            "--no-auto-maintenance",
-            "--no-prune",
-        )
-        # A shallow repository (every other build server's checkout) is served as it is: trees are whole, history is not needed.
-        options = (*quiet, "--refmap=", "--update-shallow", *depth, *self._serve, "--end-of-options", self._looked_at())
+        options = (*_FETCH, *depth, *self._serve, "--end-of-options", self._looked_at())
         words = ("fetch", *options, f"{object_id}:{ref}")
         if self._source.local:
             mirror = (self._git.git_dir,)
@@ -187,6 +198,54 @@ class Remote:
             run_confined(mirror, lambda _how: self._git.execute(*words, timeout=self._seconds, pass_fds=(lock,), walls=walls))
         else:
             self._far.run("read", *words, timeout=self._seconds, pass_fds=(lock,), room=room)
+
+    def fetch_histories(self, object_ids: Collection[str], below: str, *, room: int) -> None:
+        """Bring these commits and tags with all commits before them, from a repository of another host.
+
+        Each is kept by the ref of its own id ``below``. Files come along where the server cannot leave them out. What the fetch
+        writes into the configuration about that is the caller's to undo. GitError (``ref_not_found``), and as ``fetch``.
+        """
+        wanted = "".join(f"{object_id}:{below}{object_id}\n" for object_id in object_ids)
+        words = ("fetch", *_FETCH, "--filter=tree:0", "--stdin", "--end-of-options", self._source.address)
+        try:
+            self._far.run("read", *words, timeout=self._seconds, room=room, stdin=wanted.encode())
+        except CommandFailedError as error:
+            raise GitError(f"the branches cannot be fetched: {error.said}", code="ref_not_found") from error
+
+    def delete(self, ref: str, *, expected: str) -> None:
+        """Delete ``ref`` in a repository of another host, if it still is at ``expected``; one that is gone is a success.
+
+        A deletion whose answer is lost, or comes too late, is looked for there: it may have happened. GitError: ``ref_moved``,
+        ``deletion_refused`` (with the repository's words), and those of ``RemoteGit.run``.
+        """
+        options = (
+            "--porcelain",
+            "--no-verify",
+            "--no-signed",
+            "--recurse-submodules=no",
+            f"--force-with-lease={ref}:{expected}",
+        )
+        words = ("push", *options, "--end-of-options", self._source.address, f":{ref}")
+        try:
+            self._far.run("push", *words, timeout=min(_DELETE_SECONDS, self._seconds))
+        except GitError as error:
+            self._explain_left(ref, expected, error)
+
+    def _explain_left(self, ref: str, expected: str, error: GitError) -> None:
+        """Return when the ref is gone after all; else raise why it is not, as far as the server can be asked."""
+        try:
+            current = self.refs(ref).get(ref)
+        except (GitError, DeniedError):
+            raise error from None
+        if current is None:
+            return
+        if current != expected:
+            raise GitError(f"{ref} is at {current} by now: make the plan again", code="ref_moved") from error
+        rejected = _REJECTED.search(error.stdout) if isinstance(error, CommandFailedError) else None
+        if rejected is None or not isinstance(error, CommandFailedError):
+            raise error
+        words = f"the repository keeps {ref}: {rejected[1].decode('utf-8', 'replace')[:200]!a}"
+        raise GitError(f"{words}; it says: {error.said}", code="deletion_refused") from error
 
     def push(self, commit: str, ref: str, *, expected: str | None) -> None:
         """Move ``ref`` from ``expected`` (None: it must not exist) to ``commit``, or not at all; nothing to do is a success.
@@ -283,8 +342,9 @@ class Remote:
             raise GitError(f"the repository cannot be read: {error}", code="repository_unreadable") from error
         return repository
 
-    def _listed(self, *words: str, seconds: float) -> bytes:
-        """What a command that only reads the repository says."""
+    def _listed(self, *options: str) -> bytes:
+        """What ``ls-remote`` says."""
+        words, seconds = ("ls-remote", "--quiet", *self._serve, *options), min(_LIST_SECONDS, self._seconds)
         if not self._source.local:
             return self._far.run("read", *words, timeout=seconds, limit=_LIST_LIMIT)
         return run_confined((), lambda _how: self._git.execute(*words, timeout=seconds, limit=_LIST_LIMIT))
@@ -331,9 +391,8 @@ def _read_only_but(folders: tuple[Path, ...]) -> tuple[str, ...]:
 
 def _only(names: tuple[str, ...]) -> Iterator[str]:
     """Options that keep a server from telling what is not asked for (merge requests of years): it is asked for kinds alone."""
-    kinds = {"refs/heads/": "--heads", "refs/tags/": "--tags"}
-    if names and all(name.startswith(tuple(kinds)) for name in names):
-        yield from (option for prefix, option in kinds.items() if any(name.startswith(prefix) for name in names))
+    if names and all(name.startswith(tuple(_KINDS)) for name in names):
+        yield from (option for prefix, option in _KINDS.items() if any(name.startswith(prefix) for name in names))
 
 
 def _ref_lines(output: bytes) -> Iterator[tuple[str, str]]:

@@ -34,6 +34,7 @@ _COMMANDS = {
     "no_verify_command": "show the brief of a run that has acceptance commands",
     "no_such_document": "show a run that has ended, and whose bundle holds the document",
     "no_terminal": "run it at a terminal and without --json; else without --interactive, or `gatewright top --once`",
+    "no_bus_identity_here": "what deletes branches elsewhere is given no identity of the bus: unset GATEWRIGHT_NATS_SEED",
     "not_a_bundle": "name the folder of a run's bundle, or a run id",
     "not_a_repository": "name a git repository, or change into one",
     "not_blocked": "the run waits for nothing: follow it with `gatewright watch {run}`",

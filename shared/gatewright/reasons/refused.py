@@ -46,7 +46,7 @@ _CONTRACTS = {
     "repository_has_links": "take the links out of the repository's own folder (.git)",
     "repository_has_special_files": "take what is no plain file out of the repository's own folder (.git)",
     "repository_leads_elsewhere": "name the repository where it lies; its own folder points to another place",
-    "repository_role_not_allowed": "repositories.json says which roles read with a credential; only the gatekeeper pushes",
+    "repository_role_not_allowed": "repositories.json says which roles read it; of the roles only the gatekeeper pushes",
     "role_contract_drift": "the role works by another contract than policies/roles.json has: start it again",
     "scope_violation": "narrow or correct the path that the message names",
     "task_not_held": "the answer came from a process that was not given the task: look at its host",
@@ -89,6 +89,7 @@ _CHANGES = {
     "unsafe_path": "write inside of the workspace, through no link",
 }
 _LANDING = {
+    "deletion_refused": "the repository keeps the branch: its message says why",
     "landing_refused": "the repository refused the push: its message says why",
     "target_checked_out": "the branch that a change lands on may not be in use: switch away from it, or land on a new one",
     "target_has_hooks": "land on a new branch, or take the hooks out of the target repository",

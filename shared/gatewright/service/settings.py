@@ -20,7 +20,7 @@ from gatewright.bus.topology import DEFAULT_POOL, MOST_PARTITIONS, Role
 from gatewright.errors import ConfigurationError
 from gatewright.git.access.credentials import RepositoryAccess
 from gatewright.git.mirror import Mirrors
-from gatewright.git.mirror_room import MirrorRoom, nothing_needed
+from gatewright.git.mirror_room import MIRROR_BYTES, MirrorRoom, nothing_needed
 from gatewright.resources import policy_directory
 from gatewright.secrets.scanner import SecretScanner
 from gatewright.secrets.selection import DEFAULT_SCANNER, ScannerName, make_scanner
@@ -56,7 +56,7 @@ class ServiceSettings(BaseSettings):
     #: The state of this host: mirrors, workspaces, checkouts.
     home: Path = Path(".gatewright")
     #: What the mirrors of one role on this host may take of the disk together.
-    mirror_bytes: int = Field(default=20 << 30, ge=64 << 20)
+    mirror_bytes: int = Field(default=MIRROR_BYTES, ge=64 << 20)
     #: Which queue of its role the process serves.
     pool: str = Field(default=DEFAULT_POOL, pattern=_POOL.pattern)
     #: Tasks in hand at once.

@@ -179,7 +179,10 @@ EXPIRY_LEFT = Metric(
     "gatewright_expiry_left_total", "counter", ("what",), "What was to go and did not, and rounds that came to no end."
 )
 EXPIRY_LAST_ROUND = Metric(
-    "gatewright_expiry_last_round_seconds", "gauge", (), "When a round last left nothing that was to go, in seconds since 1970."
+    "gatewright_expiry_last_round_seconds",
+    "gauge",
+    ("rounds",),
+    "When a round last left nothing that was to go, in seconds since 1970.",
 )
 #: Shown by the process that plays the rounds of retention, which is none of the roles.
 EXPIRY_METRICS: tuple[Metric, ...] = (EXPIRED, EXPIRY_LEFT, EXPIRY_LAST_ROUND)

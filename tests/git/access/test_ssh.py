@@ -21,6 +21,8 @@ from gatewright.git.access.credentials import RepositoryAccess
 from gatewright.git.access.policy import AccessRole
 from gatewright.git.changes import FileChange
 from gatewright.git.mirror import Mirror, Mirrors
+from gatewright.git.refs import parse_url
+from gatewright.git.remote_run_refs import RemoteRunRefs
 from tests.git.access.conftest import write_policy
 from tests.git.repositories import Repository
 from tests.openssh_account import needs_account
@@ -208,6 +210,23 @@ def agent(socket: Path, key: Path) -> Iterator[None]:
     finally:
         process.terminate()
         process.wait()
+
+
+async def test_branches_of_runs_are_deleted_with_the_key_that_pushes(
+    ssh_server: SshServer, remote: Repository, tmp_path: Path
+) -> None:
+    for name in ("run-1", "run-2"):
+        remote.git("update-ref", f"refs/heads/gatewright/{name}", remote.head("main"))
+    access = RepositoryAccess.load(write_policy(tmp_path / "policies", entry(ssh_server, tmp_path)), "operator")
+    refs = RemoteRunRefs(tmp_path / "copy.git", parse_url(ssh_server.url, ("ssh",)), access, most=1 << 30)
+    first, second = await asyncio.to_thread(refs.found)
+    remote.git("update-ref", second.ref, remote.git("commit-tree", "-m", "moved", "main^{tree}").decode().strip())
+    await asyncio.to_thread(refs.delete, first)
+    with pytest.raises(GitError) as caught:
+        await asyncio.to_thread(refs.delete, second)
+    assert caught.value.reason == "ref_moved"
+    assert not remote.exists(first.ref)
+    assert remote.exists(second.ref)
 
 
 async def test_the_agent_is_asked_where_the_policy_says_so_and_nowhere_else(

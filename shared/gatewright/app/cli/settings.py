@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Self, get_args
 import msgspec
 
 from gatewright.errors import ConfigurationError
+from gatewright.git.mirror_room import MIRROR_BYTES
 from gatewright.resources import policy_directory
 from gatewright.secrets.selection import ScannerName
 
@@ -87,6 +88,8 @@ class CliSettings(EnvironmentSettings, frozen=True, kw_only=True):
     key: Path | None = None
     #: Where the gatekeeper keeps sealed bundles, if not in the home folder; it has the same setting.
     bundle_store: str | None = None
+    #: What the copy of a repository of another host may take of this host's disk.
+    mirror_bytes: Annotated[int, msgspec.Meta(ge=64 << 20)] = MIRROR_BYTES
     #: What streams hold, and for how long; the gatekeeper has the same settings.
     stream_bytes: str = ""
     stream_days: str = ""

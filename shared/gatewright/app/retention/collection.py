@@ -78,7 +78,7 @@ class Collector:
 
     def holds_stand_still(self) -> AbstractContextManager[object]:
         """While it is open no hold is placed."""
-        return HoldBook(self.home).locked()
+        return HoldBook(self.home).standing_still()
 
     def _remove(self, item: Item, entry: InventoryItem, signer: Signer, disk: PruningDisk | None) -> None:
         if item.action == "finish":

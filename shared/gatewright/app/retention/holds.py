@@ -6,9 +6,10 @@ A volume that outlives the process with the bundles outlives it with the book.
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +21,8 @@ from gatewright.file_locks import lock_file
 BOOK: Final = "runs/.holds.jsonl"
 #: Where it lay before: one that is still there holds bundles, and stops everything until it is moved.
 _FORMER: Final = "holds.jsonl"
+#: What a folder says that may only be read.
+_READ_ONLY: Final = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
 
 
 class HoldBook:
@@ -74,6 +77,34 @@ class HoldBook:
             yield fd
         finally:
             os.close(fd)
+
+    @contextmanager
+    def standing_still(self) -> Iterator[None]:
+        """While it is open no act is written; any number may have it open, also those who may only read the bundles.
+
+        Where no act was ever written, and the book cannot be made, the very first one is not kept out.
+        """
+        self._refuse_former()
+        try:
+            fd = self._lock_to_read()
+        except OSError as error:
+            raise ConfigurationError(f"{self._path} cannot be opened: {error.strerror}", code="holds_unreadable") from error
+        try:
+            yield
+        finally:
+            if fd is not None:
+                os.close(fd)
+
+    def _lock_to_read(self) -> int | None:
+        with suppress(FileNotFoundError):
+            return lock_file(self._path, shared=True, reading=True, seconds=None)
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            return lock_file(self._path, shared=True, seconds=None)
+        except OSError as error:
+            if error.errno not in _READ_ONLY:
+                raise
+            return None
 
     def _refuse_former(self) -> None:
         if os.path.lexists(self._former):

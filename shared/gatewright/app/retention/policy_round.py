@@ -21,7 +21,7 @@ from gatewright.app.retention.references import read_references
 from gatewright.bus.jetstream.bus import JetStreamBus
 from gatewright.bus.jetstream.connection import Connection
 from gatewright.clock import Clock
-from gatewright.git.host.run_refs import run_refs
+from gatewright.git.host.run_refs import LocalRunRefs
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,8 @@ class RoundOutcome:
     expired_artifacts: tuple[ItemOutcome[ArtifactItem], ...] = ()
     expired_letters: tuple[ItemOutcome[LetterItem], ...] = ()
     expired_branches: tuple[ItemOutcome[BranchItem], ...] = ()
+    #: Repositories that could not be looked at.
+    unreached: tuple[ItemOutcome[str], ...] = ()
 
     @property
     def left(self) -> int:
@@ -49,6 +51,7 @@ class RoundOutcome:
             "dead_letter": self.expired_letters,
             "artifact": self.expired_artifacts,
             "branch": self.expired_branches,
+            "repository": self.unreached,
         }
 
 
@@ -112,8 +115,8 @@ class PolicyRound:
         items: list[BranchItem] = []
         done: list[ItemOutcome[BranchItem]] = []
         for repository in self.repositories:
-            expiry = BranchExpiry(repository, self.evidence, self.policy.branches.days, self.clock)
-            plan = expiry.plan(run_refs(repository))
+            expiry = BranchExpiry(LocalRunRefs(repository), self.evidence, self.policy.branches.days, self.clock)
+            plan = expiry.plan()
             items += plan
             done += expiry.carry_out(plan) if yes else ()
         return tuple(items), tuple(done)

@@ -39,6 +39,7 @@ class RemoteGit:
         limit: int | None = None,
         pass_fds: tuple[int, ...] = (),
         room: int | None = None,
+        stdin: bytes | None = None,
     ) -> bytes:
         """Run git; ``room`` bounds the pack that it writes, in bytes.
 
@@ -49,6 +50,7 @@ class RemoteGit:
             try:
                 return self.git.execute(
                     *words,
+                    stdin=stdin,
                     timeout=timeout,
                     limit=limit,
                     pass_fds=(*pass_fds, *descriptors),

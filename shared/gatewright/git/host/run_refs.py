@@ -40,12 +40,38 @@ class RunRef:
         return RUN_BRANCHES + self.name
 
 
-def run_refs(start: Path) -> tuple[RunRef, ...]:
-    """The branches of runs in the repository of ``start``, oldest first. Raises GitError."""
+@dataclass(frozen=True, slots=True)
+class LocalRunRefs:
+    """The branches of runs in the repository that ``start`` lies in."""
+
+    start: Path
+
+    @property
+    def place(self) -> str:
+        return str(self.start)
+
+    def found(self) -> tuple[RunRef, ...]:
+        """All of them. Raises GitError."""
+        return run_refs(self.start)
+
+    def again(self, name: str) -> RunRef | None:
+        """One of them as it is now. Raises GitError."""
+        return next((each for each in run_refs(self.start, name) if each.name == name), None)
+
+    def delete(self, found: RunRef) -> None:
+        """See ``delete``."""
+        delete(self.start, found)
+
+
+def run_refs(start: Path, name: str = "") -> tuple[RunRef, ...]:
+    """The branches of runs in the repository of ``start``, oldest first; with ``name`` that one and those below it.
+
+    Raises GitError.
+    """
     common = common_directory(start)
     git = GitCommand(common)
     form = _FIELD.join(("%(refname)", "%(objectname)", "%(committerdate:iso-strict)", "%(contents:subject)"))
-    listed = git.execute("for-each-ref", "--sort=committerdate", f"--format={form}", RUN_BRANCHES, limit=_LIMIT)
+    listed = git.execute("for-each-ref", "--sort=committerdate", f"--format={form}", RUN_BRANCHES + name, limit=_LIMIT)
     found = []
     for line in listed.decode("utf-8", "replace").splitlines():
         ref, commit, date, subject = (*line.split(_FIELD, 3), "", "", "")[:4]

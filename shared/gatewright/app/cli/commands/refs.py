@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Annotated, NoReturn
+from collections.abc import Awaitable, Sequence
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
 from gatewright.app.cli.commands.options import JsonOutput
-from gatewright.app.cli.output import emit, printable, reported, say
+from gatewright.app.cli.output import emit, note, printable, reported, say
+from gatewright.errors import MalformedError
+
+if TYPE_CHECKING:
+    from gatewright.app.retention.branch_expiry import BranchItem
+    from gatewright.app.retention.outcome import ItemOutcome
+    from gatewright.app.retention.policy_round import RoundOutcome
 
 group = typer.Typer(help="The branches that runs have left, and which of them can go.", no_args_is_help=True)
 Repository = Annotated[
@@ -41,7 +46,14 @@ def list_refs(repo: Repository = None, json_output: JsonOutput = False) -> None:
 def tidy_refs(
     run: Annotated[list[str] | None, typer.Argument(metavar="[RUN]...", help="Only the branches of these runs.")] = None,
     *,
-    repo: Repository = None,
+    repo: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--repo",
+            metavar="PATH|URL",
+            help="The repository; by default the one you stand in. With --expired by its URL too, and several.",
+        ),
+    ] = None,
     force: Annotated[
         bool, typer.Option("--force", help="Delete the named branches even where nothing else has their commit.")
     ] = False,
@@ -51,6 +63,10 @@ def tidy_refs(
             "--expired", help="Only merged branches whose sealed run is older than retention.json says, by its stored bundle."
         ),
     ] = False,
+    every: Annotated[
+        float | None,
+        typer.Option(min=0.01, metavar="HOURS", help="With --expired and --yes: stay, and play a round every so many hours."),
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do what the plan says; without it the plan is only printed.")] = False,
     json_output: JsonOutput = False,
 ) -> None:
@@ -58,12 +74,18 @@ def tidy_refs(
 
     Every branch is named with its commit: `git branch NAME COMMIT` makes it again.
     """
+    from gatewright.app.cli.operations.branch_expiry import refuse_remote
     from gatewright.app.cli.operations.run_branches import listed, plan_lines, planned, repository_of, tidy
     from gatewright.app.cli.outcome import Exit
 
-    repository = repository_of(repo)
     if expired:
-        _tidy_expired(repository, run or (), force=force, yes=yes, json_output=json_output)
+        if force or run:
+            raise MalformedError("--expired goes by policy: name no run, and no --force", code="invalid_input")
+        _tidy_expired(repo or (), every, yes=yes, json_output=json_output)
+    refuse_remote(repo or ())
+    if every is not None or len(repo or ()) > 1:
+        raise MalformedError("--every, and more than one --repo, go with --expired", code="invalid_input")
+    repository = repository_of(repo[0] if repo else None)
     found = listed(repository)
     plan = planned(found, run or (), force=force)
     if not json_output:
@@ -78,28 +100,51 @@ def tidy_refs(
     raise typer.Exit(Exit.FAILED if left else Exit.GOOD)
 
 
-def _tidy_expired(repository: Path, wanted: Sequence[str], *, force: bool, yes: bool, json_output: bool) -> NoReturn:
-    from gatewright.app.cli.operations.run_branches import expiry_lines, expiry_of, listed
+def _tidy_expired(repositories: Sequence[str], every: float | None, *, yes: bool, json_output: bool) -> NoReturn:
+    from gatewright.app.cli.operations.branch_expiry import RoundWatch, left_lines, plan_lines, play_round, result_document
     from gatewright.app.cli.outcome import Exit
-    from gatewright.errors import MalformedError
 
-    if force or wanted:
-        raise MalformedError("--expired goes by policy: name no run, and no --force", code="invalid_input")
-    expiry = expiry_of(repository)
-    plan = expiry.plan(listed(repository))
-    if not json_output:
-        for line in expiry_lines(plan, carried_out=yes):
+    if every is not None:
+        if not yes:
+            raise MalformedError("--every does what the plan says: it goes with --yes", code="invalid_input")
+        _play_rounds(repositories, every)
+
+    def planned(plan: Sequence[BranchItem]) -> None:
+        for line in plan_lines(plan, carried_out=yes):
             say(printable(line))
-    done = expiry.carry_out(plan) if yes else ()
-    left = [each for each in done if each.code]
+
+    watch = RoundWatch() if json_output else RoundWatch(begun=_begin, planned=planned, deleted=_tell)
+    outcome = play_round(repositories, watch, yes=yes)
     if json_output:
-        items = [
-            {"name": each.branch.name, "commit": each.branch.commit, "action": each.action, "why": each.why} for each in plan
-        ]
-        gone = [
-            {"name": e.item.branch.name, "commit": e.item.branch.commit, "code": e.code, "message": e.message} for e in done
-        ]
-        emit({"items": items, "carried_out": yes, "done": gone})
-    for each in left if not json_output else ():
-        say(printable(f"left gatewright/{each.item.branch.name}: {each.message} [{each.code}]"))
-    raise typer.Exit(Exit.FAILED if left else Exit.GOOD)
+        emit(result_document(outcome, carried_out=yes))
+    else:
+        for line in left_lines(outcome):
+            say(printable(line))
+    if outcome.unreached:
+        raise typer.Exit(Exit.INFRASTRUCTURE)
+    raise typer.Exit(Exit.FAILED if outcome.left else Exit.GOOD)
+
+
+def _begin(place: str) -> None:
+    note(f"looking at {place}")
+
+
+def _tell(done: ItemOutcome[BranchItem]) -> None:
+    """What became of a branch, as soon as it did: a server takes its time, and the command may be interrupted."""
+    note(f"gatewright/{done.item.branch.name}: {f'left [{done.code}]' if done.code else 'deleted'}")
+
+
+def _play_rounds(repositories: Sequence[str], hours: float) -> NoReturn:
+    import asyncio
+
+    from gatewright.app.cli.operations.branch_expiry import RoundWatch, sources_of, stoppable_round
+    from gatewright.app.cli.operations.expiry_process import play_rounds
+    from gatewright.app.cli.outcome import Exit
+
+    sources_of(repositories)  # what is wrong with them is no round that could be played again
+
+    def play(stop: asyncio.Event) -> Awaitable[RoundOutcome]:
+        return stoppable_round(repositories, RoundWatch(), stop, yes=True)
+
+    asyncio.run(play_rounds(play, hours, "branches"))
+    raise typer.Exit(Exit.GOOD)

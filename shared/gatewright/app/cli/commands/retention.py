@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 
 from gatewright.app.cli.commands.options import JsonOutput, known_runs
 from gatewright.app.cli.output import emit, printable, reported, say
 from gatewright.errors import MalformedError
-
-if TYPE_CHECKING:
-    from gatewright.app.retention.policy_round import RoundOutcome
 
 
 def register(app: typer.Typer) -> None:
@@ -50,7 +46,7 @@ def gc(
         ),
     ] = None,
     repo: Annotated[
-        list[Path] | None,
+        list[str] | None,
         typer.Option(metavar="PATH", help="With --ledger: a repository here whose branches of runs expire too."),
     ] = None,
     every: Annotated[
@@ -88,19 +84,23 @@ def gc(
 
 
 def _gc_ledger(
-    store: str | None, keys: list[Path], repositories: list[Path], every: float | None, *, yes: bool, json_output: bool
+    store: str | None, keys: list[Path], repositories: list[str], every: float | None, *, yes: bool, json_output: bool
 ) -> NoReturn:
     import asyncio
     from functools import partial
 
+    from gatewright.app.cli.operations.branch_expiry import refuse_remote
+    from gatewright.app.cli.operations.expiry_process import play_rounds
     from gatewright.app.cli.operations.ledger_expiry import expiry_round, result_document, round_lines
     from gatewright.app.cli.outcome import Exit
 
-    play = partial(expiry_round, store, keys, yes=yes, repositories=[path.absolute() for path in repositories])
+    refuse_remote(repositories)
+    play = partial(expiry_round, store, keys, yes=yes, repositories=[Path(each).absolute() for each in repositories])
     if every is not None:
         if not yes:
             raise MalformedError("--every does what the plan says: it goes with --yes", code="invalid_input")
-        _play_rounds(play, every)
+        asyncio.run(play_rounds(lambda _stop: play(), every, "bus"))
+        raise typer.Exit(Exit.GOOD)
     outcome = asyncio.run(play())
     if json_output:
         emit(result_document(outcome, carried_out=yes))
@@ -108,25 +108,6 @@ def _gc_ledger(
         for line in round_lines(outcome, carried_out=yes):
             say(printable(line))
     raise typer.Exit(Exit.INFRASTRUCTURE if outcome.left else Exit.GOOD)
-
-
-def _play_rounds(play: Callable[[], Awaitable[RoundOutcome]], hours: float) -> NoReturn:
-    import asyncio
-
-    from gatewright.app.cli import settings
-    from gatewright.app.cli.operations.expiry_process import ExpiryProcess
-    from gatewright.app.cli.outcome import Exit
-    from gatewright.clock import SystemClock
-    from gatewright.telemetry.logs import make_logger
-
-    chosen = settings.load()
-
-    async def stay() -> None:
-        process = ExpiryProcess(play, hours, make_logger().bind(role="expiry"), SystemClock())
-        await process.run(chosen.metrics_host, chosen.metrics_port)
-
-    asyncio.run(stay())
-    raise typer.Exit(Exit.GOOD)
 
 
 @reported

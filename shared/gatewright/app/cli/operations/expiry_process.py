@@ -1,7 +1,8 @@
-"""``gatewright gc --ledger --yes --every HOURS``: a process that plays one round after another, and what it shows of them.
+"""``--yes --every HOURS``: a process that plays one round of retention after another, and what it shows of them.
 
-It is the one process that has both identities, so it listens to nothing but requests for its metrics, runs no code of a
-repository, and has no task of a run. A round that fails is told and tried again; it never ends the process.
+With ``gc --ledger`` it is the one process that has both identities of the bus; with ``refs tidy --expired`` it has what deletes
+branches, and no identity. So it listens to nothing but requests for its metrics, runs no code of a repository, and has no task
+of a run. A round that fails is told and tried again; it never ends the process.
 """
 
 from __future__ import annotations
@@ -11,27 +12,45 @@ import contextlib
 import signal
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
+from typing import Literal
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 from structlog.typing import FilteringBoundLogger
 
+from gatewright.app.cli import settings
 from gatewright.app.retention.policy_round import RoundOutcome
-from gatewright.clock import Clock
+from gatewright.clock import Clock, SystemClock
 from gatewright.errors import ConfigurationError, GatewrightError
 from gatewright.telemetry.health import METRICS_TEXT, OFF, HealthServer, Page, verdict_page
+from gatewright.telemetry.logs import make_logger
 from gatewright.telemetry.metric_list import EXPIRED, EXPIRY_LAST_ROUND, EXPIRY_LEFT, EXPIRY_METRICS, Metric
 
 #: Seconds after which a round that failed is tried again, if the next one is not due before.
 RETRY_SECONDS = 600.0
+#: Of what the bus keeps, or of branches alone.
+Rounds = Literal["bus", "branches"]
+
+
+async def play_rounds(play: Callable[[asyncio.Event], Awaitable[RoundOutcome]], hours: float, rounds: Rounds) -> None:
+    """Until the process is told to leave. ``play`` is given the event that tells it so.
+
+    Raises ConfigurationError where the first round cannot be played by what the process was given.
+    """
+    chosen = settings.load()
+    log = make_logger().bind(role="expiry")
+    process: ExpiryProcess = ExpiryProcess(lambda: play(process.stop), hours, log, SystemClock(), rounds)
+    await process.run(chosen.metrics_host, chosen.metrics_port)
 
 
 class ExpiryMetrics:
-    """What the rounds of this process have done, for Prometheus to scrape."""
+    """What the rounds of this process have done, for Prometheus to scrape; ``rounds`` is what they are of."""
 
-    def __init__(self) -> None:
+    def __init__(self, rounds: Rounds) -> None:
         self.registry = CollectorRegistry()
         self._counters = {metric.name: self._counter(metric) for metric in EXPIRY_METRICS if metric.kind == "counter"}
-        self._last = Gauge(EXPIRY_LAST_ROUND.name, EXPIRY_LAST_ROUND.help, registry=self.registry)
+        self._last = Gauge(
+            EXPIRY_LAST_ROUND.name, EXPIRY_LAST_ROUND.help, EXPIRY_LAST_ROUND.labels, registry=self.registry
+        ).labels(rounds)
         for what in ("run", "dead_letter", "artifact", "branch"):
             self._counters[EXPIRED.name].labels(what)
         self._counters[EXPIRY_LEFT.name].labels("round")
@@ -40,8 +59,10 @@ class ExpiryMetrics:
         """A round came to its end; ``now`` in seconds since 1970."""
         for what, done in outcome.by_kind().items():
             left = sum(bool(each.code) for each in done)
-            self._counters[EXPIRED.name].labels(what).inc(len(done) - left)
-            self._counters[EXPIRY_LEFT.name].labels(what).inc(left)
+            if len(done) > left:
+                self._counters[EXPIRED.name].labels(what).inc(len(done) - left)
+            if left:
+                self._counters[EXPIRY_LEFT.name].labels(what).inc(left)
         if not outcome.left:
             self._last.set(now)
 
@@ -56,16 +77,21 @@ class ExpiryMetrics:
 
 
 class ExpiryProcess:
-    """Plays ``play`` every ``hours``; ``log`` is told what became of each round."""
+    """Plays ``play`` every ``hours``; ``log`` is told what became of each round, ``rounds`` is what they are of."""
 
     def __init__(
-        self, play: Callable[[], Awaitable[RoundOutcome]], hours: float, log: FilteringBoundLogger, clock: Clock
+        self,
+        play: Callable[[], Awaitable[RoundOutcome]],
+        hours: float,
+        log: FilteringBoundLogger,
+        clock: Clock,
+        rounds: Rounds = "bus",
     ) -> None:
         self._play = play
         self._hours = hours
         self._log = log
         self._clock = clock
-        self.metrics = ExpiryMetrics()
+        self.metrics = ExpiryMetrics(rounds)
         self.stop = asyncio.Event()
         #: Of its HTTP face, once it serves.
         self.port = OFF

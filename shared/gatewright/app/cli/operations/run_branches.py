@@ -6,15 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gatewright.app.cli import settings
-from gatewright.app.cli.bundles.retention import make_collector
 from gatewright.app.cli.context import find_place
 from gatewright.app.cli.home import find_repository
-from gatewright.app.cli.settings import AgentSettings
-from gatewright.app.retention.branch_expiry import BranchExpiry, BranchItem
-from gatewright.app.retention.expiry_policy import load_expiry
-from gatewright.app.retention.plan import RetentionPolicy
-from gatewright.clock import SystemClock
 from gatewright.errors import GitError, MalformedError
 from gatewright.git.host.run_refs import RunRef, delete, run_refs
 
@@ -38,7 +31,7 @@ class Tidied:
 
 
 def repository_of(given: str | None) -> Path:
-    """The repository that is meant: the one that was named, or the one that the user stands in. Raises MalformedError."""
+    """The repository on this host that is meant: the one that was named, or that the user stands in. Raises MalformedError."""
     here = find_place().here
     if given is not None:
         return (here / Path(given).expanduser()).absolute()
@@ -92,24 +85,6 @@ def tidy(repository: Path, plan: Sequence[RunRef]) -> tuple[Tidied, ...]:
         else:
             done.append(Tidied(each.name, each.commit))
     return tuple(done)
-
-
-def expiry_of(repository: Path) -> BranchExpiry:
-    """What lets branches expire by ``retention.json`` and the bundles of the home folder or the store of this installation.
-
-    Raises ConfigurationError (``nothing_expires``), MalformedError where this host has no key to verify with.
-    """
-    days = load_expiry(AgentSettings.load().policies).branch_days()
-    return BranchExpiry(repository, make_collector(RetentionPolicy(), settings.load().bundle_store), days, SystemClock())
-
-
-def expiry_lines(items: Sequence[BranchItem], *, carried_out: bool) -> list[str]:
-    """What expires and what stays, and why, for people."""
-    words = {"expire": "goes", "keep": "stays"}
-    lines = [f"{words[each.action]:<6} gatewright/{each.branch.name} at {each.branch.commit} ({each.why})" for each in items]
-    if any(each.action == "expire" for each in items) and not carried_out:
-        lines.append("nothing was deleted; do it with --yes")
-    return lines or ["no run has left a branch here"]
 
 
 def ref_lines(found: Sequence[RunRef], mirrors: Sequence[Mirrored]) -> list[str]:
