@@ -114,6 +114,7 @@ async def test_a_test_that_ends_the_process_does_not_look_like_success(name: str
     assert ran.completed.exit_code != 0 or not ran.told.complete or "failed" in ran.told.outcomes.values(), ran.words
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", [each for each in runners() if "mocha" not in getattr(each, "values", ())])
 async def test_the_control_of_a_large_suite_loads_a_part_of_it(name: str, tmp_path: Path) -> None:
     path, content = next(iter(SUITES[name].items()))
@@ -126,3 +127,21 @@ async def test_the_control_of_a_large_suite_loads_a_part_of_it(name: str, tmp_pa
     sentinel, control = await large.control()
     assert (control.told.outcomes[sentinel.failing], control.told.outcomes[sentinel.passing]) == ("failed", "passed")
     assert (len(control.told.took), control.completed.exit_code != 0) == (11, True), control.words
+
+
+@pytest.mark.long
+@pytest.mark.skipif(installed("jest") is None, reason="there is no jest (npm install --global)")
+async def test_what_a_filter_of_jest_leaves_out_of_a_large_suite_is_left_out_of_the_control(tmp_path: Path) -> None:
+    content = SUITES["jest"]["src/add.test.js"]
+    files = {
+        **{f"src/part{number}.test.js": content for number in range(25)},
+        "jest.config.js": "module.exports = { filter: '<rootDir>/some.js' };\n",
+        "some.js": "const known = (path) => /part1?[0-9]\\.test/.test(path);\n"
+        "module.exports = (paths) => {\n"
+        "  const left = paths.filter((path) => known(path));\n"
+        "  return { filtered: [...left, ...left.map((test) => ({ test }))] };\n};\n",
+    }
+    filtered = suite("jest", tmp_path, **files)
+    assert not await filtered.is_alive()
+    sentinel, control = await filtered.control()
+    assert sentinel.failing not in control.told.outcomes, control.words

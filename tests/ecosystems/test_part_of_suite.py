@@ -20,16 +20,16 @@ PLANTED = "tests/some-words.test.js"
 #: Draws that are looked at, in one process.
 DRAWS = 4000
 PROGRAM = """
-const filter = require('./jest_filter.cjs');
+const partOf = require('./part_of_suite.cjs');
 const files = JSON.parse(process.argv[2]);
-const drawn = Array.from({ length: Number(process.argv[3]) }, () => filter(files).filtered.filter((each) => typeof each === 'string'));
+const drawn = Array.from({ length: Number(process.argv[3]) }, () => partOf(files, (file) => file));
 console.log(JSON.stringify(drawn));
 """
 
 
 def draws(folder: Path, files: list[str], took: Mapping[str, int]) -> list[list[str]]:
     """What is left of ``files``, DRAWS times; they took so long to load on the baseline."""
-    for name in ("tell.cjs", "part_of_suite.cjs", "jest_filter.cjs"):
+    for name in ("tell.cjs", "part_of_suite.cjs"):
         (folder / name).write_bytes((REPORTERS / name).read_bytes())
     order = {"only": [f"{PLANTED}::a", f"{PLANTED}::b"], "workspace": "/workspace", "took": dict(took)}
     (folder / "order.json").write_text(json.dumps(order))

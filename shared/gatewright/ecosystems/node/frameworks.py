@@ -19,7 +19,7 @@ _REPORTERS = resources.files("gatewright.ecosystems.node") / "reporters"
 #: The reporters that are brought in by a preloaded module; all of them, for a script that starts several runners.
 _PRELOADED = (
     *("tell.cjs", "origins.cjs", "preload.cjs", "part_of_suite.cjs"),
-    *("mocha.cjs", "jest.cjs", "jest_filter.cjs", "vitest.mjs"),
+    *("mocha.cjs", "jest.cjs", "jest_part.cjs", "vitest.mjs"),
 )
 #: What is loaded for each runner.
 _FILES = {
