@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.ecosystems.suites import Suite, codes, proof_of
+
 NODE = shutil.which("node", path="/usr/bin:/usr/local/bin:/bin")
 pytestmark = pytest.mark.skipif(NODE is None, reason="there is no node below /usr (Debian: apt install nodejs npm)")
 
@@ -24,6 +26,28 @@ const partOf = require('./part_of_suite.cjs');
 const files = JSON.parse(process.argv[2]);
 const drawn = Array.from({ length: Number(process.argv[3]) }, () => partOf(files, (file) => file));
 console.log(JSON.stringify(drawn));
+"""
+
+#: In the place of jest, which need not be installed: its control is alive where it is told what the baseline's file took.
+IN_PLACE_OF_JEST = """
+const fs = require('fs');
+const path = require('path');
+const reporter = process.argv.slice(2).find((word) => word.endsWith('/jest.cjs')).split('=')[1];
+const order = JSON.parse(fs.readFileSync(path.join(path.dirname(reporter), 'order.json')));
+const Reporter = require(reporter);
+const told = new Reporter();
+const knows = order.took['tests/a.test.js'] === 400;
+const planted = knows ? ['failed', 'passed'] : ['pending', 'pending'];
+told.onRunStart();
+for (const name of fs.readdirSync('tests')) {
+  const ids = order.only.filter((id) => id.startsWith(`tests/${name}::`));
+  const tests = ids.map((id, at) => ({ title: id.split('::')[1], ancestorTitles: [], status: planted[at] }));
+  const own = { title: 'adds', ancestorTitles: [], duration: 100, status: order.purpose === 'control' ? 'pending' : 'passed' };
+  const testResults = ids.length ? tests : [own];
+  told.onTestResult({ path: path.resolve('tests', name) }, { testResults, perfStats: { start: 1000, end: 1500 } });
+}
+told.onRunComplete();
+process.exitCode = order.purpose === 'control' && knows ? 1 : 0;
 """
 
 
@@ -65,3 +89,14 @@ def test_where_times_are_not_known_all_are_drawn_alike(took: dict[str, int], tmp
 def test_of_a_small_suite_every_file_is_left(tmp_path: Path) -> None:
     files = [*(f"tests/part{number}.test.js" for number in range(19)), PLANTED]
     assert all(one == files for one in draws(tmp_path, files, {"tests/part1.test.js": 40_000}))
+
+
+async def test_what_files_took_to_load_on_the_baseline_is_told_to_the_control(tmp_path: Path) -> None:
+    files = {"node_modules/jest/bin/jest.js": IN_PLACE_OF_JEST, "tests/a.test.js": "test('adds', () => {});\n", "add.js": "1;\n"}
+    suite = Suite(tmp_path, {path: text.encode() for path, text in files.items()})
+    command = "node node_modules/jest/bin/jest.js"
+    first = await suite.tested({"add.js": b"2;\n"}, command)
+    assert codes(suite.judged(first)) == ["tests_not_alive"]
+    second = await suite.tested({"add.js": b"3;\n"}, command)
+    assert codes(suite.judged(second)) == []
+    assert proof_of(second).framework == "jest"
