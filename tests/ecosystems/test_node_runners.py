@@ -145,3 +145,13 @@ async def test_what_a_filter_of_jest_leaves_out_of_a_large_suite_is_left_out_of_
     assert not await filtered.is_alive()
     sentinel, control = await filtered.control()
     assert sentinel.failing not in control.told.outcomes, control.words
+
+
+@pytest.mark.long
+@pytest.mark.skipif(installed("vitest") is None, reason="there is no vitest (npm install --global)")
+async def test_a_large_suite_of_vitest_whose_files_share_a_context_is_loaded_whole(tmp_path: Path) -> None:
+    content = SUITES["vitest"]["src/add.test.ts"]
+    files = {f"src/part{number}.test.ts": content for number in range(20)}
+    script = json.dumps({"name": "demo", "scripts": {"test": "vitest run --no-isolate"}})
+    _, control = await suite("vitest", tmp_path, **files, **{"package.json": script}).control()
+    assert (len(control.told.took), control.completed.exit_code != 0) == (22, True), control.words

@@ -74,7 +74,8 @@ def test_a_table_has_one_line_a_test_whatever_its_name() -> None:
 
 def test_a_test_whose_title_has_several_lines_is_found_again_in_the_table_of_its_tree() -> None:
     ids = ("a.js::one\nline", "a.js::one\u2028line", "a.js::one\x0b\ttab\r", "a.js::one \x85")
-    told = read_records([json.dumps({"token": "t", "kind": "test", "id": each, "outcome": "passed"}).encode() for each in ids], "t")
+    records = ({"token": "t", "kind": "test", "id": each, "outcome": "passed"} for each in ids)
+    told = read_records(map(str.encode, map(json.dumps, records)), "t")
     assert len(told.outcomes) == len(ids)
     assert lost_tests(read_table(written(told.outcomes)), told.outcomes) == []
 

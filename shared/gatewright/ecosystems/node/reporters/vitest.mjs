@@ -29,12 +29,21 @@ function tellFiles(files, errors) {
   through();
 }
 
+// Whether files share a context, in which one may bring down those after it.
+function isShared({ isolate, poolOptions }) {
+  return isolate === false || Object.values(poolOptions ?? {}).some((pool) => pool?.isolate === false);
+}
+
 // Leaves a part of a large suite for the control, after all that the command and the settings have selected.
 function leavePart(vitest) {
   const runFiles = vitest.runFiles?.bind(vitest);
   if (runFiles === undefined) return;
-  // What is selected are paths with their project, from version 2 on objects.
-  vitest.runFiles = (selected, ...rest) => runFiles(partOf(selected, (each) => each.moduleId ?? each[1]), ...rest);
+  vitest.runFiles = (selected, ...rest) => {
+    const projects = [vitest, ...(vitest.projects ?? [])];
+    if (projects.some(({ config }) => isShared(config))) return runFiles(selected, ...rest);
+    // What is selected are paths with their project, from version 2 on objects.
+    return runFiles(partOf(selected, (each) => each.moduleId ?? each[1]), ...rest);
+  };
 }
 
 export default class Told {
