@@ -39,6 +39,7 @@ class AskedRun:
     only: tuple[str, ...] = ()
     planted: tuple[str, ...] = ()
     lines: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    took: Mapping[str, int] = field(default_factory=dict)
     checks: bool = False
 
 
@@ -100,7 +101,7 @@ class Instrumented:
         files_inside = workspace.path_inside if confined or workspace.path is None else str(workspace.path)
         token = secrets.token_hex(16)
         order = ReporterOrder(
-            asked.purpose, token, pipe_inside, asked.only, asked.planted, files_inside, asked.lines, asked.checks
+            asked.purpose, token, pipe_inside, asked.only, asked.planted, files_inside, asked.lines, asked.took, asked.checks
         )
         instruments = await self.framework.instruments(self.argv, tree, order)
         await asyncio.to_thread(write_instruments, folder, instruments)

@@ -13,7 +13,7 @@ import random
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from msgspec.structs import replace
 
@@ -42,6 +42,8 @@ from gatewright.services.testrunner.place import CommandPlace
 from gatewright.services.testrunner.tables import Table, Tables, key_of, read_table, written
 from gatewright.workspace import Workspaces
 
+#: The kind of table that has what files of tests took to load.
+_TOOK: Final = "took"
 _Control = tuple[Sentinel, Completed, Told] | None
 _T = TypeVar("_T")
 
@@ -166,6 +168,7 @@ class Prover:
             proof = with_baseline(proof, told, before, newly)
         if proof.complete:
             await self._keep(self._key(subject, place, place.candidate.tree), told.outcomes, place)
+            await self._keep_took(subject, place, place.candidate.tree, told)
         return Proved(completed, proof, table, test_files(told), frozenset(told.loaded) if proof.complete else frozenset())
 
     async def _control(self, subject: Instrumented, place: CommandPlace, tree: TreeFiles) -> _Control:
@@ -184,7 +187,8 @@ class Prover:
         ) as workspace:
             only = (sentinel.failing, sentinel.passing)
             await build_earlier(place, workspace, subject.sandbox)
-            run = await subject.run(workspace, tree, AskedRun(Purpose.CONTROL, only, tuple(sentinel.files)))
+            took = await self._took(subject, place)
+            run = await subject.run(workspace, tree, AskedRun(Purpose.CONTROL, only, tuple(sentinel.files), took=took))
         return sentinel, *run
 
     async def _baseline(self, subject: Instrumented, place: CommandPlace) -> dict[str, str] | None:
@@ -197,6 +201,7 @@ class Prover:
                 return None
             known = {each: told.outcomes.get(each, "") for each in told.collected}
             await self._keep(key, known, place)
+            await self._keep_took(subject, place, place.candidate.baseline_tree, told)
         return known
 
     async def _newly_skipped(self, subject: Instrumented, place: CommandPlace, told: Told, before: dict[str, str]) -> list[str]:
@@ -225,8 +230,18 @@ class Prover:
         await place.confirmed()
         await self._tables.keep(key, table)
 
-    def _key(self, subject: Instrumented, place: CommandPlace, tree: str) -> str:
-        return key_of(tree, subject.argv, place.environment)
+    async def _took(self, subject: Instrumented, place: CommandPlace) -> dict[str, int]:
+        """Milliseconds that files of tests took to load on the baseline, where that was told."""
+        kept = await self._tables.find(self._key(subject, place, place.candidate.baseline_tree, _TOOK))
+        return {path: int(took) for path, took in (kept or {}).items()}
+
+    async def _keep_took(self, subject: Instrumented, place: CommandPlace, tree: str, told: Told) -> None:
+        if told.took:
+            table = {path: str(took) for path, took in told.took.items()}
+            await self._keep(self._key(subject, place, tree, _TOOK), table, place)
+
+    def _key(self, subject: Instrumented, place: CommandPlace, tree: str, kind: str = "outcomes") -> str:
+        return key_of(tree, subject.argv, place.environment, kind)
 
 
 def _is_whole(proved: Proved) -> bool:

@@ -1,6 +1,7 @@
 """Which tests a tree has, and how they ended: remembered by tree, command and environment, in the test runner's state.
 
-A table is text, one ``id TAB outcome`` a line, sorted; the outcome is empty for a test that was collected and not run.
+A table is text, one ``id TAB outcome`` a line, sorted; the outcome is empty for a test that was collected and not run. What
+files of tests took to load is kept in the same form, as ``path TAB milliseconds``.
 """
 
 from __future__ import annotations
@@ -14,30 +15,30 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from gatewright.ecosystems.records import one_line
 from gatewright.version import __version__
 
 Table = Mapping[str, str]
 
 #: Tables that are kept, and bytes of one.
-_MOST: Final = 256
+_MOST: Final = 512
 _LARGEST: Final = 64 * 1024 * 1024
-_NO_LINE: Final = str.maketrans({"\n": "\\n", "\r": "\\r", "\t": "\\t"})
 
 
 def written(table: Table) -> bytes:
     """``table`` as it is stored."""
-    lines = sorted(f"{each.translate(_NO_LINE)}\t{outcome}\n" for each, outcome in table.items())
+    lines = sorted(f"{one_line(each)}\t{outcome}\n" for each, outcome in table.items())
     return "".join(lines).encode("utf-8", "backslashreplace")
 
 
 def read_table(data: bytes) -> dict[str, str]:
     """What ``written`` has made. Raises UnicodeDecodeError."""
-    return {each: outcome for line in data.decode().splitlines() for each, tab, outcome in (line.rpartition("\t"),) if tab}
+    return {each: outcome for line in data.decode().split("\n") for each, tab, outcome in (line.rpartition("\t"),) if tab}
 
 
-def key_of(tree: str, argv: Sequence[str], environment: str) -> str:
-    """What a table depends on: a digest."""
-    return hashlib.sha256(json.dumps([__version__, tree, list(argv), environment]).encode()).hexdigest()
+def key_of(tree: str, argv: Sequence[str], environment: str, kind: str = "outcomes") -> str:
+    """What a table of this kind depends on: a digest."""
+    return hashlib.sha256(json.dumps([__version__, kind, tree, list(argv), environment]).encode()).hexdigest()
 
 
 class Tables:

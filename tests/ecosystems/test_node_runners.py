@@ -114,14 +114,44 @@ async def test_a_test_that_ends_the_process_does_not_look_like_success(name: str
     assert ran.completed.exit_code != 0 or not ran.told.complete or "failed" in ran.told.outcomes.values(), ran.words
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("name", [each for each in runners() if "mocha" not in getattr(each, "values", ())])
+async def test_the_control_of_a_large_suite_loads_a_part_of_it(name: str, tmp_path: Path) -> None:
+    path, content = next(iter(SUITES[name].items()))
+    parts = {path.replace("add", f"part{number}"): content for number in range(20)}
+    large = suite(name, tmp_path, **parts)
+    ran = await large.all()
+    assert len(ran.told.outcomes) == 63
+    assert ran.told.took.keys() == {path, *parts}
+    assert all(0 < took < 60_000 for took in ran.told.took.values()), ran.told.took
+    sentinel, control = await large.control()
+    assert (control.told.outcomes[sentinel.failing], control.told.outcomes[sentinel.passing]) == ("failed", "passed")
+    assert (len(control.told.took), control.completed.exit_code != 0) == (11, True), control.words
+
+
+@pytest.mark.long
 @pytest.mark.skipif(installed("jest") is None, reason="there is no jest (npm install --global)")
-async def test_the_control_of_a_large_suite_of_jest_loads_a_part_of_it(tmp_path: Path) -> None:
-    text = "it('adds', () => { expect(2 + 2).toBe(4); });\n"
-    large = suite("jest", tmp_path, **{f"src/part{number}.test.js": text for number in range(30)})
-    assert len((await large.all()).told.outcomes) == 33
-    sentinel, ran = await large.control()
-    assert (ran.told.outcomes[sentinel.failing], ran.told.outcomes[sentinel.passing]) == ("failed", "passed")
-    assert "1 of 11 total" in ran.words
-    assert ran.completed.exit_code != 0
-    small = suite("jest", tmp_path / "small", **{f"src/part{number}.test.js": text for number in range(5)})
-    assert "1 of 7 total" in (await small.control())[1].words
+async def test_what_a_filter_of_jest_leaves_out_of_a_large_suite_is_left_out_of_the_control(tmp_path: Path) -> None:
+    content = SUITES["jest"]["src/add.test.js"]
+    files = {
+        **{f"src/part{number}.test.js": content for number in range(25)},
+        "jest.config.js": "module.exports = { filter: '<rootDir>/some.js' };\n",
+        "some.js": "const known = (path) => /part1?[0-9]\\.test/.test(path);\n"
+        "module.exports = (paths) => {\n"
+        "  const left = paths.filter((path) => known(path));\n"
+        "  return { filtered: [...left, ...left.map((test) => ({ test }))] };\n};\n",
+    }
+    filtered = suite("jest", tmp_path, **files)
+    assert not await filtered.is_alive()
+    sentinel, control = await filtered.control()
+    assert sentinel.failing not in control.told.outcomes, control.words
+
+
+@pytest.mark.long
+@pytest.mark.skipif(installed("vitest") is None, reason="there is no vitest (npm install --global)")
+async def test_a_large_suite_of_vitest_whose_files_share_a_context_is_loaded_whole(tmp_path: Path) -> None:
+    content = SUITES["vitest"]["src/add.test.ts"]
+    files = {f"src/part{number}.test.ts": content for number in range(20)}
+    script = json.dumps({"name": "demo", "scripts": {"test": "vitest run --no-isolate"}})
+    _, control = await suite("vitest", tmp_path, **files, **{"package.json": script}).control()
+    assert (len(control.told.took), control.completed.exit_code != 0) == (22, True), control.words

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,12 +10,12 @@ import pytest
 from gatewright.contracts.reports import TestProof
 from gatewright.ecosystems.port import Sentinel
 from gatewright.ecosystems.python.pytest_settings import SETTING_FILES
-from gatewright.ecosystems.records import Outcome, Told
+from gatewright.ecosystems.records import Outcome, Told, read_records
 from gatewright.rules.proof import alive
 from gatewright.sandbox import Completed
 from gatewright.services.testrunner.comparison import lost_tests, with_baseline, with_control
 from gatewright.services.testrunner.comparison import test_files as files_of
-from gatewright.services.testrunner.tables import Tables, key_of, written
+from gatewright.services.testrunner.tables import Tables, key_of, read_table, written
 
 
 @pytest.mark.parametrize(
@@ -69,6 +70,14 @@ async def test_a_table_is_remembered_for_its_tree_command_and_environment(tmp_pa
 
 def test_a_table_has_one_line_a_test_whatever_its_name() -> None:
     assert written({"b\nc\tpassed": "failed", "a": ""}) == b"a\t\nb\\nc\\tpassed\tfailed\n"
+
+
+def test_a_test_whose_title_has_several_lines_is_found_again_in_the_table_of_its_tree() -> None:
+    ids = ("a.js::one\nline", "a.js::one\u2028line", "a.js::one\x0b\ttab\r", "a.js::one \x85")
+    records = ({"token": "t", "kind": "test", "id": each, "outcome": "passed"} for each in ids)
+    told = read_records(map(str.encode, map(json.dumps, records)), "t")
+    assert len(told.outcomes) == len(ids)
+    assert lost_tests(read_table(written(told.outcomes)), told.outcomes) == []
 
 
 @pytest.mark.parametrize("name", [*sorted(SETTING_FILES), "conftest.py"])

@@ -27,6 +27,9 @@ _PYTHON: Final = ProofCost("one collection; another where the baseline was not t
 _LOADED: Final = ProofCost(
     f"one run in which every test file is loaded; {_SUITE}", "which copy of the project its own tests import is not always seen"
 )
+_DRAWN: Final = ProofCost(
+    f"one run in which test files are loaded, ten where there are more than twenty; {_SUITE}", _LOADED.remains
+)
 _BY_EXIT_CODE: Final = ProofCost(_BUILD, "a test is what the exit code of its program says")
 _CARGO: Final = ProofCost(_BUILD, "documentation tests are run and not counted; tests inside of sources are the change's own")
 _RUBY: Final = ProofCost("one start; a listing where the baseline was not tested before")
@@ -37,10 +40,8 @@ COSTS: Final = {
     "unittest": _PYTHON,
     "node:test": ProofCost(_LOADED.costs, "a file without a test counts as one, and what it asserts is not known"),
     "mocha": _LOADED,
-    "vitest": _LOADED,
-    "jest": ProofCost(
-        f"one run in which test files are loaded, ten where there are more than twenty; {_SUITE}", _LOADED.remains
-    ),
+    "vitest": _DRAWN,
+    "jest": _DRAWN,
     "go test": ProofCost(
         "one build more of what the change touches; another where the baseline was not tested before",
         "subtests are not told one by one",

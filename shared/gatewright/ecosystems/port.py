@@ -71,6 +71,8 @@ class ReporterOrder:
 
     ``only`` are ids; for a control those of the planted tests, whose files are ``planted``. ``workspace`` is the place of the
     files inside. ``lines``: of these, from 1, by path, it is to be told which tests run them, where the reporter can.
+    ``took``: milliseconds that files of tests took to load on the baseline, for a control that loads some of them; empty where
+    they are not known.
     ``checks``: whether a command that checks sources beside its tests has to (``go vet``); the contract's own run does.
     """
 
@@ -81,6 +83,7 @@ class ReporterOrder:
     planted: tuple[str, ...] = ()
     workspace: str = "/workspace"
     lines: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    took: Mapping[str, int] = field(default_factory=dict)
     checks: bool = True
 
 

@@ -10,10 +10,14 @@ One record is one line of JSON, at most ``LONGEST`` bytes, so that several proce
 - ``loaded``: ``path``, of a file of the workspace, relative to it
 - ``touched``: ``id``, ``path``, ``line``: a line that was asked about, and a test that ran it; the id is empty for one that is
   run while tests are loaded
+- ``took``: ``path``, ``milliseconds``: how long it took to load a file of tests, as far as the runner says; the code under
+  test may have a hand in it, so that it decides about time alone
 - ``origin``: ``name``, ``path``: a top-level module of the workspace that came from elsewhere
 - ``patched``: ``name``, ``path``: something of the runner that is not what the runner brought, or an outcome that was changed
   on its way out; and the file of the workspace that does it, empty where that is not known
 - ``end``: ``status``, the exit code that the framework is about to give
+
+An id may have several lines, as a title may: it is taken as one, in which ``\\n`` stands for the end of a line.
 
 The pipe can be written to, never rewritten: what a test has told stays told. A record without the token is counted as forged.
 """
@@ -22,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -38,7 +42,7 @@ class Record(msgspec.Struct, frozen=True):
     """One line, with the fields of every kind."""
 
     token: str
-    kind: Literal["begin", "collected", "test", "loaded", "touched", "origin", "patched", "end"]
+    kind: Literal["begin", "collected", "test", "loaded", "touched", "took", "origin", "patched", "end"]
     framework: str = ""
     version: str = ""
     id: str = ""
@@ -46,6 +50,7 @@ class Record(msgspec.Struct, frozen=True):
     name: str = ""
     path: str = ""
     line: int = 0
+    milliseconds: int = 0
     status: int | None = None
 
 
@@ -60,6 +65,8 @@ class Told:
     #: Tests by the lines, of those that were asked about, that they run.
     touched: dict[tuple[str, int], set[str]] = field(default_factory=dict)
     touches: int = 0
+    #: Milliseconds by file of tests.
+    took: dict[str, int] = field(default_factory=dict)
     origins: dict[str, str] = field(default_factory=dict)
     #: What of the runner was not its own, with the file that is in its place.
     patched: dict[str, str] = field(default_factory=dict)
@@ -77,6 +84,14 @@ class Told:
         return self.begun > 0 and len(self.ends) == self.begun and not self.forged and not self.overflow
 
 
+_ENDS: Final = str.maketrans({"\n": "\\n", "\r": "\\r", "\t": "\\t"})
+
+
+def one_line(text: str) -> str:
+    """``text`` as an id that a table can hold, which has one a line, with a tab behind it."""
+    return text.translate(_ENDS)
+
+
 _decoder = msgspec.json.Decoder(Record)
 
 
@@ -91,14 +106,16 @@ def read_records(lines: Iterable[bytes], token: str) -> Told:
             continue
         if record.token != token:
             told.forged += 1
-        elif (
-            len(told.outcomes) + len(told.collected) + len(told.loaded) + len(told.origins) + len(told.patched) + told.touches
-            >= MOST
-        ):
+        elif _size(told) >= MOST:
             told.overflow = True
         else:
             _take(told, record)
     return told
+
+
+def _size(told: Told) -> int:
+    kinds = (told.outcomes, told.collected, told.loaded, told.took, told.origins, told.patched)
+    return sum(map(len, kinds)) + told.touches
 
 
 def _take(told: Told, record: Record) -> None:
@@ -107,18 +124,21 @@ def _take(told: Told, record: Record) -> None:
             told.begun += 1
             told.framework, told.version = record.framework, record.version
         case "collected":
-            told.collected.add(record.id)
+            told.collected.add(one_line(record.id))
         case "test" if record.outcome is not None:
-            if record.id in told.outcomes:
-                told.duplicates.add(record.id)
+            name = one_line(record.id)
+            if name in told.outcomes:
+                told.duplicates.add(name)
             # What was told to have failed stays so, whatever is told later.
-            if told.outcomes.get(record.id) != "failed":
-                told.outcomes[record.id] = record.outcome
+            if told.outcomes.get(name) != "failed":
+                told.outcomes[name] = record.outcome
         case "loaded":
             told.loaded.add(record.path)
         case "touched":
             told.touches += 1
-            told.touched.setdefault((record.path, record.line), set()).add(record.id)
+            told.touched.setdefault((record.path, record.line), set()).add(one_line(record.id))
+        case "took":
+            told.took[one_line(record.path)] = record.milliseconds
         case "origin":
             told.origins[record.name] = record.path
         case "patched":

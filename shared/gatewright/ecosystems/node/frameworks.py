@@ -17,7 +17,10 @@ from gatewright.ecosystems.subtree import below
 
 _REPORTERS = resources.files("gatewright.ecosystems.node") / "reporters"
 #: The reporters that are brought in by a preloaded module; all of them, for a script that starts several runners.
-_PRELOADED = ("tell.cjs", "origins.cjs", "preload.cjs", "mocha.cjs", "jest.cjs", "jest_filter.cjs", "vitest.mjs")
+_PRELOADED = (
+    *("tell.cjs", "origins.cjs", "preload.cjs", "part_of_suite.cjs"),
+    *("mocha.cjs", "jest.cjs", "jest_part.cjs", "vitest.mjs"),
+)
 #: What is loaded for each runner.
 _FILES = {
     NODE_TEST: ("tell.cjs", "origins.cjs", "node_test.mjs"),
@@ -57,6 +60,7 @@ class NodeTests:
             "pipe": order.pipe,
             "only": order.only,
             "workspace": order.workspace,
+            "took": dict(order.took),
         }
         started = await runner_of(argv, tree)
         own = (await manifest_of(below(tree, started.folder if started is not None else ""))).get("name")

@@ -1,6 +1,6 @@
 'use strict';
 // A reporter of jest. It runs in jest's first process; tests run there too, in a context of their own, or in workers.
-const { begin, tellTest, through } = require('./tell.cjs');
+const { begin, tellTest, tellTook, through } = require('./tell.cjs');
 require('./preload.cjs').forget();
 
 const OUTCOMES = { passed: 'passed', failed: 'failed' };
@@ -15,6 +15,8 @@ module.exports = class Told {
     for (const each of result.testResults) {
       tellTest(test.path, [...each.ancestorTitles, each.title], OUTCOMES[each.status] ?? 'skipped');
     }
+    const { start, end } = result.perfStats ?? {};
+    tellTook(test.path, result.testResults.reduce((left, each) => left - (each.duration ?? 0), end - start));
   }
 
   onRunComplete() {

@@ -44,9 +44,6 @@ function added(name, order, given) {
   // On the baseline all are run: which tests there are is known only to those that run them.
   if (order.purpose === 'control' && titles.length > 0) {
     words.push(name === 'mocha' ? '--grep' : '--testNamePattern', titles.join('|'));
-    if (name === 'jest' && !given.some((word) => word.startsWith('--filter'))) {
-      words.push(`--filter=${path.join(__dirname, 'jest_filter.cjs')}`);
-    }
   }
   return words;
 }
@@ -58,6 +55,7 @@ const name = isMainThread ? runner() : undefined;
 if (name !== undefined && !process.argv.some((word) => word.includes(__dirname))) {
   const order = JSON.parse(fs.readFileSync(path.join(__dirname, 'order.json'), 'utf8'));
   ours = added(name, order, given);
+  if (name === 'jest' && order.purpose === 'control') require('./jest_part.cjs')(fs.realpathSync(process.argv[1]));
   let left = given;
   if (name === 'mocha') ({ left, named } = withoutReporter(given));
   process.argv.splice(2, given.length, ...ours, ...left);

@@ -5,6 +5,7 @@ const path = require('node:path');
 
 const order = JSON.parse(fs.readFileSync(path.join(__dirname, 'order.json'), 'utf8'));
 const LONGEST_ID = 600;
+const MOST_MILLISECONDS = 86400000;
 let pipe = null;
 
 function tell(record) {
@@ -16,13 +17,16 @@ const seen = new Map();
 
 // A name that is given twice is two tests here, unlike elsewhere: the second one is told as such.
 function identify(file, titles) {
-  let id = [path.relative(order.workspace, file), titles.join(' > ')].filter((part) => part !== '').join('::');
-  if (id.length > LONGEST_ID) id = `${id.slice(0, LONGEST_ID - 20)}... ${digest(id)}`;
-  // Half of a pair is no text to a reader of JSON, and a title, or its end after it was cut, may have one.
-  id = id.replace(/[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g, '\ufffd');
+  const id = short([path.relative(order.workspace, file), titles.join(' > ')].filter((part) => part !== '').join('::'));
   const count = (seen.get(id) ?? 0) + 1;
   seen.set(id, count);
   return count === 1 ? id : `${id} #${count}`;
+}
+
+function short(text) {
+  const cut = text.length > LONGEST_ID ? `${text.slice(0, LONGEST_ID - 20)}... ${digest(text)}` : text;
+  // Half of a pair is no text to a reader of JSON, and a title, or its end after it was cut, may have one.
+  return cut.replace(/[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g, '\ufffd');
 }
 
 function digest(text) {
@@ -33,6 +37,13 @@ function tellTest(file, titles, outcome) {
   const id = identify(file, titles);
   tell({ kind: 'collected', id });
   tell({ kind: 'test', id, outcome });
+}
+
+// What loading a file of tests took, where the runner knows it.
+function tellTook(file, milliseconds) {
+  if (!Number.isFinite(milliseconds)) return;
+  const whole = Math.min(Math.max(Math.round(milliseconds), 1), MOST_MILLISECONDS);
+  tell({ kind: 'took', path: short(path.relative(order.workspace, file)), milliseconds: whole });
 }
 
 let ended = false;
@@ -59,4 +70,4 @@ function through() {
   ended = true;
 }
 
-module.exports = { order, begin, tell, tellTest, through };
+module.exports = { order, begin, tell, tellTest, tellTook, through };

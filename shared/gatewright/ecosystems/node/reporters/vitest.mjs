@@ -1,5 +1,6 @@
 // A reporter of vitest. It runs in vitest's first process; tests run in workers.
-import { begin, tellTest, through } from './tell.cjs';
+import partOf from './part_of_suite.cjs';
+import { begin, order, tellTest, tellTook, through } from './tell.cjs';
 
 function* testsIn(task, titles) {
   for (const each of task.tasks ?? []) {
@@ -21,14 +22,34 @@ function tellFiles(files, errors) {
       count += 1;
     }
     if (count === 0 && file.result?.state === 'fail') tellTest(file.filepath, [], 'failed');
+    const { collectDuration, setupDuration = 0, environmentLoad = 0, prepareDuration = 0 } = file;
+    tellTook(file.filepath, collectDuration + setupDuration + environmentLoad + prepareDuration);
   }
   for (const [number] of (errors ?? []).entries()) tellTest('', ['(error outside of the tests)', `${number}`], 'failed');
   through();
 }
 
+// Whether files share a context, in which one may bring down those after it.
+function isShared({ isolate, poolOptions }) {
+  return isolate === false || Object.values(poolOptions ?? {}).some((pool) => pool?.isolate === false);
+}
+
+// Leaves a part of a large suite for the control, after all that the command and the settings have selected.
+function leavePart(vitest) {
+  const runFiles = vitest.runFiles?.bind(vitest);
+  if (runFiles === undefined) return;
+  vitest.runFiles = (selected, ...rest) => {
+    const projects = [vitest, ...(vitest.projects ?? [])];
+    if (projects.some(({ config }) => isShared(config))) return runFiles(selected, ...rest);
+    // What is selected are paths with their project, from version 2 on objects.
+    return runFiles(partOf(selected, (each) => each.moduleId ?? each[1]), ...rest);
+  };
+}
+
 export default class Told {
   onInit(vitest) {
     begin('vitest', vitest.version ?? '');
+    if (order.purpose === 'control') leavePart(vitest);
   }
 
   // Before version 3 and 4.
