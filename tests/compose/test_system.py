@@ -6,6 +6,7 @@ import http.client
 import json
 import urllib.parse
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -204,6 +205,34 @@ def test_a_worker_whose_process_dies_is_started_again(system: Deployment) -> Non
     system.make_project("again")
     code, result = system.order("again", "--exec", EDIT, "--test", CHECK)
     assert code == 0, result
+
+
+def test_what_expires_goes_in_containers_that_are_asked_for(system: Deployment) -> None:
+    """Rounds on the bus keep what is young, and end well; who deletes branches elsewhere has no identity and no bus."""
+    system.make_project("kept")
+    _, result = system.order("kept", "--exec", EDIT, "--test", CHECK)
+    context = Path(str(system.compose.context))
+    days = {"ledger": {"days": 7}, "artifacts": {"days": 7}, "dead": {"days": 30}, "branches": {"days": 7}}
+    (context / "policies" / "retention.json").write_text(json.dumps({"version": "1", **days}))
+    with (context / ".env").open("a") as settings:
+        settings.write("GATEWRIGHT_BRANCHES_REPOSITORY=https://git.invalid/team/project.git\n")
+    try:
+        system.do("up", "--detach", "--wait", "--no-build", "--no-deps", "retention", seconds=180)
+        assert json.loads(system.cli("show", result["run_id"], "--json").stdout)["run"]["status"] == "SUCCESS"
+        assert (
+            system.inside("retention", "ls", "/var/lib/gatewright/runs").split()
+            == system.inside("gatekeeper", "ls", "/var/lib/gatewright/runs").split()
+        )
+        system.do("up", "--detach", "--no-build", "--no-deps", "branches")
+        wait_until(lambda: "git.invalid" in system.do("logs", "--no-color", "branches").stdout)
+        assert "nats" not in system.inside("branches", "env")
+        assert "no identity" in system.inside(
+            "branches", "sh", "-c", "ls /etc/gatewright/identity 2>/dev/null || echo no identity"
+        )
+        unwritable = system.inside("branches", "sh", "-c", "touch /var/lib/gatewright/runs/new 2>/dev/null || echo read only")
+        assert "read only" in unwritable
+    finally:
+        system.do("rm", "--stop", "--force", "retention", "branches")
 
 
 def scale(system: Deployment, workers: int) -> None:

@@ -61,13 +61,14 @@ def _path(kind: type[Any], value: Any) -> Any:
 
 
 class EnvironmentSettings(msgspec.Struct, frozen=True, kw_only=True, rename=_variable):
-    """Read from variables named ``GATEWRIGHT_<FIELD>``, by ``load``."""
+    """Read from variables named ``GATEWRIGHT_<FIELD>``, by ``load``. An empty one says nothing, as compose files write it."""
 
     @classmethod
     def load(cls) -> Self:
         """Raises ConfigurationError."""
+        said = {name: value for name, value in os.environ.items() if value}
         try:
-            return msgspec.convert(dict(os.environ), cls, strict=False, dec_hook=_path)
+            return msgspec.convert(said, cls, strict=False, dec_hook=_path)
         except msgspec.ValidationError as error:
             raise ConfigurationError(f"a {_PREFIX} variable is wrong: {error}") from error
 
