@@ -423,6 +423,23 @@ async def test_settings_of_pnpm_that_the_repository_brings_are_not_used(tmp_path
     assert (prefix / "files/pnpm-workspace.yaml").read_text() == 'packages:\n  - "packages/*"\n'
 
 
+async def test_pnpm_is_the_hosts_own_and_gets_no_empty_list_of_packages(tmp_path: Path) -> None:
+    """It would fetch, and start, the version that package.json names; and it refuses a workspace file without packages."""
+    package = json.dumps({"packageManager": "pnpm@10.33.0"})
+    tree = Tree(
+        {
+            "package.json": package,
+            "pnpm-lock.yaml": PNPM % "integrity: sha512-x",
+            "pnpm-workspace.yaml": "onlyBuiltDependencies: [x]\n",
+        }
+    )
+    installer = fake_npm(tmp_path, f'echo "$npm_config_manage_package_manager_versions" >{tmp_path}/switches\n{INSTALLS}')
+    shutil.move(tmp_path / "bin/npm", tmp_path / "bin/pnpm")
+    prefix = await prepare(tmp_path, tree, installer)
+    assert (tmp_path / "switches").read_text() == "false\n"
+    assert not (prefix / "files/pnpm-workspace.yaml").exists()
+
+
 async def test_a_lock_of_yarn_is_asked_for_at_the_registry_that_is_configured(tmp_path: Path) -> None:
     tree = Tree({"package.json": "{}", "yarn.lock": YARN % f"https://{YARN_HOST}/needed.tgz#{'0' * 40}"})
     asked = '[ "$1" = config ] && echo https://registry.example.org/npm/ && exit 0'

@@ -59,6 +59,13 @@ _NPM_MORE = (
 #: any other address is not followed there; an older npm does, and is refused afterwards.
 _LOCKED = ("install", "--package-lock-only", "--ignore-scripts", "--no-audit", "--no-fund", "--allow-remote=none")
 _PNPM = ("install", "--frozen-lockfile", "--ignore-scripts", "--ignore-pnpmfile", "--package-import-method=copy")
+#: pnpm from 9.7 on would fetch, and start, the version of itself that package.json names; from 11 on its prefix is another.
+_OWN_PROGRAM = {
+    "COREPACK_ENABLE_STRICT": "0",
+    "COREPACK_ENABLE_PROJECT_SPEC": "0",
+    "npm_config_manage_package_manager_versions": "false",
+    "pnpm_config_manage_package_manager_versions": "false",
+}
 _YARN = ("install", "--frozen-lockfile", "--ignore-scripts", "--non-interactive", "--no-progress", "--no-default-rc")
 
 
@@ -142,8 +149,8 @@ def _write(top: Path, files: Mapping[str, bytes]) -> None:
 
 
 def _variables(installer: Installer) -> dict[str, str]:
-    """The user's own; a program of the repository's choice is never fetched (corepack)."""
-    return {**installer.variables, "COREPACK_ENABLE_STRICT": "0", "COREPACK_ENABLE_PROJECT_SPEC": "0", "CI": "true"}
+    """The user's own; a program of the repository's choice is never fetched (by corepack, or by pnpm itself)."""
+    return {**installer.variables, **_OWN_PROGRAM, "CI": "true"}
 
 
 async def _through(run: partial[Coroutine[Any, Any, bytes]], program: str, lock: Path, recipe: NodeRecipe) -> None:

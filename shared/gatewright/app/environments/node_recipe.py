@@ -120,9 +120,9 @@ async def node_recipe(tree: TreeFiles, folder: str) -> NodeRecipe:
     if lock == _PNPM_LOCK:
         if found := _LED_ELSEWHERE.first(files[lock]):
             raise NotPreparedError(f"{lock} has what is not a package of a registry: {_shown(found)}; {ADVICE}")
-        # Not the repository's own: it may hold settings, a registry among them.
-        globs = await workspace_globs(inside)
-        files["pnpm-workspace.yaml"] = "".join(("packages:\n", *(f"  - {json.dumps(each)}\n" for each in globs))).encode()
+        # Not the repository's own: it may hold settings, a registry among them. pnpm refuses one without packages.
+        if globs := await workspace_globs(inside):
+            files["pnpm-workspace.yaml"] = "".join(("packages:\n", *(f"  - {json.dumps(each)}\n" for each in globs))).encode()
     if lock in NPM_LOCKS:
         return with_lock(NodeRecipe(folder, "", files, frozenset()), lock, files[lock])
     hosts = frozenset(_yarn_hosts(lock, files[lock])) if lock == _YARN_LOCK else frozenset()
