@@ -224,7 +224,7 @@ def test_what_expires_goes_in_containers_that_are_asked_for(system: Deployment) 
             == system.inside("gatekeeper", "ls", "/var/lib/gatewright/runs").split()
         )
         system.do("up", "--detach", "--no-build", "--no-deps", "branches")
-        wait_until(lambda: "git.invalid" in system.do("logs", "--no-color", "branches").stdout)
+        wait_until(lambda: "git.invalid" in system.do("logs", "--no-color", "branches").stdout, 120.0)
         assert "nats" not in system.inside("branches", "env")
         could = "find /etc/gatewright -name '*.nk'; touch /var/lib/gatewright/runs/new 2>/dev/null || echo only read"
         assert system.inside("branches", "sh", "-c", could).strip() == "only read"
