@@ -81,7 +81,8 @@ class RunIndex:
 
     def recall(self, run_id: str, run: IndexedRun) -> None:
         """Take in a run that was settled before; they come in the order of that, before anything that the ledger shows."""
-        self._runs.setdefault(run_id, run)
+        if run_id not in self._runs:
+            self._runs[run_id] = IndexedRun(sys.intern(run.publisher), run.created_at, run.status)
         self._late = True
 
     def known(self, run_id: str) -> IndexedRun | None:

@@ -29,7 +29,7 @@ def main(function: str, memory: int) -> int:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     module, _, name = function.partition(":")
-    # Nothing of what is imported is garbage; to look for some takes a tenth of the time.
+    # Nothing of what is imported is garbage.
     gc.disable()
     judge = getattr(import_module(module), name)
     gc.freeze()

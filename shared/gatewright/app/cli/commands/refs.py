@@ -105,9 +105,7 @@ def _tidy_expired(repositories: Sequence[str], every: float | None, *, yes: bool
     from gatewright.app.cli.outcome import Exit
 
     if every is not None:
-        if not yes:
-            raise MalformedError("--every does what the plan says: it goes with --yes", code="invalid_input")
-        _play_rounds(repositories, every)
+        _play_rounds(repositories, every, yes=yes)
 
     def planned(plan: Sequence[BranchItem]) -> None:
         for line in plan_lines(plan, carried_out=yes):
@@ -134,13 +132,14 @@ def _tell(done: ItemOutcome[BranchItem]) -> None:
     note(f"gatewright/{done.item.branch.name}: {f'left [{done.code}]' if done.code else 'deleted'}")
 
 
-def _play_rounds(repositories: Sequence[str], hours: float) -> NoReturn:
+def _play_rounds(repositories: Sequence[str], hours: float, *, yes: bool) -> NoReturn:
     import asyncio
 
     from gatewright.app.cli.operations.branch_expiry import RoundWatch, sources_of, stoppable_round
-    from gatewright.app.cli.operations.expiry_process import play_rounds
+    from gatewright.app.cli.operations.expiry_process import play_rounds, refuse_without_yes
     from gatewright.app.cli.outcome import Exit
 
+    refuse_without_yes(yes=yes)
     sources_of(repositories)  # what is wrong with them is no round that could be played again
 
     def play(stop: asyncio.Event) -> Awaitable[RoundOutcome]:

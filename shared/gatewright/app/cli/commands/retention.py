@@ -90,15 +90,14 @@ def _gc_ledger(
     from functools import partial
 
     from gatewright.app.cli.operations.branch_expiry import refuse_remote
-    from gatewright.app.cli.operations.expiry_process import play_rounds
+    from gatewright.app.cli.operations.expiry_process import play_rounds, refuse_without_yes
     from gatewright.app.cli.operations.ledger_expiry import expiry_round, result_document, round_lines
     from gatewright.app.cli.outcome import Exit
 
     refuse_remote(repositories)
     play = partial(expiry_round, store, keys, yes=yes, repositories=[Path(each).absolute() for each in repositories])
     if every is not None:
-        if not yes:
-            raise MalformedError("--every does what the plan says: it goes with --yes", code="invalid_input")
+        refuse_without_yes(yes=yes)
         asyncio.run(play_rounds(lambda _stop: play(), every, "bus"))
         raise typer.Exit(Exit.GOOD)
     outcome = asyncio.run(play())

@@ -20,7 +20,7 @@ from structlog.typing import FilteringBoundLogger
 from gatewright.app.cli import settings
 from gatewright.app.retention.policy_round import RoundOutcome
 from gatewright.clock import Clock, SystemClock
-from gatewright.errors import ConfigurationError, GatewrightError
+from gatewright.errors import ConfigurationError, GatewrightError, MalformedError
 from gatewright.telemetry.health import METRICS_TEXT, OFF, HealthServer, Page, verdict_page
 from gatewright.telemetry.logs import make_logger
 from gatewright.telemetry.metric_list import EXPIRED, EXPIRY_LAST_ROUND, EXPIRY_LEFT, EXPIRY_METRICS, Metric
@@ -29,6 +29,12 @@ from gatewright.telemetry.metric_list import EXPIRED, EXPIRY_LAST_ROUND, EXPIRY_
 RETRY_SECONDS = 600.0
 #: Of what the bus keeps, or of branches alone.
 Rounds = Literal["bus", "branches"]
+
+
+def refuse_without_yes(*, yes: bool) -> None:
+    """Raises MalformedError: rounds that nothing comes of are not played for hours."""
+    if not yes:
+        raise MalformedError("--every does what the plan says: it goes with --yes", code="invalid_input")
 
 
 async def play_rounds(play: Callable[[asyncio.Event], Awaitable[RoundOutcome]], hours: float, rounds: Rounds) -> None:
