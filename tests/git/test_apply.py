@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gatewright.errors import MalformedError, PatchError
+from gatewright.errors import GitError, MalformedError, PatchError
 from gatewright.git import objects
 from gatewright.git.changes import FileChange
 from gatewright.git.mirror import Mirrors
@@ -98,6 +98,19 @@ async def test_patch_that_meets_an_assertion_of_git_is_refused(known: Known) -> 
     garbled = b"diff --git a/src/new.py b/src/new.py\nnew.py\nnew file mode 100644\n--- /dev/null\n+++ b/src/new.py\n"
     with pytest.raises(PatchError):
         await known.mirror.apply(known.commit, garbled + b"@@ -0,0 +1 @@\n+x\n")
+
+
+async def test_no_patch_is_blamed_for_a_store_that_git_cannot_write(make_repository: MakeRepository, mirrors: Mirrors) -> None:
+    repository = make_repository()
+    mirror = await mirrors.open(repository.url)
+    commit = repository.commit({})
+    await mirror.ensure(commit)
+    for number in range(256):
+        folder = mirror.path / "objects" / f"{number:02x}"
+        if not folder.exists():
+            folder.symlink_to("nowhere")
+    with pytest.raises(GitError, match="unable to create temporary file"):
+        await mirror.apply(commit, b"".join(new_file(f"x{number}", f"{number}") for number in range(20)))
 
 
 async def test_patch_through_a_symlink_of_the_baseline_is_refused(make_repository: MakeRepository, mirrors: Mirrors) -> None:

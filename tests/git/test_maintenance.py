@@ -37,7 +37,7 @@ while True:
 
 
 def loose(mirror: Mirror) -> list[Path]:
-    return [path for path in (mirror.path / "objects").glob("??/*") if path.is_file()]
+    return [path for path in (mirror.path / "objects").glob("??/*") if path.is_file() and not path.name.startswith("tmp_obj_")]
 
 
 def packs(mirror: Mirror) -> list[Path]:
@@ -84,6 +84,26 @@ async def test_a_mirror_is_packed_while_nothing_uses_it(make_repository: MakeRep
     for tree in trees:
         assert len(await mirror.files(tree)) == len(await mirror.files(base)) + 1
     await GitCommand(mirror.path).run("fsck", "--strict", "--no-dangling")
+
+
+@pytest.mark.parametrize("limits", [SOME, ALL, MaintenanceThresholds(loose=10_000, packs=0, kept=1_000)])
+async def test_no_folder_goes_in_which_another_git_is_about_to_write(
+    make_repository: MakeRepository, mirrors: Mirrors, limits: MaintenanceThresholds
+) -> None:
+    source = make_repository()
+    mirror = await mirrors.open(source.url)
+    await some_trees(mirror, await mirror.resolve("main"), 5)
+    for empty in ("5c", "c5"):
+        (mirror.path / "objects" / empty).mkdir(exist_ok=True)
+    folders = {path.parent for path in loose(mirror)} | {mirror.path / "objects" / empty for empty in ("5c", "c5")}
+    for _ in range(2):
+        assert tend(mirror.path, limits) != NOTHING
+        await some_trees(mirror, await mirror.resolve("main"), 5, "more ")
+    assert tend(mirror.path, ALL).repacked
+    assert loose(mirror) == []
+    assert all(folder.is_dir() for folder in folders)
+    said = await GitCommand(mirror.path).run("fsck", "--strict", "--no-dangling")
+    assert said == b""
 
 
 async def test_a_mirror_with_little_in_it_is_left_alone(make_repository: MakeRepository, mirrors: Mirrors) -> None:

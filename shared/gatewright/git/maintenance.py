@@ -31,6 +31,9 @@ _PATIENCE = 1.0
 #: git packs at most 50,000 loose objects at a time.
 _MOST_ROUNDS = 20
 _KEEP = Path("refs/gate/keep")
+#: Lies in each folder of loose objects, so that it stays: git removes an empty one, and another git that has just made it to
+#: write there fails. Named as git's own unfinished files are, which no command of git minds while they are new.
+_STAYS = "tmp_obj_stays"
 #: What a killed git leaves, below the mirror. Packs are small beside these names, so a look costs one listing.
 _TEMPORARY = (
     "objects/pack/tmp_*",
@@ -107,6 +110,7 @@ def _tend(path: Path, limits: MaintenanceThresholds, needed: Collection[str], lo
     dropped = _drop(path, git, unused) if unused else 0  # 3
     repack = sum(1 for _ in (path / "objects" / "pack").glob("*.pack")) > limits.packs
     if repack:  # 4
+        _hold_folders(path)
         run("repack", "-d", "-q", "-n", "--cruft", f"--cruft-expiration={EXPIRY}")
         run("prune", f"--expire={EXPIRY}")
     return MaintenanceResult(pack, repack, dropped)
@@ -114,6 +118,7 @@ def _tend(path: Path, limits: MaintenanceThresholds, needed: Collection[str], lo
 
 def _pack_loose(path: Path, run: Callable[..., None]) -> None:
     """All loose objects, whatever leads to them; those that lie in packs already go."""
+    _hold_folders(path)
     for _ in range(_MOST_ROUNDS):
         run("maintenance", "run", "--quiet", "--task=loose-objects")
         run("prune-packed", "--quiet")
@@ -121,10 +126,20 @@ def _pack_loose(path: Path, run: Callable[..., None]) -> None:
             return
 
 
+def _folders(path: Path) -> Iterator[Path]:
+    return (path / "objects" / f"{number:02x}" for number in range(256))
+
+
+def _hold_folders(path: Path) -> None:
+    for folder in _folders(path):
+        folder.mkdir(exist_ok=True)
+        (folder / _STAYS).touch()
+
+
 def _loose(path: Path) -> int:
     """How many objects lie outside of packs."""
-    folders = (path / "objects" / f"{number:02x}" for number in range(256))
-    return sum(len(os.listdir(folder)) for folder in folders if folder.is_dir())  # noqa: PTH208 - their names are not wanted
+    names = (name for folder in _folders(path) if folder.is_dir() for name in os.listdir(folder))  # noqa: PTH208 - no paths are wanted
+    return sum(name != _STAYS for name in names)
 
 
 def _unused(path: Path, limits: MaintenanceThresholds, needed: Collection[str]) -> tuple[str, ...]:

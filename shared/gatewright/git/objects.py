@@ -16,7 +16,7 @@ from itertools import islice
 from pathlib import Path
 
 from gatewright.contracts.vocabulary import Person
-from gatewright.errors import DeniedError, GitError, MalformedError, PatchError
+from gatewright.errors import DeniedError, GatewrightError, GitError, MalformedError, PatchError
 from gatewright.git import fast_import
 from gatewright.git.changes import (
     FileChange,
@@ -59,6 +59,8 @@ _MOST_FAULTS = 200
 LARGE_INDEX = 1 << 20
 #: git's exit code when it gives up instead of answering.
 _DIED = 128
+#: What git says of its own store of objects, which no patch is to be blamed for.
+_STORE_FAILED = BytesPattern(rb"(?m)^error: unable to create temporary file: ")
 #: git takes any octal number for a mode: a directory's makes it drop the file without a word, another's a submodule.
 _MODE = BytesPattern(rb"(?m)^(?:new file|deleted file|old|new) mode (.*)$")
 _KNOWN_MODES = frozenset(mode.encode() for mode in ENTRIES)
@@ -112,7 +114,10 @@ class Objects:
         return found.decode("ascii", "replace").strip() or None
 
     def apply(self, tree: str, patch: bytes) -> str:
-        """The id of ``tree`` with ``patch``; an empty patch changes nothing. PatchError when git refuses it."""
+        """The id of ``tree`` with ``patch``; an empty patch changes nothing.
+
+        PatchError when git refuses it, GitError when git cannot write what it made.
+        """
         check_object_id(tree)
         if not patch:
             return tree
@@ -127,13 +132,13 @@ class Objects:
             return self._apply(tree, patch)
         except CommandFailedError as error:
             if error.status != _DIED:
-                raise PatchError(f"the patch does not apply: {error.said}") from error
+                raise _refusal(error) from error
         # git gave up. Before the patch is blamed, the kept index is: a crash of the host may have damaged it.
         self._indexes.forget(tree)
         try:
             return self._apply(tree, patch)
         except CommandFailedError as error:
-            raise PatchError(f"the patch does not apply: {error.said}") from error
+            raise _refusal(error) from error
 
     def _refuse_beyond_limits(self, tree: str, paths: Iterable[bytes], kind: type[DeniedError]) -> None:
         """Raises ``kind`` when ``paths``, which a change of ``tree`` names, are beyond what any tree may get.
@@ -317,3 +322,10 @@ class Objects:
         text = message.encode("utf-8", "replace")
         made = self._git.execute("commit-tree", *options, check_object_id(tree), stdin=text, environment=identity)
         return check_object_id(made.decode("ascii", "replace").strip())
+
+
+def _refusal(error: CommandFailedError) -> GatewrightError:
+    """A failed ``git apply``: the patch's fault, unless git speaks of its own files."""
+    if _STORE_FAILED.first(error.stderr) is not None:
+        return error
+    return PatchError(f"the patch does not apply: {error.said}")
