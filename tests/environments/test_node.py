@@ -94,9 +94,10 @@ async def test_locked_packages_are_shown_and_a_workspace_is_the_candidates(
     assert (await run("starts", prefix=prefix)).stdout == b"started\n"
     denied = await run("sh", "-c", "echo x > node_modules/needed/index.js", prefix=prefix)
     assert b"Read-only file system" in denied.stderr
-    kept = await run("sh", "-c", "echo x > node_modules/.vite-temp/x && cat node_modules/.vite-temp/x", prefix=prefix)
-    assert kept.stdout == b"x\n"
-    assert not list((prefix / "files/node_modules/.vite-temp").iterdir())
+    for name in (".cache", ".tmp", ".vite", ".vite-temp", ".vitest"):
+        kept = await run("sh", "-c", f"echo x > node_modules/{name}/x && cat node_modules/{name}/x", prefix=prefix)
+        assert kept.stdout == b"x\n"
+        assert not list((prefix / "files/node_modules" / name).iterdir())
 
 
 @needs_npm

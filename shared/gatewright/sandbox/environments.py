@@ -15,8 +15,8 @@ from gatewright.sandbox.images import ImageRoot
 
 #: In an environment that was made for a baseline: what it was made from, by which tool, and where commands look for it.
 PREPARED: Final = "gatewright-environment.json"
-#: Where vite, babel and their kind keep what they make, in a folder of packages that they cannot write to otherwise.
-CACHES: Final = (".cache", ".vite", ".vite-temp")
+#: Where vite, vitest before 1.0, babel, tsc and their kind keep what they make, in a folder of packages that they cannot write to otherwise.
+CACHES: Final = (".cache", ".tmp", ".vite", ".vite-temp", ".vitest")
 _MOST_BYTES: Final = 16 * 1024 * 1024
 #: What the tools of an ecosystem are told about a prepared environment; ``@PREFIX@`` stands for its path.
 _VARIABLES: Final[Mapping[str, Mapping[str, str]]] = {
