@@ -7,6 +7,7 @@ where it used them up.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import resource
@@ -41,6 +42,7 @@ from gatewright.git.paths import folded_path, path_fault
 from gatewright.git.refs import parse_url
 from gatewright.git.remote import Remote
 from gatewright.resources import policy_directory
+from gatewright.secrets.changes import CleanContents, secrets_brought_in
 from gatewright.secrets.documents import check_document, redact_document
 from gatewright.secrets.redaction import redact_output
 from gatewright.secrets.scanner import SecretScanner
@@ -316,6 +318,13 @@ for _name, _list in _PATHS.items():
         judge_changes(context, changes)
         judge_forbidden_edits(context, changes)
         return [(folded_path(path), path_fault(path), scope.covers(("src",), path)) for path in paths]
+
+
+@case("secrets in a change of many files")
+def _() -> object:
+    changes, known = _changes([b"src/d%d/f%d.py" % (n % 500, n) for n in range(30_000)]), CleanContents()
+    known.add(change.new_id for change in changes)
+    return asyncio.run(secrets_brought_in(changes, _UNASKED, SCANNER, known))
 
 
 _MANIFESTS = {

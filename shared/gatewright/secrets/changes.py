@@ -63,10 +63,11 @@ async def secrets_brought_in(
         old = await mirror.blobs({change.old_id for change in changes if change.old_mode not in NO_CONTENT})
         hits = await asyncio.to_thread(_new_ones, hits, blobs, old)
     found = [FoundSecret(hit.rule, None, 1) for hit in in_names]
+    hidden = _holding(in_names, names)
     for change in written:
         if len(found) >= _MOST:
             break
-        shown = None if _holds(in_names, names, change.path) else change.path
+        shown = None if change.path in hidden else change.path
         line, counted = 1, 0
         for hit in hits.get(change.new_id, ()):
             line, counted = line + blobs[change.new_id].count(b"\n", counted, hit.start), hit.start
@@ -98,7 +99,7 @@ def _new_ones(hits: Hits, blobs: Mapping[str, bytes], old: Mapping[str, bytes]) 
     }
 
 
-def _holds(hits: Sequence[Hit], names: Sequence[bytes], path: bytes) -> bool:
-    """Whether one of the hits in the joined ``names`` lies in ``path``."""
+def _holding(hits: Sequence[Hit], names: Sequence[bytes]) -> frozenset[bytes]:
+    """Those of ``names`` in which one of the hits in the joined names lies."""
     starts = list(accumulate((len(name) + 1 for name in names), initial=0))
-    return any(names[bisect_right(starts, hit.start) - 1] == path for hit in hits)
+    return frozenset(names[bisect_right(starts, hit.start) - 1] for hit in hits)
