@@ -14,6 +14,7 @@ from gatewright.git.changes import FileChange
 from gatewright.git.command import GitCommand
 from gatewright.git.mirror import Mirrors
 from gatewright.git.modes import DIRECTORY
+from gatewright.git.objects import Objects
 from tests.git.repositories import MakeRepository, Repository
 
 ABSENT = "0123456789abcdef0123456789abcdef01234567"
@@ -277,6 +278,60 @@ async def test_files_are_listed_with_sizes_and_taken_literally(make_repository: 
     for path in ("", "a\0b"):
         with pytest.raises(MalformedError):
             await mirror.files(commit, (path,))
+
+
+async def test_what_a_change_leaves_is_listed_as_git_would(
+    make_repository: MakeRepository, mirrors: Mirrors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = {"a/b": b"1", "a/c/d": b"22", "a.b": b"333", "a-b": b"4", "gone/x": b"5", "was/folder": b"6", "file": b"7"}
+    repository = make_repository(files=begun)
+    (repository.path / "link").symlink_to("file")
+    first = repository.commit({"run": b"#!/bin/sh\n"})
+    mirror = await mirrors.open(repository.url)
+    await mirror.ensure(first)
+    wanted = [
+        FileChange(b"gone", None),
+        FileChange(b"was", "100644", b"a file now"),
+        FileChange(b"file", None),
+        FileChange(b"file/below", "100644", b"a folder now"),
+        FileChange(b"run", "100755", b"#!/bin/sh\n"),
+        FileChange(b"link", "120000", b"elsewhere"),
+        FileChange(b"a/c/d", "100644", b"22"),
+        FileChange(b"a0", "100644", b""),
+        FileChange(b"\xff\xfe", "100644", b"no UTF-8"),
+    ]
+    tree = await mirror.write_tree(first, wanted)
+    assert await mirror.changes(first, tree)
+    await mirror.files(first)
+    asked: list[str] = []
+    whole = Objects.files
+    monkeypatch.setattr(Objects, "files", lambda self, name, paths: asked.append(name) or whole(self, name, paths))
+    listing = await mirror.listing(tree)
+    assert await mirror.files(tree) == listing.entries
+    assert asked == []
+    assert listing.entries == await (await Mirrors(mirror.path.parent).open(repository.url)).files(tree)
+    assert asked == [tree]
+    assert listing.names == {entry.path.decode() for entry in listing.entries if entry.path != b"\xff\xfe"}
+
+
+async def test_no_more_files_are_remembered_than_there_is_room_for(
+    make_repository: MakeRepository, mirrors: Mirrors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gatewright.git.mirror._REMEMBERED_FILES", 5)
+    repository = make_repository(files={"a": b"1", "b": b"2"})
+    mirror = await mirrors.open(repository.url)
+    commits = [repository.commit({f"c{number}": b"3"}) for number in range(4)]
+    for commit in commits:
+        await mirror.ensure(commit)
+    asked: list[str] = []
+    whole = Objects.files
+    monkeypatch.setattr(Objects, "files", lambda self, name, paths: asked.append(name) or whole(self, name, paths))
+    counts = [
+        len(await mirror.files(commit)) for commit in (commits[0], commits[0], commits[1], commits[0], commits[3], commits[3])
+    ]
+    assert counts == [counts[0], counts[0], counts[0] + 1, counts[0], counts[0] + 3, counts[0] + 3]
+    trees = [await mirror.tree_of(commit) for commit in commits]
+    assert asked == [trees[0], trees[1], trees[0], trees[3], trees[3]]
 
 
 async def test_blobs_come_byte_for_byte(make_repository: MakeRepository, mirrors: Mirrors) -> None:

@@ -5,12 +5,14 @@ Paths are bytes throughout: a tree may hold names that are not UTF-8, and they m
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 from gatewright.errors import GitError
-from gatewright.git.modes import canonical
+from gatewright.git.modes import ABSENT, canonical
 
 
 @dataclass(frozen=True)
@@ -29,14 +31,44 @@ class TreeChange:
     status: str
 
 
-@dataclass(frozen=True)
-class TreeEntry:
+class TreeEntry(NamedTuple):
     """One file of a tree. ``size`` is in bytes; 0 for a submodule (mode ``160000``), whose object is not here."""
 
     path: bytes
     mode: str
     object_id: str
     size: int
+
+
+class TreeListing:
+    """All files of a tree, by path."""
+
+    def __init__(self, entries: tuple[TreeEntry, ...]) -> None:
+        self.entries = entries
+
+    @cached_property
+    def by_name(self) -> Mapping[str, TreeEntry]:
+        """Those whose names are UTF-8."""
+        named: dict[str, TreeEntry] = {}
+        for entry in self.entries:
+            with suppress(UnicodeDecodeError):
+                named[entry.path.decode()] = entry
+        return named
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The names of those."""
+        return frozenset(self.by_name)
+
+    def after(self, changes: Iterable[TreeChange], sizes: Mapping[str, int]) -> TreeListing:
+        """The files of the tree that ``changes`` lead to; ``sizes`` are those of the contents that they bring."""
+        entries = {entry.path: entry for entry in self.entries}
+        for change in changes:
+            entries.pop(change.path, None)
+            if change.new_mode != ABSENT:
+                size = sizes.get(change.new_id, 0)
+                entries[change.path] = TreeEntry(change.path, change.new_mode, change.new_id, size)
+        return TreeListing(tuple(sorted(entries.values())))
 
 
 class Node(NamedTuple):

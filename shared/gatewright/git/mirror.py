@@ -22,12 +22,13 @@ from gatewright.contracts.vocabulary import Person
 from gatewright.errors import GitError, MalformedError
 from gatewright.git import refs
 from gatewright.git.access.credentials import NO_ACCESS, RepositoryAccess
-from gatewright.git.changes import FileChange, Node, TreeChange, TreeEntry
+from gatewright.git.changes import FileChange, Node, TreeChange, TreeEntry, TreeListing
 from gatewright.git.command import GitCommand
 from gatewright.git.host.identity import PROTOCOLS, mirror_keys
 from gatewright.git.kept.readers import KeptReaders
 from gatewright.git.locks import held
 from gatewright.git.mirror_room import MirrorRoom, nothing_needed, touch, use
+from gatewright.git.modes import NO_CONTENT
 from gatewright.git.names import NameFault, TreeLimits, surely_readable, surely_within_limits
 from gatewright.git.notes import Notes
 from gatewright.git.objects import BLOBS_LIMIT, Objects
@@ -52,6 +53,8 @@ _REMEMBERED_PATHS = 1000
 _REMEMBERED_BYTES = 64 << 20
 #: Entries of directories that are remembered, all together: those that new paths lie in are looked at again and again.
 _REMEMBERED_NODES = 10_000
+#: Files of whole trees that are remembered, all together: a baseline is listed by every rule of every run that starts from it.
+_REMEMBERED_FILES = 250_000
 
 
 class Mirrors:
@@ -177,6 +180,7 @@ class Mirror:
         self._changes: dict[tuple[str, str], tuple[TreeChange, ...]] = {}
         self._recent: dict[str, bytes] = {}
         self._listed: dict[str, tuple[Node, ...]] = {}
+        self._listings: dict[str, TreeListing] = {}
 
     async def resolve(self, ref: str) -> str:
         """The full commit id that ``ref`` names in the repository now; the commit is in the mirror then.
@@ -271,7 +275,27 @@ class Mirror:
 
     async def files(self, tree: str, paths: tuple[str, ...] = ()) -> tuple[TreeEntry, ...]:
         """The files of a commit or tree; with ``paths`` those at or below them, taken literally."""
-        return await in_thread(self._objects.files, tree, paths)
+        return await in_thread(self._objects.files, tree, paths) if paths else (await self.listing(tree)).entries
+
+    async def listing(self, tree: str) -> TreeListing:
+        """All files of a commit or tree."""
+        name = await self.tree_of(tree)
+        known = self._listings.get(name) or await self._list(name)
+        self._listings.pop(name, None)
+        self._listings[name] = known  # the last one to be forgotten
+        left = sum(len(each.entries) for each in self._listings.values())
+        while left > _REMEMBERED_FILES:
+            left -= len(self._listings.pop(next(iter(self._listings))).entries)
+        return known
+
+    async def _list(self, tree: str) -> TreeListing:
+        """From what is known of the tree that a change began with, or read anew."""
+        for (old, new), changes in reversed(self._changes.items()):
+            before = self._listings.get(self._trees.get(old, old))
+            if before is not None and self._trees.get(new, new) == tree:
+                written = {change.new_id for change in changes if change.new_mode not in NO_CONTENT}
+                return before.after(changes, await self.sizes(written))
+        return TreeListing(await in_thread(self._objects.files, tree, ()))
 
     async def blob(self, object_id: str) -> bytes:
         """The content of one blob. GitError (``object_missing``)."""

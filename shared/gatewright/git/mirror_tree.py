@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from gatewright.git.changes import TreeEntry
+from gatewright.git.changes import TreeEntry, TreeListing
 from gatewright.git.mirror import Mirror
 from gatewright.git.modes import EXECUTABLE, FILE
 
@@ -15,19 +13,18 @@ _LARGEST = 1024 * 1024
 class MirrorTree:
     """See ``TreeFiles``. Made by ``list_tree``."""
 
-    def __init__(self, mirror: Mirror, entries: Mapping[str, TreeEntry]) -> None:
+    def __init__(self, mirror: Mirror, listing: TreeListing) -> None:
         self._mirror = mirror
-        self._entries = entries
-        self._paths = frozenset(entries)
+        self._listing = listing
 
     @property
     def paths(self) -> frozenset[str]:
         """See ``TreeFiles``."""
-        return self._paths
+        return self._listing.names
 
     async def read(self, path: str) -> bytes | None:
         """See ``TreeFiles``."""
-        entry = self._entries.get(path)
+        entry = self._listing.by_name.get(path)
         return await self._mirror.blob(entry.object_id) if entry is not None and is_readable(entry) else None
 
 
@@ -38,12 +35,7 @@ def is_readable(entry: TreeEntry) -> bool:
 
 async def list_tree(mirror: Mirror, tree: str, *, readable: bool = False) -> MirrorTree:
     """The commit or tree ``tree``; with ``readable`` only what ``read`` gives. Raises GitError."""
-    entries = {}
-    for entry in await mirror.files(tree):
-        if readable and not is_readable(entry):
-            continue
-        try:
-            entries[entry.path.decode()] = entry
-        except UnicodeDecodeError:
-            continue
-    return MirrorTree(mirror, entries)
+    listing = await mirror.listing(tree)
+    if readable:
+        listing = TreeListing(tuple(filter(is_readable, listing.entries)))
+    return MirrorTree(mirror, listing)
