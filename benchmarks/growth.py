@@ -1,4 +1,4 @@
-"""What grows with what: ``python -m benchmarks.growth [--chart FILE.svg] [--runs 5] [--files 500 5000] [--history]``.
+"""What grows with what: ``python -m benchmarks.growth [--chart FILE.svg] [--figures FILE.json] [--runs 5] [--files 500 5000]``.
 
 1. Files in the repository: a run that adds one file.
 2. Files in the change: a run that adds so many files to a small repository.
@@ -7,13 +7,15 @@
 5. Workers: a task of one second, with so many workers that have thirty each.
 
 Shown is processor time, of the whole stack where nothing else is said: it holds on a busy machine, where times do not. Where a
-line should be flat or straight, the ratio of its ends says whether it is.
+line should be flat or straight, the ratio of its ends says whether it is. All of it takes an hour of one core. ``--history``
+without sizes leaves that series out, and ``--figures`` keeps what was measured for the chart of a later go that leaves it out.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import math
 import sys
 import tempfile
@@ -168,7 +170,7 @@ def show(found: Mapping[str, tuple[str, Line]]) -> None:
 
 def panels(found: Mapping[str, tuple[str, Line]]) -> list[Panel]:
     return [
-        Panel(title, across, {"ms of processor time": line}, _top(max(value for _, value in line)), " ms")
+        Panel(title, across, {"ms of processor time": line}, _top(max(value for _, value in line)), straight=True)
         for title, (across, line) in found.items()
     ]
 
@@ -185,11 +187,18 @@ def main(words: Sequence[str] = ()) -> None:
     parser.add_argument("--runs", type=int, default=5, help="runs of each size")
     for series in fields(Sizes):
         parser.add_argument(f"--{series.name}", type=int, nargs="*", default=getattr(WHOLE, series.name))
+    parser.add_argument(
+        "--figures", type=Path, help="as JSON: what was measured is put there, what is left out is taken from it"
+    )
     given = parser.parse_args(words)
     sizes = Sizes(*(tuple(getattr(given, series.name)) for series in fields(Sizes)))
     with tempfile.TemporaryDirectory(prefix="gatewright-growth-") as folder:
         Path(folder).chmod(0o755)
         found = asyncio.run(measure(Path(folder), sizes, given.runs))
+    if given.figures is not None:
+        kept = json.loads(given.figures.read_text()) if given.figures.exists() else {}
+        found = {title: (across, [(x, y) for x, y in line]) for title, (across, line) in {**kept, **found}.items()}
+        given.figures.write_text(json.dumps(found, indent=1))
     show(found)
     if given.chart is not None:
         draw(given.chart, panels(found))

@@ -315,23 +315,21 @@ async def test_what_a_change_leaves_is_listed_as_git_would(
 
 
 async def test_no_more_files_are_remembered_than_there_is_room_for(
-    make_repository: MakeRepository, mirrors: Mirrors, monkeypatch: pytest.MonkeyPatch
+    make_repository: MakeRepository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gatewright.git.mirror._REMEMBERED_FILES", 5)
-    repository = make_repository(files={"a": b"1", "b": b"2"})
-    mirror = await mirrors.open(repository.url)
-    commits = [repository.commit({f"c{number}": b"3"}) for number in range(4)]
-    for commit in commits:
-        await mirror.ensure(commit)
+    mirrors = Mirrors(tmp_path / "mirrors")
+    first, second = (make_repository(name, files={"a": b"1", "b": b"2"}) for name in ("first", "second"))
+    commits = {source.url: source.commit({"c": b"3"}) for source in (first, second)}
     asked: list[str] = []
     whole = Objects.files
     monkeypatch.setattr(Objects, "files", lambda self, name, paths: asked.append(name) or whole(self, name, paths))
-    counts = [
-        len(await mirror.files(commit)) for commit in (commits[0], commits[0], commits[1], commits[0], commits[3], commits[3])
-    ]
-    assert counts == [counts[0], counts[0], counts[0] + 1, counts[0], counts[0] + 3, counts[0] + 3]
-    trees = [await mirror.tree_of(commit) for commit in commits]
-    assert asked == [trees[0], trees[1], trees[0], trees[3], trees[3]]
+    for source, times in ((first, 2), (second, 2), (first, 1)):
+        mirror = await mirrors.open(source.url)
+        await mirror.ensure(commits[source.url])
+        for _ in range(times):
+            assert len(await mirror.files(commits[source.url])) >= 3
+    assert len(asked) == 3
 
 
 async def test_blobs_come_byte_for_byte(make_repository: MakeRepository, mirrors: Mirrors) -> None:

@@ -5,6 +5,7 @@ Paths are bytes throughout: a tree may hold names that are not UTF-8, and they m
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -69,6 +70,32 @@ class TreeListing:
                 size = sizes.get(change.new_id, 0)
                 entries[change.path] = TreeEntry(change.path, change.new_mode, change.new_id, size)
         return TreeListing(tuple(sorted(entries.values())))
+
+
+class TreeListings:
+    """Those that were asked for last, of any repository: of at most ``most`` files, all together."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._known: dict[tuple[str, str], TreeListing] = {}
+
+    def get(self, repository: str, tree: str) -> TreeListing | None:
+        """That of ``tree``, which is the last one to be forgotten then."""
+        known = self._known.pop((repository, tree), None)
+        if known is not None:
+            self._known[repository, tree] = known
+        return known
+
+    def keep(self, repository: str, tree: str, listing: TreeListing) -> None:
+        """As one that was asked for now."""
+        self._known[repository, tree] = listing
+        left = sum(len(each.entries) for each in self._known.values())
+        while left > self._most:
+            left -= len(self._known.pop(next(iter(self._known))).entries)
+
+    def forget(self, repository: str) -> None:
+        """All of one repository."""
+        self._known = {key: each for key, each in self._known.items() if key[0] != repository}
 
 
 class Node(NamedTuple):
@@ -161,7 +188,7 @@ def _entry(record: bytes) -> TreeEntry:
     words = head.decode("ascii", "replace").split()
     if len(words) != 4 or not tab or not path:
         raise _unreadable("ls-tree")
-    return TreeEntry(path, words[0], words[2], 0 if words[3] == "-" else int(words[3]))
+    return TreeEntry(path, sys.intern(words[0]), words[2], 0 if words[3] == "-" else int(words[3]))
 
 
 def _unreadable(command: str) -> GitError:

@@ -22,7 +22,7 @@ from gatewright.contracts.vocabulary import Person
 from gatewright.errors import GitError, MalformedError
 from gatewright.git import refs
 from gatewright.git.access.credentials import NO_ACCESS, RepositoryAccess
-from gatewright.git.changes import FileChange, Node, TreeChange, TreeEntry, TreeListing
+from gatewright.git.changes import FileChange, Node, TreeChange, TreeEntry, TreeListing, TreeListings
 from gatewright.git.command import GitCommand
 from gatewright.git.host.identity import PROTOCOLS, mirror_keys
 from gatewright.git.kept.readers import KeptReaders
@@ -53,7 +53,7 @@ _REMEMBERED_PATHS = 1000
 _REMEMBERED_BYTES = 64 << 20
 #: Entries of directories that are remembered, all together: those that new paths lie in are looked at again and again.
 _REMEMBERED_NODES = 10_000
-#: Files of whole trees that are remembered, all together: a baseline is listed by every rule of every run that starts from it.
+#: Files of whole trees that a process remembers: a baseline is listed by every rule of every run that starts from it.
 _REMEMBERED_FILES = 250_000
 
 
@@ -81,6 +81,7 @@ class Mirrors:
         self._seconds = transfer_seconds
         self._room = MirrorRoom(self._root, most, needed)
         self._kept = KeptReaders()
+        self._listings = TreeListings(_REMEMBERED_FILES)
         #: Those that anything here works with, and, for a while, those that were opened last.
         self._open: WeakValueDictionary[str, Mirror] = WeakValueDictionary()
         self._recent: dict[str, tuple[float, Mirror]] = {}
@@ -132,12 +133,14 @@ class Mirrors:
         try:
             if not path.is_dir():
                 self._make(path, remote)
-            mirror = Mirror(url, path, remote, seconds=self._seconds, room=self._left, kept=self._kept)
+            kept, listings = self._kept, self._listings
+            mirror = Mirror(url, path, remote, seconds=self._seconds, room=self._left, kept=kept, listings=listings)
         except BaseException:
             os.close(descriptor)
             raise
         weakref.finalize(mirror, os.close, descriptor)
         weakref.finalize(mirror, self._kept.end, path)
+        weakref.finalize(mirror, self._listings.forget, str(path))
         return mirror
 
     def _make(self, path: Path, remote: Remote) -> None:
@@ -166,6 +169,7 @@ class Mirror:
         seconds: float,
         room: Callable[[], int | None] = lambda: None,
         kept: KeptReaders | None = None,
+        listings: TreeListings | None = None,
     ) -> None:
         self.url = url
         self.path = path
@@ -180,7 +184,7 @@ class Mirror:
         self._changes: dict[tuple[str, str], tuple[TreeChange, ...]] = {}
         self._recent: dict[str, bytes] = {}
         self._listed: dict[str, tuple[Node, ...]] = {}
-        self._listings: dict[str, TreeListing] = {}
+        self._listings = listings or TreeListings(_REMEMBERED_FILES)
 
     async def resolve(self, ref: str) -> str:
         """The full commit id that ``ref`` names in the repository now; the commit is in the mirror then.
@@ -280,19 +284,18 @@ class Mirror:
     async def listing(self, tree: str) -> TreeListing:
         """All files of a commit or tree."""
         name = await self.tree_of(tree)
-        known = self._listings.get(name) or await self._list(name)
-        self._listings.pop(name, None)
-        self._listings[name] = known  # the last one to be forgotten
-        left = sum(len(each.entries) for each in self._listings.values())
-        while left > _REMEMBERED_FILES:
-            left -= len(self._listings.pop(next(iter(self._listings))).entries)
+        known = self._listings.get(str(self.path), name)
+        if known is None:
+            known = await self._list(name)
+            self._listings.keep(str(self.path), name, known)
         return known
 
     async def _list(self, tree: str) -> TreeListing:
         """From what is known of the tree that a change began with, or read anew."""
         for (old, new), changes in reversed(self._changes.items()):
-            before = self._listings.get(self._trees.get(old, old))
-            if before is not None and self._trees.get(new, new) == tree:
+            if self._trees.get(new, new) != tree:
+                continue
+            if (before := self._listings.get(str(self.path), self._trees.get(old, old))) is not None:
                 written = {change.new_id for change in changes if change.new_mode not in NO_CONTENT}
                 return before.after(changes, await self.sizes(written))
         return TreeListing(await in_thread(self._objects.files, tree, ()))
