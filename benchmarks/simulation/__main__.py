@@ -91,7 +91,7 @@ def table(scenario: Scenario, outcome: Outcome, spent: float) -> str:
         *(
             (
                 f"seconds until a task began, mean, 99th of 100, longest: {kind}",
-                f"{mean(waits):.1f}, {late(waits):.1f}, {max(waits):.1f}",
+                f"{mean(waits):z.1f}, {late(waits):z.1f}, {max(waits):z.1f}",
             )
             for kind, waits in outcome.waits.items()
             if waits
