@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from gatewright.errors import GitError, MalformedError
-from gatewright.git.changes import FileChange
+from gatewright.git.changes import FileChange, TreeEntry
 from gatewright.git.command import GitCommand
 from gatewright.git.mirror import Mirrors
 from gatewright.git.modes import DIRECTORY
@@ -280,6 +281,19 @@ async def test_files_are_listed_with_sizes_and_taken_literally(make_repository: 
             await mirror.files(commit, (path,))
 
 
+def _trees_read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The trees that git is asked to list from now on."""
+    asked: list[str] = []
+    whole = Objects.files
+
+    def counted(objects: Objects, tree: str, paths: Sequence[str]) -> tuple[TreeEntry, ...]:
+        asked.append(tree)
+        return whole(objects, tree, paths)
+
+    monkeypatch.setattr(Objects, "files", counted)
+    return asked
+
+
 async def test_what_a_change_leaves_is_listed_as_git_would(
     make_repository: MakeRepository, mirrors: Mirrors, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -303,9 +317,7 @@ async def test_what_a_change_leaves_is_listed_as_git_would(
     tree = await mirror.write_tree(first, wanted)
     assert await mirror.changes(first, tree)
     await mirror.files(first)
-    asked: list[str] = []
-    whole = Objects.files
-    monkeypatch.setattr(Objects, "files", lambda self, name, paths: asked.append(name) or whole(self, name, paths))
+    asked = _trees_read(monkeypatch)
     listing = await mirror.listing(tree)
     assert await mirror.files(tree) == listing.entries
     assert asked == []
@@ -321,9 +333,7 @@ async def test_no_more_files_are_remembered_than_there_is_room_for(
     mirrors = Mirrors(tmp_path / "mirrors")
     first, second = (make_repository(name, files={"a": b"1", "b": b"2"}) for name in ("first", "second"))
     commits = {source.url: source.commit({"c": b"3"}) for source in (first, second)}
-    asked: list[str] = []
-    whole = Objects.files
-    monkeypatch.setattr(Objects, "files", lambda self, name, paths: asked.append(name) or whole(self, name, paths))
+    asked = _trees_read(monkeypatch)
     for source, times in ((first, 2), (second, 2), (first, 1)):
         mirror = await mirrors.open(source.url)
         await mirror.ensure(commits[source.url])

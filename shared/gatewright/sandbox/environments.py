@@ -15,7 +15,7 @@ from gatewright.sandbox.images import ImageRoot
 
 #: In an environment that was made for a baseline: what it was made from, by which tool, and where commands look for it.
 PREPARED: Final = "gatewright-environment.json"
-#: Where vite, vitest before 1.0, babel, tsc and their kind keep what they make, in a folder of packages that they cannot write to otherwise.
+#: Where vite, vitest before 1.0, babel, tsc and their kind keep what they make, in a folder of packages read-only otherwise.
 CACHES: Final = (".cache", ".tmp", ".vite", ".vite-temp", ".vitest")
 _MOST_BYTES: Final = 16 * 1024 * 1024
 #: What the tools of an ecosystem are told about a prepared environment; ``@PREFIX@`` stands for its path.
