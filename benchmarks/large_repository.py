@@ -92,6 +92,10 @@ async def _once(client: Client, repository: Path, number: int) -> float:
 
 
 def make_project(path: Path, count: int) -> Path:
+    """A repository of ``count`` files, its objects in one pack, as a clone has them.
+
+    Left loose, git would pack them by itself, beside the first task.
+    """
     path.mkdir()
     for number in range(count):
         file = path / f"src/p{number % 100:02}/module_{number}.py"
@@ -102,7 +106,8 @@ def make_project(path: Path, count: int) -> Path:
     for words in (
         ["init", "--quiet", "--initial-branch=main"],
         ["add", "--all"],
-        ["-c", "user.name=bench", "-c", "user.email=bench@localhost", "commit", "--quiet", "-m", "first"],
+        ["-c", "user.name=bench", "-c", "user.email=bench@localhost", "-c", "gc.auto=0", "commit", "--quiet", "-m", "first"],
+        ["gc", "--quiet"],
     ):
         subprocess.run(["git", *words], cwd=path, check=True, capture_output=True)
     return path

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -274,6 +275,23 @@ async def test_configuration_that_includes_a_pipe_is_refused_at_once(
     included = pipe if depth == "directly" else between
     with (target.path / ".git/config").open("a") as config:
         config.write(f"[include]\n\tpath = {included}\n")
+    with pytest.raises(GitError) as caught:
+        await mirrors.open(target.url)
+    assert caught.value.reason == "repository_has_special_files"
+
+
+async def test_repository_in_shared_memory_is_one_like_any_other(target: Repository, mirrors: Mirrors) -> None:
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        place = shutil.copytree(target.path, Path(folder) / "project", symlinks=True)
+        assert await (await mirrors.open(str(place))).resolve("main") == target.head()
+
+
+@pytest.mark.parametrize("endless", ["/dev/zero", "/proc/kmsg"])
+async def test_configuration_that_includes_a_file_of_the_kernel_is_refused_at_once(
+    target: Repository, mirrors: Mirrors, endless: str
+) -> None:
+    with (target.path / ".git/config").open("a") as config:
+        config.write(f"[include]\n\tpath = {endless}\n")
     with pytest.raises(GitError) as caught:
         await mirrors.open(target.url)
     assert caught.value.reason == "repository_has_special_files"

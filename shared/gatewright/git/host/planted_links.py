@@ -31,6 +31,8 @@ _SETTLED_NS = 1_000_000_000
 _MOST_CONFIGS = 64
 #: Top folders whose files are made by the kernel as they are read, some of them without an end.
 _NOT_STORED = (("dev",), ("proc",), ("sys",))
+#: A folder in one of those that holds plain files, in memory.
+_SHARED_MEMORY = ("dev", "shm")
 _MOST_STORES = 32
 #: How the file of a symbolic ref begins.
 _SYMBOLIC = b"ref:"
@@ -222,7 +224,8 @@ def _check_includes(folder: Path) -> None:
         seen.add(config)
         if len(seen) > _MOST_CONFIGS:
             raise GitError(f"{folder / 'config'} includes more than {_MOST_CONFIGS} files", code=LEADS_ELSEWHERE)
-        if not config.is_file() or config.parts[1:2] in _NOT_STORED:
+        stored = config.parts[1:2] not in _NOT_STORED or config.parts[1:3] == _SHARED_MEMORY
+        if not (stored and config.is_file()):
             raise GitError(f"{folder / 'config'} includes {config}, which is no file; remove it", code=HAS_SPECIAL_FILES)
         if b"include" in config.read_bytes().lower():
             waiting += _included(folder, config)
