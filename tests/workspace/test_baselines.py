@@ -6,14 +6,19 @@ import asyncio
 import os
 import subprocess
 import sys
+import threading
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
+from gatewright.errors import GitError
+from gatewright.git.mirror import Mirror
 from gatewright.sandbox import sandbox_account
 from gatewright.workspace import Workspaces
 from gatewright.workspace.baselines import Baselines
 from gatewright.workspace.holds import hold
+from gatewright.workspace.tree_writer import TreeWriter
 from tests.workspace.conftest import Project
 from tests.workspace.shells import Shell
 
@@ -102,6 +107,59 @@ async def test_what_a_dead_maker_left_is_not_used(project: Project, tmp_path: Pa
     async with Baselines(tmp_path, sandbox_account(), most=4).use(project.mirror, project.commit) as files:
         assert (files / "README.md").read_bytes() == b"read me\n"
     assert not left.exists()
+
+
+async def test_checkout_of_many_batches_holds_what_git_does(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gatewright.workspace.baselines._BATCH_FILES", 1)
+    listed = os.fsdecode(project.repository.git("ls-tree", "-r", "-z", "--name-only", project.commit)).split("\0")[:-1]
+    async with Baselines(tmp_path, sandbox_account(), most=1).use(project.mirror, project.commit) as files:
+        made = {path.relative_to(files).as_posix() for path in files.rglob("*") if path.is_symlink() or not path.is_dir()}
+        assert made == set(listed)
+        for name in listed:
+            file = files / name
+            content = os.fsencode(file.readlink()) if file.is_symlink() else file.read_bytes()
+            assert content == project.repository.git("cat-file", "blob", f"{project.commit}:{name}")
+
+
+@pytest.mark.parametrize("end", ["the next batch cannot be read", "cancelled"])
+async def test_nothing_is_left_of_a_checkout_that_ends_early(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    monkeypatch.setattr("gatewright.workspace.baselines._BATCH_FILES", 1)
+    begun, release, write = threading.Event(), threading.Event(), TreeWriter.write
+
+    def slowly(writer: TreeWriter, path: bytes, mode: str, content: bytes) -> None:
+        begun.set()
+        assert release.wait(30)
+        write(writer, path, mode, content)
+
+    async def gone(mirror: Mirror, ids: Iterable[str]) -> dict[str, bytes]:
+        if not begun.is_set():
+            return await blobs(mirror, ids)
+        raise GitError("it is gone", code="object_missing")
+
+    blobs = Mirror.blobs
+    monkeypatch.setattr(TreeWriter, "write", slowly)
+    if end != "cancelled":
+        monkeypatch.setattr(Mirror, "blobs", gone)
+
+    async def make() -> None:
+        async with Baselines(tmp_path, sandbox_account(), most=1).use(project.mirror, project.commit):
+            pass
+
+    making = asyncio.create_task(make())
+    assert await asyncio.to_thread(begun.wait, 30)
+    if end == "cancelled":
+        making.cancel()
+    await asyncio.wait({making}, timeout=0.2)
+    assert not making.done(), "a thread still writes"
+    release.set()
+    with pytest.raises(asyncio.CancelledError if end == "cancelled" else GitError):
+        await making
+    assert kept(tmp_path) == set()
+    assert list(next(tmp_path.glob(".makers-*")).iterdir()) == []
 
 
 async def test_what_dead_processes_and_earlier_boots_left_is_removed(project: Project, tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from gatewright.workspace.tree_writer import TreeWriter
 
 _FILES: Final = "files"
 #: What is read into memory at a time.
-_BATCH_BYTES: Final = 16 << 20
+_BATCH_BYTES: Final = 8 << 20
 _BATCH_FILES: Final = 4096
 
 
@@ -63,9 +63,7 @@ class Baselines:
             if not await finish(self._begin, place, fresh):
                 return
             await mirror.ensure(commit)
-            for batch in _batches(await mirror.files(commit)):
-                contents = await mirror.blobs({entry.object_id for entry in batch if entry.mode != SUBMODULE})
-                await finish(self._write, fresh / _FILES, batch, contents)
+            await self._fill(mirror, commit, fresh / _FILES)
             fresh.rename(place)
         finally:
             await finish(remove_tree, fresh)
@@ -85,6 +83,19 @@ class Baselines:
         if self._account.switched:
             os.chown(files, self._account.uid, self._account.gid)
         return True
+
+    async def _fill(self, mirror: Mirror, commit: str, files: Path) -> None:
+        """The next batch is read while one is written. Two writers would take longer: they wait for the interpreter."""
+        writing: asyncio.Task[None] | None = None
+        try:
+            for batch in _batches(await mirror.files(commit)):
+                contents = await mirror.blobs({entry.object_id for entry in batch if entry.mode != SUBMODULE})
+                if writing is not None:
+                    await writing
+                writing = asyncio.create_task(finish(self._write, files, batch, contents))
+        finally:
+            if writing is not None:
+                await writing
 
     def _write(self, files: Path, batch: Sequence[TreeEntry], contents: dict[str, bytes]) -> None:
         with TreeWriter(files, self._account) as writer:

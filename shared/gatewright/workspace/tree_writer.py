@@ -70,7 +70,7 @@ class TreeWriter:
     def _write_file(self, folder: int, name: bytes, mode: int, content: bytes) -> None:
         file = os.open(name, _NEW_FILE, mode, dir_fd=folder)
         try:
-            os.fchmod(file, mode)  # whatever the umask
+            _set_mode(file, mode)
             if self._account.switched:
                 os.fchown(file, self._account.uid, self._account.gid)
             rest = memoryview(content)
@@ -83,7 +83,7 @@ class TreeWriter:
         os.mkdir(name, 0o755, dir_fd=folder)
         made = os.open(name, FOLDER_FLAGS, dir_fd=folder)
         try:
-            os.fchmod(made, 0o755)
+            _set_mode(made, 0o755)
             if self._account.switched:
                 os.fchown(made, self._account.uid, self._account.gid)
         finally:
@@ -116,3 +116,9 @@ class TreeWriter:
         while len(self._names) > depth:
             self._names.pop()
             os.close(self._open.pop())
+
+
+def _set_mode(file: int, mode: int) -> None:
+    """Whatever the umask. To ask costs less than to set what is set already."""
+    if stat.S_IMODE(os.fstat(file).st_mode) != mode:
+        os.fchmod(file, mode)
