@@ -75,8 +75,8 @@ def main() -> None:
     stages(events)
     ended = []
     for measured in (
+        large_repository,  # before others delete many files: some disks are slow with new ones after that
         diff_gate,
-        large_repository,
         verify_large,
         review_beside_tests,
         beyond_suite,
