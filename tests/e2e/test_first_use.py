@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from msgspec.structs import replace
 from gatewright.bus.identities import OPERATOR_PUBLISHER
 from gatewright.contracts.vocabulary import AcceptanceTest, Executor
 from gatewright.ledger.run import run_id_of
+from gatewright.sandbox.system import PATH
 from tests.command_line import invoke_in
 from tests.e2e.conftest import MakeProject
 from tests.e2e.stack import PREFIX, Stack, slow_request
@@ -81,17 +83,18 @@ def test_the_command_that_a_refusal_prints_can_be_pasted_and_lands(stack: Stack,
 def test_a_program_that_is_not_there_is_named_with_where_it_was_looked_for(stack: Stack, make_project: MakeProject) -> None:
     """Another host's request is not looked through beforehand: the worker and the test runner say it."""
     project = make_project()
-    missing = AcceptanceTest(name="unit", cmd="cargo test", must_pass=True)
+    program = next(name for name in ("cargo", "gradle", "rake") if shutil.which(name, path=PATH) is None)
+    missing = AcceptanceTest(name="unit", cmd=f"{program} test", must_pass=True)
     request = replace(slow_request(project, 0), acceptance_tests=(missing,))
     with stack.client() as client:
         tested = client.wait(client.submit_request(request), timeout=60)
         executor = Executor(kind="command", commands=("pyupgrade {paths}",))
         made = client.wait(client.submit_request(replace(request, executor=executor)), timeout=60)
     assert tested.failure is not None
-    assert "ended with 127: 'cargo', or a program that it starts, was not found" in tested.failure.message
+    assert f"ended with 127: '{program}', or a program that it starts, was not found" in tested.failure.message
     assert f"in --env {PREFIX}" in tested.failure.message
     assert tested.tests is not None
-    assert f"unit ended with 127: 'cargo' was not found in --env {PREFIX}" in (tested.tests.failure or "")
+    assert f"unit ended with 127: '{program}' was not found in --env {PREFIX}" in (tested.tests.failure or "")
     assert made.failure is not None
     assert f"exit 127: 'pyupgrade' was not found in --env {PREFIX}" in made.failure.message
 
