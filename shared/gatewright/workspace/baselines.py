@@ -26,7 +26,7 @@ from gatewright.workspace.threads import finish
 from gatewright.workspace.tree_writer import TreeWriter
 
 _FILES: Final = "files"
-#: What is read into memory at a time.
+#: Of one batch. Two are in memory at a time.
 _BATCH_BYTES: Final = 8 << 20
 _BATCH_FILES: Final = 4096
 
