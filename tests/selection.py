@@ -1,7 +1,7 @@
 """Which of the collected tests are played: of long tables some cases, and in CI one test of each long series. Pure.
 
-CI plays what `make test` plays, what needs containers, and the same long tests at every commit. So a commit is judged by what it
-changed, and not by which part of the long series its turn brings.
+CI plays what `make test` plays, what needs containers, and the same long tests at every commit. So a commit is judged by what
+it changed, and not by which part of the long series its turn brings.
 """
 
 from __future__ import annotations

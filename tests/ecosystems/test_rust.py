@@ -72,8 +72,8 @@ needs_nextest = pytest.mark.skipif(BOTH is None, reason="no cargo and cargo-next
 
 @dataclass(frozen=True)
 class Runner:
-    """What starts the test binaries: ``ends`` as often as there are some, ``says`` what people read; ``dies`` is a file of tests
-    of which one ends its process.
+    """What starts the test binaries: ``ends`` as often as there are some, ``says`` what people read; ``dies`` is a file of
+    tests of which one ends its process.
     """
 
     argv: tuple[str, ...]

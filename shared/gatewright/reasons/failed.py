@@ -8,6 +8,7 @@ from gatewright.reasons.reason import Reason, section
 
 _MODELS = {
     "cassette_miss": "the work asked for what was not recorded: the message names the first difference; record it anew",
+    "model_reply_incomplete": "order less, or name another model: the provider ended the reply before the model was done",
     "model_reply_invalid": "the provider sent what is no reply of its API: look at its address in models.json",
     "model_reply_too_large": "ask for less at a time: no reply is that large",
 }
@@ -66,6 +67,7 @@ _PROOFS = {
     "tests_unproven": "give a test command that is known (--test 'pytest'), or land a change of tests by itself",
 }
 _ANSWERS = {
+    "answer_cut_off": "order less, or name another model: the provider ended the answer before the model was done",
     "directive_mismatch": "the model answered another order: ask again, or name another model for the role",
     "model_finding": "correct what the finding names; the model said it, and the rules let the change pass",
     "structured_output_invalid": "the model gave no answer of the form that was asked for: name another model for the role",
