@@ -12,6 +12,7 @@ from typing import Any, Final
 from gatewright.contracts.strict_json import parse
 from gatewright.errors import MalformedError
 from gatewright.models.apis.event_stream import EventReader
+from gatewright.models.apis.usage import is_end
 from gatewright.models.policy import Api
 
 #: How each API reports that the model finished by itself.
@@ -49,7 +50,7 @@ def ending_in(api: Api, event: Mapping[str, Any]) -> str | None:
         case "messages" if event.get("type") == "message_delta":
             said = _object(event.get("delta")).get("stop_reason")
             return None if said is None else _text(said)
-        case "responses" if event.get("type") in {"response.completed", "response.incomplete", "response.failed"}:
+        case "responses" if is_end(api, event):
             return ending_of(api, _object(event.get("response")))
         case "chat_completions" | "gemini":
             found = [ending for ending in _endings(api, event) if ending != NO_ENDING]
@@ -114,7 +115,7 @@ def _of_response(reply: Mapping[str, Any]) -> Iterator[str]:
     output = reply.get("output")
     for item in output if isinstance(output, list) else []:
         found = _object(item)
-        if found.get("status") in {"incomplete", "failed"}:
+        if found.get("status") in ("incomplete", "failed"):
             yield _text(found["status"])
         if str(found.get("type", "")).endswith("_call"):
             yield TOOL_CALL
