@@ -13,6 +13,7 @@ from typing import Literal
 
 from gatewright.budgets import Excess, overdrawn
 from gatewright.contracts import Error, GateReport, Plan, ReviewReport, RunRequest, TaskContract, TaskResult, TestReport, codec
+from gatewright.contracts.people.identities import identities_of
 from gatewright.contracts.records import Transition
 from gatewright.ledger import events as e
 from gatewright.ledger.candidates import reason_of
@@ -109,13 +110,10 @@ def _accept(item: Submitted, verdicts: Sequence[Verdict], now: datetime) -> Tran
     document = verdict.document
     request, contract = (document, None) if isinstance(document, RunRequest) else (None, document)
     repository = document.repository
+    requested_by = orders.requested_by(document)
     accepted = e.RunAccepted(
         user_request=orders.user_request(document),
-        requested_by=request.requested_by
-        if request
-        else f"{document.owner_agent.role}/{document.owner_agent.agent_id}"
-        if isinstance(document, TaskContract)
-        else "",
+        requested_by=requested_by,
         repository_url=repository.url if repository else "",
         submitted_sha256=item.submitted_sha256,
         policy_sha256=verdict.policy_sha256,
@@ -137,6 +135,7 @@ def _accept(item: Submitted, verdicts: Sequence[Verdict], now: datetime) -> Tran
         routing=verdict.routing,
         progress=True,
         memory=verdict.memory,
+        orderers=tuple(sorted(identities_of(requested_by))),
     )
     draft = Draft.begin(item, accepted, now)
     if not draft.judged(verdict.report):

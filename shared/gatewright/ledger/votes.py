@@ -54,7 +54,8 @@ def delegated(asked: AskedApproval, event: ApprovalDecided, now: str) -> AskedAp
     to = codec.decode(event.signed.document.encode(), ApprovalDecision).delegate_to
     if to is None:
         raise MalformedError(f"{event.request_id[:80]!r}: a delegation to none", code="bad_event")
-    return replace(asked, delegations=(*asked.delegations, Delegation(person=event.approver.name, to=to, at=now)))
+    name = event.delegate.name if event.delegate is not None else to
+    return replace(asked, delegations=(*asked.delegations, Delegation(person=event.approver.name, to=name, at=now)))
 
 
 def withdrawn(approvals: Mapping[str, AskedApproval]) -> Mapping[str, AskedApproval]:

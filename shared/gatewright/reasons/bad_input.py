@@ -14,6 +14,7 @@ _COMMANDS = {
     "bad_url": "name the repository by an absolute path or a URL that git can fetch",
     "baseline_missing": "fetch the commit that the run started from, or name a repository that has it",
     "branch_has_nothing": "commit to the branch first, or name another one",
+    "too_many_authors": "land the branch in parts, each with the commits of fewer people",
     "bundle_exists": "name a folder that does not exist yet",
     "hook_exists": "keep the hook that is there, or replace it with --force",
     "hidden_acceptance_invalid": "name hidden tests apart, with a visible one beside them, and each hidden file once",

@@ -21,6 +21,7 @@ from gatewright.contracts.people.approvals import (
     RosterPerson,
     SignedDecision,
 )
+from gatewright.contracts.people.identities import same_person
 from gatewright.contracts.people.review_votes import ReviewStanding
 from gatewright.errors import DeniedError
 from gatewright.git.access.repository_patterns import ref_covered
@@ -29,6 +30,7 @@ from gatewright.ledger.events import COMMAND
 from gatewright.ledger.run import AskedApproval, Run
 from gatewright.rules.delegations import delegate_of, keeps
 from gatewright.rules.landing import landing_ref
+from gatewright.rules.people.ownership import has_ordered, is_own
 from gatewright.rules.quorum import names_person, seats_of
 from gatewright.rules.reviewing import check_vote, owned_lines
 from gatewright.rules.rounds import handed_over, unrepaired
@@ -228,8 +230,12 @@ def decision_on(request: ApprovalRequest, **said: object) -> ApprovalDecision:
     return ApprovalDecision(**{**bound, **said})  # type: ignore[arg-type] # the names are the fields
 
 
-def judge_decision(run: Run, signed: SignedDecision, roster: ApproverRoster, now: datetime) -> JudgedDecision:
+def judge_decision(
+    run: Run, signed: SignedDecision, roster: ApproverRoster, now: datetime, *, recorded: bool = False
+) -> JudgedDecision:
     """Whether a decision counts for ``run`` at ``now``.
+
+    ``recorded``: the decision is read from a ledger. A run that is older than a rule below is not held against that rule then.
 
     1. it is the canonical form of a decision  2. about this run and one of its requests  3. which waits for an answer, in time
     4. about exactly what was asked, and what the run has now  5. signed by a key of the roster, in force, and by the person
@@ -244,7 +250,7 @@ def judge_decision(run: Run, signed: SignedDecision, roster: ApproverRoster, now
     request = _waiting_request(run, decision, now)  # 2, 3
     _same_subject(run, request, decision)  # 4
     person, key_print = signer_on(roster, signed.signature, data, NAMESPACE, now)  # 5
-    if person.name != decision.person:
+    if not same_person(person.name, decision.person):
         raise DeniedError(f"it names {decision.person}, and the key is that of {person.name}", code="approver_differs")
     asked = run.approvals[request.request_id]
     if not _is_dispatcher(run, request, person) and not names_person(request.approvers, person):  # 6
@@ -253,8 +259,9 @@ def judge_decision(run: Run, signed: SignedDecision, roster: ApproverRoster, now
         )
     if decision.verdict != "comment":
         keeps(asked, person.name)
+    exact = recorded and run.accepted.orderers is None
     if decision.verdict in {"approve", "vote"}:
-        _not_own(run, request, person)  # 7
+        _not_own(run, request, person, exact=exact)  # 7
         if decision.verdict == "approve" and request.phrase and decision.phrase != request.phrase:  # 8
             raise DeniedError(f"the rule wants the exact words {request.phrase!r}", code="approval_phrase_differs")
     check_vote(run, request, decision, person, now)
@@ -265,7 +272,7 @@ def judge_decision(run: Run, signed: SignedDecision, roster: ApproverRoster, now
         if not _is_dispatcher(run, request, delegate) and not names_person(request.approvers, delegate):
             words = f"{delegate.name} may not decide {request.rule}: {', '.join(request.approvers)}"
             raise DeniedError(words, code="delegate_not_allowed")
-        _not_own(run, request, delegate)
+        _not_own(run, request, delegate, exact=exact)
     return JudgedDecision(decision, signed, request, person, key_print, delegate)
 
 
@@ -287,22 +294,10 @@ def _is_dispatcher(run: Run, request: ApprovalRequest, person: RosterPerson) -> 
     return request.reason == "escalation" and has_ordered(run, person)
 
 
-def _not_own(run: Run, request: ApprovalRequest, person: RosterPerson) -> None:
+def _not_own(run: Run, request: ApprovalRequest, person: RosterPerson, *, exact: bool) -> None:
     alone = request.reason == "review" or not (request.yourself or _is_dispatcher(run, request, person))
-    if alone and is_own(run, person):
+    if alone and is_own(run, person, exact=exact):
         raise DeniedError(f"{person.name} may not approve a run of their own", code="approval_of_own_run")
-
-
-def is_own(run: Run, person: RosterPerson) -> bool:
-    """Whether the person ordered the run, or made the change."""
-    author = run.contract.author if run.contract is not None else None
-    written = {author.name, author.email} if author is not None else set()
-    return has_ordered(run, person) or not {person.name, *person.accounts}.isdisjoint(written)
-
-
-def has_ordered(run: Run, person: RosterPerson) -> bool:
-    """Whether the person is who the run came from: its dispatcher."""
-    return run.publisher in person.publishers or run.accepted.requested_by in {person.name, *person.accounts}
 
 
 def _waiting_request(run: Run, decision: ApprovalDecision, now: datetime) -> ApprovalRequest:

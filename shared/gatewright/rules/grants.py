@@ -14,10 +14,12 @@ from datetime import datetime, timedelta
 
 from gatewright.contracts import ApprovalGrant, ApproverRoster, GrantRevocation, codec
 from gatewright.contracts.people.approvals import ApprovalRule, AskStage, RosterPerson, SignedDecision
+from gatewright.contracts.people.identities import same_person
 from gatewright.errors import DeniedError, GatewrightError
 from gatewright.git.patches.version_moves import MOVES
 from gatewright.ledger.run import Run
-from gatewright.rules.approvals import TIERS, MatchedRule, contract_digest, found_words, is_own, signer_on, unasked
+from gatewright.rules.approvals import TIERS, MatchedRule, contract_digest, found_words, signer_on, unasked
+from gatewright.rules.people.ownership import is_own
 from gatewright.rules.quorum import names_person
 from gatewright.rules.routing import PathPatterns
 
@@ -100,13 +102,15 @@ def subject_of(run: Run, rule: ApprovalRule) -> str:
     return contract_digest(run.contract) if run.contract is not None else ""
 
 
-def uncovered(run: Run, rule: ApprovalRule, judged: JudgedGrant, paths: Sequence[bytes], now: datetime) -> str:
+def uncovered(
+    run: Run, rule: ApprovalRule, judged: JudgedGrant, paths: Sequence[bytes], now: datetime, *, recorded: bool = False
+) -> str:
     """Why a grant does not answer what ``rule`` asks about ``run``, in words; empty when it does.
 
-    ``paths`` are those that the candidate changes. 1. it is in its time  2. it is about this repository and this rule
-    3. the run's rule allows it, and names its person  4. it is not about a run of their own  5. nothing is there that is asked
-    about each time  6. each file is of its paths, and versions move as far as it says, where it does  7. the risk is no higher
-    than it says.
+    ``paths`` are those that the candidate changes; ``recorded`` as for ``judge_decision``.
+    1. it is in its time  2. it is about this repository and this rule  3. the run's rule allows it, and names its person
+    4. it is not about a run of their own  5. nothing is there that is asked about each time  6. each file is of its paths, and
+    versions move as far as it says, where it does  7. the risk is no higher than it says.
     """
     grant, contract = judged.grant, run.contract
     if contract is None or not subject_of(run, rule):
@@ -119,7 +123,8 @@ def uncovered(run: Run, rule: ApprovalRule, judged: JudgedGrant, paths: Sequence
         _within(judged, rule)  # 3
     except DeniedError as error:
         return error.message
-    if not rule.yourself and is_own(run, judged.person):  # 4
+    exact = recorded and run.accepted.orderers is None
+    if not rule.yourself and is_own(run, judged.person, exact=exact):  # 4
         return f"{judged.person.name} may not approve a run of their own"
     beyond = _elsewhere(run, rule, grant, paths) or _beyond_versions(run, grant)
     return _asked_each_time(run, grant) or beyond or _riskier(run, rule, grant)
@@ -212,7 +217,7 @@ def _signed_by(
     if canonical != data:
         raise DeniedError("what was signed is not the canonical form of the document", code="approval_not_canonical")
     person, key_print = signer_on(roster, signed.signature, data, namespace, now)
-    if person.name != named:
+    if not same_person(person.name, named):
         raise DeniedError(f"it names {named}, and the key is that of {person.name}", code="approver_differs")
     return person, key_print
 

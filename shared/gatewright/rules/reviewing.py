@@ -10,6 +10,7 @@ from datetime import UTC, date, datetime, timedelta
 
 from gatewright.contracts import ApprovalDecision, ApprovalRequest
 from gatewright.contracts.people.approvals import RosterPerson
+from gatewright.contracts.people.identities import person_key, same_person
 from gatewright.contracts.people.review_votes import ReviewPhase, ReviewQuorum, ReviewStanding, ReviewVote, VoteStanding
 from gatewright.errors import DeniedError
 from gatewright.git.patches.lines import shown_lines
@@ -61,7 +62,7 @@ def check_vote(run: Run, request: ApprovalRequest, decision: ApprovalDecision, p
         raise DeniedError(f"{decision.decided_at} has not come yet: look at your clock", code="vote_not_later")
     for before in _chain(run, request.request_id):
         for earlier in before.votes:
-            if earlier.person.name == person.name and said <= _time(earlier.decided_at):
+            if same_person(earlier.person.name, person.name) and said <= _time(earlier.decided_at):
                 words = f"{person.name} has said {earlier.vote.colour} at {earlier.decided_at}: a new vote is later than that"
                 raise DeniedError(words, code="vote_not_later")
 
@@ -139,7 +140,7 @@ def _ballots(
     yield from _of_machines(run, request, quorum)
     latest = latest_votes(run, request)
     if one_more is not None:
-        latest[one_more.person.name] = (one_more, request.escalates_from is not None)
+        latest[person_key(one_more.person.name)] = (one_more, request.escalates_from is not None)
     for cast, late in latest.values():
         yield ballot_of(quorum, seats, cast.person, cast.vote.colour, late=late)
 
@@ -169,11 +170,11 @@ def _made_by_others(run: Run, model: str) -> bool:
 
 
 def latest_votes(run: Run, request: ApprovalRequest) -> dict[str, tuple[CastVote, bool]]:
-    """The last vote of each person, and whether it came after the first time was over."""
+    """The last vote of each person (by canonical name), and whether it came after the first time was over."""
     found: dict[str, tuple[CastVote, bool]] = {}
     for asked in _chain(run, request.request_id):
         for cast in asked.votes:
-            found[cast.person.name] = (cast, asked.request.escalates_from is not None)
+            found[person_key(cast.person.name)] = (cast, asked.request.escalates_from is not None)
     return found
 
 

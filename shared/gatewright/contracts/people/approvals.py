@@ -12,6 +12,7 @@ from msgspec import Meta
 
 from gatewright.contracts.activity import AgentQuestion
 from gatewright.contracts.consultation import Blocked
+from gatewright.contracts.people.identities import identities_of
 from gatewright.contracts.people.review_votes import ReviewQuorum, ReviewStanding, ReviewVote
 from gatewright.contracts.run_status import GateStanding
 from gatewright.contracts.vocabulary import (
@@ -169,6 +170,11 @@ class RosterPerson(Document):
     groups: tuple[RuleName, ...] = ()
     publishers: tuple[NonEmpty, ...] = ()
     accounts: tuple[NonEmpty, ...] = ()
+
+    @property
+    def identities(self) -> frozenset[str]:
+        """Name and accounts in their canonical form."""
+        return identities_of(self.name, *self.accounts)
 
 
 class ApproverRoster(Document):

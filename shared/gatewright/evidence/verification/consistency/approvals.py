@@ -126,7 +126,7 @@ def _decided(moment: Moment, event: e.ApprovalDecided, number: int) -> Iterator[
         roster = ApproverRoster(
             version="1", people=tuple(each for each in (event.approver, event.delegate) if each is not None)
         )
-        judged = judge_decision(moment.before, event.signed, roster, moment.when)
+        judged = judge_decision(moment.before, event.signed, roster, moment.when, recorded=True)
     except GatewrightError as error:
         yield moment.says(APPROVAL, path, layout.EVENTS, f"the decision does not count ({error.reason}): {error.message}")
         return
@@ -152,7 +152,7 @@ def _granted(moment: Moment, event: e.ApprovalByGrant, telling: Telling) -> Iter
     except GatewrightError as error:
         yield moment.says(APPROVAL, path, layout.EVENTS, f"the grant does not count ({error.reason}): {error.message}")
         return
-    why = uncovered(run, rule, judged, telling.changed_by(run.candidate), moment.when)
+    why = uncovered(run, rule, judged, telling.changed_by(run.candidate), moment.when, recorded=True)
     if why:
         yield moment.says(APPROVAL, path, layout.EVENTS, f"the grant does not cover this: {why}")
     if not 1 <= event.use <= judged.grant.max_uses:
