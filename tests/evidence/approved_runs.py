@@ -78,7 +78,7 @@ class ApprovedRun(RecordedRun):
 
 def decided(request: ApprovalRequest, secret: Ed25519PrivateKey = SECRET, **changes: str) -> e.ApprovalDecided:
     """Ana's approval; ``changes`` are fields of the decision that is signed."""
-    said = {"verdict": "approve", "person": "ana", "decided_at": "2026-01-02T00:00:00.000Z", "phrase": "land it"}
+    said = {"verdict": "approve", "person": "ana", "decided_at": request.created_at, "phrase": "land it"}
     data = codec.encode(replace(decision_on(request, **said), **changes))
     signed = SignedDecision(document=data.decode(), signature=sign_ssh(secret, NAMESPACE, data))
     return e.ApprovalDecided(

@@ -82,6 +82,15 @@ def wrong_phrase(payload: e.Payload) -> e.Payload:
     return decided(asked.request, phrase="land if")
 
 
+def of_another_time(said: str) -> Forgery:
+    def forge(payload: e.Payload) -> e.Payload:
+        assert isinstance(payload, e.ApprovalDecided)
+        (asked,) = make_approved().run.approvals.values()
+        return decided(asked.request, decided_at=said)
+
+    return on(e.ApprovalDecided, forge)
+
+
 def a_rejection_as_a_yes(payload: e.Payload) -> e.Payload:
     assert isinstance(payload, e.ApprovalDecided)
     (asked,) = make_approved().run.approvals.values()
@@ -110,6 +119,9 @@ FORGERIES = {
     "a phrase that differs": on(e.ApprovalDecided, wrong_phrase),
     "a no that is told as a yes": on(e.ApprovalDecided, a_rejection_as_a_yes),
     "a key that was revoked before": on(e.ApprovalDecided, a_revoked_key),
+    "a decision of 1990": of_another_time("1990-01-01T00:00:00.000Z"),
+    "a decision of 2099": of_another_time("2099-01-01T00:00:00.000Z"),
+    "a decision at no time": of_another_time("this morning"),
     "a request that asks for less": on(e.ApprovalRequested, easier_request),
     "a rule that approves what it may not": on(e.ApprovalDecided, by_rule),
     "no answer at all": on(e.ApprovalDecided, lambda _: None),
@@ -122,6 +134,15 @@ async def test_with_the_gatekeepers_key_no_approval_can_be_made_up(
 ) -> None:
     found = await verified(make_approved(forgery), tmp_path, signer, private_key)
     assert "approval_contradicts" in {each.code for each in found.findings}
+
+
+async def test_a_decision_of_an_older_run_counts_at_any_time(tmp_path: Path, signer: Signer, private_key: PrivateKey) -> None:
+    def older(payload: e.Payload) -> e.Payload | None:
+        if isinstance(payload, e.RunAccepted):
+            return replace(payload, orderers=None)
+        return of_another_time("1990-01-01T00:00:00.000Z")(payload)
+
+    assert (await verified(make_approved(older), tmp_path, signer, private_key)).findings == ()
 
 
 async def test_a_request_and_its_answer_cannot_be_left_out(tmp_path: Path, signer: Signer, private_key: PrivateKey) -> None:

@@ -28,7 +28,7 @@ from gatewright.policy_files import read_policy
 from gatewright.rules.approvals import NEVER_BY_RULE
 from gatewright.rules.grants import GRANTABLE
 from gatewright.rules.quorum import names_person
-from gatewright.ssh_signatures import fingerprint
+from gatewright.ssh_signatures import check_key, fingerprint, public_blob
 from gatewright.ssh_signatures.passkeys import relying_party_of
 
 RULES_FILE = "approval_rules.json"
@@ -92,11 +92,12 @@ def read_roster(path: Path, data: bytes) -> ApproverRoster:
     """``data`` as a roster: every key can be read, and stands with one person. Raises ConfigurationError."""
     try:
         roster = codec.decode(data, ApproverRoster)
-        prints = Counter(fingerprint(key.key) for person in roster.people for key in person.keys)
         for person in roster.people:
             for key in person.keys:
+                _check_strength(key, person.name)
                 _check_times(key.valid_from, key.valid_until, key.revoked_at)
                 _check_passkey(key)
+        prints = Counter(fingerprint(key.key) for person in roster.people for key in person.keys)
     except (MalformedError, ValueError) as error:
         raise _unusable(path, str(error)) from error
     twice = [name for name, count in prints.items() if count > 1]
@@ -115,6 +116,16 @@ def _check_names(path: Path, roster: ApproverRoster) -> None:
         if len(names) > 1:
             words = f"{' and '.join(sorted(names))} are one person: names differ in more than letter case; keep one entry"
             raise _unusable(path, words)
+
+
+def _check_strength(key: RosterKey, name: str) -> None:
+    """Raises ValueError with whose key it is and what to do. A revoked key signs nothing, and may stay for the record."""
+    try:
+        public_blob(key.key) if key.revoked_at is not None else check_key(key.key)
+    except MalformedError as error:
+        named = f"{fingerprint(key.key)}" if error.reason == "weak_ssh_key" else ascii(key.key[:60])
+        remedy = f"have {name} make another one (ssh-keygen -t ed25519) and enter its .pub line in its place"
+        raise ValueError(f"a key of {name} ({named}) is refused: {error.message}; {remedy}") from error
 
 
 def _check_times(*times: str | None) -> None:

@@ -166,6 +166,7 @@ _APPROVALS = {
     "bad_grant": "give paths, risk and classes as `gatewright approvals grant --help` says",
     "bad_time": "give 18:00, 4h, 2d, or a whole time with its zone (2026-05-04T18:00+02:00)",
     "bad_vote": "give a colour, a scope, a rationale and anchors as `gatewright review vote --help` says",
+    "weak_ssh_key": "make another key: `ssh-keygen -t ed25519`; the operator enters its public half",
     "bad_ssh_key": "give a public key of OpenSSH: ed25519, ECDSA, RSA, or one of a hardware token",
     "bad_ssh_signature": "give the signature as `ssh-keygen -Y sign` writes it",
 }

@@ -110,7 +110,7 @@ _MODELS = {
 _REVIEWS = {
     "anchor_unresolved": "point at a line that the judged patch shows, at a command of its tests, or at a document of the run",
     "vote_misplaced": "vote on a review (`gatewright review vote`), and approve or reject what is none",
-    "vote_not_later": "vote anew: what is brought is not later than your last vote, or your clock is ahead",
+    "vote_not_later": "vote anew: what is brought is not later than your last vote",
     "vote_without_mitigation": "name what is done about it, by whom, and until which day to come: ACTION|OWNER|YYYY-MM-DD",
 }
 _APPROVALS = {
@@ -150,6 +150,7 @@ _APPROVALS = {
     "grant_unknown": "name a grant that `gatewright approvals grants` lists",
     "passkey_origin_differs": "decide on a page that the roster names with the passkey, or have the operator name this one",
     "passkey_person_unverified": "use the passkey with what recognises you: a finger, a face or its number",
+    "signing_time_wrong": "set the clock of the device that signs, and sign again",
     "signature_invalid": "sign exactly the decision, for the purpose `gatewright-approval-v1`, with the key that you name",
     "too_many_grants": "revoke grants that are not needed, or wait until some are over",
     "too_many_delegations": "decide it: it was handed on as often as it may be",

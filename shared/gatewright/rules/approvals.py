@@ -31,6 +31,7 @@ from gatewright.ledger.run import AskedApproval, Run
 from gatewright.rules.delegations import delegate_of, keeps
 from gatewright.rules.landing import landing_ref
 from gatewright.rules.people.ownership import has_ordered, is_own
+from gatewright.rules.people.signing_times import check_signing_time
 from gatewright.rules.quorum import names_person, seats_of
 from gatewright.rules.reviewing import check_vote, owned_lines
 from gatewright.rules.rounds import handed_over, unrepaired
@@ -239,8 +240,8 @@ def judge_decision(
 
     1. it is the canonical form of a decision  2. about this run and one of its requests  3. which waits for an answer, in time
     4. about exactly what was asked, and what the run has now  5. signed by a key of the roster, in force, and by the person
-    that it names  6. who may decide this, and has not handed it on  7. and not about a run of their own  8. with the exact
-    phrase  9. and is handed on, if it is, to a person who may decide it.
+    that it names, at a time since it was asked  6. who may decide this, and has not handed it on  7. and not about a run of
+    their own  8. with the exact phrase  9. and is handed on, if it is, to a person who may decide it.
     Raises MalformedError, VerificationError (``signature_invalid``), DeniedError; each with the code of its reason.
     """
     data = signed.document.encode()
@@ -252,6 +253,9 @@ def judge_decision(
     person, key_print = signer_on(roster, signed.signature, data, NAMESPACE, now)  # 5
     if not same_person(person.name, decision.person):
         raise DeniedError(f"it names {decision.person}, and the key is that of {person.name}", code="approver_differs")
+    exact = recorded and run.accepted.orderers is None
+    if not exact:
+        check_signing_time(decision.decided_at, request.created_at, now)
     asked = run.approvals[request.request_id]
     if not _is_dispatcher(run, request, person) and not names_person(request.approvers, person):  # 6
         raise DeniedError(
@@ -259,12 +263,11 @@ def judge_decision(
         )
     if decision.verdict != "comment":
         keeps(asked, person.name)
-    exact = recorded and run.accepted.orderers is None
     if decision.verdict in {"approve", "vote"}:
         _not_own(run, request, person, exact=exact)  # 7
         if decision.verdict == "approve" and request.phrase and decision.phrase != request.phrase:  # 8
             raise DeniedError(f"the rule wants the exact words {request.phrase!r}", code="approval_phrase_differs")
-    check_vote(run, request, decision, person, now)
+    check_vote(run, request, decision, person)
     if decision.verdict == "comment" and len(asked.comments) >= MOST_COMMENTS:
         raise DeniedError(f"{MOST_COMMENTS} comments are kept, not more", code="too_many_comments")
     delegate = delegate_of(decision, asked, roster)  # 9

@@ -20,6 +20,7 @@ from gatewright.git.patches.version_moves import MOVES
 from gatewright.ledger.run import Run
 from gatewright.rules.approvals import TIERS, MatchedRule, contract_digest, found_words, signer_on, unasked
 from gatewright.rules.people.ownership import is_own
+from gatewright.rules.people.signing_times import check_signing_time, read_time
 from gatewright.rules.quorum import names_person
 from gatewright.rules.routing import PathPatterns
 
@@ -28,8 +29,6 @@ GRANT_NAMESPACE = "gatewright-grant-v1"
 REVOCATION_NAMESPACE = "gatewright-grant-revocation-v1"
 #: The only reasons that can be answered in advance.
 GRANTABLE = frozenset({"agent", "landing", "protected_class", "risk_tier"})
-#: A person's clock may be so far ahead.
-_AHEAD = timedelta(minutes=5)
 _CLASS = "protected_class:"
 
 
@@ -67,16 +66,23 @@ def judge_revocation(signed: SignedDecision, roster: ApproverRoster, now: dateti
 
 
 def check_new(judged: JudgedGrant, rule: ApprovalRule | None, now: datetime) -> None:
-    """Whether a grant may be taken now. Raises DeniedError: ``grant_too_wide``, ``grant_over``, ``approver_not_allowed``."""
+    """Whether a grant may be taken now.
+
+    How long ago it may have been made follows from how long it may last. Raises DeniedError: ``signing_time_wrong``,
+    ``grant_too_wide``, ``grant_over``, ``approver_not_allowed``.
+    """
     grant = judged.grant
-    made, ends = _time(grant.made_at), _time(grant.not_after)
-    if made > now + _AHEAD:
-        raise DeniedError(f"{grant.made_at} has not come yet: look at your clock", code="grant_too_wide")
-    if ends <= now:
+    check_signing_time(grant.made_at, None, now)
+    if _time(grant.not_after) <= now:
         raise DeniedError(f"{grant.grant_id} is over since {grant.not_after}", code="grant_over")
     if rule is None:
         raise DeniedError(f"there is no rule {grant.rule} for {grant.repository}", code="grant_too_wide")
     _within(judged, rule)
+
+
+def check_revocation(revocation: GrantRevocation, grant: ApprovalGrant, now: datetime) -> None:
+    """Whether a revocation was signed since its grant was made. Raises DeniedError (``signing_time_wrong``)."""
+    check_signing_time(revocation.revoked_at, grant.made_at, now)
 
 
 def in_force(judged: JudgedGrant, now: datetime) -> bool:
@@ -224,10 +230,7 @@ def _signed_by(
 
 def _time(text: str) -> datetime:
     """Raises DeniedError (``grant_too_wide``) for what is no time with a zone."""
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        found = None
-    if found is None or found.tzinfo is None:
+    found = read_time(text)
+    if found is None:
         raise DeniedError(f"{text[:40]!a} is no time with a zone", code="grant_too_wide")
     return found

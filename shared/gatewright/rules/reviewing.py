@@ -6,7 +6,7 @@ The decider settles a review by these rules, the gatekeeper takes votes by them,
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 
 from gatewright.contracts import ApprovalDecision, ApprovalRequest
 from gatewright.contracts.people.approvals import RosterPerson
@@ -16,6 +16,7 @@ from gatewright.errors import DeniedError
 from gatewright.git.patches.lines import shown_lines
 from gatewright.ledger.candidates import found_now
 from gatewright.ledger.run import AskedApproval, CastVote, Run
+from gatewright.rules.people.signing_times import read_time
 from gatewright.rules.quorum import MODEL_VOTER, ROLE_VOTER, Ballot, QuorumOutcome, Seats, ballot_of, outcome_of, seats_of
 from gatewright.rules.rounds import sends_back
 
@@ -26,8 +27,6 @@ OWNED = "owners:"
 MODEL_FINDING = "model_finding"
 #: Votes on one request that are kept.
 MOST_VOTES = 100
-#: How far a person's clock may be ahead.
-_AHEAD = timedelta(minutes=1)
 
 
 def quorum_of(run: Run, request: ApprovalRequest) -> ReviewQuorum | None:
@@ -36,7 +35,7 @@ def quorum_of(run: Run, request: ApprovalRequest) -> ReviewQuorum | None:
     return rule.quorum if rule is not None and request.reason == REVIEW else None
 
 
-def check_vote(run: Run, request: ApprovalRequest, decision: ApprovalDecision, person: RosterPerson, now: datetime) -> None:
+def check_vote(run: Run, request: ApprovalRequest, decision: ApprovalDecision, person: RosterPerson) -> None:
     """Whether what a person says fits the request, and may be said now.
 
     1. a review is voted on, and nothing else is  2. a yellow promises something, and for a day to come  3. it is later than
@@ -58,9 +57,7 @@ def check_vote(run: Run, request: ApprovalRequest, decision: ApprovalDecision, p
     cast = run.approvals[request.request_id].votes
     if len(cast) >= MOST_VOTES:
         raise DeniedError(f"{MOST_VOTES} votes are kept, not more", code="too_many_comments")
-    if said > now + _AHEAD:  # 3
-        raise DeniedError(f"{decision.decided_at} has not come yet: look at your clock", code="vote_not_later")
-    for before in _chain(run, request.request_id):
+    for before in _chain(run, request.request_id):  # 3
         for earlier in before.votes:
             if same_person(earlier.person.name, person.name) and said <= _time(earlier.decided_at):
                 words = f"{person.name} has said {earlier.vote.colour} at {earlier.decided_at}: a new vote is later than that"
@@ -192,12 +189,9 @@ def _chain(run: Run, request_id: str) -> tuple[AskedApproval, ...]:
 
 
 def _time(text: str) -> datetime:
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        raise DeniedError(f"{text} is no time", code="vote_not_later") from None
-    if found.tzinfo is None:
-        raise DeniedError(f"{text} is a time without a zone", code="vote_not_later")
+    found = read_time(text)
+    if found is None:
+        raise DeniedError(f"{text[:40]!a} is no time with a zone", code="vote_not_later")
     return found
 
 
