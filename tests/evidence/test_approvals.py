@@ -103,6 +103,22 @@ def a_revoked_key(payload: e.Payload) -> e.Payload:
     return replace(payload, approver=replace(ANA, keys=(key,)))
 
 
+def another_orderer(payload: e.Payload) -> e.Payload:
+    assert isinstance(payload, e.RunAccepted)
+    assert payload.request is not None
+    return replace(payload, request=replace(payload.request, ordered_by=("Ana",)))
+
+
+def ordered_by_ana(payload: e.Payload) -> e.Payload:
+    assert isinstance(payload, e.RunAccepted)
+    return replace(payload, orderers=("ana",))
+
+
+def of_no_known_person(payload: e.Payload) -> e.Payload:
+    assert isinstance(payload, e.RunAccepted)
+    return replace(payload, orderers=())
+
+
 def easier_request(payload: e.Payload) -> e.Payload:
     assert isinstance(payload, e.ApprovalRequested)
     return replace(payload, request=replace(payload.request, phrase="", approvers=("eve",)))
@@ -122,6 +138,9 @@ FORGERIES = {
     "a decision of 1990": of_another_time("1990-01-01T00:00:00.000Z"),
     "a decision of 2099": of_another_time("2099-01-01T00:00:00.000Z"),
     "a decision at no time": of_another_time("this morning"),
+    "an order that names another person": on(e.RunAccepted, another_orderer),
+    "who ordered it approves it": on(e.RunAccepted, ordered_by_ana),
+    "approved, and it is not known who ordered it": on(e.RunAccepted, of_no_known_person),
     "a request that asks for less": on(e.ApprovalRequested, easier_request),
     "a rule that approves what it may not": on(e.ApprovalDecided, by_rule),
     "no answer at all": on(e.ApprovalDecided, lambda _: None),

@@ -70,7 +70,7 @@ class Asking:
         return await self.service.ask(codec.encode(request), rule or self.rule())
 
     async def to_the_review(self) -> Run:
-        await self.gatekeeper.submit(contract_on(self.gatekeeper.repository))
+        await self.gatekeeper.submit(contract_on(self.gatekeeper.repository, ordered_by=("dan",)))
         await self.gatekeeper.plan()
         return await self.gatekeeper.work(self.gatekeeper.patch(README))
 

@@ -13,12 +13,13 @@ from typing import Literal
 
 from gatewright.budgets import Excess, overdrawn
 from gatewright.contracts import Error, GateReport, Plan, ReviewReport, RunRequest, TaskContract, TaskResult, TestReport, codec
-from gatewright.contracts.people.identities import identities_of
 from gatewright.contracts.records import Transition
 from gatewright.ledger import events as e
 from gatewright.ledger.candidates import reason_of
 from gatewright.ledger.run import Run, RunTask
 from gatewright.order_artifacts.hidden_acceptance import completed
+from gatewright.rules.approvals import unapprovable
+from gatewright.rules.people.ownership import ORDERER_UNKNOWN, requester_of
 from gatewright.rules.rounds import CURABLE
 from gatewright.rules.routing import route
 from gatewright.rules.shards import plan_task_id
@@ -110,10 +111,9 @@ def _accept(item: Submitted, verdicts: Sequence[Verdict], now: datetime) -> Tran
     document = verdict.document
     request, contract = (document, None) if isinstance(document, RunRequest) else (None, document)
     repository = document.repository
-    requested_by = orders.requested_by(document)
     accepted = e.RunAccepted(
         user_request=orders.user_request(document),
-        requested_by=requested_by,
+        requested_by=requester_of(document),
         repository_url=repository.url if repository else "",
         submitted_sha256=item.submitted_sha256,
         policy_sha256=verdict.policy_sha256,
@@ -135,7 +135,7 @@ def _accept(item: Submitted, verdicts: Sequence[Verdict], now: datetime) -> Tran
         routing=verdict.routing,
         progress=True,
         memory=verdict.memory,
-        orderers=tuple(sorted(identities_of(requested_by))),
+        orderers=verdict.orderers,
     )
     draft = Draft.begin(item, accepted, now)
     if not draft.judged(verdict.report):
@@ -286,6 +286,8 @@ def _continue(draft: Draft, verdicts: Sequence[Verdict]) -> None:
     match next_step(draft.run):
         case "route":
             draft.add(e.ReviewRouted(routing=route(draft.run)), role="gatekeeper")
+        case "refuse":
+            draft.end("FAILED", ORDERER_UNKNOWN, unapprovable(draft.run))
         case "ask":
             people.ask(draft, verdict_of(verdicts, GrantsVerdict))
         case "locks":

@@ -17,7 +17,7 @@ from gatewright.git.patches.version_moves import Move
 from gatewright.ledger.candidates import all_worked, in_the_running, makers, seen_from
 from gatewright.ledger.events import CandidateComposed
 from gatewright.ledger.run import Run, RunTask
-from gatewright.rules.approvals import JudgedDecision, cleared, stage_of, unasked
+from gatewright.rules.approvals import JudgedDecision, cleared, stage_of, unapprovable, unasked
 from gatewright.rules.grants import JudgedGrant, grantable
 from gatewright.rules.routing import is_due
 from gatewright.services.gatekeeper.decider.inputs import Continue, DecisionsReceived, Input, RoleReplied, Submitted
@@ -157,6 +157,8 @@ class IntakeVerdict(Verdict):
     routing: RoutingRules | None = None
     #: How much of earlier runs it is told; None where the policy has that off.
     memory: MemoryBounds | None = None
+    #: Who ordered it or may have; empty: it is not known.
+    orderers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,12 +312,17 @@ def _about_next_step(run: Run) -> tuple[GateCheck, ...]:
 
 
 def next_step(run: Run) -> str | None:
-    """What the gatekeeper itself has to do now: ``route``, ``ask``, ``locks``, ``compose``, ``land``, ``seal`` or None."""
+    """What the gatekeeper itself has to do now.
+
+    ``route``, ``refuse``, ``ask``, ``locks``, ``compose``, ``land``, ``seal`` or None.
+    """
     if run.ended:
         return None if run.sealed else "seal"
     if is_due(run):
         return "route"
     stage = stage_of(run)
+    if not run.parked and unapprovable(run):
+        return "refuse"
     if stage is not None and not cleared(run, stage):
         return "ask" if unasked(run, stage) and not run.parked else None
     if run.state == "S1" and run.plan is not None:

@@ -18,6 +18,7 @@ from gatewright.rules.approvals import (
     make_request,
     next_asked,
     stage_of,
+    unapprovable,
     unasked,
     waited_for,
 )
@@ -80,7 +81,9 @@ def decided(draft: Draft, verdict: DecisionVerdict | None) -> None:
 
 
 def hand_over(draft: Draft) -> bool:
-    """Ask who ordered the run about one more round, where a rule says so; whether one does."""
+    """Ask who ordered the run about one more round, where a rule says so; whether one does, and a person can answer it."""
+    if unapprovable(draft.run):
+        return False
     ask(draft)
     return draft.run.parked
 

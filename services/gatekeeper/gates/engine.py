@@ -14,7 +14,7 @@ from gatewright.clock import Clock
 from gatewright.contracts import ReviewReport, TaskContract, TestReport, codec
 from gatewright.contracts.reports import GateName
 from gatewright.contracts.transfers import TransferManifest
-from gatewright.errors import BusError, ConflictError, GatewrightError
+from gatewright.errors import BusError, ConfigurationError, ConflictError, GatewrightError
 from gatewright.evidence.projection.history import POLICIES
 from gatewright.evidence.signing.keys import PublicKey
 from gatewright.git.host.identity import repository_identity
@@ -30,6 +30,7 @@ from gatewright.ledger.run import Run
 from gatewright.order_artifacts.hidden_acceptance import completed, shown_to_makers, visible
 from gatewright.rules.approvals import cleared, judge_batch, judge_decision
 from gatewright.rules.landing import landing_ref
+from gatewright.rules.people.ownership import orderers_of
 from gatewright.rules.repairs import REFUSED_BEFORE, after, refused_trees, rejections, revision_order
 from gatewright.rules.results import RULE as RESULT_RULE
 from gatewright.rules.results import broken_by_result
@@ -164,7 +165,16 @@ class GateEngine:
             pools,
             policies.routing,
             policies.memory,
+            self._orderers(question),
         )
+
+    def _orderers(self, question: q.IntakeCheck) -> tuple[str, ...]:
+        publisher = self.policies.publishers.of(question.publisher)
+        try:
+            people = self.policies.people.roster()[0].people
+        except ConfigurationError:
+            people = ()  # then fewer people are known to have ordered it, and it is refused sooner
+        return orderers_of(question.document, question.publisher, publisher.persons if publisher else (), people)
 
     async def _contract(self, run: Run, contract: TaskContract) -> q.ContractVerdict:
         context = self._begin(run, "policy")

@@ -178,6 +178,9 @@ class Person(Document):
     ]
 
 
+#: Every name by which one person is known where a run was ordered: an account, a mail address.
+OrderedBy = Annotated[tuple[Annotated[str, Meta(min_length=1, max_length=320)], ...], Meta(max_length=8)]
+
 #: People whose commits one patch may be made of.
 MOST_AUTHORS = 100
 

@@ -105,7 +105,7 @@ class RunAccepted(Payload, frozen=True):
     progress: bool = False
     #: How much of earlier runs on the repository it was told, where the policy lets it be told of them.
     memory: MemoryBounds | None = None
-    #: Who ordered it, in canonical form; None in older runs, whose people were compared byte for byte.
+    #: Who ordered it or may have, in canonical form; empty: not known. None in older runs, which compared names byte for byte.
     orderers: tuple[str, ...] | None = None
 
     @property

@@ -148,6 +148,7 @@ _APPROVALS = {
     "grant_over": "make a new one: its time is over, or it was revoked",
     "grant_too_wide": "grant less: `grants` of the rule in policies/approval_rules.json says for how long and how often",
     "grant_unknown": "name a grant that `gatewright approvals grants` lists",
+    "orderer_unknown": "order it where you are known (`gatewright run`, a sign-in), or have publishers.json name `persons`",
     "passkey_origin_differs": "decide on a page that the roster names with the passkey, or have the operator name this one",
     "passkey_person_unverified": "use the passkey with what recognises you: a finger, a face or its number",
     "signing_time_wrong": "set the clock of the device that signs, and sign again",

@@ -30,7 +30,7 @@ from gatewright.ledger.events import COMMAND
 from gatewright.ledger.run import AskedApproval, Run
 from gatewright.rules.delegations import delegate_of, keeps
 from gatewright.rules.landing import landing_ref
-from gatewright.rules.people.ownership import has_ordered, is_own
+from gatewright.rules.people.ownership import ORDERER_UNKNOWN, has_ordered, is_orderer_unknown, is_own
 from gatewright.rules.people.signing_times import check_signing_time
 from gatewright.rules.quorum import names_person, seats_of
 from gatewright.rules.reviewing import check_vote, owned_lines
@@ -55,6 +55,8 @@ TIERS: tuple[Risk, ...] = ("low", "medium", "high")
 MOST_COMMENTS = 20
 #: Stages at which it is not a change that is decided.
 _NO_CANDIDATE = frozenset({"contract", "beside"})
+#: What a rule asks about every change that its refs are about.
+_CERTAIN = frozenset({"landing", "review"})
 _GRANTED = frozenset({"approved", "autopilot", "granted"})
 _ASKS_MODELS = frozenset({"agent", "model"})
 _MOST_WORDS = 1500
@@ -112,6 +114,28 @@ def matched(run: Run, stage: AskStage) -> tuple[MatchedRule, ...]:
 def unasked(run: Run, stage: AskStage) -> tuple[MatchedRule, ...]:
     """Those of which nothing that still counts was asked: what was decided of another contract or tree is void."""
     return tuple(each for each in matched(run, stage) if not _counting(run, stage, each.rule))
+
+
+def unapprovable(run: Run) -> str:
+    """Why no person can give a yes that the run needs, in words; empty where every yes can be given.
+
+    That is so where it is not known who ordered the run, and a rule wants another person: a rule that asks now or, before any
+    work is given out, one that will ask for certain before the change lands.
+    """
+    stage = stage_of(run)
+    if stage is None or not is_orderer_unknown(run):
+        return ""
+    asking = unasked(run, stage)
+    if stage == "contract":
+        asking += tuple(each for each in matched(run, "candidate") if each.rule.reason in _CERTAIN)
+    names = sorted({each.rule.name for each in asking if _wants_another(each.rule)})
+    words = f"it is not known who ordered the run, and approval by another person is asked for by: {', '.join(names)}"
+    return words if names else ""
+
+
+def _wants_another(rule: ApprovalRule) -> bool:
+    """Whether only a person other than who ordered the run gives a rule its yes."""
+    return not rule.autopilot and (rule.reason == "review" or not rule.yourself)
 
 
 def draft_of(run: Run) -> ReviewStanding | None:
@@ -298,9 +322,13 @@ def _is_dispatcher(run: Run, request: ApprovalRequest, person: RosterPerson) -> 
 
 
 def _not_own(run: Run, request: ApprovalRequest, person: RosterPerson, *, exact: bool) -> None:
-    alone = request.reason == "review" or not (request.yourself or _is_dispatcher(run, request, person))
-    if alone and is_own(run, person, exact=exact):
+    if request.reason != "review" and (request.yourself or _is_dispatcher(run, request, person)):
+        return
+    if is_own(run, person, exact=exact):
         raise DeniedError(f"{person.name} may not approve a run of their own", code="approval_of_own_run")
+    if is_orderer_unknown(run):
+        words = f"it is not known who ordered the run, so {person.name} may have: {request.rule} wants another person"
+        raise DeniedError(words, code=ORDERER_UNKNOWN)
 
 
 def _waiting_request(run: Run, decision: ApprovalDecision, now: datetime) -> ApprovalRequest:

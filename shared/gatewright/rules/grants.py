@@ -19,7 +19,7 @@ from gatewright.errors import DeniedError, GatewrightError
 from gatewright.git.patches.version_moves import MOVES
 from gatewright.ledger.run import Run
 from gatewright.rules.approvals import TIERS, MatchedRule, contract_digest, found_words, signer_on, unasked
-from gatewright.rules.people.ownership import is_own
+from gatewright.rules.people.ownership import is_orderer_unknown, is_own
 from gatewright.rules.people.signing_times import check_signing_time, read_time
 from gatewright.rules.quorum import names_person
 from gatewright.rules.routing import PathPatterns
@@ -132,6 +132,8 @@ def uncovered(
     exact = recorded and run.accepted.orderers is None
     if not rule.yourself and is_own(run, judged.person, exact=exact):  # 4
         return f"{judged.person.name} may not approve a run of their own"
+    if not rule.yourself and is_orderer_unknown(run):
+        return f"it is not known who ordered the run, so {judged.person.name} may have"
     beyond = _elsewhere(run, rule, grant, paths) or _beyond_versions(run, grant)
     return _asked_each_time(run, grant) or beyond or _riskier(run, rule, grant)
 

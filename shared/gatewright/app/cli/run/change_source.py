@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from gatewright.app.cli.user_git import person
+from gatewright.contracts.people.authors import commit_author
 from gatewright.contracts.people.identities import person_key
 from gatewright.contracts.vocabulary import MOST_AUTHORS, Executor, Person, SourceBranch
 from gatewright.errors import Fault, MalformedError
@@ -94,7 +94,7 @@ def read_branch(repository: Path, branch: str, onto: str) -> BranchAnswer:
             commits=change.commits,
             authors=tuple(f"{name[:200]} <{email[:300]}>" for name, email in authors),
         ),
-        author=person(name, email) if not others else None,
+        author=commit_author(name, email) if not others else None,
         subject=change.subject.strip() or f"the commits of {branch}",
     )
 

@@ -12,6 +12,7 @@ from gatewright.contracts import (
     ApproverRoster,
     codec,
 )
+from gatewright.contracts.people.identities import identities_of
 from gatewright.errors import DeniedError, GatewrightError
 from gatewright.evidence import layout
 from gatewright.evidence.verification.consistency.telling import Contradiction, Moment, Telling
@@ -42,7 +43,8 @@ def check_approvals(telling: Telling) -> Iterator[Contradiction]:
     """1. every request is the one that the rules make of the run  2. every decision is signed, by who may decide, about just
     that, in time; so is every grant that answered, and it covers just that  3. a rule approved only what it may, and no answer
     was late that was not  4. nothing went on without  5. what was refused was sent back by a rule alone, and neither went on
-    nor came again."""
+    nor came again  6. the person whom the order names is among those who ordered it."""
+    yield from _orderers(telling)  # 6
     decided = 0
     for moment in telling.moments:
         match moment.payload:
@@ -58,6 +60,17 @@ def check_approvals(telling: Telling) -> Iterator[Contradiction]:
             case _:
                 yield from _gone_on(moment)  # 4
                 yield from _sent_back(moment)  # 5
+
+
+def _orderers(telling: Telling) -> Iterator[Contradiction]:
+    accepted = telling.run.accepted
+    document = accepted.request or accepted.contract
+    if document is None or accepted.orderers is None:
+        return
+    left_out = identities_of(*document.ordered_by) - set(accepted.orderers)
+    if left_out:
+        words = f"the order names {', '.join(sorted(left_out))}, and not among those who ordered it"
+        yield Contradiction(APPROVAL, layout.EVENTS, layout.CONTRACT, words)
 
 
 def approved_by(telling: Telling) -> Iterator[str]:
