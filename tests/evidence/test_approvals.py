@@ -119,6 +119,15 @@ def of_no_known_person(payload: e.Payload) -> e.Payload:
     return replace(payload, orderers=())
 
 
+def by_a_roster(**changes: object) -> Forgery:
+    """What the gatekeeper says of the roster at the landing, changed."""
+    return on(e.RosterHeld, lambda payload: replace(payload, **changes))
+
+
+REVOKED = replace(ANA, keys=(replace(ANA.keys[0], revoked_at="2026-01-02T00:00:00+00:00"),))
+LAPSED = e.LapsedWord(request_id="x", person="ana", fingerprint="x", code="approver_unknown", words="gone")
+
+
 def easier_request(payload: e.Payload) -> e.Payload:
     assert isinstance(payload, e.ApprovalRequested)
     return replace(payload, request=replace(payload.request, phrase="", approvers=("eve",)))
@@ -141,6 +150,14 @@ FORGERIES = {
     "an order that names another person": on(e.RunAccepted, another_orderer),
     "who ordered it approves it": on(e.RunAccepted, ordered_by_ana),
     "approved, and it is not known who ordered it": on(e.RunAccepted, of_no_known_person),
+    "no roster was looked at as it landed": on(e.RosterHeld, lambda _: None),
+    "she was not on the roster any more": by_a_roster(people=()),
+    "her key was revoked by then": by_a_roster(people=(REVOKED,)),
+    "another request counts no more": by_a_roster(lapsed=(LAPSED,)),
+    "the request was open again": by_a_roster(reopened=("run-0123456789.ask.1",)),
+    "a roster of another time": by_a_roster(at="2026-01-01T00:00:00.000Z"),
+    "a roster of the future": by_a_roster(at="2099-01-01T00:00:00.000Z"),
+    "a roster of no time": by_a_roster(at="then"),
     "a request that asks for less": on(e.ApprovalRequested, easier_request),
     "a rule that approves what it may not": on(e.ApprovalDecided, by_rule),
     "no answer at all": on(e.ApprovalDecided, lambda _: None),

@@ -20,6 +20,7 @@ from gatewright.ledger.run import Run, RunTask
 from gatewright.order_artifacts.hidden_acceptance import completed
 from gatewright.rules.approvals import unapprovable
 from gatewright.rules.people.ownership import ORDERER_UNKNOWN, requester_of
+from gatewright.rules.people.standing import APPROVAL_LAPSED
 from gatewright.rules.rounds import CURABLE
 from gatewright.rules.routing import route
 from gatewright.rules.shards import plan_task_id
@@ -325,6 +326,11 @@ def _compose(draft: Draft, verdicts: Sequence[Verdict]) -> None:
 def _land(draft: Draft, verdicts: Sequence[Verdict]) -> None:
     verdict = verdict_of(verdicts, LandingVerdict)
     contract = draft.run.contract
+    lapsed = verdict is not None and verdict.held is not None and bool(verdict.held.reopened)
+    if verdict is not None and verdict.held is not None and not (lapsed and verdict.passed):
+        people.hold(draft, verdict.held, verdict.roster_sha256)
+    if verdict is not None and verdict.report.code == APPROVAL_LAPSED:
+        return  # people are asked anew: the next step
     if _passing(draft, verdicts) and verdict is not None and contract is not None:
         mode = contract.repository.landing if contract.repository else "none"
         landed = e.Landed(
@@ -333,7 +339,8 @@ def _land(draft: Draft, verdicts: Sequence[Verdict]) -> None:
             tree=verdict.tree,
             ref=verdict.ref,
             previous=verdict.previous,
-            found=verdict.found,
+            # It had landed before the roster was changed, and the ledger had not heard.
+            found=verdict.found or lapsed,
         )
         draft.add(landed)
         draft.add(e.StateEntered(state="S6"))

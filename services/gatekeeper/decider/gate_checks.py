@@ -19,6 +19,7 @@ from gatewright.ledger.events import CandidateComposed
 from gatewright.ledger.run import Run, RunTask
 from gatewright.rules.approvals import JudgedDecision, cleared, stage_of, unapprovable, unasked
 from gatewright.rules.grants import JudgedGrant, grantable
+from gatewright.rules.people.standing import HeldRoster
 from gatewright.rules.routing import is_due
 from gatewright.services.gatekeeper.decider.inputs import Continue, DecisionsReceived, Input, RoleReplied, Submitted
 from gatewright.tasks.protocol import ANSWERS
@@ -177,10 +178,14 @@ class PlanVerdict(Verdict):
 
 @dataclass(frozen=True, slots=True)
 class DecisionVerdict(Verdict):
-    """It fails when one of the decisions is a no. ``roster_sha256`` is the digest of the roster that they were held against."""
+    """It fails when one of the decisions is a no. ``roster_sha256`` is the digest of the roster that they were held against.
+
+    ``held``: what that roster leaves of earlier answers; None where there are none.
+    """
 
     judged: tuple[JudgedDecision, ...]
     roster_sha256: str
+    held: HeldRoster | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,11 +247,15 @@ class CandidateVerdict(Verdict):
 
 @dataclass(frozen=True, slots=True)
 class LandingVerdict(Verdict):
+    """``held``: what the roster in force leaves of what people have said; None where the landing rests on nothing of it."""
+
     commit: str
     tree: str
     ref: str
     previous: str | None
     found: bool = False
+    held: HeldRoster | None = None
+    roster_sha256: str = ""
 
 
 V = TypeVar("V", bound=Verdict)

@@ -31,6 +31,7 @@ from gatewright.ledger.run import AskedApproval, Run
 from gatewright.ledger.store import Position
 from gatewright.rules.approvals import JudgedDecision, draft_of, judge_batch, judge_decision, request_digest
 from gatewright.rules.grants import check_new, judge_grant, judge_revocation
+from gatewright.rules.people.standing import hold_roster, with_roster
 from gatewright.rules.reviewing import standing
 from gatewright.secrets.documents import check_document
 from gatewright.secrets.scanner import SecretScanner
@@ -167,6 +168,9 @@ class ApprovalService:
             await asyncio.to_thread(check_document, decision, self.scanner)
             run = await self._run(decision.run_id)
             now = self.orchestrator.clock.now()
+            if run.parked:
+                revoked = await self.orchestrator.gates.revoked_grants(run)
+                run = with_roster(run, await asyncio.to_thread(hold_roster, run, roster, now, revoked))
             judged.append(await asyncio.to_thread(judge_decision, run, signed, roster, now))
             patch = await judged_patch(run, (signed,), self.orchestrator.gates.artifacts)
             await asyncio.to_thread(check_votes, run, judged[-1:], patch)

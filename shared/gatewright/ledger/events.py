@@ -36,6 +36,8 @@ ApprovalDecided = people_events.ApprovalDecided
 ApprovalByRule = people_events.ApprovalByRule
 ApprovalByGrant = people_events.ApprovalByGrant
 ApprovalExpired = people_events.ApprovalExpired
+RosterHeld = people_events.RosterHeld
+LapsedWord = people_events.LapsedWord
 
 State = Literal["S0", "S1", "S2", "S3", "S4", "S5", "S6", "AWAITING_APPROVAL", "FAILED", "ABORTED"]
 #: Parked until a person has answered; it goes on where it stood.
@@ -394,6 +396,7 @@ PAYLOADS: dict[str, type[Payload]] = {
         ApprovalByRule,
         ApprovalByGrant,
         ApprovalExpired,
+        RosterHeld,
         ReviewRouted,
         TransferPlanned,
         SummonsAsked,

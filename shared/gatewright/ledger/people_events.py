@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from gatewright.contracts.people.approvals import ApprovalRequest, DecisionVerdict, RosterPerson, SignedDecision
 from gatewright.contracts.people.review_votes import ConsensusReceipt
+from gatewright.contracts.vocabulary import Document
 from gatewright.ledger.payload import Payload
 
 
@@ -55,6 +56,30 @@ class ApprovalByGrant(Payload, frozen=True):
     approver: RosterPerson
     roster_sha256: str
     use: int
+
+
+class LapsedWord(Document, frozen=True):
+    """What a person had said of a request, by the key of that ``fingerprint``; ``code``, ``words``: why it counts no more."""
+
+    request_id: str
+    person: str
+    fingerprint: str
+    code: str
+    words: str
+
+
+class RosterHeld(Payload, frozen=True):
+    """What people have said so far was held against a roster as it was ``at`` a moment, for a further decision or the landing.
+
+    ``people`` are its entries of those who said it. ``lapsed`` counts no more; ``reopened``: requests whose yes is gone.
+    """
+
+    event_type: ClassVar[str] = "roster_held"
+    at: str
+    roster_sha256: str
+    people: tuple[RosterPerson, ...]
+    lapsed: tuple[LapsedWord, ...] = ()
+    reopened: tuple[str, ...] = ()
 
 
 class ApprovalExpired(Payload, frozen=True):

@@ -123,6 +123,7 @@ _APPROVALS = {
     "approval_expired": "run it again, and answer in time: a rule in policies/approval_rules.json says how long is waited",
     "routing_missing": "look at the gatekeeper's log: how much the change risks was not told before it was to land",
     "approval_handed_on": "ask the person whom `gatewright approvals show {run}` names: who hands a request on has it no more",
+    "approval_lapsed": "nothing is to be done: the run waits for a person again, and says why",
     "approval_missing": "look at the gatekeeper's log: what was to land has no approval",
     "approval_of_own_run": "ask another person of the roster: the rule wants one who neither ordered nor made the change",
     "approval_other_request": "look at the request as it stands (`gatewright approvals show {run}`), and decide about that",

@@ -17,7 +17,6 @@ from gatewright.contracts.people.approvals import (
     AskStage,
     CommandClassName,
     Risk,
-    RosterKey,
     RosterPerson,
     SignedDecision,
 )
@@ -31,12 +30,12 @@ from gatewright.ledger.run import AskedApproval, Run
 from gatewright.rules.delegations import delegate_of, keeps
 from gatewright.rules.landing import landing_ref
 from gatewright.rules.people.ownership import ORDERER_UNKNOWN, has_ordered, is_orderer_unknown, is_own
+from gatewright.rules.people.signers import signer_on
 from gatewright.rules.people.signing_times import check_signing_time
 from gatewright.rules.quorum import names_person, seats_of
 from gatewright.rules.reviewing import check_vote, owned_lines
 from gatewright.rules.rounds import handed_over, unrepaired
 from gatewright.rules.transfers import transfer_words
-from gatewright.ssh_signatures import fingerprint, page_of, signer_of, verify_ssh
 
 #: What a signature is for (``ssh-keygen -Y sign -n``): one made for anything else does not count.
 NAMESPACE = "gatewright-approval-v1"
@@ -57,6 +56,8 @@ MOST_COMMENTS = 20
 _NO_CANDIDATE = frozenset({"contract", "beside"})
 #: What a rule asks about every change that its refs are about.
 _CERTAIN = frozenset({"landing", "review"})
+#: Of a request that others are asked in the place of.
+_ASKED_AGAIN = frozenset({"expired", "lapsed"})
 _GRANTED = frozenset({"approved", "autopilot", "granted"})
 _ASKS_MODELS = frozenset({"agent", "model"})
 _MOST_WORDS = 1500
@@ -102,18 +103,41 @@ def stage_of(run: Run) -> AskStage | None:
 
 
 def matched(run: Run, stage: AskStage) -> tuple[MatchedRule, ...]:
-    """The rules of the run's policy that ask about it at this stage."""
+    """The rules of the run's policy that ask about it at this stage.
+
+    Before the change lands also those about the contract whose yes has lapsed since.
+    """
     contract = run.contract
     if contract is None:
         return ()
-    rules = (rule for rule in run.accepted.approval_rules if rule.stage == stage)
-    found = ((rule, _why(rule, run, contract)) for rule in rules)
-    return tuple(MatchedRule(rule, why[:_MOST_WORDS]) for rule, why in found if why)
+    again = {rule.name: _lapse(run, rule) for rule in run.accepted.approval_rules}
+    before = {rule.name for rule in run.accepted.approval_rules if stage == "candidate" and rule.stage == "contract"}
+    rules = (rule for rule in run.accepted.approval_rules if rule.stage == stage or (rule.name in before and again[rule.name]))
+    found = ((rule, again[rule.name] + why) for rule in rules if (why := _why(rule, run, contract)))
+    return tuple(MatchedRule(rule, why[:_MOST_WORDS]) for rule, why in found)
+
+
+def has_lapsed(run: Run, stage: AskStage) -> bool:
+    """Whether a yes that was given at this stage, about what the run has now, counts no more."""
+    return any(_lapse(run, rule) for rule in run.accepted.approval_rules if rule.stage == stage)
+
+
+def _lapse(run: Run, rule: ApprovalRule) -> str:
+    """Why a rule asks anew, in words: what a person had said about just this counts no more. Empty where it does not."""
+    lapsed = [
+        asked.words
+        for asked in run.approvals.values()
+        if asked.status == "lapsed"
+        and asked.request.rule == rule.name
+        and run.contract is not None
+        and is_about(asked.request, run, run.contract)
+    ]
+    return f"asked anew, because {lapsed[-1]}; " if lapsed else ""
 
 
 def unasked(run: Run, stage: AskStage) -> tuple[MatchedRule, ...]:
     """Those of which nothing that still counts was asked: what was decided of another contract or tree is void."""
-    return tuple(each for each in matched(run, stage) if not _counting(run, stage, each.rule))
+    return tuple(each for each in matched(run, stage) if not _counting(run, each.rule))
 
 
 def unapprovable(run: Run) -> str:
@@ -149,7 +173,7 @@ def draft_of(run: Run) -> ReviewStanding | None:
 
 def cleared(run: Run, stage: AskStage) -> bool:
     """Whether every rule that asks has its yes, about exactly what the run has now."""
-    return all(any(asked.status in _GRANTED for asked in _counting(run, stage, each.rule)) for each in matched(run, stage))
+    return all(any(asked.status in _GRANTED for asked in _counting(run, each.rule)) for each in matched(run, stage))
 
 
 def waited_for(run: Run) -> tuple[AskedApproval, ...]:
@@ -189,7 +213,7 @@ def make_request(
         publisher=run.publisher,
         requested_by=run.accepted.requested_by,
         user_request=run.accepted.user_request[:4000],
-        on_yes=_ON_YES[rule.stage],
+        on_yes=_ON_YES["candidate" if run.candidate is not None and rule.stage == "contract" else rule.stage],
         on_no=_on_no(run, rule),
         on_silence=silent,
         created_at=timestamp(now),
@@ -281,14 +305,11 @@ def judge_decision(
     if not exact:
         check_signing_time(decision.decided_at, request.created_at, now)
     asked = run.approvals[request.request_id]
-    if not _is_dispatcher(run, request, person) and not names_person(request.approvers, person):  # 6
-        raise DeniedError(
-            f"{person.name} may not decide {request.rule}: {', '.join(request.approvers)}", code="approver_not_allowed"
-        )
+    check_right(run, request, person, "approver_not_allowed")  # 6
     if decision.verdict != "comment":
         keeps(asked, person.name)
     if decision.verdict in {"approve", "vote"}:
-        _not_own(run, request, person, exact=exact)  # 7
+        check_not_own(run, request, person, exact=exact)  # 7
         if decision.verdict == "approve" and request.phrase and decision.phrase != request.phrase:  # 8
             raise DeniedError(f"the rule wants the exact words {request.phrase!r}", code="approval_phrase_differs")
     check_vote(run, request, decision, person)
@@ -296,10 +317,8 @@ def judge_decision(
         raise DeniedError(f"{MOST_COMMENTS} comments are kept, not more", code="too_many_comments")
     delegate = delegate_of(decision, asked, roster)  # 9
     if delegate is not None:
-        if not _is_dispatcher(run, request, delegate) and not names_person(request.approvers, delegate):
-            words = f"{delegate.name} may not decide {request.rule}: {', '.join(request.approvers)}"
-            raise DeniedError(words, code="delegate_not_allowed")
-        _not_own(run, request, delegate, exact=exact)
+        check_right(run, request, delegate, "delegate_not_allowed")
+        check_not_own(run, request, delegate, exact=exact)
     return JudgedDecision(decision, signed, request, person, key_print, delegate)
 
 
@@ -321,7 +340,17 @@ def _is_dispatcher(run: Run, request: ApprovalRequest, person: RosterPerson) -> 
     return request.reason == "escalation" and has_ordered(run, person)
 
 
-def _not_own(run: Run, request: ApprovalRequest, person: RosterPerson, *, exact: bool) -> None:
+def check_right(run: Run, request: ApprovalRequest, person: RosterPerson, code: str) -> None:
+    """Whether the rule that asks names the person, or asks who ordered the run. Raises DeniedError with ``code``."""
+    if not _is_dispatcher(run, request, person) and not names_person(request.approvers, person):
+        raise DeniedError(f"{person.name} may not decide {request.rule}: {', '.join(request.approvers)}", code=code)
+
+
+def check_not_own(run: Run, request: ApprovalRequest, person: RosterPerson, *, exact: bool = False) -> None:
+    """Whether the person may say yes to this run: it is not their own, or the rule lets them.
+
+    Raises DeniedError (``approval_of_own_run``, ``orderer_unknown``).
+    """
     if request.reason != "review" and (request.yourself or _is_dispatcher(run, request, person)):
         return
     if is_own(run, person, exact=exact):
@@ -351,54 +380,25 @@ def _same_subject(run: Run, request: ApprovalRequest, decision: ApprovalDecision
         raise DeniedError("it is about another contract or another tree than was asked about", code="approval_other_subject")
     if decision.request_sha256 != request_digest(request) or decision.expires_at != request.expires_at:
         raise DeniedError("it is about another wording of the request", code="approval_other_request")
-    if run.contract is None or not _is_about(request, run, run.contract):
+    if run.contract is None or not is_about(request, run, run.contract):
         raise DeniedError("what was asked about has changed: it is void", code="approval_void")
 
 
-def signer_on(roster: ApproverRoster, signature: str, data: bytes, namespace: str, now: datetime) -> tuple[RosterPerson, str]:
-    """Whose signature it is, and the fingerprint of the key, which is in force.
-
-    A key that stands with two people belongs to none of them; the roster's loader refuses it. Raises DeniedError,
-    VerificationError (``signature_invalid``, and what passkeys are refused for).
-    """
-    named = signer_of(signature)
-    for person in roster.people:
-        for key in person.keys:
-            if fingerprint(key.key) == named:
-                _in_force(key, named, now)
-                verify_ssh(key.key, namespace, data, signature, key.origins)
-                return person, named
-    raise DeniedError(f"the key {named} is not on the roster of approvers", code="approver_unknown")
-
-
-def key_words(key_print: str, signed: SignedDecision) -> str:
-    """The key of a signature that counted, for people; of a passkey with the page that it signed on."""
-    page = page_of(signed.signature)
-    return f"{key_print}, by passkey on {page}" if page else key_print
-
-
-def _in_force(key: RosterKey, named: str, now: datetime) -> None:
-    if key.revoked_at is not None and datetime.fromisoformat(key.revoked_at) <= now:
-        raise DeniedError(f"the key {named} was revoked {key.revoked_at}", code="approver_key_revoked")
-    early = key.valid_from is not None and now < datetime.fromisoformat(key.valid_from)
-    if early or (key.valid_until is not None and datetime.fromisoformat(key.valid_until) <= now):
-        raise DeniedError(f"the key {named} is not valid now", code="approver_key_not_valid")
-
-
-def _counting(run: Run, stage: AskStage, rule: ApprovalRule) -> list[AskedApproval]:
+def _counting(run: Run, rule: ApprovalRule) -> list[AskedApproval]:
     """What was asked by a rule about what the run has now, and was not left unanswered."""
     contract = run.contract
     return [
         asked
         for asked in run.approvals.values()
         if contract is not None
-        and (asked.request.rule, asked.request.stage) == (rule.name, stage)
-        and asked.status != "expired"
-        and _is_about(asked.request, run, contract)
+        and (asked.request.rule, asked.request.stage) == (rule.name, rule.stage)
+        and asked.status not in _ASKED_AGAIN
+        and is_about(asked.request, run, contract)
     ]
 
 
-def _is_about(request: ApprovalRequest, run: Run, contract: TaskContract) -> bool:
+def is_about(request: ApprovalRequest, run: Run, contract: TaskContract) -> bool:
+    """Whether a request asks about what the run has now: its contract, its candidate, its round."""
     if request.stage == "round" and request.attempt != run.attempt:
         return False
     tree = run.candidate.tree if request.stage not in _NO_CANDIDATE and run.candidate is not None else ""

@@ -122,8 +122,8 @@ def standing(run: Run, asked: AskedApproval) -> ReviewStanding | None:
 
 
 def _phase(run: Run, asked: AskedApproval) -> ReviewPhase:
-    if asked.status in {"rejected", "withdrawn"}:
-        return "REJECTED"  # the change was sent back; the next one is asked about anew
+    if asked.status in {"rejected", "withdrawn", "lapsed"}:
+        return "REJECTED"  # the change was sent back, or votes count no more; another request takes the place of this one
     if run.ended:
         return "MERGED" if run.status == "SUCCESS" else "REJECTED"
     if asked.status == "approved":

@@ -53,7 +53,7 @@ Risk = Literal["low", "medium", "high"]
 DecisionVerdict = Literal["approve", "reject", "comment", "vote", "delegate"]
 #: What leaves a request waiting as it was.
 LEFT_OPEN: frozenset[DecisionVerdict] = frozenset({"comment", "delegate"})
-ApprovalStatus = Literal["pending", "approved", "rejected", "expired", "withdrawn", "autopilot", "granted"]
+ApprovalStatus = Literal["pending", "approved", "rejected", "expired", "withdrawn", "autopilot", "granted", "lapsed"]
 OnReject = Literal["end", "repair"]
 ProtectedClassName = Literal["ci", "protected", "runner", "dependencies", "migrations"]
 CommandClassName = Literal["read-only", "local-write", "network", "dependency-install", "destructive", "credential-sensitive"]
