@@ -18,6 +18,9 @@ from gatewright.ledger import events as e
 from gatewright.ledger.candidates import reason_of
 from gatewright.ledger.run import Run, RunTask
 from gatewright.order_artifacts.hidden_acceptance import completed
+from gatewright.rules.approvals import unapprovable
+from gatewright.rules.people.ownership import ORDERER_UNKNOWN, requester_of
+from gatewright.rules.people.standing import APPROVAL_LAPSED
 from gatewright.rules.rounds import CURABLE
 from gatewright.rules.routing import route
 from gatewright.rules.shards import plan_task_id
@@ -111,11 +114,7 @@ def _accept(item: Submitted, verdicts: Sequence[Verdict], now: datetime) -> Tran
     repository = document.repository
     accepted = e.RunAccepted(
         user_request=orders.user_request(document),
-        requested_by=request.requested_by
-        if request
-        else f"{document.owner_agent.role}/{document.owner_agent.agent_id}"
-        if isinstance(document, TaskContract)
-        else "",
+        requested_by=requester_of(document),
         repository_url=repository.url if repository else "",
         submitted_sha256=item.submitted_sha256,
         policy_sha256=verdict.policy_sha256,
@@ -137,6 +136,7 @@ def _accept(item: Submitted, verdicts: Sequence[Verdict], now: datetime) -> Tran
         routing=verdict.routing,
         progress=True,
         memory=verdict.memory,
+        orderers=verdict.orderers,
     )
     draft = Draft.begin(item, accepted, now)
     if not draft.judged(verdict.report):
@@ -287,6 +287,8 @@ def _continue(draft: Draft, verdicts: Sequence[Verdict]) -> None:
     match next_step(draft.run):
         case "route":
             draft.add(e.ReviewRouted(routing=route(draft.run)), role="gatekeeper")
+        case "refuse":
+            draft.end("FAILED", ORDERER_UNKNOWN, unapprovable(draft.run))
         case "ask":
             people.ask(draft, verdict_of(verdicts, GrantsVerdict))
         case "locks":
@@ -324,6 +326,11 @@ def _compose(draft: Draft, verdicts: Sequence[Verdict]) -> None:
 def _land(draft: Draft, verdicts: Sequence[Verdict]) -> None:
     verdict = verdict_of(verdicts, LandingVerdict)
     contract = draft.run.contract
+    lapsed = verdict is not None and verdict.held is not None and bool(verdict.held.reopened)
+    if verdict is not None and verdict.held is not None and not (lapsed and verdict.passed):
+        people.hold(draft, verdict.held, verdict.roster_sha256)
+    if verdict is not None and verdict.report.code == APPROVAL_LAPSED:
+        return  # people are asked anew: the next step
     if _passing(draft, verdicts) and verdict is not None and contract is not None:
         mode = contract.repository.landing if contract.repository else "none"
         landed = e.Landed(
@@ -332,7 +339,8 @@ def _land(draft: Draft, verdicts: Sequence[Verdict]) -> None:
             tree=verdict.tree,
             ref=verdict.ref,
             previous=verdict.previous,
-            found=verdict.found,
+            # It had landed before the roster was changed, and the ledger had not heard.
+            found=verdict.found or lapsed,
         )
         draft.add(landed)
         draft.add(e.StateEntered(state="S6"))

@@ -35,7 +35,7 @@ def answered(draft: Draft, item: RoleReplied, question: AskedSummons) -> None:
     role = question.task.item.role
     if question.answer is not None or item.role != role:
         return
-    answer = answer_to(question, _answer_of(item.document, question.task, timestamp(draft.now)))
+    answer = answer_to(question, _answer_of(item.document, question.task, timestamp(draft.now)), draft.now)
     level: e.Level = "INFO" if answer.status == "ANSWERED" else "WARN"
     draft.add(e.SummonsAnswered(answer=answer), level=level, task_id=answer.task_id, role=role)
 

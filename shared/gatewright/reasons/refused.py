@@ -110,7 +110,7 @@ _MODELS = {
 _REVIEWS = {
     "anchor_unresolved": "point at a line that the judged patch shows, at a command of its tests, or at a document of the run",
     "vote_misplaced": "vote on a review (`gatewright review vote`), and approve or reject what is none",
-    "vote_not_later": "vote anew: what is brought is not later than your last vote, or your clock is ahead",
+    "vote_not_later": "vote anew: what is brought is not later than your last vote",
     "vote_without_mitigation": "name what is done about it, by whom, and until which day to come: ACTION|OWNER|YYYY-MM-DD",
 }
 _APPROVALS = {
@@ -123,6 +123,7 @@ _APPROVALS = {
     "approval_expired": "run it again, and answer in time: a rule in policies/approval_rules.json says how long is waited",
     "routing_missing": "look at the gatekeeper's log: how much the change risks was not told before it was to land",
     "approval_handed_on": "ask the person whom `gatewright approvals show {run}` names: who hands a request on has it no more",
+    "approval_lapsed": "nothing is to be done: the run waits for a person again, and says why",
     "approval_missing": "look at the gatekeeper's log: what was to land has no approval",
     "approval_of_own_run": "ask another person of the roster: the rule wants one who neither ordered nor made the change",
     "approval_other_request": "look at the request as it stands (`gatewright approvals show {run}`), and decide about that",
@@ -148,8 +149,10 @@ _APPROVALS = {
     "grant_over": "make a new one: its time is over, or it was revoked",
     "grant_too_wide": "grant less: `grants` of the rule in policies/approval_rules.json says for how long and how often",
     "grant_unknown": "name a grant that `gatewright approvals grants` lists",
+    "orderer_unknown": "order it where you are known (`gatewright run`, a sign-in), or have publishers.json name `persons`",
     "passkey_origin_differs": "decide on a page that the roster names with the passkey, or have the operator name this one",
     "passkey_person_unverified": "use the passkey with what recognises you: a finger, a face or its number",
+    "signing_time_wrong": "set the clock of the device that signs, and sign again",
     "signature_invalid": "sign exactly the decision, for the purpose `gatewright-approval-v1`, with the key that you name",
     "too_many_grants": "revoke grants that are not needed, or wait until some are over",
     "too_many_delegations": "decide it: it was handed on as often as it may be",

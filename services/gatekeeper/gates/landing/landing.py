@@ -11,6 +11,7 @@ from gatewright.contracts.vocabulary import Repository
 from gatewright.errors import GitError, HostError
 from gatewright.git.mirror import Mirror
 from gatewright.host_errors import is_waited_for
+from gatewright.ledger.events import CandidateComposed
 from gatewright.ledger.run import Run
 from gatewright.rules.landing import commit_message, landing_ref
 from gatewright.services.gatekeeper.gates.context import ChangeContext, GateContext
@@ -75,9 +76,7 @@ async def land(context: ChangeContext, run: Run) -> LandingOutcome:
     if not ref:
         report.saw("tree", candidate.tree)
         return LandingOutcome(tree=candidate.tree)
-    when = datetime.fromisoformat(run.created_at)
-    message, author = commit_message(run, contract), contract.author
-    commit = await mirror.commit_tree(candidate.tree, parent=baseline, message=message, when=when, author=author)
+    commit = await _commit(context, run, candidate)
     tree = await mirror.tree_of(commit)
     if tree != candidate.tree:
         report.violate("landed_tree_differs", "same_tree", f"commit {commit} has tree {tree}, tested was {candidate.tree}")
@@ -100,6 +99,26 @@ async def land(context: ChangeContext, run: Run) -> LandingOutcome:
     report.saw("commit", earlier or commit)
     report.saw("tree", tree)
     return LandingOutcome(earlier or commit, tree, ref, previous, found=earlier is not None)
+
+
+async def has_landed(context: ChangeContext, run: Run) -> bool:
+    """Whether the very commit that would land is on its ref already: a crash came before the ledger heard. Raises GitError."""
+    candidate, repository = run.candidate, context.contract.repository
+    ref = landing_ref(run.run_id, repository) if repository is not None else ""
+    if candidate is None or not ref:
+        return False
+    return await _holds(await _commit(context, run, candidate), ref, context.mirror)
+
+
+async def _commit(context: ChangeContext, run: Run, candidate: CandidateComposed) -> str:
+    """The commit that lands: the same each time that it is made of the same run. Raises GitError."""
+    return await context.mirror.commit_tree(
+        candidate.tree,
+        parent=run.accepted.baseline_commit,
+        message=commit_message(run, context.contract),
+        when=datetime.fromisoformat(run.created_at),
+        author=context.contract.author,
+    )
 
 
 async def _push(commit: str, ref: str, previous: str | None, mirror: Mirror) -> None:

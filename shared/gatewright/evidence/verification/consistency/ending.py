@@ -11,7 +11,9 @@ from gatewright.ledger import events as e
 from gatewright.ledger.candidates import NONE_PASSED, seen_from
 from gatewright.models.transfers import NOT_APPROVED
 from gatewright.rules import completion
+from gatewright.rules.approvals import unapprovable
 from gatewright.rules.landing import landing_ref
+from gatewright.rules.people.ownership import ORDERER_UNKNOWN
 from gatewright.rules.rounds import ESCALATED, candidates_escalate, escalates
 from gatewright.rules.transfers import oversent
 
@@ -91,6 +93,8 @@ def _unfounded(event: e.RunFinished, cause: Moment | None) -> str:
     """Why the last event before the end is no reason for it; empty when it is."""
     if event.code == NOT_APPROVED and cause is not None and oversent(cause.after):
         return "" if event.status == "FAILED" else f"it ended as {event.status}, and a task had sent more than may be"
+    if event.code == ORDERER_UNKNOWN and cause is not None and unapprovable(cause.after):
+        return "" if event.status == "FAILED" else f"it ended as {event.status}, and it was not known who ordered it"
     match cause.payload if cause is not None else None:
         case e.GateJudged(report=report) if report.verdict == "FAIL":
             handed_over = event.code == ESCALATED and _handed_over(cause, report.code)
