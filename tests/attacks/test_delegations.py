@@ -17,7 +17,7 @@ from gatewright.errors import GatewrightError
 from gatewright.evidence.signing import keys
 from gatewright.evidence.verification.verify import verify
 from gatewright.rules.approvals import decision_on
-from gatewright.rules.delegations import MOST_DELEGATIONS
+from gatewright.rules.people.delegations import MOST_DELEGATIONS
 from gatewright.ssh_signatures import public_line
 from tests.attacks.people import KEYS, LANDING, WEEK, Inbox, open_inbox, roster, signed
 from tests.attacks.test_approvals import refused

@@ -16,7 +16,7 @@ from gatewright.errors import ConfigurationError, DeniedError
 from gatewright.evidence.signing import keys
 from gatewright.evidence.verification.verify import verify
 from gatewright.rules.approvals import judge_decision
-from gatewright.rules.delegations import waited_for
+from gatewright.rules.people.delegations import waited_for
 from gatewright.rules.people.ownership import has_ordered, is_own
 from gatewright.rules.quorum import names_person
 from gatewright.services.gatekeeper.policies.load import load

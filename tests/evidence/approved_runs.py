@@ -13,7 +13,7 @@ from gatewright.contracts import ApproverRoster, codec
 from gatewright.contracts.people.approvals import ApprovalRequest, ApprovalRule, RosterKey, RosterPerson, SignedDecision
 from gatewright.ledger import events as e
 from gatewright.rules.approvals import NAMESPACE, MatchedRule, decision_on, make_request, matched
-from gatewright.rules.people.standing import hold_roster, rests_on_people
+from gatewright.rules.standing import hold_roster, rests_on_people
 from gatewright.ssh_signatures import fingerprint, public_line, sign_ssh
 from tests.evidence.recorded_runs import START, RecordedRun
 

@@ -20,10 +20,10 @@ from gatewright.ledger.run import Run, RunTask
 from gatewright.order_artifacts.hidden_acceptance import completed
 from gatewright.rules.approvals import unapprovable
 from gatewright.rules.people.ownership import ORDERER_UNKNOWN, requester_of
-from gatewright.rules.people.standing import APPROVAL_LAPSED
 from gatewright.rules.rounds import CURABLE
 from gatewright.rules.routing import route
 from gatewright.rules.shards import plan_task_id
+from gatewright.rules.standing import APPROVAL_LAPSED
 from gatewright.rules.transfers import oversent
 from gatewright.services.gatekeeper.decider import candidates, people, summons
 from gatewright.services.gatekeeper.decider import task_contracts as orders

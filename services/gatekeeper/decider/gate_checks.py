@@ -19,8 +19,8 @@ from gatewright.ledger.events import CandidateComposed
 from gatewright.ledger.run import Run, RunTask
 from gatewright.rules.approvals import JudgedDecision, cleared, stage_of, unapprovable, unasked
 from gatewright.rules.grants import JudgedGrant, grantable
-from gatewright.rules.people.standing import HeldRoster
 from gatewright.rules.routing import is_due
+from gatewright.rules.standing import HeldRoster
 from gatewright.services.gatekeeper.decider.inputs import Continue, DecisionsReceived, Input, RoleReplied, Submitted
 from gatewright.tasks.protocol import ANSWERS
 

@@ -24,11 +24,11 @@ from gatewright.rules.approvals import (
 )
 from gatewright.rules.blocked.agent_questions import known_question, question_request
 from gatewright.rules.blocked.asking import beside, next_request
-from gatewright.rules.delegations import holders
 from gatewright.rules.grants import in_force
-from gatewright.rules.people.standing import HeldRoster
+from gatewright.rules.people.delegations import holders
 from gatewright.rules.repairs import recorded, revision_order
 from gatewright.rules.rounds import refused_by
+from gatewright.rules.standing import HeldRoster
 from gatewright.services.gatekeeper.decider.draft import Draft
 from gatewright.services.gatekeeper.decider.gate_checks import DecisionVerdict, GrantClaim, GrantsVerdict
 

@@ -33,7 +33,11 @@ from gatewright.order_artifacts.hidden_acceptance import completed, shown_to_mak
 from gatewright.rules.approvals import cleared, judge_batch, judge_decision
 from gatewright.rules.landing import landing_ref
 from gatewright.rules.people.ownership import orderers_of
-from gatewright.rules.people.standing import (
+from gatewright.rules.repairs import REFUSED_BEFORE, after, refused_trees, rejections, revision_order
+from gatewright.rules.results import RULE as RESULT_RULE
+from gatewright.rules.results import broken_by_result
+from gatewright.rules.routing import is_due, path_kinds
+from gatewright.rules.standing import (
     APPROVAL_LAPSED,
     HeldRoster,
     hold_roster,
@@ -41,10 +45,6 @@ from gatewright.rules.people.standing import (
     used_grants,
     with_roster,
 )
-from gatewright.rules.repairs import REFUSED_BEFORE, after, refused_trees, rejections, revision_order
-from gatewright.rules.results import RULE as RESULT_RULE
-from gatewright.rules.results import broken_by_result
-from gatewright.rules.routing import is_due, path_kinds
 from gatewright.services.gatekeeper.artifact_cache import ArtifactCache
 from gatewright.services.gatekeeper.decider import gate_checks as q
 from gatewright.services.gatekeeper.dispatch.priority import priority_of

@@ -31,8 +31,8 @@ from gatewright.ledger.run import AskedApproval, Run
 from gatewright.ledger.store import Position
 from gatewright.rules.approvals import JudgedDecision, draft_of, judge_batch, judge_decision, request_digest
 from gatewright.rules.grants import check_new, judge_grant, judge_revocation
-from gatewright.rules.people.standing import hold_roster, with_roster
 from gatewright.rules.reviewing import standing
+from gatewright.rules.standing import hold_roster, with_roster
 from gatewright.secrets.documents import check_document
 from gatewright.secrets.scanner import SecretScanner
 from gatewright.services.gatekeeper.decider.inputs import DecisionsReceived

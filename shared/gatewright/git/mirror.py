@@ -25,6 +25,7 @@ from gatewright.git.access.credentials import NO_ACCESS, RepositoryAccess
 from gatewright.git.changes import FileChange, Node, TreeChange, TreeEntry, TreeListing, TreeListings
 from gatewright.git.command import GitCommand
 from gatewright.git.host.identity import PROTOCOLS, mirror_keys
+from gatewright.git.host.target_rules import TargetRules
 from gatewright.git.kept.readers import KeptReaders
 from gatewright.git.locks import held
 from gatewright.git.mirror_room import MirrorRoom, nothing_needed, touch, use
@@ -364,6 +365,10 @@ class Mirror:
     async def checked_out(self, ref: str) -> Path | None:
         """The work tree in which the branch ``ref`` of a repository on this host is checked out. GitError."""
         return await in_thread(self._remote.checked_out, refs.check_full_ref(ref))
+
+    async def target_rules(self) -> TargetRules:
+        """The rules of a repository on this host about pushes that are not applied from here. GitError."""
+        return await in_thread(self._remote.target_rules)
 
     async def push(self, commit: str, ref: str, *, expected: str | None) -> None:
         """Move the repository's ``ref`` from ``expected`` (None: it must not exist) to ``commit``; done already is a success.

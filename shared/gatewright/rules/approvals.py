@@ -27,8 +27,8 @@ from gatewright.git.access.repository_patterns import ref_covered
 from gatewright.ledger.candidates import found_now
 from gatewright.ledger.events import COMMAND
 from gatewright.ledger.run import AskedApproval, Run
-from gatewright.rules.delegations import delegate_of, keeps
 from gatewright.rules.landing import landing_ref
+from gatewright.rules.people.delegations import delegate_of, keeps
 from gatewright.rules.people.ownership import ORDERER_UNKNOWN, has_ordered, is_orderer_unknown, is_own
 from gatewright.rules.people.signers import signer_on
 from gatewright.rules.people.signing_times import check_signing_time

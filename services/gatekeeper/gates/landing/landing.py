@@ -42,21 +42,29 @@ class LandingOutcome:
 async def judge_target(context: GateContext, repository: Repository, baseline: str, mirror: Mirror) -> None:
     """Whether a change of ``baseline`` could land on its target as things are: said before any work is done for it.
 
-    1. the branch is there  2. it is at the baseline: what lands moves it from there  3. no worktree has it out. What changes
-    meanwhile is the landing's to find out. Raises GitError.
+    1. it has no rule that is not applied here, and may be written into  2. the branch is there  3. it is at the baseline: what
+    lands moves it from there  4. no worktree has it out. What changes meanwhile is the landing's to find out. Raises GitError.
     """
     report = context.report
     ref = landing_ref(report.run_id, repository)
+    if not ref:
+        return
+    rules = await mirror.target_rules()
+    report.checked("target.rules")
+    for fault in rules.faults():  # 1
+        report.violate(fault.reason, "target.rules", fault.message)
+    for hook in rules.reacting:
+        report.remark(f"{hook} of the target does not run")
     if repository.landing != "target":
         return
     report.checked("target", ref)
     current = await mirror.current(ref)
-    if current is None:  # 1
+    if current is None:  # 2
         report.violate("target_missing", "target", f"the repository has no {ref}")
-    elif current != baseline:  # 2
+    elif current != baseline:  # 3
         words = f"{ref} is at {current[:12]}, and the run starts from {baseline[:12]}: a change lands on what it was made from"
         report.violate("target_elsewhere", "target", words)
-    elif (place := await mirror.checked_out(ref)) is not None:  # 3
+    elif (place := await mirror.checked_out(ref)) is not None:  # 4
         report.violate("target_checked_out", "target", f"{ref} is checked out in {place}")
 
 

@@ -14,7 +14,7 @@ from gatewright.app.cli.output import printable
 from gatewright.contracts.people.approvals import ApprovalStanding
 from gatewright.errors import MalformedError
 from gatewright.rules.approvals import tree_words
-from gatewright.rules.delegations import holders
+from gatewright.rules.people.delegations import holders
 
 _RISKS = {"high": 0, "medium": 1, "low": 2}
 

@@ -36,9 +36,9 @@ from gatewright.rules.blocked.asking import next_request
 from gatewright.rules.grants import judge_grant, uncovered
 from gatewright.rules.people.signers import key_words
 from gatewright.rules.people.signing_times import CLOCK_TOLERANCE
-from gatewright.rules.people.standing import GRANT_OVER, hold_roster, rests_on_people, revoked_words, used_grants
 from gatewright.rules.repairs import recorded, refused_now, refused_trees, revision_order
 from gatewright.rules.reviewing import check_anchors
+from gatewright.rules.standing import GRANT_OVER, hold_roster, rests_on_people, revoked_words, used_grants
 
 APPROVAL = "approval_contradicts"
 
