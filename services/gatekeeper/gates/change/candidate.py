@@ -70,7 +70,7 @@ async def judge_patch_on(context: ChangeContext, patch: bytes, commit: str, base
     try:
         tree = await mirror.apply(commit, patch)
     except PatchError as error:
-        report.violate(error.reason, "patch", error.message)
+        report.violate(error.reason, "patch", error.message, error.path)
         return ""
     report.saw("candidate_tree", tree)
     changes = await mirror.changes(baseline, tree)
