@@ -105,6 +105,8 @@ class Objects:
         self._kept = kept
         self._indexes = IndexCache(directory, self._read_tree)
         self._is_large = False
+        #: The last comparison: an applied patch is checked by it, and the gate asks for the same one then.
+        self._compared: tuple[tuple[str, str], tuple[TreeChange, ...]] = (("", ""), ())
 
     def peel(self, object_id: str, kind: str) -> str | None:
         """The id of the ``kind`` (``commit`` or ``tree``) that an object id stands for; None when it is not here or none."""
@@ -291,9 +293,14 @@ class Objects:
 
     def changes(self, old: str, new: str) -> tuple[TreeChange, ...]:
         """What differs between two commits or trees, sorted by path."""
+        asked, known = self._compared
+        if asked == (old, new):
+            return known
         options = ("-r", "-z", "--raw", "--no-abbrev", "--no-renames", "--ignore-submodules=none", "--no-relative")
         said = self._kept_differences(options, check_object_id(old), check_object_id(new))
-        return parse_changes(said if said is not None else self._git.execute("diff-tree", *options, old, new))
+        found = parse_changes(said if said is not None else self._git.execute("diff-tree", *options, old, new))
+        self._compared = (old, new), found
+        return found
 
     def _kept_differences(self, options: tuple[str, ...], old: str, new: str, limit: int | None = None) -> bytes | None:
         """What a kept process says, which takes trees alone; None when a process of its own is to be asked."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 
@@ -55,8 +54,7 @@ class BinaryBody(NamedTuple):
     lines: int
 
 
-@dataclass(frozen=True, slots=True)
-class FilePatch:
+class FilePatch(NamedTuple):
     """One file of a patch, whose header begins on line ``line``, in the mail or commit number ``mail`` of the patch.
 
     ``old`` and ``new`` are the paths on either side; None where the patch says that there is no file. Modes are six octal
@@ -91,8 +89,7 @@ class FilePatch:
         return sum(hunk.removed for hunk in self.hunks)
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(NamedTuple):
     """All files of a patch, in order, and the value of ``git apply -p`` for it."""
 
     files: tuple[FilePatch, ...]

@@ -12,6 +12,7 @@ from typing import Final, Literal, NamedTuple
 from gatewright.errors import PatchError
 from gatewright.git.modes import ENTRIES
 from gatewright.git.patches.binary import BINARY, read_binary
+from gatewright.git.patches.canonical import read_canonical_file
 from gatewright.git.patches.cursor import Cursor
 from gatewright.git.patches.faults import (
     REMAKE,
@@ -213,6 +214,10 @@ class GitHeader:
 
 def read_git_file(cursor: Cursor, mail: int) -> ReadFile:
     """The file whose ``diff --git`` line the cursor stands on; it stands behind its body then. Raises PatchError."""
+    canonical = read_canonical_file(cursor, mail)
+    if canonical is not None:
+        _check_sides(canonical)
+        return ReadFile(canonical, DEFAULT_PREFIXES)
     header = GitHeader(cursor)
     path = header.old if header.deleted else header.new
     hunks: tuple[Hunk, ...] = ()

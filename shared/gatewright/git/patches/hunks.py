@@ -12,7 +12,7 @@ from gatewright.git.patches.files import Hunk
 
 HUNK: Final = b"@@ -"
 #: Positions and counts have at most nine digits; the text behind is a line of the file.
-_HEADER = re.compile(rb"@@ -([0-9]{1,9})(?:,([0-9]{1,9}))? \+([0-9]{1,9})(?:,([0-9]{1,9}))? @@(?: .*)?", re.DOTALL)  # noqa: TID251 - linear: anchored, and no repetition can give to the next
+_HEADER = re.compile(rb"@@ -([0-9]{1,9})(?:,([0-9]{1,9}))? \+([0-9]{1,9})(?:,([0-9]{1,9}))? @@(?: [^\n]*)?\n")  # noqa: TID251 - linear: anchored, and no repetition can give to the next
 #: The end of a run of lines that begin with one sign.
 _ENDS = {sign: re.compile(rb"\n(?!%b)" % re.escape(sign)) for sign in (b"+", b"-", b" ")}  # noqa: TID251 - it looks ahead; linear: of a fixed length
 #: ``\ No newline at end of file``, in whatever language: git takes any text of this length.
@@ -23,14 +23,22 @@ _SHORTEST_MARKER = 11
 class _Body:
     """What is left of a hunk while it is read: lines promised on either side, and where it stands."""
 
-    def __init__(self, cursor: Cursor, header: tuple[int, int, int, int], path: bytes) -> None:
-        self.data, self.path = cursor.data, path
-        self.line = cursor.number
-        self.old_start, self.old_count, self.new_start, self.new_count = header
-        self.old, self.new = self.old_count, self.new_count
-        cursor.advance()
-        self.start = self.at = cursor.at
-        self.number = cursor.number
+    __slots__ = (
+        *("added", "at", "common", "data", "line", "new", "new_count", "new_ends", "new_start", "number"),
+        *("old", "old_count", "old_ends", "old_start", "path", "removed", "start"),
+    )
+
+    def __init__(self, cursor: Cursor, path: bytes) -> None:
+        found = _HEADER.match(cursor.data, cursor.at)
+        if found is None:
+            raise _unreadable_header(cursor, path)
+        old_start, old_count, new_start, new_count = found.groups()
+        self.data, self.path, self.line = cursor.data, path, cursor.number
+        self.old_start, self.new_start = int(old_start), int(new_start)
+        self.old = self.old_count = int(old_count or 1)
+        self.new = self.new_count = int(new_count or 1)
+        self.start = self.at = found.end()
+        self.number = cursor.number + 1
         self.added = self.removed = self.common = 0
         self.old_ends = self.new_ends = False
 
@@ -157,20 +165,19 @@ def read_hunks(cursor: Cursor, path: bytes) -> tuple[Hunk, ...]:
     while cursor.starts(b"@@"):
         if hunks and (hunks[-1].old_ends or hunks[-1].new_ends):
             raise malformed(cursor.number, f"a hunk of {quoted(path)} follows the end of the file", REMAKE, path)
-        body = _Body(cursor, _header(cursor, path), path)
+        body = _Body(cursor, path)
         hunks.append(body.read())
         cursor.move(body.at, body.number)
     return tuple(hunks)
 
 
-def _header(cursor: Cursor, path: bytes) -> tuple[int, int, int, int]:
-    found = _HEADER.fullmatch(cursor.line or b"")
-    if found is None:
-        if cursor.starts(b"@@@"):
-            raise malformed(cursor.number, "a combined diff of a merge cannot be applied", REMAKE, path)
-        if cursor.line is not None and cursor.line.endswith(b"@@\r"):
-            raise malformed(cursor.number, "the line ends are those of Windows", SEND_UNALTERED, path)
-        cause = f"the header of a hunk of {quoted(path)} has no positions and counts, as in @@ -1,3 +1,4 @@"
-        raise malformed(cursor.number, cause, REMAKE, path)
-    old_start, old_count, new_start, new_count = found.groups()
-    return int(old_start), int(old_count or 1), int(new_start), int(new_count or 1)
+def _unreadable_header(cursor: Cursor, path: bytes) -> PatchError:
+    line = cursor.line or b""
+    if line.startswith(b"@@@"):
+        return malformed(cursor.number, "a combined diff of a merge cannot be applied", REMAKE, path)
+    if line.endswith(b"@@\r"):
+        return malformed(cursor.number, "the line ends are those of Windows", SEND_UNALTERED, path)
+    if not cursor.complete:
+        return malformed(cursor.number, "the last line has no line end", SEND_WHOLE, path)
+    cause = f"the header of a hunk of {quoted(path)} has no positions and counts, as in @@ -1,3 +1,4 @@"
+    return malformed(cursor.number, cause, REMAKE, path)

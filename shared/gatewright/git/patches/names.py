@@ -18,6 +18,8 @@ DEFAULT_PREFIXES: Final = Prefixes(b"a/", b"b/")
 #: Those that git writes by itself (git-config, ``diff.mnemonicPrefix``); with ``-R`` the other way round.
 _PAIRS = ((b"a/", b"b/"), (b"i/", b"w/"), (b"c/", b"i/"), (b"c/", b"w/"), (b"o/", b"w/"), (b"1/", b"2/"))
 _KNOWN: Final = tuple(Prefixes(old, new) for first, second in _PAIRS for old, new in ((first, second), (second, first)))
+#: A NUL, or a part of a path that is empty or leads nowhere.
+_NO_PART: Final = re.compile(rb"\0|(?:\A|/)\.{0,2}(?:/|\Z)")  # noqa: TID251 - linear: of a bounded length
 _STAMP: Final = re.compile(rb"[0-9A-Za-z ,:.+()\-]*")  # noqa: TID251 - linear: one class of characters
 _ESCAPE = re.compile(rb"\\(?:([0-3][0-7]{2})|([abfnrtv\"\\]))")  # noqa: TID251 - linear: of a fixed length
 _LETTERS = {b"a": b"\a", b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t", b"v": b"\v"}
@@ -76,7 +78,7 @@ def split_names(words: bytes, moved: tuple[bytes, bytes] | None) -> tuple[Prefix
 
 def is_relative(path: bytes) -> bool:
     """Whether a path is one that a tree can hold, as far as its parts tell."""
-    return b"\0" not in path and not {b"", b".", b".."}.intersection(path.split(b"/"))
+    return _NO_PART.search(path) is None
 
 
 def _with(pair: Prefixes, moved: tuple[bytes, bytes], words: bytes) -> tuple[Prefixes, bytes, bytes] | None:

@@ -14,8 +14,8 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 from gatewright.errors import PatchError
 from gatewright.git.changes import TreeChange
@@ -37,12 +37,11 @@ class _File:
     """What becomes of one path: the content of ``origin`` in the old tree, with the parts of the patch in ``parts``."""
 
     origin: bytes | None
-    parts: list[FilePatch] = field(default_factory=list)
+    parts: list[FilePatch]
     mode: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(NamedTuple):
     """Contents that have to be looked at for one path: ids of blobs, ``old`` is empty where there was none."""
 
     path: bytes
@@ -84,8 +83,8 @@ class Outcome:
             elif change is None:
                 if file.origin != path or _delta(self._data, file.parts):
                     raise _differs(path, "the patch changes it, and git did not")
-            else:
-                yield from self._check(path, file, change)
+            elif (check := self._check(path, file, change)) is not None:
+                yield check
 
     def is_expected(self, check: Check, old: bytes) -> bool:
         """Whether the new content follows byte for byte: all hunks fit where they say, or the binary content is in the patch.
@@ -116,38 +115,38 @@ class Outcome:
         if not has_lines(old, new, self._data, check.parts):
             raise _differs(check.path, "its lines are not those that the patch leads to")
 
-    def _check(self, path: bytes, file: _File, change: TreeChange) -> Iterator[Check]:
+    def _check(self, path: bytes, file: _File, change: TreeChange) -> Check | None:
         if change.new_mode == ABSENT:
             if any(part.new_mode or part.binary for part in file.parts) or sum(p.added - p.removed for p in file.parts) >= 0:
                 raise _differs(path, "the patch keeps it, and it is gone")
-            return
+            return None
         if file.mode and change.new_mode != file.mode:  # 2
             raise _differs(path, f"it has the mode {change.new_mode}, and the patch says {file.mode}")
         if change.new_mode == SUBMODULE:
             if not any(_SUBPROJECT + change.new_id.encode() in _body(self._data, part) for part in file.parts if part.hunks):
                 raise _differs(path, "it is at another commit than the patch names")
-        elif any(part.binary for part in file.parts):
-            yield from self._check_binary(path, file, change)
-        else:
-            yield from self._check_text(path, file, change)
+            return None
+        last = file.parts[-1]
+        if last.hunks and file.origin is None and len(file.parts) == 1:
+            if object_id(new_content(self._data, last), len(change.new_id)) != change.new_id:  # 3
+                raise _differs(path, "its lines are not those of the patch")
+            return None
+        if any(part.binary for part in file.parts):
+            return self._check_binary(path, file, change)
+        old = self._origin(file)
+        if last.hunks or any(part.hunks for part in file.parts):
+            return Check(path, old, change.new_id, tuple(file.parts))
+        if change.new_id != (old or object_id(b"", len(change.new_id))):
+            raise _differs(path, "its content has changed, and the patch does not change it")
+        return None
 
-    def _check_binary(self, path: bytes, file: _File, change: TreeChange) -> Iterator[Check]:
+    def _check_binary(self, path: bytes, file: _File, change: TreeChange) -> Check | None:
         last = file.parts[-1]
         if last.binary is None or last.new_id.decode() != change.new_id:
             raise _differs(path, "its content is not the one that the patch names")
-        if change.new_id in self._known:
-            yield Check(path, self._origin(file) if last.binary.forward.method == "delta" else "", change.new_id, (last,))
-
-    def _check_text(self, path: bytes, file: _File, change: TreeChange) -> Iterator[Check]:
-        old = self._origin(file)
-        if not any(part.hunks for part in file.parts):
-            if change.new_id != (old or object_id(b"", len(change.new_id))):
-                raise _differs(path, "its content has changed, and the patch does not change it")
-        elif not old and _is_whole(file.parts):
-            if object_id(new_content(self._data, file.parts[0]), len(change.new_id)) != change.new_id:  # 3
-                raise _differs(path, "its lines are not those of the patch")
-        else:
-            yield Check(path, old, change.new_id, tuple(file.parts))
+        if change.new_id not in self._known:
+            return None
+        return Check(path, self._origin(file) if last.binary.forward.method == "delta" else "", change.new_id, (last,))
 
     def _origin(self, file: _File) -> str:
         """The id of the blob that a file is made of; empty for none."""
@@ -201,20 +200,21 @@ def _files(reading: Reading) -> dict[bytes, _File | None]:
     """What becomes of each path that the patch names; None: it is gone. Renames and copies take what the old tree has."""
     found: dict[bytes, _File | None] = {}
     for part in reading.files:
-        if part.old is not None and part.old not in found and part.move != "copy":
-            found[part.old] = _File(part.old)
-        if part.move and part.old is not None:
-            file = _File(part.old)
-        elif part.old is None:
-            file = _File(None)
+        old, new = part.old, part.new
+        if part.move:
+            file = _File(old, [])
+        elif old is None:
+            file = _File(None, [])
+        elif old in found:
+            file = found[old] or _File(None, [])
         else:
-            file = found.get(part.old) or _File(None)
-        if part.old is not None and part.old != part.new and part.move != "copy":
-            found[part.old] = None
-        if part.new is not None:
+            file = _File(old, [])
+        if old is not None and old != new and part.move != "copy":
+            found[old] = None
+        if new is not None:
             file.parts.append(part)
             file.mode = part.new_mode or file.mode
-            found[part.new] = file
+            found[new] = file
     return found
 
 
@@ -233,11 +233,6 @@ def _delta(data: bytes, parts: list[FilePatch] | tuple[FilePatch, ...]) -> Count
 
 def _body(data: bytes, part: FilePatch) -> list[bytes]:
     return data[part.hunks[0].at : part.hunks[-1].end].split(b"\n")
-
-
-def _is_whole(parts: list[FilePatch]) -> bool:
-    """Whether one hunk has all the lines of a file that is new."""
-    return len(parts) == 1 and len(parts[0].hunks) == 1 and parts[0].hunks[0].old_count == 0
 
 
 def _different_lines(old: bytes, new: bytes) -> tuple[list[bytes], list[bytes]]:

@@ -139,8 +139,7 @@ def refused_text(cursor: Cursor, *, first: bool) -> PatchError:
 def _is_mail(cursor: Cursor) -> bool:
     """Whether the lines to the next empty one are the header of a mail, or of a patch of Debian."""
     names = set()
-    ahead = Cursor(cursor.data)
-    ahead.move(cursor.at, cursor.number)
+    ahead = Cursor(cursor.data, cursor.at, cursor.number)
     while ahead.line:
         found = _FIELD.fullmatch(ahead.line)
         if found is not None:
@@ -220,8 +219,7 @@ def _read_table(cursor: Cursor) -> Summary | None:
 
 def _ends_mail(cursor: Cursor) -> bool:
     """Whether a signature begins here, and not a line of the text."""
-    ahead = Cursor(cursor.data)
-    ahead.move(cursor.at, cursor.number)
+    ahead = Cursor(cursor.data, cursor.at, cursor.number)
     try:
         _read_signature(ahead)
     except PatchError:
