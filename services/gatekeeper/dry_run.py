@@ -141,14 +141,14 @@ async def _change(
         await mirror.ensure(question.candidate)
         patch = await mirror.diff(baseline, await mirror.tree_of(question.candidate))
     try:
-        tree = await judge_patch_on(context, patch or b"", commit, baseline)
+        secrets = SecretsCheck(make_scanner(DEFAULT_SCANNER, local_catalogue()))
+        tree = await judge_patch_on(context, secrets, patch or b"", commit, baseline)
         if tree:
             candidate = ComposedCandidate(tree, await mirror.changes(baseline, tree), patch or b"")
             await judge_losses(context, candidate.changes, tree)
             for executor in ways(contract) or (None,):
                 await judge_whole_change(context, candidate, executor)
-            scanner = make_scanner(DEFAULT_SCANNER, local_catalogue())
-            await SecretsCheck(scanner).judge(context, candidate.changes)
+            await secrets.judge(context, candidate.changes)
     except GitError as error:
         context.report.violate(error.reason, "integrated_gate", error.message)
     return context.close()

@@ -210,7 +210,7 @@ class GateEngine:
                 report.violate(*broken)
             contract = task.contract or _contract(run)
             change = await self._approved(context.of_change(contract, await self._mirror(run)), run)
-            tree = await candidates.judge_patch(change, patch, run)
+            tree = await candidates.judge_patch(change, self.secrets, patch, run)
             if tree and report.clean:
                 changes = await change.mirror.changes(run.accepted.baseline_tree, tree)
                 await judge_losses(change, changes, tree)

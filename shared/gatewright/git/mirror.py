@@ -32,6 +32,7 @@ from gatewright.git.modes import NO_CONTENT
 from gatewright.git.names import NameFault, TreeLimits, surely_readable, surely_within_limits
 from gatewright.git.notes import Notes
 from gatewright.git.objects import BLOBS_LIMIT, Objects
+from gatewright.git.patches.files import Reading
 from gatewright.git.process import in_thread
 from gatewright.git.remote import Remote
 
@@ -256,9 +257,12 @@ class Mirror:
         """Put ``note`` on ``commit``, in the mirror; the commit of the notes, for ``push``."""
         return await in_thread(Notes(self._git, ref).put, commit, note)
 
-    async def apply(self, baseline: str, patch: bytes) -> str:
-        """The tree id of the commit ``baseline`` with ``patch``; an empty one changes nothing. PatchError when refused."""
-        return self._made(await in_thread(lambda: self._objects.apply(self._tree_of(baseline), patch)))
+    async def apply(self, baseline: str, patch: bytes, reading: Reading | None = None) -> str:
+        """The tree id of the commit ``baseline`` with ``patch``; an empty one changes nothing. PatchError when refused.
+
+        ``reading`` is what ``read_patch`` made of the patch, where that is known.
+        """
+        return self._made(await in_thread(lambda: self._objects.apply(self._tree_of(baseline), patch, reading)))
 
     async def apply_to_tree(self, tree: str, patch: bytes) -> str:
         """The same from any tree, to put disjoint patches together."""

@@ -118,7 +118,7 @@ class Objects:
         found = self._git.execute("rev-parse", "--verify", "--quiet", "--end-of-options", name, ok=(0, 1, _DIED))
         return found.decode("ascii", "replace").strip() or None
 
-    def apply(self, tree: str, patch: bytes) -> str:
+    def apply(self, tree: str, patch: bytes, reading: Reading | None = None) -> str:
         """The id of ``tree`` with ``patch``; an empty patch changes nothing.
 
         1. the patch is read completely  2. it names nothing beyond the limits  3. git applies it  4. what git made is what was
@@ -129,7 +129,7 @@ class Objects:
             return tree
         if len(patch) > PATCH_LIMIT:
             raise PatchError(f"the patch has {len(patch)} bytes, more than {PATCH_LIMIT}", code="patch_too_large")
-        reading = read_patch(patch)  # 1
+        reading = reading or read_patch(patch)  # 1
         self._refuse_beyond_limits(tree, reading.paths(), PatchError)  # 2
         known = self._present(file.new_id.decode() for file in reading.files if file.binary is not None)
         made = self._applied(tree, patch, reading)  # 3

@@ -12,6 +12,7 @@ from gatewright.contracts.vocabulary import Scope
 from gatewright.errors import PatchError
 from gatewright.git.changes import TreeChange
 from gatewright.git.modes import ABSENT, REGULAR
+from gatewright.git.patches.reader import read_patch
 from gatewright.git.process import OutputTooLargeError
 from gatewright.ledger.run import Run, RunTask
 from gatewright.services.gatekeeper.gates.change.diff import LIMIT_RULE, judge_changes, judge_number, kind_rule
@@ -19,6 +20,7 @@ from gatewright.services.gatekeeper.gates.change.links import judge_links
 from gatewright.services.gatekeeper.gates.change.new_names import judge_name_limits, judge_readable_names
 from gatewright.services.gatekeeper.gates.change.path_collisions import judge_collisions, owners
 from gatewright.services.gatekeeper.gates.change.runner_settings import judge_runner
+from gatewright.services.gatekeeper.gates.change.secrets import SecretsCheck
 from gatewright.services.gatekeeper.gates.context import Artifacts, ChangeContext
 
 #: git's own rule of thumb: a NUL among the first bytes makes a file binary.
@@ -50,14 +52,14 @@ class ComposedCandidate:
         return b"".join(change.path + b"\0" for change in self.changes)
 
 
-async def judge_patch(context: ChangeContext, patch: bytes, run: Run) -> str:
+async def judge_patch(context: ChangeContext, secrets: SecretsCheck, patch: bytes, run: Run) -> str:
     """Apply one worker's patch to the run's baseline and judge what it changes; returns the resulting tree."""
     accepted = run.accepted
     commit, baseline = accepted.baseline_commit, accepted.baseline_tree
-    return await judge_patch_on(context, patch, commit, baseline)
+    return await judge_patch_on(context, secrets, patch, commit, baseline)
 
 
-async def judge_patch_on(context: ChangeContext, patch: bytes, commit: str, baseline: str) -> str:
+async def judge_patch_on(context: ChangeContext, secrets: SecretsCheck, patch: bytes, commit: str, baseline: str) -> str:
     """The same on any ``commit`` of the mirror's repository, whose tree is ``baseline``. Raises GitError."""
     report, mirror = context.report, context.mirror
     opened = (context.contract.scope or Scope()).allow
@@ -68,12 +70,14 @@ async def judge_patch_on(context: ChangeContext, patch: bytes, commit: str, base
     await mirror.ensure(commit)
     report.checked("patch")
     try:
-        tree = await mirror.apply(commit, patch)
+        reading = await asyncio.to_thread(read_patch, patch)
+        tree = await mirror.apply(commit, patch, reading)
     except PatchError as error:
         report.violate(error.reason, "patch", error.message, error.path)
         return ""
     report.saw("candidate_tree", tree)
     changes = await mirror.changes(baseline, tree)
+    await secrets.judge_patch_text(context, patch, reading, changes)
     await judge_tree(context, changes, Trees(baseline, tree))
     return tree
 

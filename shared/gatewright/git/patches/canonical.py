@@ -38,11 +38,13 @@ def read_canonical_file(cursor: Cursor, mail: int) -> FilePatch | None:
     if found is None or not is_relative(found[1]):
         return None
     path, old, new, both, created, old_new, new_new, deleted, old_gone, new_gone = found.groups()
-    line = cursor.number
+    line, start = cursor.number, cursor.at
     cursor.move(found.end(), line + _LINES[both is not None])
     return FilePatch(
         hunks=read_hunks(cursor, path),
         line=line,
+        start=start,
+        end=found.end(),
         mail=mail,
         old=None if created else path,
         new=None if deleted else path,

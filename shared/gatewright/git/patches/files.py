@@ -57,11 +57,15 @@ class BinaryBody(NamedTuple):
 class FilePatch(NamedTuple):
     """One file of a patch, whose header begins on line ``line``, in the mail or commit number ``mail`` of the patch.
 
+    The header lies from ``start`` to ``end`` in the patch, in bytes.
+
     ``old`` and ``new`` are the paths on either side; None where the patch says that there is no file. Modes are six octal
     digits, and ids may be abbreviated; empty where the patch names none.
     """
 
     line: int
+    start: int
+    end: int
     mail: int
     old: bytes | None
     new: bytes | None

@@ -218,12 +218,15 @@ def read_git_file(cursor: Cursor, mail: int) -> ReadFile:
     if canonical is not None:
         _check_sides(canonical)
         return ReadFile(canonical, DEFAULT_PREFIXES)
+    start = cursor.at
     header = GitHeader(cursor)
     path = header.old if header.deleted else header.new
     hunks: tuple[Hunk, ...] = ()
     binary: BinaryBody | None = None
+    end = cursor.at
     if cursor.starts(OLD):
         _check_names(cursor, header)
+        end = cursor.at
         hunks = read_hunks(cursor, path)
         if not hunks:
             raise malformed(header.line, f"no hunk follows the header of {quoted(path)}", SEND_WHOLE, path)
@@ -241,6 +244,8 @@ def read_git_file(cursor: Cursor, mail: int) -> ReadFile:
     old_id, new_id = header.ids
     file = FilePatch(
         line=header.line,
+        start=start,
+        end=end,
         mail=mail,
         old=None if header.created else header.old,
         new=None if header.deleted else header.new,
@@ -261,7 +266,7 @@ def read_plain_file(cursor: Cursor, mail: int, known: Prefixes | None) -> ReadFi
 
     ``known`` are the prefixes of the files before it: a new or deleted file has one name, which does not show them.
     """
-    line, index = cursor.number, None
+    line, first, index = cursor.number, cursor.at, None
     if cursor.starts(INDEX):
         index = unquote(_plain(cursor)[len(INDEX) :])
         cursor.advance()
@@ -283,10 +288,11 @@ def read_plain_file(cursor: Cursor, mail: int, known: Prefixes | None) -> ReadFi
         raise malformed(start, f"{quoted(path)} is no path of a file below the repository", REMAKE, path)
     if index is not None and index not in {*names, path}:
         raise malformed(line, f"`Index:` names another file than {quoted(path)}", REMAKE, path)
+    end = cursor.at
     hunks = read_hunks(cursor, path)
     if not hunks:
         raise malformed(start, f"no hunk follows the header of {quoted(path)}", SEND_WHOLE, path)
-    file = FilePatch(line=line, mail=mail, old=old, new=new, hunks=hunks)
+    file = FilePatch(line=line, start=first, end=end, mail=mail, old=old, new=new, hunks=hunks)
     _check_sides(file)
     return ReadFile(file, prefixes)
 
