@@ -22,6 +22,7 @@ from gatewright.git.access.credentials import RepositoryAccess
 from gatewright.git.mirror import Mirror, Mirrors
 from gatewright.secrets.selection import DEFAULT_SCANNER, local_catalogue, make_scanner
 from gatewright.services.gatekeeper.gates.change.candidate import ComposedCandidate, judge_patch_on
+from gatewright.services.gatekeeper.gates.change.copies import remark_copies
 from gatewright.services.gatekeeper.gates.change.destructive import judge_losses
 from gatewright.services.gatekeeper.gates.change.secrets import SecretsCheck
 from gatewright.services.gatekeeper.gates.context import GateContext
@@ -146,6 +147,7 @@ async def _change(
         if tree:
             candidate = ComposedCandidate(tree, await mirror.changes(baseline, tree), patch or b"")
             await judge_losses(context, candidate.changes, tree)
+            await remark_copies(context, candidate.changes, baseline, tree)
             for executor in ways(contract) or (None,):
                 await judge_whole_change(context, candidate, executor)
             await secrets.judge(context, candidate.changes)

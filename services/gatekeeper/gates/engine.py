@@ -229,7 +229,7 @@ class GateEngine:
                 if candidate.tree in refused_trees(run):
                     context.report.violate(REFUSED_BEFORE, "approval", "people refused just this change in a round before")
                 change = await self._approved(change, run)
-                await candidates.judge_candidate(change, candidate, run)
+                await candidates.judge_candidate(change, self.secrets, candidate, run)
                 await judge_losses(change, candidate.changes, candidate.tree)
                 await judge_whole_change(change, candidate, made_by(run), run.accepted.approval_rules)
                 # By the rules that the run was accepted under: one that is taken away meanwhile still asks about it.

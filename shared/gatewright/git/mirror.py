@@ -277,6 +277,10 @@ class Mirror:
                 self._changes = dict([*list(self._changes.items())[-_REMEMBERED_PAIRS:], ((old, new), known)])
         return known
 
+    async def copies(self, old: str, new: str) -> dict[bytes, bytes]:
+        """The files of tree ``new`` that ``old`` lacks and that have just the content of one of its files, with its path."""
+        return await in_thread(self._objects.copies, old, new)
+
     async def diff(self, old: str, new: str) -> bytes:
         """The canonical patch between two commits or trees: the same bytes on every machine, complete, appliable."""
         return await in_thread(self._objects.diff, old, new)

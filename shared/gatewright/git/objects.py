@@ -24,6 +24,7 @@ from gatewright.git.changes import (
     TreeChange,
     TreeEntry,
     parse_changes,
+    parse_copies,
     parse_directory,
     parse_entries,
     parse_objects,
@@ -301,6 +302,12 @@ class Objects:
         found = parse_changes(said if said is not None else self._git.execute("diff-tree", *options, old, new))
         self._compared = (old, new), found
         return found
+
+    def copies(self, old: str, new: str) -> dict[bytes, bytes]:
+        """The files of ``new`` that ``old`` lacks and that have just the content of one of its files, with its path."""
+        # Contents are compared by their ids alone: without likeness, no file is read.
+        options = ("-r", "-z", "--raw", "--no-abbrev", "-C100%", "--find-copies-harder", "--ignore-submodules=none")
+        return parse_copies(self._git.execute("diff-tree", *options, check_object_id(old), check_object_id(new)))
 
     def _kept_differences(self, options: tuple[str, ...], old: str, new: str, limit: int | None = None) -> bytes | None:
         """What a kept process says, which takes trees alone; None when a process of its own is to be asked."""

@@ -77,6 +77,7 @@ _CHANGES = {
     "path_too_deep": "put fewer folders into each other",
     "path_too_long": "shorten the path: no checkout holds it everywhere",
     "reviewer_produced_diff": "a reviewer changes nothing: look at the reviewer",
+    "sacred_content": "write the file anew: content of the sacred path that the message names may lie nowhere else",
     "secret": "take the secret out of the change, and revoke it",
     "secret_found": "take the secret out, and revoke it: it has been seen",
     "place_not_free": "the tree has something in this place already: name a file that the repository does not track",

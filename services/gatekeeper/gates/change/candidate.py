@@ -15,6 +15,7 @@ from gatewright.git.modes import ABSENT, REGULAR
 from gatewright.git.patches.reader import read_patch
 from gatewright.git.process import OutputTooLargeError
 from gatewright.ledger.run import Run, RunTask
+from gatewright.services.gatekeeper.gates.change.copies import judge_copies, remark_copies
 from gatewright.services.gatekeeper.gates.change.diff import LIMIT_RULE, judge_changes, judge_number, kind_rule
 from gatewright.services.gatekeeper.gates.change.links import judge_links
 from gatewright.services.gatekeeper.gates.change.new_names import judge_name_limits, judge_readable_names
@@ -79,6 +80,7 @@ async def judge_patch_on(context: ChangeContext, secrets: SecretsCheck, patch: b
     changes = await mirror.changes(baseline, tree)
     await secrets.judge_patch_text(context, patch, reading, changes)
     await judge_tree(context, changes, Trees(baseline, tree))
+    await judge_copies(context, secrets.sacred, changes, baseline, reading)
     return tree
 
 
@@ -121,7 +123,7 @@ async def compose(context: ChangeContext, run: Run) -> ComposedCandidate | None:
     return ComposedCandidate(tree, changes, patch)
 
 
-async def judge_candidate(context: ChangeContext, candidate: ComposedCandidate, run: Run) -> None:
+async def judge_candidate(context: ChangeContext, secrets: SecretsCheck, candidate: ComposedCandidate, run: Run) -> None:
     """The whole change against the whole contract, and every file against the shard that owned it. Raises GitError."""
     report, contract = context.report, context.contract
     report.checked("empty_diff", "audit_only" if contract.audit_only else "")
@@ -130,6 +132,8 @@ async def judge_candidate(context: ChangeContext, candidate: ComposedCandidate, 
     report.saw("candidate_tree", candidate.tree)
     trees = Trees(run.accepted.baseline_tree, candidate.tree)
     await judge_tree(context, candidate.changes, trees)
+    await judge_copies(context, secrets.sacred, candidate.changes, trees.baseline)
+    await remark_copies(context, candidate.changes, *trees)
     await _judge_owners(context, candidate, run)
 
 

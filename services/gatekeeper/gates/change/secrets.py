@@ -17,6 +17,7 @@ from gatewright.secrets.documents import redacted_places
 from gatewright.secrets.patch_text import secrets_in_patch_text
 from gatewright.secrets.redaction import REDACTIONS
 from gatewright.secrets.scanner import SecretScanner
+from gatewright.services.gatekeeper.gates.change.copies import SacredFiles
 from gatewright.services.gatekeeper.gates.context import ChangeContext, GateContext
 
 CODE = "secret_found"
@@ -26,10 +27,11 @@ MAX_LISTED = 100
 
 @dataclass(frozen=True)
 class SecretsCheck:
-    """``scanner``, and the contents that it has report clean."""
+    """``scanner``, the contents in which it has found nothing, and the sacred files of baselines."""
 
     scanner: SecretScanner = field(default_factory=SecretScanner)
     clean: CleanContents = field(default_factory=CleanContents)
+    sacred: SacredFiles = field(default_factory=SacredFiles)
 
     async def judge(self, context: ChangeContext, changes: Sequence[TreeChange]) -> bool:
         """Violations name rule, path and line, never the value. True when there is none.

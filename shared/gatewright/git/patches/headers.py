@@ -10,7 +10,7 @@ import re
 from typing import Final, Literal, NamedTuple
 
 from gatewright.errors import PatchError
-from gatewright.git.modes import ENTRIES
+from gatewright.git.modes import EMPTY_BLOBS, ENTRIES
 from gatewright.git.patches.binary import BINARY, read_binary
 from gatewright.git.patches.canonical import read_canonical_file
 from gatewright.git.patches.cursor import Cursor
@@ -60,11 +60,6 @@ FIELDS: Final = tuple(beginning for beginning, _ in _FIELDS)
 _INDEX = re.compile(rb"([0-9a-f]{1,64})\.\.([0-9a-f]{1,64})(?: ([0-7]{6}))?")  # noqa: TID251 - linear: anchored and bounded
 _SHARE = re.compile(rb"(100|[1-9]?[0-9])%")  # noqa: TID251 - linear: of a bounded length
 _MODES: Final = frozenset(mode.encode() for mode in ENTRIES)
-#: The beginnings of the ids of an empty file, in repositories of either object format.
-_EMPTY: Final = (
-    b"e69de29bb2d1d6434b8b29ae775ad8c2e48c5391",
-    b"473a0f4c3be8a93681a267e3b1e9a7dcda1185436fe141f7749120a303721813",
-)
 
 
 class ReadFile(NamedTuple):
@@ -142,7 +137,7 @@ class GitHeader:
             raise malformed(self.line, missing, SEND_WHOLE, path)
         if self.created or self.deleted:
             shown = new_id if self.created else old_id
-            if len(shown) < 4 or not any(each.startswith(shown) for each in _EMPTY):
+            if len(shown) < 4 or not any(each.startswith(shown.decode()) for each in EMPTY_BLOBS):
                 raise malformed(self.line, f"the content of {quoted(path)} is missing", SEND_WHOLE, path)
         elif old_id != new_id or (self.move and self._value("similarity") not in {b"", b"100%"}):
             raise malformed(self.line, f"the content of {quoted(path)} is missing", SEND_WHOLE, path)
