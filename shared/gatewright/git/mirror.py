@@ -12,7 +12,7 @@ import shutil
 import time
 import uuid
 import weakref
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -22,6 +22,7 @@ from gatewright.contracts.vocabulary import Person
 from gatewright.errors import GitError, MalformedError
 from gatewright.git import refs
 from gatewright.git.access.credentials import NO_ACCESS, RepositoryAccess
+from gatewright.git.attributes.stored_form import Attributes
 from gatewright.git.changes import FileChange, Node, TreeChange, TreeEntry, TreeListing, TreeListings
 from gatewright.git.command import GitCommand
 from gatewright.git.host.identity import PROTOCOLS, mirror_keys
@@ -276,6 +277,13 @@ class Mirror:
             if len(known) <= _REMEMBERED_PATHS:
                 self._changes = dict([*list(self._changes.items())[-_REMEMBERED_PAIRS:], ((old, new), known)])
         return known
+
+    async def attributes(self, tree: str, paths: Sequence[bytes]) -> Mapping[bytes, Attributes]:
+        """The attributes of ``paths`` that decide what git stores, by the tree's own files; empty where none has a say.
+
+        GitError (``attributes_too_large``, ``git_timeout``).
+        """
+        return await in_thread(self._objects.attributes, tree, paths)
 
     async def copies(self, old: str, new: str) -> dict[bytes, bytes]:
         """The files of tree ``new`` that ``old`` lacks and that have just the content of one of its files, with its path."""

@@ -18,6 +18,8 @@ from pathlib import Path
 from gatewright.contracts.vocabulary import Person
 from gatewright.errors import DeniedError, GatewrightError, GitError, MalformedError, PatchError
 from gatewright.git import fast_import
+from gatewright.git.attributes.reader import AttributeReader
+from gatewright.git.attributes.stored_form import Attributes
 from gatewright.git.changes import (
     FileChange,
     Node,
@@ -105,6 +107,7 @@ class Objects:
         self._git = git
         self._kept = kept
         self._indexes = IndexCache(directory, self._read_tree)
+        self._attributes = AttributeReader(git, directory, self._indexes)
         self._is_large = False
         #: The last comparison: an applied patch is checked by it, and the gate asks for the same one then.
         self._compared: tuple[tuple[str, str], tuple[TreeChange, ...]] = (("", ""), ())
@@ -308,6 +311,10 @@ class Objects:
         # Contents are compared by their ids alone: without likeness, no file is read.
         options = ("-r", "-z", "--raw", "--no-abbrev", "-C100%", "--find-copies-harder", "--ignore-submodules=none")
         return parse_copies(self._git.execute("diff-tree", *options, check_object_id(old), check_object_id(new)))
+
+    def attributes(self, tree: str, paths: Sequence[bytes]) -> Mapping[bytes, Attributes]:
+        """The attributes of ``paths`` that decide what git stores, by the tree's own files; see ``AttributeReader.read``."""
+        return self._attributes.read(tree, paths, self.directories, self.sizes) if paths else {}
 
     def _kept_differences(self, options: tuple[str, ...], old: str, new: str, limit: int | None = None) -> bytes | None:
         """What a kept process says, which takes trees alone; None when a process of its own is to be asked."""

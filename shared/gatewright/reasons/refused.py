@@ -57,6 +57,7 @@ _COMMANDS = {
     "too_many_commands": "split the work into several runs, or put the commands into a script of the repository",
 }
 _CHANGES = {
+    "attributes_too_large": "shorten the .gitattributes files of the repository: they are judged up to 1 MiB",
     "binary_refused": _ALLOW,
     "blast_radius_exceeded": "delete or rewrite less in one run, or have the contract state it",
     "change_too_large": "split the work into several runs",
@@ -66,7 +67,9 @@ _CHANGES = {
     "executable_refused": _ALLOW,
     "file_too_large": "keep large files elsewhere, or have the contract allow them",
     "file_unowned": "let each shard change only files that the plan gives to it",
+    "filter_not_applied": "let a commit with that filter add the file, or take the path out of .gitattributes",
     "git_path": "leave git's own files alone",
+    "lfs_pointer_expected": "let a commit with git-lfs add the file, or take the path out of .gitattributes",
     "mode_change_refused": _ALLOW,
     "name_too_long": "shorten the name: no file system holds more than 255 bytes",
     "name_unreadable": "take the characters out of the name that cannot be seen, or that lead a terminal",
@@ -82,6 +85,7 @@ _CHANGES = {
     "secret_found": "take the secret out, and revoke it: it has been seen",
     "place_not_free": "the tree has something in this place already: name a file that the repository does not track",
     "special_file": "write plain files only",
+    "stored_form_differs": "convert the file as the message says, or change what .gitattributes says of it",
     "submodule_refused": _ALLOW,
     "symlink_escapes": "let the link lead to a place inside of the repository",
     "symlink_refused": _ALLOW,
