@@ -13,6 +13,7 @@ from gatewright.errors import ArtifactError
 from gatewright.evidence.projection.screening import ScreenedArtifacts
 from gatewright.ledger.events import CandidateComposed
 from gatewright.ledger.run import Run
+from gatewright.secrets.scanner import Hit, SecretScanner
 from tests.attacks import planted
 from tests.attacks.real_gate import SHARD, WHEN, RealGate, artifact, default_scanner, open_gate
 from tests.git.repositories import MakeRepository
@@ -67,3 +68,30 @@ async def test_inputs_with_a_secret_are_kept_only_where_the_candidate_shows_it(g
     composed = CandidateComposed(tree="1" * 40, patch=shows, names=shows, changed_files=1)
     assert await screened(gate, replace(run, candidate=composed)).get_artifact(uri) == planted.GITHUB.encode()
     assert await screened(gate, replace(run, candidate=composed)).get_artifact(shows)
+
+
+class CountingScanner(SecretScanner):
+    """Remembers how many bytes it was given."""
+
+    searched = 0
+
+    def find(self, data: bytes) -> tuple[Hit, ...]:
+        self.searched += len(data)
+        return super().find(data)
+
+
+async def test_patch_of_the_candidate_is_not_searched_again_for_what_files_get(gate: RealGate) -> None:
+    """A lock file of megabytes was searched when it was judged; the seal of its run waits for nothing."""
+    lines = b"".join(b"+package %d = 1.0.%d\n" % (number, number) for number in range(1000))
+    mail = b"From: a\nSubject: words\n\n"
+    patch = mail + b"--- /dev/null\n+++ b/src/x.lock\n@@ -0,0 +1,1000 @@\n" + lines
+    result = await gate.worked(patch)
+    done = replace(gate.task(), status="SUCCESS", result=result, tree="1" * 40)
+    names = await gate.bus.put_artifact(b"src/x.lock\0")
+    composed = CandidateComposed(tree="1" * 40, patch=await gate.bus.put_artifact(b"x"), names=names, changed_files=1)
+    run = replace(gate.run, tasks={SHARD: done}, candidate=composed)
+    scanner = CountingScanner()
+    assert await ScreenedArtifacts(gate.bus, run, scanner).get_artifact(result.git.patch) == patch
+    assert len(mail) <= scanner.searched < 100
+    assert await ScreenedArtifacts(gate.bus, replace(run, candidate=None), scanner).get_artifact(result.git.patch) == patch
+    assert scanner.searched > len(lines)

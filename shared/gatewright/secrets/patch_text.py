@@ -49,6 +49,11 @@ async def secrets_in_patch_text(
     return tuple(PatchSecret(rule, line) for rule, line, value in found[:_MOST] if not before.held(value))
 
 
+def values_in_patch_text(patch: bytes, reading: Reading, scanner: SecretScanner) -> Iterator[bytes]:
+    """What looks like a secret in what no file gets of ``patch``. Raises what ``SecretScanner.find`` raises."""
+    return (value for _, _, value in _find(patch, reading, scanner))
+
+
 def decoded_parts(patch: bytes, parts: Sequence[BinaryPart]) -> Iterator[tuple[BinaryPart, bytes]]:
     """The bytes behind ``parts`` of a patch, one after another; what is corrupt or too large is left out."""
     for part in parts:

@@ -15,7 +15,7 @@ from gatewright.git.patches.files import Reading
 from gatewright.git.patches.reader import read_patch
 from gatewright.ledger.run import Run
 from gatewright.secrets.earlier_values import EarlierValues
-from gatewright.secrets.patch_text import decoded_parts
+from gatewright.secrets.patch_text import decoded_parts, values_in_patch_text
 from gatewright.secrets.scanner import Hit, SecretScanner
 
 _BINARY = b"GIT binary patch\n"
@@ -26,9 +26,11 @@ class ScreenedArtifacts:
 
     1. The candidate's patch and names are let through unseen: they are the gatekeeper's own, what they add was judged, and all
     the rest of them stood in the repository before.
-    2. A patch that was applied may show a leaked value that it removes or leaves where it is, for the same reason.
-    3. Any artifact of a run with a candidate may show a value that the candidate's patch shows.
-    4. Nothing else with a secret is kept. Binary content of patches is decoded before it is searched.
+    2. Of the patches that the candidate was composed of, the text is searched that no file gets; the diff gate has searched it
+    before, and what files get is that of 1.
+    3. A patch that was applied may show a leaked value that it removes or leaves where it is, for the same reason.
+    4. Any artifact of a run with a candidate may show a value that the candidate's patch shows.
+    5. Nothing else with a secret is kept. Binary content of patches is decoded before it is searched.
     """
 
     def __init__(self, source: ArtifactSource, run: Run, scanner: SecretScanner) -> None:
@@ -37,30 +39,38 @@ class ScreenedArtifacts:
         self._candidate = run.candidate.patch if run.candidate is not None else ""
         self._judged = frozenset({run.candidate.patch, run.candidate.names} if run.candidate is not None else ())
         self._applied = frozenset(_applied(run))
+        self._composed = frozenset(_composed(run))
 
     async def get_artifact(self, uri: str) -> bytes:
         """Raises ArtifactError (``secret_found``) for what looks like a secret, and what the source and the scanner raise."""
         data = await self._source.get_artifact(uri)
         if uri in self._judged:  # 1
             return data
-        values = await asyncio.to_thread(self._values, data, applied=uri in self._applied)
-        if values and self._candidate:  # 3
+        search = self._values_beside if uri in self._composed else self._values
+        values = await asyncio.to_thread(search, uri, data)
+        if values and self._candidate:  # 4
             shown = EarlierValues([await self._source.get_artifact(self._candidate)])
             values = [value for value in values if not shown.held(value)]
         if values:
             raise ArtifactError(f"{uri} holds what looks like a secret", code="secret_found")
         return data
 
-    def _values(self, data: bytes, *, applied: bool) -> list[bytes]:
+    def _values_beside(self, uri: str, data: bytes) -> list[bytes]:
+        """What looks like a secret in the text of a patch that no file gets."""
+        reading = _as_patch(data)
+        return list(values_in_patch_text(data, reading, self._scanner)) if reading is not None else self._values(uri, data)
+
+    def _values(self, uri: str, data: bytes) -> list[bytes]:
         """What looks like a secret in ``data``."""
+        applied = uri in self._applied
         hits = self._scanner.find(data)
         reading = _as_patch(data) if (hits and applied) or _BINARY in data else None
-        if reading is not None and applied:  # 2
+        if reading is not None and applied:  # 3
             hits = tuple(hit for hit in hits if not _is_earlier(data, reading, hit))
         values = [data[hit.start : hit.end] for hit in hits]
         for file in reading.files if reading is not None else ():
             parts = (file.binary.forward, file.binary.reverse) if file.binary is not None else ()
-            for _, content in decoded_parts(data, [part for part in parts if part is not None]):  # 4
+            for _, content in decoded_parts(data, [part for part in parts if part is not None]):  # 5
                 values += [content[hit.start : hit.end] for hit in self._scanner.find(content)]
         return values
 
@@ -70,6 +80,14 @@ def _applied(run: Run) -> Iterator[str]:
     for task in run.tasks.values():
         if task.tree and task.result is not None:
             yield task.result.git.patch
+
+
+def _composed(run: Run) -> Iterator[str]:
+    """The patches that together are the run's candidate."""
+    if run.candidate is not None:
+        for task in run.workers():
+            if task.tree and task.status == "SUCCESS" and task.result is not None:
+                yield task.result.git.patch
 
 
 def _as_patch(data: bytes) -> Reading | None:

@@ -5,7 +5,8 @@ A canonical patch is the gatekeeper's own diff of two trees. What claims to be o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
 
 from gatewright.errors import PatchError
 from gatewright.git.patches.files import FilePatch, Hunk
@@ -44,6 +45,26 @@ def written_lines(patch: bytes) -> dict[str, set[int]]:
 def changed_lines(patch: bytes) -> int:
     """Lines that ``patch`` adds and removes; of a binary file, the lines of its encoded content."""
     return sum(file.added + file.removed + (file.binary.lines if file.binary is not None else 0) for file in files_of(patch))
+
+
+def added_bytes(patch: bytes, files: Sequence[FilePatch]) -> int:
+    """How many bytes of ``patch`` bring something in: all but removed lines, and content that ``files`` of it only move."""
+    size = len(patch)
+    gone: set[bytes] = set()
+    for file in files:
+        for hunk in file.hunks if file.removed else ():
+            lines = [line for line in patch[hunk.at : hunk.end].split(b"\n") if line.startswith(b"-")]
+            size -= sum(map(len, lines)) + len(lines)
+            if file.new is None:
+                gone.add(hashlib.sha256(b"\n".join(line[1:] for line in lines)).digest())
+    for file in files:
+        if file.old is None and file.hunks:
+            lines = [line for line in patch[file.hunks[0].at : file.hunks[0].end].split(b"\n") if line.startswith(b"+")]
+            digest = hashlib.sha256(b"\n".join(line[1:] for line in lines)).digest()
+            if digest in gone:
+                gone.discard(digest)
+                size -= sum(map(len, lines)) + len(lines)
+    return size
 
 
 def _numbered(patch: bytes, hunks: tuple[Hunk, ...]) -> Iterator[tuple[str, int]]:
