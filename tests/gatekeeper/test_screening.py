@@ -13,6 +13,7 @@ from gatewright.errors import ArtifactError
 from gatewright.evidence.projection.screening import ScreenedArtifacts
 from gatewright.ledger.events import CandidateComposed
 from gatewright.ledger.run import Run
+from gatewright.secrets.changes import CleanContents
 from gatewright.secrets.scanner import Hit, SecretScanner
 from tests.attacks import planted
 from tests.attacks.real_gate import SHARD, WHEN, RealGate, artifact, default_scanner, open_gate
@@ -95,3 +96,11 @@ async def test_patch_of_the_candidate_is_not_searched_again_for_what_files_get(g
     assert len(mail) <= scanner.searched < 100
     assert await ScreenedArtifacts(gate.bus, replace(run, candidate=None), scanner).get_artifact(result.git.patch) == patch
     assert scanner.searched > len(lines)
+
+
+async def test_seal_that_is_tried_again_searches_nothing_again(gate: RealGate) -> None:
+    uri = await gate.bus.put_artifact(b"nothing to see\n" * 1000)
+    scanner, clean = CountingScanner(), CleanContents()
+    for _ in range(2):
+        await ScreenedArtifacts(gate.bus, gate.run, scanner, clean).get_artifact(uri)
+    assert scanner.searched == 15_000

@@ -14,6 +14,7 @@ from gatewright.evidence.projection.materials import ArtifactSource
 from gatewright.git.patches.files import Reading
 from gatewright.git.patches.reader import read_patch
 from gatewright.ledger.run import Run
+from gatewright.secrets.changes import CleanContents
 from gatewright.secrets.earlier_values import EarlierValues
 from gatewright.secrets.patch_text import decoded_parts, values_in_patch_text
 from gatewright.secrets.scanner import Hit, SecretScanner
@@ -31,9 +32,12 @@ class ScreenedArtifacts:
     3. A patch that was applied may show a leaked value that it removes or leaves where it is, for the same reason.
     4. Any artifact of a run with a candidate may show a value that the candidate's patch shows.
     5. Nothing else with a secret is kept. Binary content of patches is decoded before it is searched.
+
+    ``clean`` are the URIs in which ``scanner`` has found nothing: a seal that is tried again does not search them again.
     """
 
-    def __init__(self, source: ArtifactSource, run: Run, scanner: SecretScanner) -> None:
+    def __init__(self, source: ArtifactSource, run: Run, scanner: SecretScanner, clean: CleanContents | None = None) -> None:
+        self._clean = clean or CleanContents()
         self._source = source
         self._scanner = scanner
         self._candidate = run.candidate.patch if run.candidate is not None else ""
@@ -44,10 +48,12 @@ class ScreenedArtifacts:
     async def get_artifact(self, uri: str) -> bytes:
         """Raises ArtifactError (``secret_found``) for what looks like a secret, and what the source and the scanner raise."""
         data = await self._source.get_artifact(uri)
-        if uri in self._judged:  # 1
+        if uri in self._judged or uri in self._clean:  # 1
             return data
         search = self._values_beside if uri in self._composed else self._values
         values = await asyncio.to_thread(search, uri, data)
+        if not values and uri not in self._composed | self._applied:
+            self._clean.add((uri,))
         if values and self._candidate:  # 4
             shown = EarlierValues([await self._source.get_artifact(self._candidate)])
             values = [value for value in values if not shown.held(value)]
