@@ -287,17 +287,30 @@ class Orchestrator:
             self.log.error("run_unreadable", run_id=run_id, code=error.reason, cause=error.message)  # noqa: TRY400 - the cause is named
 
     async def pay_debts(self) -> None:
-        """Write what could not be written, seal what could not be sealed when its run ended; what still cannot stays owed."""
-        for run_id in tuple(self.behind):
+        """Write the events that a disk refused, and seal the runs whose bundle could not be written. What fails stays owed.
+
+        Other paths pay debts too: a run that stands still is taken up, and another gatekeeper may seal it. Every debt stands
+        for itself: a run whose history cannot be read is reported, and stops no other. Raises UnavailableError.
+        """
+        for run_id in {**self.behind, **self.owed}:
             async with self._turn(run_id):
-                await self._catch_up(run_id)
-        for run_id in tuple(self.owed):
-            async with self._turn(run_id):
-                run = (await self.ledger.load(run_id)).run
-                if run is None or run.sealed is not None:
-                    del self.owed[run_id]  # another gatekeeper had room
-                else:
-                    await self._continue(run_id, f"{run_id}:owed")
+                try:
+                    await self._pay(run_id)
+                except MalformedError as error:
+                    self.behind.pop(run_id, None)
+                    self.owed.pop(run_id, None)
+                    self.log.error("run_unreadable", run_id=run_id, code=error.reason, cause=error.message)  # noqa: TRY400 - the cause is named
+
+    async def _pay(self, run_id: str) -> None:
+        if run_id in self.behind:
+            await self._catch_up(run_id)
+        if run_id not in self.owed:
+            return
+        run = (await self.ledger.load(run_id)).run
+        if run is None or run.sealed is not None:
+            self.owed.pop(run_id, None)  # another gatekeeper had room
+        else:
+            await self._continue(run_id, f"{run_id}:owed")
 
     async def _catch_up(self, run_id: str) -> None:
         position = await self.ledger.load(run_id)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from gatewright.bus.topology import run_subject
+from gatewright.bus.versions import written_here
 from gatewright.contracts import AbortRequest, Transition
+from gatewright.errors import MalformedError
 from gatewright.evidence.signing import keys
 from gatewright.evidence.signing.envelopes import Signer
 from gatewright.evidence.store.fetching import fetch
@@ -19,6 +23,7 @@ from gatewright.ledger.events import BundleSealed
 from gatewright.ledger.run import Run
 from gatewright.ledger.store import Ledger, Position
 from gatewright.services.gatekeeper.decider.inputs import AbortReceived
+from gatewright.services.gatekeeper.dispatch.dispatcher import UnderWay
 from gatewright.services.gatekeeper.orchestrator import Orchestrator
 from gatewright.services.gatekeeper.projections.follower import LedgerFollower
 from tests.attacks.whole_gatekeeper import RUN, Gatekeeper, contract_on, open_gatekeeper
@@ -102,6 +107,42 @@ async def test_a_run_ends_while_the_store_is_away_and_is_sealed_when_it_is_back(
         assert keeping.orchestrator.owed == {}
         assert (await keeping.run()).sealed is not None
         assert stored(house) == [1, 1]
+
+
+async def test_a_debt_that_another_path_pays_meanwhile_is_no_error(
+    repository: Repository, server: S3Server, tmp_path: Path
+) -> None:
+    """The run is taken up as one that stands still, while its debt waits for its turn."""
+    async with open_gatekeeper(repository, tmp_path) as gatekeeper:
+        keeping = storing(gatekeeper, house_of(server, tmp_path))
+        server.hook = lambda *_: Reply(503)
+        await aborted(keeping, repository)
+        server.hook = None
+        orchestrator = keeping.orchestrator
+        done, _ = await asyncio.gather(orchestrator.take_up(RUN, UnderWay(orchestrator.bus)), orchestrator.pay_debts())
+        assert (done, orchestrator.owed) == (True, {})
+        assert (await keeping.run()).sealed is not None
+
+
+async def test_a_debt_whose_history_cannot_be_read_stops_no_other_debt(
+    repository: Repository, server: S3Server, tmp_path: Path
+) -> None:
+    async with open_gatekeeper(repository, tmp_path) as gatekeeper:
+        keeping = storing(gatekeeper, house_of(server, tmp_path))
+        server.hook = lambda *_: Reply(503)
+        await aborted(keeping, repository)
+        server.hook = None
+        orchestrator, unreadable = keeping.orchestrator, "run-00000000000000000bad"
+        await gatekeeper.bus.publish(
+            run_subject(unreadable), b"{}", schema="transition.v1", message_id="bad", headers=written_here()
+        )
+        with pytest.raises(MalformedError):
+            await orchestrator.ledger.load(unreadable)
+        orchestrator.owed.update({unreadable: "no room", RUN: orchestrator.owed.pop(RUN)})
+        orchestrator.behind[unreadable] = "no room"
+        await orchestrator.pay_debts()
+        assert (orchestrator.owed, orchestrator.behind) == ({}, {})
+        assert (await keeping.run()).sealed is not None
 
 
 @pytest.mark.parametrize("cut", ["before the ledger", "after the ledger"])
