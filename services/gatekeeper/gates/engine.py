@@ -21,7 +21,7 @@ from gatewright.evidence.projection.history import POLICIES
 from gatewright.evidence.signing.keys import PublicKey
 from gatewright.git.host.identity import repository_identity
 from gatewright.git.mirror import Mirror, Mirrors
-from gatewright.git.patches.size import changed_lines
+from gatewright.git.patches.lines import changed_lines
 from gatewright.git.patches.version_moves import version_move
 from gatewright.git.process import in_thread
 from gatewright.host_errors import is_waited_for
@@ -230,7 +230,7 @@ class GateEngine:
                 report.violate(*broken)
             contract = task.contract or _contract(run)
             change = await self._approved(context.of_change(contract, await self._mirror(run)), run)
-            tree = await candidates.judge_patch(change, patch, run)
+            tree = await candidates.judge_patch(change, self.secrets, patch, run)
             if tree and report.clean:
                 changes = await change.mirror.changes(run.accepted.baseline_tree, tree)
                 await judge_losses(change, changes, tree)
@@ -249,7 +249,7 @@ class GateEngine:
                 if candidate.tree in refused_trees(run):
                     context.report.violate(REFUSED_BEFORE, "approval", "people refused just this change in a round before")
                 change = await self._approved(change, run)
-                await candidates.judge_candidate(change, candidate, run)
+                await candidates.judge_candidate(change, self.secrets, candidate, run)
                 await judge_losses(change, candidate.changes, candidate.tree)
                 await judge_whole_change(change, candidate, made_by(run), run.accepted.approval_rules)
                 # By the rules that the run was accepted under: one that is taken away meanwhile still asks about it.

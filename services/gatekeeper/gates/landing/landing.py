@@ -54,7 +54,7 @@ async def judge_target(context: GateContext, repository: Repository, baseline: s
     for fault in rules.faults():  # 1
         report.violate(fault.reason, "target.rules", fault.message)
     for hook in rules.reacting:
-        report.remark(f"{hook} of the target does not run")
+        report.remark("target.rules", f"{hook} of the target does not run")
     if repository.landing != "target":
         return
     report.checked("target", ref)
