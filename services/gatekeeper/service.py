@@ -250,7 +250,8 @@ class _Debts:
             service.metrics.bundles_owed(len(orchestrator.owed))
             unwritten = {**orchestrator.owed, **orchestrator.behind}
             if cause := self.trouble or next(iter(unwritten.values()), ""):
-                service.readiness.lacks("evidence", cause)
+                runs = f"{len(unwritten)} runs are not written or sealed: " if unwritten else ""
+                service.readiness.lacks("evidence", f"{runs}{cause}")
             else:
                 service.readiness.has("evidence")
 

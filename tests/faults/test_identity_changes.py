@@ -22,10 +22,16 @@ from gatewright.bus.identities import PROVISIONER, BusAddress, seed_file
 from gatewright.bus.jetstream.bus import JetStreamBus
 from gatewright.bus.jetstream.setup import ensure_topology
 from gatewright.bus.operator_mode.files import make_jwt
+from gatewright.bus.port import Message, Reply
 from gatewright.bus.server_config import accounts
-from gatewright.bus.topology import DEFAULT_POOL, task_consumer, upload_stream
-from gatewright.errors import BusError, ConfigurationError, UnavailableError
+from gatewright.bus.topology import DEFAULT_POOL, RUNS_SUBJECT, task_consumer, upload_stream
+from gatewright.contracts import RunList
+from gatewright.errors import BusError, ConfigurationError, GatewrightError, UnavailableError
+from gatewright.services.gatekeeper.intake.publishers import sender
+from gatewright.services.gatekeeper.intake.replies import error_document, reply
+from gatewright.services.gatekeeper.policies.publishers import Publishers
 from tests.command_line import invoke_in
+from tests.gatekeeper.publishing import make_publisher
 
 QUEUE = task_consumer("worker")
 MANY = 200
@@ -146,7 +152,8 @@ async def test_a_publisher_that_is_added_publishes_without_a_restart(house: Hous
     with pytest.raises(UnavailableError) as unknown:
         await apply_topology(place, (DEFAULT_POOL,), None, ("payments",))
     assert unknown.value.reason == "identities_unconfirmed"
-    assert (await house.command("add", "publisher-payments"))["confirmed"] is True
+    added = await house.command("add", "publisher-payments")
+    assert (added["confirmed"], added["publishers"]) == (True, {"payments": "unanswered"})
     await apply_topology(place, (DEFAULT_POOL,), None, ("payments",))
     payments = await house.connect("publisher-payments")
     await payments.publish("gw.intake.contract.payments", b"{}", schema="s", message_id="m")
@@ -157,6 +164,24 @@ async def test_a_publisher_that_is_added_publishes_without_a_restart(house: Hous
     assert house.lost == {}
     for bus in (payments, gatekeeper):
         await bus.close()
+
+
+async def test_a_publisher_that_the_gatekeeper_does_not_list_is_reported_as_unknown(house: House) -> None:
+    listed = Publishers(version="1", publishers=(make_publisher("payments"),))
+
+    async def answer(message: Message) -> Reply:
+        try:
+            sender(message, listed)
+        except GatewrightError as error:
+            return reply(error_document(error))
+        return reply(RunList(runs=(), more=False))
+
+    gatekeeper = await house.connect("gatekeeper")
+    await gatekeeper.serve("gw-gatekeeper", {f"{RUNS_SUBJECT}.*": answer})
+    added = await house.command("add", "publisher-payments", "publisher-unlisted")
+    assert (added["confirmed"], added["publishers"]) == (True, {"payments": "known", "unlisted": "unknown"})
+    assert (await house.command("check"))["publishers"]["unlisted"] == "unknown"
+    await gatekeeper.close()
 
 
 async def test_what_an_identity_may_take_of_the_server_is_bounded_while_it_runs_and_others_are_not(house: House) -> None:

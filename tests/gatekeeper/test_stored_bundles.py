@@ -16,7 +16,7 @@ from gatewright.errors import MalformedError, StoreError
 from gatewright.evidence.signing import keys
 from gatewright.evidence.signing.envelopes import Signer
 from gatewright.evidence.store.fetching import fetch
-from gatewright.evidence.store.objects import WRITE_ONCE
+from gatewright.evidence.store.objects import WRITE_ONCE, tombstone_name
 from gatewright.evidence.store.storing_writer import StoringWriter
 from gatewright.evidence.verification.verify import verify
 from gatewright.ledger.events import BundleSealed
@@ -25,6 +25,7 @@ from gatewright.ledger.store import Ledger, Position
 from gatewright.services.gatekeeper.decider.inputs import AbortReceived
 from gatewright.services.gatekeeper.dispatch.dispatcher import UnderWay
 from gatewright.services.gatekeeper.orchestrator import Orchestrator
+from gatewright.services.gatekeeper.projections.bundle_archives import BundleArchives
 from gatewright.services.gatekeeper.projections.follower import LedgerFollower
 from tests.attacks.whole_gatekeeper import RUN, Gatekeeper, contract_on, open_gatekeeper
 from tests.evidence.store.conftest import StoreHouse
@@ -219,3 +220,24 @@ async def test_two_gatekeepers_that_seal_the_same_run_leave_one_bundle(
         await paid(first.orchestrator)
         assert (first.orchestrator.owed, second.orchestrator.owed) == ({}, {})
         assert stored(house) == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("lost", "words"), [("runs/", "holds no bundle"), ("bundles/", "has lost it"), ("pruned", "it was pruned")]
+)
+async def test_a_bundle_that_is_missing_is_not_reported_as_altered(
+    lost: str, words: str, repository: Repository, server: S3Server, tmp_path: Path
+) -> None:
+    async with open_gatekeeper(repository, tmp_path) as gatekeeper:
+        house = house_of(server, tmp_path)
+        run = await aborted(storing(gatekeeper, house), repository)
+        assert run.sealed is not None
+        if lost == "pruned":
+            server.overwrite(house.key(tombstone_name(RUN)), b"{}")
+        folder = "bundles/" if lost == "pruned" else lost
+        for key in [key for key in server.objects if f"/{folder}" in key]:
+            del server.objects[key]
+        archives = BundleArchives(tmp_path / "runs", tmp_path / "parts", house.open(), house.address)
+        with pytest.raises(StoreError, match=words) as refused:
+            await archives.part(RUN, run.sealed, 0)
+        assert refused.value.reason == "stored_bundle_missing"

@@ -22,8 +22,8 @@ from gatewright.errors import HostError, StoreError
 from gatewright.evidence import layout
 from gatewright.evidence.store import archive
 from gatewright.evidence.store.address import StoreAddress
-from gatewright.evidence.store.objects import ObjectReader, archive_name, pointer_name
-from gatewright.evidence.store.pointer import read_pointer
+from gatewright.evidence.store.fetching import stored_pointer
+from gatewright.evidence.store.objects import ObjectReader, archive_name, tombstone_name
 from gatewright.evidence.store.storing_writer import store_calls
 from gatewright.ledger.events import BundleSealed
 
@@ -144,12 +144,13 @@ def _pack(root: Path, run_id: str, sealed: BundleSealed, path: Path) -> _Archive
 
 
 def _fetch(store: ObjectReader, run_id: str, manifest_sha256: str, path: Path) -> _Archive:
-    pointer = read_pointer(store.read(pointer_name(run_id)) or b"", run_id)
+    pointer = stored_pointer(store, run_id)
     with _draft(path) as draft:
         with draft.open("xb") as file:
             came = store.download(archive_name(manifest_sha256), file, pointer.size)
         if came is None:
-            raise _missing(run_id, "the store has it no more")
+            pruned = store.read(tombstone_name(run_id)) is not None
+            raise _missing(run_id, "it was pruned, and left a tombstone" if pruned else "the store has lost it")
         if (came.size, came.sha256, manifest_sha256) != (pointer.size, pointer.sha256, pointer.manifest_sha256):
             raise StoreError(f"the store gave other bytes for the bundle of {run_id}", code="stored_bundle_altered")
     return _Archive(path, came.size, came.sha256)
