@@ -257,6 +257,54 @@ async def test_a_key_is_replaced_without_a_stop_and_the_old_one_is_refused_at_th
         await bus.close()
 
 
+async def test_tasks_of_before_many_rotations_can_still_be_answered(house: House) -> None:
+    first = await house.connect("gatekeeper")
+    tokens = [first.keyed_hashes("task:1")[0]]
+    await first.close()
+    for _ in range(3):
+        await house.command("rotate", "gatekeeper")
+        between = await house.connect("gatekeeper")
+        assert between.keyed_hashes("task:1")[0] == tokens[-1]
+        await house.command("rotate", "gatekeeper", "--finish")
+        # Without a start of its own, it gives tokens out under the key that stays.
+        tokens.append(between.keyed_hashes("task:1")[0])
+        assert len(set(tokens)) == len(tokens)
+        assert set(tokens) <= set(between.keyed_hashes("task:1"))
+        await between.close()
+    last = await house.connect("gatekeeper")
+    assert last.keyed_hashes("task:1")[0] == tokens[-1]
+    assert set(tokens) <= set(last.keyed_hashes("task:1"))
+    await house.command("revoke", "gatekeeper")
+    await house.wait_for_loss("gatekeeper")
+    after = await house.connect("gatekeeper")
+    assert not set(tokens) & set(after.keyed_hashes("task:1"))
+    await after.close()
+    await last.close()
+
+
+async def test_a_rotation_that_was_cut_short_is_completed_by_the_same_command(house: House) -> None:
+    for words in (("rotate", "gatekeeper"), ("rotate", "gatekeeper", "--finish")):
+        public = seed_file(house.keys, "gatekeeper").with_suffix(identities.PUBLIC_SUFFIX)
+        before = public.read_text()
+        if words[-1] == "--finish":
+            identity_changes.finish(house.keys, "gatekeeper")
+        else:
+            identity_changes.rotate(house.keys, "gatekeeper")
+        public.write_text(before)  # the command ended before it wrote the public half
+        assert (await house.command(*words))["confirmed"] is True
+        assert public.read_text() != before
+        gatekeeper = await house.connect("gatekeeper")
+        await gatekeeper.close()
+
+
+def test_a_seed_file_keeps_a_bounded_number_of_earlier_seeds(tmp_path: Path) -> None:
+    identities.make(tmp_path, ("worker",))
+    for _ in range(identities.MOST_EARLIER + 2):
+        identity_changes.rotate(tmp_path, "worker")
+        identity_changes.finish(tmp_path, "worker")
+    assert len(identities.load(seed_file(tmp_path, "worker")).earlier) == identities.MOST_EARLIER
+
+
 async def test_a_server_that_was_not_told_is_found_out_by_the_check(house: House) -> None:
     told = await house.command("revoke", "worker-2", tell=False)
     assert told == {**told, "told": False, "confirmed": False}
