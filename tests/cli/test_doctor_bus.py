@@ -122,3 +122,24 @@ async def serving(stack: contextlib.AsyncExitStack, server: NatsServer, identity
 
 async def test_doctor_says_so_where_an_identity_may_not_ask(tmp_path: Path) -> None:
     assert "told to an operator only" in await ask(tmp_path, 50 * MIB, "publisher")
+
+
+async def test_doctor_reports_a_process_that_cannot_store_bundles(tmp_path: Path) -> None:
+    keys = tmp_path / "keys"
+    identities.make(keys)
+    table = accounts(identities.public_keys(keys))
+    async with contextlib.AsyncExitStack() as stack:
+        server = await stack.enter_async_context(await NatsServer.launch(tmp_path / "nats", table, keys))
+        place = CommandContext(tmp_path, tmp_path / "home", server.address(OPERATOR), tmp_path / "key")
+        assert await asyncio.to_thread(bus_findings.look_at_processes, place) == "no process of a role answers"
+        lacks = {"lacks": ""}
+        gatekeeper = await JetStreamBus.connect(server.address("gatekeeper"), name="gatekeeper")
+        stack.push_async_callback(gatekeeper.close)
+        gatekeeper.tell_operators(lambda: lacks)
+        await gatekeeper.serve("gw-gatekeeper", {})
+        assert "1 processes report that they are ready" in await asyncio.to_thread(bus_findings.look_at_processes, place)
+        lacks["lacks"] = "evidence: 8 runs are not written or sealed: the store s3://evidence is away"
+        with pytest.raises(UnfitError, match=r"gatekeeper .*: evidence: 8 runs are not written or sealed"):
+            await asyncio.to_thread(bus_findings.look_at_processes, place)
+        guest = CommandContext(tmp_path, tmp_path / "home", server.address("publisher"), tmp_path / "key")
+        assert "to an operator only" in await asyncio.to_thread(bus_findings.look_at_processes, guest)

@@ -14,6 +14,7 @@ from rich.console import Console
 from gatewright.app.cli.run.display import Display, JsonDisplay, PlainDisplay
 from gatewright.app.cli.run.following import events_to_the_seal, follow_to_end
 from gatewright.app.cli.run.live import LiveDisplay
+from gatewright.app.cli.runs.ledger_source import LedgerSource
 from gatewright.app.cli.runs.view import RunView, view_of
 from gatewright.app.cli.runs.waits import Wait, WaitFinder, queue_waits
 from gatewright.bus.jetstream import queue_control
@@ -96,6 +97,15 @@ def test_a_full_disk_of_this_host_is_told(monkeypatch: pytest.MonkeyPatch, tmp_p
     bus = MemoryBus(MemoryServer())
     assert [wait.kind for wait in asyncio.run(WaitFinder(bus, tmp_path).waits_of(view))] == ["disk_full"]
     assert asyncio.run(WaitFinder(bus, None).waits_of(view)) == ()
+
+
+async def test_a_list_of_runs_names_a_full_disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def full(folder: Path) -> None:
+        raise UnavailableError(f"{folder}: 3 MiB are free", code="disk_full")
+
+    monkeypatch.setattr("gatewright.app.cli.runs.waits.check_room", full)
+    source = LedgerSource(Client(MemoryBus(MemoryServer())), tmp_path)
+    assert [wait.kind for wait in await source.system_waits()] == ["disk_full"]
 
 
 async def test_a_connection_that_is_broken_is_told_until_it_is_back(bus: JetStreamBus) -> None:

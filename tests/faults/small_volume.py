@@ -50,6 +50,7 @@ class Seen:
     after_fault: str = ""
     server_restarts: int = 0
     refused_while_full: str = ""
+    listed_while_full: str = ""
     seconds_to_the_last_end: float = 0.0
 
 
@@ -106,6 +107,7 @@ async def fill_under_work(mount: Path, project: Path, runs: int) -> Seen:
                 seen.accepted = len(accepted)
                 await until(lambda: wait_fault(home, seen))
                 await until(lambda: unhealthy(home, seen))
+                seen.listed_while_full = await runs_of(home)
                 try:
                     await client.submit_request(request)
                 except GatewrightError as error:
@@ -162,6 +164,16 @@ def health_of(home: Path, role: str = "gatekeeper") -> tuple[int, str]:
         return error.code, error.read().decode()
     except OSError as error:
         return 0, str(error)
+
+
+async def runs_of(home: Path) -> str:
+    """What ``gatewright runs`` prints."""
+    environment = {**os.environ, "GATEWRIGHT_HOME": str(home)}
+    words = (sys.executable, "-m", "gatewright.app.cli.main", "runs")
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(*words, env=environment, stdout=pipe, stderr=pipe)
+    out, errors = await process.communicate()
+    return (out + errors).decode()
 
 
 async def until(what: Callable[[], Awaitable[bool]], seconds: float = PATIENCE) -> None:
