@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from nats.aio.msg import Msg
 
 from gatewright.bus.jetstream.connection import Connection, Receiver
+from gatewright.bus.jetstream.starting import repeat_until_answered
 from gatewright.bus.port import SCHEMA_HEADER, Handler, Message, Reply
 from gatewright.bus.service_record import QUEUE_GROUP, EndpointRecord, ServiceRecord
 from gatewright.bus.subjects import check_headers, check_pattern, check_schema, check_service, check_subject, is_pattern
@@ -81,7 +82,7 @@ class Services:
         together = set(endpoints).difference(*apart)
         doors = [_Door(self._connection, sorted(together))]
         for group in apart:
-            door = _Door(await self._connection.another(), sorted(group))
+            door = _Door(await repeat_until_answered(self._connection.another, useless=self._is_lost), sorted(group))
             self._apart.append(door.connection)
             door.connection.watch(door.tell)
             doors.append(door)
@@ -91,11 +92,14 @@ class Services:
                 left = frozenset(endpoints) if is_pattern(subject) else frozenset()
                 receiver = self._side_by_side(endpoints[subject], records[subject], most, door, left)
                 await door.connection.subscribe(subject, receiver, queue=records[subject].queue_group)
-            await door.connection.flush()
+            await repeat_until_answered(door.connection.flush, useless=self._is_lost)
         for verb in _VERBS:
             for name in ("", f".{service}", f".{service}.{record.id}"):
                 await self._connection.subscribe(f"$SRV.{verb}{name}", self._presenter(record, verb))
-        await self._connection.flush()
+        await repeat_until_answered(self._connection.flush, useless=self._is_lost)
+
+    def _is_lost(self) -> bool:
+        return self._connection.lost
 
     async def request(
         self,
