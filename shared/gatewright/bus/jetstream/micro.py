@@ -17,7 +17,7 @@ from nats.aio.msg import Msg
 
 from gatewright.bus.jetstream.connection import Connection, Receiver
 from gatewright.bus.jetstream.starting import repeat_until_answered
-from gatewright.bus.port import SCHEMA_HEADER, Handler, Message, Reply
+from gatewright.bus.port import SCHEMA_HEADER, Handler, Message, Reply, size_of_headers
 from gatewright.bus.service_record import QUEUE_GROUP, EndpointRecord, ServiceRecord
 from gatewright.bus.subjects import check_headers, check_pattern, check_schema, check_service, check_subject, is_pattern
 from gatewright.clock import Clock, timestamp
@@ -159,14 +159,15 @@ class Services:
         async def start(message: Msg) -> None:
             if message.subject in left:
                 return
-            if len(in_hand) >= most + WAITING_REQUESTS or door.held + len(message.data) > HELD_BYTES:
+            size = len(message.data) + size_of_headers(message.headers or {}) + len(message.reply)
+            if len(in_hand) >= most + WAITING_REQUESTS or door.held + size > HELD_BYTES:
                 words = f"{len(in_hand)} requests with {door.held} bytes are in hand already; ask again"
                 await _refuse(door.connection, message, record, 0.0, "service_busy", words)
                 return
             task = asyncio.get_running_loop().create_task(in_turn(message))
             in_hand.add(task)
             self._tasks.add(task)
-            door.hold(len(message.data), task)
+            door.hold(size, task)
             task.add_done_callback(in_hand.discard)
             task.add_done_callback(self._tasks.discard)
 
