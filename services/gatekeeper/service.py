@@ -11,6 +11,7 @@ from importlib import metadata
 
 from gatewright.bus.identities import DEFAULT_PUBLISHER
 from gatewright.bus.jetstream.setup import ensure_queues
+from gatewright.bus.jetstream.starting import repeat_until_answered
 from gatewright.bus.port import Subscription
 from gatewright.bus.topology import (
     EVENTS_SUBJECT,
@@ -257,6 +258,6 @@ class _Debts:
 
 
 async def _open(service: Service, consumer: Consumer, stack: contextlib.AsyncExitStack) -> tuple[Consumer, Subscription]:
-    subscription = await service.bus.consume(consumer)
+    subscription = await repeat_until_answered(lambda: service.bus.consume(consumer), useless=service.stop.is_set)
     stack.push_async_callback(subscription.close)
     return consumer, subscription

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from nats.aio.client import Client
 from nats.errors import TimeoutError as NatsTimeoutError
 from nats.js import JetStreamContext
 from nats.js.errors import APIError, KeyWrongLastSequenceError
@@ -161,3 +162,12 @@ async def test_a_service_of_the_library_answers_wherever_a_request_names(bare_se
             await asking.flush(60)
     assert (await asking.jetstream().get_last_msg("LEDGER", "ledger.forged")).data == b"an entry"
     await service.stop()
+
+
+async def test_an_answer_that_comes_after_a_flush_gave_up_ends_the_reader_of_the_library() -> None:
+    client = Client()
+    given_up: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+    client._pongs.append(given_up)
+    given_up.cancel()  # as its flush does
+    with pytest.raises(asyncio.InvalidStateError):
+        await client._process_pong()

@@ -59,3 +59,15 @@ async def test_one_request_too_many_is_refused_at_once(bare_server: OpenServer, 
     told = await asyncio.wait_for(refusals(asking), PATIENCE)
     assert (told.count("service_busy"), told.count("service_stopping")) == (2, 3)
     await publisher.close()
+
+
+async def test_headers_count_to_the_bytes_in_hand(bare_server: OpenServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(services, "HELD_BYTES", 1000)
+    gatekeeper, publisher, asking = await ask_a_stuck_service(bare_server, 1)
+    for headers in ({"X-Large": "x" * 1000}, {f"X-{number:040}": "x" for number in range(25)}):
+        with pytest.raises(BusError) as refused:
+            await publisher.request("gw.submit", b"{}", schema="s", timeout=30, headers=headers)
+        assert refused.value.reason == "service_busy"
+    await gatekeeper.close()
+    await asyncio.gather(*asking, return_exceptions=True)
+    await publisher.close()

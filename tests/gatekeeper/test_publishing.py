@@ -275,3 +275,18 @@ async def test_unicode_in_names_and_keys_does_no_harm(intake: IntakeFixture, req
     assert first.run_id == run_id_of("bestellung-äöü-注文", "acme")
     decomposed = keyed(request_for, "bestellung-a\u0308o\u0308u\u0308-注文", requested_by="Zoë 注文 \u202e")
     assert accepted(await intake.submit(decomposed, "acme")).run_id != first.run_id
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [{"X-Large": "x" * (8 << 20)}, {f"X-{number}": "x" for number in range(200)}, {"x" * 20_000: ""}],
+    ids=["a_large_value", "many", "a_long_name"],
+)
+async def test_a_message_with_large_headers_begins_no_run(
+    intake: IntakeFixture, request_for: RunRequest, headers: dict[str, str]
+) -> None:
+    assert refused(await intake.submit(request_for, "acme", headers=headers)).code == "headers_too_large"
+    given = await intake.store(keyed(request_for, "order-4711"), "acme", headers=headers)
+    assert given.settled == ["term"]
+    assert await intake.runs() == set()
+    accepted(await intake.submit(request_for, "acme", headers={"X-Small": "x" * 8000}))

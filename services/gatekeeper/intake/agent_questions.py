@@ -54,8 +54,8 @@ class AgentQuestionService:
         1. it comes from the process that was given the task  2. it holds no secret: it is kept for good  3. it is asked by the
         rules of ``question_request``, once. Raises MalformedError (``run_unknown``, ``secret_found``), DeniedError.
         """
-        if len(message.data) > MOST_BYTES:
-            words = f"a question of {len(message.data)} bytes; {MOST_BYTES} are allowed"
+        if message.size > MOST_BYTES:
+            words = f"a question of {message.size} bytes; {MOST_BYTES} are allowed"
             raise MalformedError(words, code="message_too_large")
         question = codec.decode(message.data, AgentQuestion)
         check_claimed(self.orchestrator.bus, question.run_id, question.task_id, message)  # 1

@@ -99,8 +99,8 @@ class ClaimListener:
 
 def _read(message: Message, role: str) -> StatusClaim:
     """Raises MalformedError."""
-    if len(message.data) > MOST_BYTES:
-        raise MalformedError(f"a claim of {len(message.data)} bytes; {MOST_BYTES} are allowed", code="message_too_large")
+    if message.size > MOST_BYTES:
+        raise MalformedError(f"a claim of {message.size} bytes; {MOST_BYTES} are allowed", code="message_too_large")
     claim = codec.decode(message.data, StatusClaim)
     if claim.role != role:
         raise MalformedError(f"a claim for the {claim.role} on the subject of the {role}", code="unexpected_document")

@@ -64,7 +64,7 @@ class SubmissionService:
             await asyncio.shield(asked)
             return item, False
         self.log.info(
-            "submission_received", run_id=item.run_id, trace_id=item.trace_id, publisher=rule.name, bytes=len(message.data)
+            "submission_received", run_id=item.run_id, trace_id=item.trace_id, publisher=rule.name, bytes=message.size
         )
         accepting = self.accepting[key] = asyncio.ensure_future(self._accept_new(item, rule))
         try:
@@ -107,7 +107,7 @@ class SubmissionService:
         None where so many wait already that those of others would find no room in the queue.
         """
         _, rule = self._publisher(message)
-        wait = self.limits.hold(rule, message.sequence, len(message.data), error)
+        wait = self.limits.hold(rule, message.sequence, message.size, error)
         self.log.warning("input_held_back", publisher=rule.name, code=error.reason, seconds=wait)
         return wait
 

@@ -21,6 +21,8 @@ from gatewright.rules.landing import landing_ref
 from gatewright.services.gatekeeper.policies.publishers import Publisher, Publishers, SubmissionKind
 
 _SUBJECTS = (SUBMIT_SUBJECT, *QUESTION_SUBJECTS, REQUEST_SUBJECT, CONTRACT_SUBJECT, ABORT_SUBJECT)
+#: Headers of one message, all together: CloudEvents keep their attributes there, and a document nothing.
+MOST_HEADERS, MOST_HEADER_BYTES = 128, 16_384
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,31}\Z")  # noqa: TID251 - linear: anchored, and no repetition can give to the next
 
 
@@ -41,11 +43,12 @@ def speaker(subject: str) -> tuple[str, str]:
 def sender(message: Message, publishers: Publishers) -> tuple[str, Publisher]:
     """The plain subject and the rule of the publisher that sent this; the size is checked before anything is read.
 
-    Raises MalformedError (``unknown_subject``, ``document_too_large``), DeniedError (``publisher_unknown``).
+    Raises MalformedError (``unknown_subject``, ``document_too_large``, ``headers_too_large``), DeniedError
+    (``publisher_unknown``).
     """
     subject, name = speaker(message.subject)
     rule = rule_of(publishers, name)
-    check_size(message.data, rule)
+    check_size(message, rule)
     return subject, rule
 
 
@@ -57,8 +60,12 @@ def rule_of(publishers: Publishers, name: str) -> Publisher:
     return rule
 
 
-def check_size(data: bytes, rule: Publisher) -> None:
-    """Before anything is read. Raises MalformedError (``document_too_large``)."""
+def check_size(message: Message, rule: Publisher) -> None:
+    """Before anything is read. Raises MalformedError (``document_too_large``, ``headers_too_large``)."""
+    if message.header_bytes > MOST_HEADER_BYTES or len(message.headers) > MOST_HEADERS:
+        words = f"{len(message.headers)} headers with {message.header_bytes} bytes; {MOST_HEADERS} headers and "
+        raise MalformedError(f"{words}{MOST_HEADER_BYTES} bytes are allowed", code="headers_too_large")
+    data = message.data
     if len(data) > rule.max_document_bytes:
         raise MalformedError(
             f"a document of {rule.name} holds at most {rule.max_document_bytes} bytes, not {len(data)}",

@@ -36,6 +36,11 @@ Handler = Callable[["Message"], Awaitable["Reply"]]
 Listener = Callable[["Message"], Awaitable[None]]
 
 
+def size_of_headers(headers: Mapping[str, str]) -> int:
+    """Bytes of headers: each is a line with a colon, a space and an end of two bytes."""
+    return sum(len(name) + len(value) + 4 for name, value in headers.items())
+
+
 @dataclass(frozen=True, slots=True)
 class Message:
     """A message as it came: ``sequence`` is its place in the stream (0 outside streams), or in a ledger of several.
@@ -48,6 +53,16 @@ class Message:
     headers: Mapping[str, str] = field(default_factory=dict)
     sequence: int = 0
     stored_at: float = 0.0
+
+    @property
+    def header_bytes(self) -> int:
+        """Bytes of all headers, as they travel."""
+        return size_of_headers(self.headers)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the document and of all headers."""
+        return len(self.data) + self.header_bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,6 +107,7 @@ _PUBLISHING = {
     "artifact_invalid": "correct the artifact that the violation names",
     "memory_invalid": "submit again; if it comes again, the artifact store gives other bytes than it was given",
     "artifact_too_large": "make the artifact smaller, or split it",
+    "headers_too_large": "send fewer or shorter headers: a document and its attributes belong into the body",
     "document_too_large": "send less in one document; large parts are artifacts",
     "message_too_large": "send less in one message; large parts are artifacts",
     "not_submittable": "send a run_request.v1 or a task_contract.v1",

@@ -19,6 +19,7 @@ from typing import TypeVar
 from gatewright.bus.jetstream.bus import JetStreamBus
 from gatewright.bus.jetstream.connection import Connection
 from gatewright.bus.jetstream.setup import await_queues, ensure_topology
+from gatewright.bus.jetstream.starting import repeat_until_answered
 from gatewright.bus.port import Bus, Handler
 from gatewright.bus.topology import Role, consumers
 from gatewright.clock import Clock, SteadyClock, SystemClock, timestamp
@@ -110,21 +111,28 @@ async def service(role: Role, settings: ServiceSettings, log: Logger, *, clock: 
         _stop_on_signals(stop, log, reached)
         spans = open_sink(settings.traces, role)
         stack.push_async_callback(asyncio.to_thread, spans.close)
-        bus = await JetStreamBus.connect(settings.bus_address, name=role, on_lost=on_lost)
+        bus = await repeat_until_answered(
+            lambda: JetStreamBus.connect(settings.bus_address, name=role, on_lost=on_lost), useless=stop.is_set
+        )
         stack.push_async_callback(bus.close)
         reached.append(bus.connection)
         bus.connection.watch(lambda: metrics.bus_reconnected() if bus.connected else None)
         readiness.has("bus")
         port = await _serve_health(stack, settings, bus, readiness, metrics)
         if role == "gatekeeper":
-            small = await ensure_topology(
-                bus, queues=consumers(settings.pools), replicas=settings.stream_replicas, settings=settings.stream_settings
+            queues, replicas, applied = consumers(settings.pools), settings.stream_replicas, settings.stream_settings
+            small = await repeat_until_answered(
+                lambda: ensure_topology(bus, queues=queues, replicas=replicas, settings=applied), useless=stop.is_set
             )
             if small:
                 log.warning("bus_storage_small", **{name: f"{size >> 20} MiB" for name, size in small.items()})
         else:
             own = [queue for queue in consumers((settings.pool,)) if queue.owner == role]
-            await await_queues(bus, own, stop, lambda name: readiness.lacks("queue", f"{name} does not exist yet"))
+
+            def missing(name: str) -> None:
+                readiness.lacks("queue", f"{name} does not exist yet")
+
+            await repeat_until_answered(lambda: await_queues(bus, own, stop, missing), useless=stop.is_set)
             readiness.has("queue")
         log.info("service_started", version=__version__, metrics_port=port, pool=settings.pool)
         yield Service(role, bus, clock or SteadyClock(), log, metrics, readiness, stop, spans)

@@ -173,11 +173,12 @@ class Supervisor:
         Raises UnavailableError (code ``not_ready``) after ``timeout`` seconds, naming who is silent.
         """
         from gatewright.bus.jetstream.bus import JetStreamBus
+        from gatewright.bus.jetstream.starting import repeat_until_answered
 
         await self._all_started()
         silent = set(self.options.roles)
         async with contextlib.AsyncExitStack() as opened:
-            bus = await JetStreamBus.connect(self.address, name="supervisor")
+            bus = await repeat_until_answered(lambda: JetStreamBus.connect(self.address, name="supervisor"), seconds=timeout)
             opened.push_async_callback(bus.close)
             try:
                 async with asyncio.timeout(timeout):

@@ -160,6 +160,11 @@ class Connection:
         return self.client.is_connected and self._lost is None
 
     @property
+    def lost(self) -> bool:
+        """Whether it is closed, and will not come back."""
+        return self._lost is not None or self._closing
+
+    @property
     def patient(self) -> bool:
         """Whether an answer that is still to come is worth waiting for."""
         return self.connected and not self.hurried
@@ -260,7 +265,14 @@ class Connection:
                     written = asyncio.get_running_loop().create_future()
                     await queue.put(written)
                     await written
-            await self.client.flush(timeout=_FLUSH_SECONDS)
+            # Not the client's own flush: nats-py 2.16 cancels the answer that it gave up, and a late one then ends its reader.
+            if self.client.is_closed:
+                raise nats.errors.ConnectionClosedError
+            answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+            await self.client._send_ping(answer)  # noqa: SLF001
+            await asyncio.wait({answer}, timeout=_FLUSH_SECONDS)
+            if not answer.done():
+                raise TimeoutError
 
     async def api(self, call: str, body: Mapping[str, Any], kind: type[ReplyT], *, timeout: float = ANSWER_SECONDS) -> ReplyT:  # noqa: ASYNC109
         """Ask the JetStream API, ``call`` without its prefix.

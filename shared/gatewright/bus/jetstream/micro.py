@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from nats.aio.msg import Msg
 
 from gatewright.bus.jetstream.connection import Connection, Receiver
-from gatewright.bus.port import SCHEMA_HEADER, Handler, Message, Reply
+from gatewright.bus.jetstream.starting import repeat_until_answered
+from gatewright.bus.port import SCHEMA_HEADER, Handler, Message, Reply, size_of_headers
 from gatewright.bus.service_record import QUEUE_GROUP, EndpointRecord, ServiceRecord
 from gatewright.bus.subjects import check_headers, check_pattern, check_schema, check_service, check_subject, is_pattern
 from gatewright.clock import Clock, timestamp
@@ -81,7 +82,7 @@ class Services:
         together = set(endpoints).difference(*apart)
         doors = [_Door(self._connection, sorted(together))]
         for group in apart:
-            door = _Door(await self._connection.another(), sorted(group))
+            door = _Door(await repeat_until_answered(self._connection.another, useless=self._is_lost), sorted(group))
             self._apart.append(door.connection)
             door.connection.watch(door.tell)
             doors.append(door)
@@ -91,11 +92,14 @@ class Services:
                 left = frozenset(endpoints) if is_pattern(subject) else frozenset()
                 receiver = self._side_by_side(endpoints[subject], records[subject], most, door, left)
                 await door.connection.subscribe(subject, receiver, queue=records[subject].queue_group)
-            await door.connection.flush()
+            await repeat_until_answered(door.connection.flush, useless=self._is_lost)
         for verb in _VERBS:
             for name in ("", f".{service}", f".{service}.{record.id}"):
                 await self._connection.subscribe(f"$SRV.{verb}{name}", self._presenter(record, verb))
-        await self._connection.flush()
+        await repeat_until_answered(self._connection.flush, useless=self._is_lost)
+
+    def _is_lost(self) -> bool:
+        return self._connection.lost
 
     async def request(
         self,
@@ -155,14 +159,15 @@ class Services:
         async def start(message: Msg) -> None:
             if message.subject in left:
                 return
-            if len(in_hand) >= most + WAITING_REQUESTS or door.held + len(message.data) > HELD_BYTES:
+            size = len(message.data) + size_of_headers(message.headers or {}) + len(message.reply)
+            if len(in_hand) >= most + WAITING_REQUESTS or door.held + size > HELD_BYTES:
                 words = f"{len(in_hand)} requests with {door.held} bytes are in hand already; ask again"
                 await _refuse(door.connection, message, record, 0.0, "service_busy", words)
                 return
             task = asyncio.get_running_loop().create_task(in_turn(message))
             in_hand.add(task)
             self._tasks.add(task)
-            door.hold(len(message.data), task)
+            door.hold(size, task)
             task.add_done_callback(in_hand.discard)
             task.add_done_callback(self._tasks.discard)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import msgspec
 
 from gatewright.bus.identities import BusAddress, Credential
 from gatewright.bus.jetstream.connection import ANSWER_SECONDS, Connection
+from gatewright.bus.jetstream.starting import repeat_until_answered
 from gatewright.bus.operator_mode.files import JwtIdentities
 from gatewright.errors import BusError
 
@@ -27,11 +29,13 @@ async def give_accounts(address: BusAddress, system: Credential, made: JwtIdenti
     Those that are closed come first: nothing that was revoked waits for what is added.
     """
     server = BusAddress(address.url, ca=address.ca)
-    connection = await Connection.open(server, name="accounts", credential=system)
+    connection = await repeat_until_answered(lambda: Connection.open(server, name="accounts", credential=system))
     names = sorted(made.accounts, key=lambda name: (name not in made.closed, name))
     try:
         for name in names:
-            answer = await connection.request(_UPDATE, made.accounts[name].encode("ascii"), timeout=ANSWER_SECONDS)
+            claims = made.accounts[name].encode("ascii")
+            ask = partial(connection.request, _UPDATE, claims, timeout=ANSWER_SECONDS)
+            answer = await repeat_until_answered(ask)
             outcome = msgspec.json.decode(answer.data, type=_Outcome)
             if outcome.error is not None:
                 words = outcome.error.get("description", "")

@@ -21,6 +21,7 @@ from gatewright.bus import identities
 from gatewright.bus.identities import PROVISIONER, BusAddress, bus_keys
 from gatewright.bus.jetstream.connection import Connection
 from gatewright.bus.jetstream.setup import ensure_topology
+from gatewright.bus.jetstream.starting import repeat_until_answered
 from gatewright.bus.topology import is_of_ledger
 from gatewright.clock import SystemClock
 from gatewright.errors import MalformedError
@@ -29,6 +30,8 @@ from gatewright.resources import policy_directory
 
 Tell = Callable[[str], None]
 _STORE = "nats"
+#: Seconds that a server which does not answer is asked again.
+_PATIENCE_SECONDS = 60.0
 
 
 def keep(folder: Path, keys: Path | None, tell: Tell) -> BackupOutcome:
@@ -61,7 +64,7 @@ def bring_back(folder: Path, contents: BackupContents, only: str | None, replica
 
 async def _keep(folder: Path, place: CommandContext, keys: Path, tell: Tell) -> BackupOutcome:
     async with _provisioner(place, keys) as address:
-        connection = await Connection.open(address, name="backup")
+        connection = await repeat_until_answered(lambda: Connection.open(address, name="backup"), seconds=_PATIENCE_SECONDS)
         try:
             return await take_backup(connection, _installation(place, keys), folder, SystemClock(), tell)
         finally:
@@ -134,7 +137,7 @@ async def _into(
 async def _streams_to(
     address: BusAddress, folder: Path, contents: BackupContents, replicas: int | None, tell: Tell, home: Path | None
 ) -> tuple[str, ...]:
-    connection = await Connection.open(address, name="restore")
+    connection = await repeat_until_answered(lambda: Connection.open(address, name="restore"), seconds=_PATIENCE_SECONDS)
     try:
         await bring_streams(connection, folder, contents, replicas, tell)
     finally:

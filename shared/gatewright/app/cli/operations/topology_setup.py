@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from gatewright.app.cli.context import CommandContext
 from gatewright.app.cli.settings import load
 from gatewright.app.stack.state import read
@@ -9,10 +11,12 @@ from gatewright.bus.identities import PROVISIONER, BusAddress
 from gatewright.bus.jetstream.bus import JetStreamBus
 from gatewright.bus.jetstream.rights import known_publishers
 from gatewright.bus.jetstream.setup import ensure_topology
+from gatewright.bus.jetstream.starting import repeat_until_answered
 from gatewright.bus.topology import consumers
 from gatewright.errors import UnavailableError
 
-_PATIENCE_SECONDS = 15.0
+#: Seconds that one step may take, and for which the whole is tried.
+_PATIENCE_SECONDS, _SET_UP_SECONDS = 15.0, 180.0
 
 
 async def apply_topology(
@@ -20,16 +24,20 @@ async def apply_topology(
 ) -> str:
     """Returns the URL of the bus that was set up, with streams for these publishers and all others that it knows.
 
-    Raises UnavailableError (``identities_unconfirmed``: it does not know one of them), ConfigurationError naming what cannot be
-    changed.
+    A server that does not answer is asked again for some minutes; each attempt is logged. Raises UnavailableError
+    (``identities_unconfirmed``: it does not know one of them), ConfigurationError naming what cannot be changed.
     """
     address, settings = _provisioner(place), load().stream_settings
-    bus = await JetStreamBus.connect(address, name="setup")
-    try:
-        await ensure_topology(bus, queues=consumers(pools), replicas=replicas, settings=settings)
-        known = await known_publishers(bus.connection, _PATIENCE_SECONDS)
-    finally:
-        await bus.close()
+
+    async def set_up() -> Sequence[str]:
+        bus = await JetStreamBus.connect(address, name="setup", patience=_PATIENCE_SECONDS)
+        try:
+            await ensure_topology(bus, queues=consumers(pools), replicas=replicas, settings=settings)
+            return await known_publishers(bus.connection, _PATIENCE_SECONDS)
+        finally:
+            await bus.close()
+
+    known = await repeat_until_answered(set_up, seconds=_SET_UP_SECONDS)
     missing = sorted(set(publishers) - set(known))
     if missing:
         raise UnavailableError(

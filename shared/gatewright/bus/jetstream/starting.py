@@ -1,0 +1,47 @@
+"""Repetition of what a process or a set-up command needs of the bus when it starts.
+
+A server, or the host of either side, may be too busy to answer in time. That is no reason to end. The request is repeated with
+growing pauses, and each failed attempt is logged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
+
+from gatewright.bus.port import NO_ANSWER, NO_RESPONDERS
+from gatewright.errors import BusError
+
+log = logging.getLogger(__name__)
+
+#: Seconds for which a start goes on trying.
+START_SECONDS: Final = 300.0
+#: Seconds of the first pause, which doubles after each attempt, and of the longest.
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
+#: Reasons of errors that pass when the server or this host has time again.
+_PASSING: Final = frozenset({NO_ANSWER, NO_RESPONDERS, BusError.code})
+
+T = TypeVar("T")
+
+
+async def repeat_until_answered(
+    attempt: Callable[[], Awaitable[T]], *, seconds: float = START_SECONDS, useless: Callable[[], bool] = lambda: False
+) -> T:
+    """Repeat ``attempt``, which must bear repetition, until the bus answers. Returns its result.
+
+    ``useless``: whether no further attempt can succeed, as after the loss of a connection for good. Raises what ``attempt``
+    raises: at once when the server refused, and BusError after ``seconds`` without an answer.
+    """
+    loop = asyncio.get_running_loop()
+    deadline, pause = loop.time() + seconds, _FIRST_PAUSE
+    while True:
+        try:
+            return await attempt()
+        except BusError as error:
+            if error.reason not in _PASSING or useless() or loop.time() + pause > deadline:
+                raise
+            log.warning("%s; trying again in %.1f s", error.message, pause)
+        await asyncio.sleep(pause)
+        pause = min(_LONGEST_PAUSE, 2 * pause)
