@@ -64,8 +64,7 @@ class CandidateRuns(RecordedRun):
             review = self.review(self.judge(number, "review"))
             assert isinstance(review.payload, e.ReviewReceived)
             report = replace(review.payload.report, findings=(REMARK,) * findings.get(number, 0))
-            told = e.Event(e.ReviewReceived(report=report), task_id=review.task_id)
-            self.step(told, self.gate("reviewer", task_id=review.task_id))
+            self.step(e.Event(e.ReviewReceived(report=report)), self.gate("reviewer", task_id=report.task_id))
         orders = []
         for number in LINES:
             shown = self.run.tasks[self.judge(number, "review")].contract

@@ -55,7 +55,8 @@ from gatewright.contracts.vocabulary import (
 from gatewright.evidence.projection.names import quoted
 from gatewright.ledger import events as e
 from gatewright.ledger.chain import GENESIS, link
-from gatewright.ledger.evolve import fold
+from gatewright.ledger.evolve import evolve, fold
+from gatewright.ledger.labels import labels_of
 from gatewright.ledger.run import Run, TaskRole
 from gatewright.rules.completion import RULES
 from gatewright.rules.mutation import evidence_of
@@ -131,20 +132,25 @@ class RecordedRun:
         return tuple(range(1, len(self.transitions) + 1))
 
     def step(self, *events: e.Event) -> None:
-        """One transition."""
+        """One transition, with the labels that the decider gives its events."""
         run = fold(self.transitions)
-        records = link(
-            events,
-            run_id=self.run_id,
-            trace_id="ab" * 16,
-            seq=run.seq if run else 0,
-            head=run.head if run else GENESIS,
-            now=START + timedelta(seconds=len(self.transitions)),
-        )
+        now = START + timedelta(seconds=len(self.transitions))
+        records: list[OrchestratorEvent] = []
+        for event in events:
+            labels = labels_of(run, event.payload, event.task_id)
+            records += link(
+                [e.Event(event.payload, labels.level, labels.task_id, labels.attempt, labels.role)],
+                run_id=self.run_id,
+                trace_id="ab" * 16,
+                seq=run.seq if run else 0,
+                head=run.head if run else GENESIS,
+                now=now,
+            )
+            run = evolve(run, records[-1])
         number = len(self.transitions) + 1
         cause = Cause(kind="answered", message_id=f"message-{number}")
         self.transitions.append(
-            Transition(run_id=self.run_id, number=number, cause=cause, events=records, commands=()),
+            Transition(run_id=self.run_id, number=number, cause=cause, events=tuple(records), commands=()),
         )
 
     def artifact(self, name: str, data: bytes) -> Artifact:
@@ -170,10 +176,10 @@ class RecordedRun:
             duration_ms=1.5,
             rules=tuple(RuleOutcome(rule=rule, verdict="PASS") for rule in RULES) if gate == "landing" else (),
         )
-        return e.Event(e.GateJudged(report=report), "INFO" if code == "ok" else "ERROR", task_id)
+        return e.Event(e.GateJudged(report=report))
 
     def dispatch(self, task_id: str, role: TaskRole, contract: TaskContract | None = None) -> e.Event:
-        return e.Event(e.TaskDispatched(task_id=task_id, role=role, pool="default", contract=contract), task_id=task_id)
+        return e.Event(e.TaskDispatched(task_id=task_id, role=role, pool="default", contract=contract))
 
     def contract(self, task_id: str, **changes: object) -> TaskContract:
         request = self.request()
@@ -245,7 +251,7 @@ class RecordedRun:
             task_id=task_id,
             tree=self.git.tree,
         )
-        return e.Event(e.ReviewReceived(report=report), task_id=task_id)
+        return e.Event(e.ReviewReceived(report=report))
 
     def tests(self, task_id: str) -> e.Event:
         command = TestCommand(
@@ -296,7 +302,7 @@ class RecordedRun:
             tree=self.git.tree,
             sandbox="bubblewrap",
         )
-        return e.Event(e.TestsReceived(report=report), task_id=task_id)
+        return e.Event(e.TestsReceived(report=report))
 
     def accept(self, requested_by: str = "tests") -> None:
         accepted = e.RunAccepted(
@@ -320,7 +326,7 @@ class RecordedRun:
         contract = self.contract(f"{self.run_id}.contract")
         self.step(
             self.gate("policy"),
-            e.Event(e.ContractCompiled(contract=contract), task_id=f"{self.run_id}.pm"),
+            e.Event(e.ContractCompiled(contract=contract)),
             e.Event(e.StateEntered(state="S1")),
             self.dispatch(
                 planning, "techlead", replace(contract, task_id=planning, task_type="PLAN", assigned_agent=TECH_LEAD)
@@ -347,10 +353,8 @@ class RecordedRun:
         for task in self.run.workers():
             patch = f"--- the patch of {task.task_id}\n".encode()
             result = self.result(task.task_id, patch=patch, extra=(self.artifact("notes", b"more\n"),))
-            finished = e.Event(
-                e.TaskFinished(result=result, accepted=result.status == "SUCCESS", tree=self.git.tree), task_id=task.task_id
-            )
-            self.step(finished, self.gate("diff", task_id=task.task_id, evidence=result.git.patch))
+            finished = e.TaskFinished(result=result, accepted=result.status == "SUCCESS", tree=self.git.tree)
+            self.step(e.Event(finished), self.gate("diff", task_id=task.task_id, evidence=result.git.patch))
 
     def compose(self) -> None:
         attempt = self.run.attempt
@@ -401,7 +405,7 @@ class RecordedRun:
         self.step(
             self.review(review, "FAIL"),
             self.gate("reviewer", task_id=review, code="review_failed"),
-            e.Event(e.StateEntered(state="S5"), "WARN"),
+            e.Event(e.StateEntered(state="S5")),
             e.Event(e.FixOrdered(attempt=attempt, reason="review_failed", contracts=contracts)),
             e.Event(e.StateEntered(state="S2")),
             *(self.dispatch(contract.task_id, "worker") for contract in contracts),
@@ -421,8 +425,8 @@ class RecordedRun:
     def end(self, status: Literal["FAILED", "ABORTED"], code: str, message: str, *before: e.Event) -> None:
         self.step(
             *before,
-            e.Event(e.StateEntered(state=status), "ERROR"),
-            e.Event(e.RunFinished(status=status, code=code, message=message), "ERROR"),
+            e.Event(e.StateEntered(state=status)),
+            e.Event(e.RunFinished(status=status, code=code, message=message)),
         )
 
 
@@ -471,7 +475,7 @@ def make_unplanned() -> RecordedRun:
     run.accept()
     task_id = f"{run.run_id}.pm"
     error = Error(code="request_incomplete", message="no paths", run_id=run.run_id, task_id=task_id, role="pm")
-    run.end("FAILED", "request_incomplete", "no paths", e.Event(e.TaskFailed(error=error), "ERROR", task_id))
+    run.end("FAILED", "request_incomplete", "no paths", e.Event(e.TaskFailed(error=error)))
     return run
 
 

@@ -24,13 +24,13 @@ def answered(draft: Draft, item: RoleReplied, verdicts: Sequence[Verdict]) -> No
     """Record what a role said of one candidate and what the gate said of that; go on where it was the last of its stage."""
     match item.document:
         case Error() as error:
-            draft.add(e.TaskFailed(error=error), level="ERROR", task_id=error.task_id, role=item.role)
+            draft.add(e.TaskFailed(error=error))
         case TaskResult() as result:
             draft.finished(result, verdict_of(verdicts, DiffVerdict))
         case ReviewReport() as review:
-            draft.add(e.ReviewReceived(report=review), role="reviewer", task_id=review.task_id)
+            draft.add(e.ReviewReceived(report=review))
         case TestReport() as tests:
-            draft.add(e.TestsReceived(report=tests), role="testrunner", task_id=tests.task_id)
+            draft.add(e.TestsReceived(report=tests))
         case _:
             return
     if not verdicts and _must_be_judged(item):
@@ -78,7 +78,7 @@ def _settle(draft: Draft) -> None:
         case "S4" if all(state.tests_passed for state in going):
             ranked = rules.standings(run)
             if (number := rules.best(ranked)) is not None:
-                draft.add(e.CandidateChosen(candidate=number, standings=ranked), role="gatekeeper")
+                draft.add(e.CandidateChosen(candidate=number, standings=ranked))
 
 
 def _none_left(draft: Draft) -> None:

@@ -18,6 +18,7 @@ from gatewright.ledger import spending
 from gatewright.ledger.candidates import in_the_running, seen_from
 from gatewright.ledger.chain import GENESIS, link
 from gatewright.ledger.evolve import evolve
+from gatewright.ledger.labels import labels_of
 from gatewright.ledger.run import Run, RunTask, TaskRole
 from gatewright.models.transfers import NOT_APPROVED
 from gatewright.order_artifacts.hidden_acceptance import shown_to_makers
@@ -50,23 +51,23 @@ class Draft:
         draft._records.extend(first)
         return draft
 
-    def add(self, payload: e.Payload, *, level: e.Level = "INFO", task_id: str | None = None, role: str | None = None) -> None:
-        """One more event."""
-        event = e.Event(payload, level, task_id, self.run.attempt, role)
+    def add(self, payload: e.Payload, *, task_id: str | None = None) -> None:
+        """One more event, with the labels that follow from it; ``task_id`` is the task of an ignored answer."""
         run = self.run
+        labels = labels_of(run, payload, task_id)
+        event = e.Event(payload, labels.level, labels.task_id, labels.attempt, labels.role)
         (record,) = link([event], run_id=run.run_id, trace_id=run.trace_id, seq=run.seq, head=run.head, now=self._now)
         self._records.append(record)
         self.run = evolve(run, record)
 
     def judged(self, report: GateReport) -> bool:
         """Record a gate's verdict; whether it passed."""
-        passed = report.verdict == "PASS"
-        self.add(e.GateJudged(report=report), level="INFO" if passed else "ERROR", task_id=report.task_id, role="gatekeeper")
-        return passed
+        self.add(e.GateJudged(report=report))
+        return report.verdict == "PASS"
 
     def end(self, status: e.Ending, code: str, message: str) -> None:
         """Enter FAILED or ABORTED, with the reason."""
-        self.add(e.StateEntered(state=status), level="ERROR" if status == "FAILED" else "WARN")
+        self.add(e.StateEntered(state=status))
         self.finish(status, code, message)
 
     def refuse(self, report: GateReport) -> None:
@@ -74,19 +75,18 @@ class Draft:
         self.end("FAILED", report.code, f"{report.gate} gate: {report.summary}")
 
     def finish(self, status: e.Status, code: str, message: str) -> None:
-        self.add(e.RunFinished(status=status, code=code, message=message), level="INFO" if status == "SUCCESS" else "ERROR")
+        self.add(e.RunFinished(status=status, code=code, message=message))
 
     def dispatch(self, task_id: str, role: TaskRole, contract: TaskContract | None, budget: Budget | None = None) -> None:
         """Give a task to a role: the event now, the message once the transition is in the ledger."""
         pool = self.run.pools.get(role, DEFAULT_POOL)
-        ordered = e.TaskDispatched(task_id=task_id, role=role, pool=pool, contract=contract, budget=budget)
-        self.add(ordered, role="gatekeeper", task_id=task_id)
+        self.add(e.TaskDispatched(task_id=task_id, role=role, pool=pool, contract=contract, budget=budget))
         self._commands.append(CommandRef(role=role, pool=pool, task_id=task_id))
 
     def summon(self, task: SummonsTask) -> None:
         """Ask a role a question: the event now, the message once the transition is in the ledger."""
         role = task.item.role
-        self.add(e.SummonsAsked(task=task), role="gatekeeper", task_id=task.task_id)
+        self.add(e.SummonsAsked(task=task))
         self._commands.append(CommandRef(role=role, pool=self.run.summonses[task.task_id].pool, task_id=task.task_id))
 
     def dispatch_judge(self, role: TaskRole, order: Callable[[Run, TaskContract, str], TaskContract]) -> None:
@@ -130,14 +130,13 @@ class Draft:
         """A worker has answered; ``verdict`` is the diff gate's on what it made."""
         accepted = result.status == "SUCCESS" and verdict is not None and verdict.passed
         tree = verdict.tree if verdict is not None and accepted else ""
-        finished = e.TaskFinished(result=result, accepted=accepted, tree=tree)
-        self.add(finished, level="INFO" if accepted else "ERROR", role="worker", task_id=result.task_id)
+        self.add(e.TaskFinished(result=result, accepted=accepted, tree=tree))
 
-    def used(self, task: RunTask, usage: Usage, role: TaskRole) -> None:
+    def used(self, task: RunTask, usage: Usage) -> None:
         """Note what a task has used up, if it is more than is known."""
         known = task.usage.get(usage.delivery)
         if spending.most(known, usage) != known:
-            self.add(e.UsageReported(task_id=task.task_id, usage=usage), task_id=task.task_id, role=role)
+            self.add(e.UsageReported(task_id=task.task_id, usage=usage))
 
     def excess(self) -> Excess | None:
         """The budget of which more was used than there is."""
@@ -174,10 +173,7 @@ class Draft:
                 },
                 task_id=task.task_id if task else None,
                 waiting=waiting,
-            ),
-            level="ERROR",
-            task_id=task.task_id if task else None,
-            role="gatekeeper",
+            )
         )
         whose = f" by {task.task_id}, of its share" if task else ""
         self.end("FAILED", BUDGET_EXCEEDED, gone.words + whose + (f", {waiting}" if waiting else ""))
@@ -218,8 +214,8 @@ class Draft:
             for task, evidence in failed
             if task.contract is not None
         )
-        self.add(e.StateEntered(state="S5"), level="WARN")
-        self.add(e.FixOrdered(attempt=attempt, reason=reason, contracts=contracts), level="WARN")
+        self.add(e.StateEntered(state="S5"))
+        self.add(e.FixOrdered(attempt=attempt, reason=reason, contracts=contracts))
         if run.contract.timeout_retry.retry_backoff_sec <= 0 and self.run.locks is not None:
             self.try_again()
 

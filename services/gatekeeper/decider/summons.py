@@ -36,8 +36,7 @@ def answered(draft: Draft, item: RoleReplied, question: AskedSummons) -> None:
     if question.answer is not None or item.role != role:
         return
     answer = answer_to(question, _answer_of(item.document, question.task, timestamp(draft.now)))
-    level: e.Level = "INFO" if answer.status == "ANSWERED" else "WARN"
-    draft.add(e.SummonsAnswered(answer=answer), level=level, task_id=answer.task_id, role=role)
+    draft.add(e.SummonsAnswered(answer=answer))
 
 
 def _answer_of(document: RoleDocument, task: SummonsTask, now: str) -> SummonsAnswer:

@@ -14,6 +14,7 @@ from gatewright.evidence.verification.consistency.ending import check_ending
 from gatewright.evidence.verification.consistency.gates import check_gates
 from gatewright.evidence.verification.consistency.memory import check_memory
 from gatewright.evidence.verification.consistency.orders import check_orders
+from gatewright.evidence.verification.consistency.recomputed.labels import check_labels
 from gatewright.evidence.verification.consistency.recorded_calls import check_recorded_calls
 from gatewright.evidence.verification.consistency.reports import check_reports
 from gatewright.evidence.verification.consistency.rounds import check_rounds
@@ -31,6 +32,7 @@ Check = Callable[[Telling], Iterator[Contradiction]]
 CHECKS: tuple[Check, ...] = (
     check_subjects,
     check_sequence,
+    check_labels,
     check_orders,
     check_gates,
     check_reports,

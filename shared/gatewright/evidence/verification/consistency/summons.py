@@ -45,5 +45,3 @@ def _answered(moment: Moment, event: e.SummonsAnswered) -> Iterator[Contradictio
     path = layout.summons_answer(event.answer.task_id)
     if asked is not None and answer_to(asked, event.answer) != event.answer:  # 3
         yield moment.says(SUMMONS, path, layout.EVENTS, "the answer is not one to its question")
-    if moment.record.role not in {None, event.answer.role}:
-        yield moment.says(SUMMONS, path, layout.EVENTS, f"it is not a word of the {moment.record.role}")
