@@ -6,13 +6,15 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from gatewright.contracts import RunRequest, TaskContract
+from gatewright.contracts import RunRequest
 from gatewright.contracts.reports import Finding
 from gatewright.contracts.vocabulary import Executor
 from gatewright.git.patches.size import changed_lines
 from gatewright.ledger import events as e
-from gatewright.ledger.candidates import best, standings
-from tests.evidence.recorded_runs import BOUNDS, REVIEWER, TEST_RUNNER, RecordedRun
+from gatewright.ledger.candidates import best, seen_from, standings
+from gatewright.ledger.run import Run, TaskRole
+from gatewright.rules import task_contracts
+from tests.evidence.recorded_runs import RecordedRun
 
 NAME = b"src/a.py"
 #: What each candidate adds, in lines.
@@ -28,9 +30,6 @@ class CandidateRuns(RecordedRun):
         makers = (Executor(kind="reply", artifacts=("reply.a1",)), Executor(kind="reply", artifacts=("reply.a2",)))
         return replace(super().request(), executor=None, candidates=makers, sharding=None)
 
-    def contract(self, task_id: str, **changes: object) -> TaskContract:
-        return super().contract(task_id, **{"candidates": self.request().candidates, **changes})
-
     def patch(self, number: int) -> bytes:
         header = b"diff --git a/%s b/%s\n--- a/%s\n+++ b/%s\n" % ((NAME,) * 4)
         return header + b"@@ -0,0 +1,%d @@\n" % LINES[number] + b"+line\n" * LINES[number]
@@ -40,7 +39,7 @@ class CandidateRuns(RecordedRun):
 
     def compose_all(self) -> None:
         names = self.store.put(NAME + b"\0")
-        events, orders = [], []
+        events = []
         for number in LINES:
             patch = self.artifact("candidate.patch", self.patch(number))
             composed = e.CandidateComposed(
@@ -53,11 +52,19 @@ class CandidateRuns(RecordedRun):
             )
             worker = f"{self.run_id}.plan.w01.c{number}"
             events += [self.gate("integrated", task_id=worker, evidence=patch.uri), e.Event(composed)]
-            review = self.judge(number, "review")
-            inputs = replace(self.contract(review).inputs, artifacts=(patch,))
-            contract = self.contract(review, task_type="REVIEW", inputs=inputs, assigned_agent=REVIEWER)
-            orders.append(self.dispatch(review, "reviewer", replace(contract, candidates=None, candidate=number)))
-        self.step(*events, e.Event(e.StateEntered(state="S3")), *orders)
+        events.append(e.Event(e.StateEntered(state="S3")))
+        self.step(*events, *self.orders("reviewer", self.after(*events)))
+
+    def orders(self, role: TaskRole, run: Run) -> list[e.Event]:
+        """The task of a judge for each candidate."""
+        made = task_contracts.reviewing if role == "reviewer" else task_contracts.testing
+        events = []
+        for number in LINES:
+            seen = seen_from(run, number)
+            assert seen.candidate is not None
+            order = made(seen, self.contract(), seen.candidate.patch)
+            events.append(self.dispatch(order.task_id, role, order))
+        return events
 
     def review_all(self, findings: dict[int, int]) -> None:
         for number in LINES:
@@ -65,16 +72,7 @@ class CandidateRuns(RecordedRun):
             assert isinstance(review.payload, e.ReviewReceived)
             report = replace(review.payload.report, findings=(REMARK,) * findings.get(number, 0))
             self.step(e.Event(e.ReviewReceived(report=report)), self.gate("reviewer", task_id=report.task_id))
-        orders = []
-        for number in LINES:
-            shown = self.run.tasks[self.judge(number, "review")].contract
-            assert shown is not None
-            task = self.judge(number, "test")
-            contract = self.contract(
-                task, task_type="TEST", inputs=shown.inputs, assigned_agent=TEST_RUNNER, mutation=BOUNDS, candidates=None
-            )
-            orders.append(self.dispatch(task, "testrunner", replace(contract, candidate=number)))
-        self.step(e.Event(e.StateEntered(state="S4")), *orders)
+        self.step(e.Event(e.StateEntered(state="S4")), *self.orders("testrunner", self.run))
 
     def judge_tests(self) -> None:
         for number in LINES:

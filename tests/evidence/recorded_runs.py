@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Literal
@@ -58,8 +59,11 @@ from gatewright.ledger.chain import GENESIS, link
 from gatewright.ledger.evolve import evolve, fold
 from gatewright.ledger.labels import labels_of
 from gatewright.ledger.run import Run, TaskRole
+from gatewright.rules import task_contracts
 from gatewright.rules.completion import RULES
 from gatewright.rules.mutation import evidence_of
+from gatewright.rules.shards import shard_of
+from gatewright.worker_role import REQUIRED_OUTPUTS, resolve_role
 from tests.evidence.recorded_artifacts import Store
 from tests.factories import BASELINE, BASELINE_TREE, make_contract, make_request
 
@@ -133,6 +137,22 @@ class RecordedRun:
 
     def step(self, *events: e.Event) -> None:
         """One transition, with the labels that the decider gives its events."""
+        records = self._linked(events)
+        number = len(self.transitions) + 1
+        cause = Cause(kind="answered", message_id=f"message-{number}")
+        self.transitions.append(
+            Transition(run_id=self.run_id, number=number, cause=cause, events=records, commands=()),
+        )
+
+    def after(self, *events: e.Event) -> Run:
+        """The run as it would be after one more transition."""
+        run = fold(self.transitions)
+        for record in self._linked(events):
+            run = evolve(run, record)
+        assert run is not None
+        return run
+
+    def _linked(self, events: Sequence[e.Event]) -> tuple[OrchestratorEvent, ...]:
         run = fold(self.transitions)
         now = START + timedelta(seconds=len(self.transitions))
         records: list[OrchestratorEvent] = []
@@ -147,11 +167,7 @@ class RecordedRun:
                 now=now,
             )
             run = evolve(run, records[-1])
-        number = len(self.transitions) + 1
-        cause = Cause(kind="answered", message_id=f"message-{number}")
-        self.transitions.append(
-            Transition(run_id=self.run_id, number=number, cause=cause, events=tuple(records), commands=()),
-        )
+        return tuple(records)
 
     def artifact(self, name: str, data: bytes) -> Artifact:
         uri = self.store.put(data)
@@ -181,20 +197,24 @@ class RecordedRun:
     def dispatch(self, task_id: str, role: TaskRole, contract: TaskContract | None = None) -> e.Event:
         return e.Event(e.TaskDispatched(task_id=task_id, role=role, pool="default", contract=contract))
 
-    def contract(self, task_id: str, **changes: object) -> TaskContract:
+    def contract(self, **changes: object) -> TaskContract:
+        """What the pm makes of the request."""
         request = self.request()
         contract = make_contract(
             self.run_id,
             executor=request.executor,
+            candidates=request.candidates,
             allowed_paths=request.allowed_paths,
             acceptance_tests=request.acceptance_tests,
             timeout_retry=request.timeout_retry,
             policy_pack=request.policy_pack,
             sharding=request.sharding,
+            required_outputs=REQUIRED_OUTPUTS,
         )
         inputs = replace(contract.inputs, artifacts=request.artifacts)
         rollback = replace(contract.rollback, baseline_ref=self.git.baseline)
-        return replace(contract, **{"task_id": task_id, "inputs": inputs, "rollback": rollback, **changes})
+        contract = replace(contract, inputs=inputs, rollback=rollback)
+        return replace(contract, **{"role_contract": resolve_role(contract), **changes})
 
     def request(self) -> RunRequest:
         """What was asked for: two answers of a model, for at most two attempts."""
@@ -323,25 +343,21 @@ class RecordedRun:
 
     def plan(self, shards: int = 2) -> None:
         planning = f"{self.run_id}.plan"
-        contract = self.contract(f"{self.run_id}.contract")
+        contract = self.contract()
         self.step(
             self.gate("policy"),
             e.Event(e.ContractCompiled(contract=contract)),
             e.Event(e.StateEntered(state="S1")),
-            self.dispatch(
-                planning, "techlead", replace(contract, task_id=planning, task_type="PLAN", assigned_agent=TECH_LEAD)
-            ),
+            self.dispatch(planning, "techlead", task_contracts.planning(contract, self.run_id)),
         )
         ids = tuple(f"{planning}.w{number:02}" for number in range(1, shards + 1))
+        parts = (("src", "docs"),) if shards == 1 else (("src",), ("docs",))
         plan = Plan(
             run_id=self.run_id,
             task_id=planning,
             producer=TECH_LEAD,
             created_at=STAMP,
-            contracts=tuple(
-                self.contract(task_id, parent_task_id=contract.task_id, allowed_paths=paths)
-                for task_id, paths in zip(ids, (("src", "docs"),) if shards == 1 else (("src",), ("docs",)), strict=True)
-            ),
+            contracts=tuple(shard_of(contract, task_id, paths, TECH_LEAD) for task_id, paths in zip(ids, parts, strict=True)),
             batches=(ids,),
         )
         self.step(self.gate("plan", task_id=planning), e.Event(e.PlanAccepted(plan=plan)))
@@ -362,49 +378,36 @@ class RecordedRun:
         patch = self.artifact("candidate.patch", self.git.patch or headers + f"{attempt}\n".encode())
         names = self.store.put(b"".join(name + b"\0" for name in self.git.names))
         composed = e.CandidateComposed(tree=self.git.tree, patch=patch.uri, names=names, changed_files=len(self.git.names))
-        review = f"{self.run_id}.review.a{attempt}"
-        inputs = replace(self.contract(review).inputs, artifacts=(patch,))
-        contract = self.contract(review, task_type="REVIEW", inputs=inputs, attempt=attempt, assigned_agent=REVIEWER)
-        self.step(
-            self.gate("integrated", evidence=patch.uri),
-            e.Event(composed),
-            e.Event(e.StateEntered(state="S3")),
-            self.dispatch(review, "reviewer", contract),
-        )
+        told = (self.gate("integrated", evidence=patch.uri), e.Event(composed), e.Event(e.StateEntered(state="S3")))
+        review = task_contracts.reviewing(self.after(*told), self.contract(), patch.uri)
+        self.step(*told, self.dispatch(review.task_id, "reviewer", review))
 
     def pass_review(self) -> None:
         attempt = self.run.attempt
-        test = f"{self.run_id}.test.a{attempt}"
         review = f"{self.run_id}.review.a{attempt}"
-        shown = self.run.tasks[review].contract
-        assert shown
-        contract = self.contract(
-            test,
-            task_type="TEST",
-            inputs=shown.inputs,
-            attempt=attempt,
-            assigned_agent=TEST_RUNNER,
-            mutation=BOUNDS,
-        )
+        assert self.run.candidate is not None
+        test = task_contracts.testing(self.run, self.contract(), self.run.candidate.patch)
         self.step(
             self.review(review),
             self.gate("reviewer", task_id=review),
             e.Event(e.StateEntered(state="S4")),
-            self.dispatch(test, "testrunner", contract),
+            self.dispatch(test.task_id, "testrunner", test),
         )
 
     def fail_review(self) -> None:
         """A blocking review and a new round."""
-        review = f"{self.run_id}.review.a{self.run.attempt}"
+        review = self.review(f"{self.run_id}.review.a{self.run.attempt}", "FAIL")
+        assert isinstance(review.payload, e.ReviewReceived)
+        self.store.put(codec.encode(review.payload.report))
         attempt = self.run.attempt + 1
         contracts = tuple(
-            replace(task.contract, task_id=f"{task.task_id}.a{attempt}", attempt=attempt)
+            task_contracts.fixing(task.contract, attempt, review.payload.report, task.result)
             for task in self.run.workers()
             if task.contract
         )
         self.step(
-            self.review(review, "FAIL"),
-            self.gate("reviewer", task_id=review, code="review_failed"),
+            review,
+            self.gate("reviewer", task_id=review.payload.report.task_id, code="review_failed"),
             e.Event(e.StateEntered(state="S5")),
             e.Event(e.FixOrdered(attempt=attempt, reason="review_failed", contracts=contracts)),
             e.Event(e.StateEntered(state="S2")),

@@ -219,7 +219,7 @@ async def test_a_hostile_task_id_stops_the_projection() -> None:
     recorded = RecordedRun()
     recorded.accept()
     recorded.plan()
-    recorded.step(recorded.dispatch("../../escape", "reviewer", recorded.contract("../../escape")))
+    recorded.step(recorded.dispatch("../../escape", "reviewer", recorded.contract(task_id="../../escape")))
     recorded.end("FAILED", "review_failed", "no")
     with pytest.raises(MalformedError) as caught:
         await project(recorded)
@@ -231,8 +231,8 @@ async def test_a_file_can_not_be_the_folder_of_another() -> None:
     recorded.accept()
     recorded.plan()
     tests = "a-test-of.json"
-    recorded.step(recorded.dispatch("a-test-of", "testrunner", recorded.contract("a-test-of")), recorded.tests("a-test-of"))
-    recorded.step(recorded.dispatch(tests, "testrunner", recorded.contract(tests)), recorded.tests(tests))
+    recorded.step(recorded.dispatch("a-test-of", "testrunner", recorded.contract(task_id="a-test-of")), recorded.tests("a-test-of"))
+    recorded.step(recorded.dispatch(tests, "testrunner", recorded.contract(task_id=tests)), recorded.tests(tests))
     recorded.end("FAILED", "tests_failed", "no")
     with pytest.raises(MalformedError, match="inside another file"):
         await project(recorded)

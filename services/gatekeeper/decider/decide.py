@@ -23,7 +23,7 @@ from gatewright.rules.routing import route
 from gatewright.rules.shards import plan_task_id
 from gatewright.rules.transfers import oversent
 from gatewright.services.gatekeeper.decider import candidates, people, summons
-from gatewright.services.gatekeeper.decider import task_contracts as orders
+from gatewright.rules import task_contracts as orders
 from gatewright.services.gatekeeper.decider.draft import BUDGET_EXCEEDED, Draft
 from gatewright.services.gatekeeper.decider.gate_checks import (
     CandidateVerdict,

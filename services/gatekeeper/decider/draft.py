@@ -25,7 +25,7 @@ from gatewright.order_artifacts.hidden_acceptance import shown_to_makers
 from gatewright.rules.rounds import ESCALATED, escalates, most_attempts
 from gatewright.rules.shards import attempt_id
 from gatewright.rules.transfers import oversent
-from gatewright.services.gatekeeper.decider import task_contracts as orders
+from gatewright.rules import task_contracts as orders
 from gatewright.services.gatekeeper.decider.gate_checks import DiffVerdict
 from gatewright.services.gatekeeper.decider.inputs import Input, Submitted, kind
 
