@@ -30,7 +30,7 @@ def make_plan(task: TaskContract, groups: Sequence[Group], producer: Agent, crea
 
 
 def _shard(task: TaskContract, number: int, group: Group, producer: Agent) -> TaskContract:
-    """A part of the contract that ``task`` is about: the gatekeeper has put what workers may have beside what it grants here."""
+    """A part of the contract that ``task`` is about. What workers may have is what was requested there."""
     contract = replace(
         task,
         task_id=task.parent_task_id or task.task_id,

@@ -1,7 +1,7 @@
 """A sealed bundle taken apart into what its gatekeeper knew, and sealed anew from it under a good key.
 
-A ``BundleStory`` is a bundle's events as plain JSON, without their places in the chain, and the artifacts that they name. What one
-who holds the gatekeeper's key changes in it is linked, projected, listed and signed as if it had happened so.
+A ``BundleStory`` is a bundle's events as plain JSON, without their places in the chain, and the artifacts that they name.
+Whoever holds the gatekeeper's key can change them: the story is linked, projected, listed and signed as if it had happened so.
 """
 
 from __future__ import annotations

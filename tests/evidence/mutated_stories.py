@@ -1,7 +1,7 @@
 """Every field of every document of a story, each with other values of its own kind.
 
-The liar keeps the digests right: where a document that was changed is named by its digest elsewhere, the story names the new one.
-Documents that signatures of people are on are changed as a whole.
+The liar keeps the digests right: where the digest of a changed document stands elsewhere, the story has the new one. What
+people signed is changed as a whole.
 """
 
 from __future__ import annotations

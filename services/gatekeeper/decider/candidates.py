@@ -13,8 +13,8 @@ from gatewright.contracts import Error, ReviewReport, TaskResult, TestReport
 from gatewright.ledger import candidates as rules
 from gatewright.ledger import events as e
 from gatewright.ledger.candidates import NONE_PASSED
-from gatewright.rules.rounds import ESCALATED, candidates_escalate, curable
 from gatewright.rules import task_contracts as orders
+from gatewright.rules.rounds import ESCALATED, candidates_escalate, curable
 from gatewright.services.gatekeeper.decider.draft import Draft
 from gatewright.services.gatekeeper.decider.gate_checks import CandidateVerdict, DiffVerdict, Verdict, verdict_of
 from gatewright.services.gatekeeper.decider.inputs import RoleReplied

@@ -18,12 +18,12 @@ from gatewright.ledger import events as e
 from gatewright.ledger.candidates import reason_of
 from gatewright.ledger.run import Run, RunTask
 from gatewright.order_artifacts.hidden_acceptance import completed
+from gatewright.rules import task_contracts as orders
 from gatewright.rules.rounds import CURABLE
 from gatewright.rules.routing import route
 from gatewright.rules.shards import plan_task_id
 from gatewright.rules.transfers import oversent
 from gatewright.services.gatekeeper.decider import candidates, people, summons
-from gatewright.rules import task_contracts as orders
 from gatewright.services.gatekeeper.decider.draft import BUDGET_EXCEEDED, Draft
 from gatewright.services.gatekeeper.decider.gate_checks import (
     CandidateVerdict,

@@ -22,10 +22,10 @@ from gatewright.ledger.labels import labels_of
 from gatewright.ledger.run import Run, RunTask, TaskRole
 from gatewright.models.transfers import NOT_APPROVED
 from gatewright.order_artifacts.hidden_acceptance import shown_to_makers
+from gatewright.rules import task_contracts as orders
 from gatewright.rules.rounds import ESCALATED, escalates, most_attempts
 from gatewright.rules.shards import attempt_id
 from gatewright.rules.transfers import oversent
-from gatewright.rules import task_contracts as orders
 from gatewright.services.gatekeeper.decider.gate_checks import DiffVerdict
 from gatewright.services.gatekeeper.decider.inputs import Input, Submitted, kind
 

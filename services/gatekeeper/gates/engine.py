@@ -15,7 +15,6 @@ from gatewright.contracts import ReviewReport, TaskContract, TestReport, codec
 from gatewright.contracts.reports import GateName
 from gatewright.contracts.transfers import TransferManifest
 from gatewright.errors import BusError, ConflictError, GatewrightError
-from gatewright.evidence.projection.history import POLICIES
 from gatewright.evidence.signing.keys import PublicKey
 from gatewright.git.host.identity import repository_identity
 from gatewright.git.mirror import Mirror, Mirrors
@@ -28,6 +27,7 @@ from gatewright.ledger.candidates import made_by
 from gatewright.ledger.events import LocksTaken
 from gatewright.ledger.run import Run
 from gatewright.order_artifacts.hidden_acceptance import completed, shown_to_makers, visible
+from gatewright.rules import gate_evidence as seen
 from gatewright.rules.approvals import cleared, judge_batch, judge_decision
 from gatewright.rules.landing import landing_ref
 from gatewright.rules.repairs import REFUSED_BEFORE, after, refused_trees, rejections, revision_order
@@ -60,7 +60,6 @@ from gatewright.services.gatekeeper.gates.reports.recorded_calls import judge_ca
 from gatewright.services.gatekeeper.gates.reports.role_reports import judge_review, judge_tests, stored_by
 from gatewright.services.gatekeeper.gates.standing_grants import StandingGrants
 from gatewright.services.gatekeeper.gates.whole_change import judge_whole_change
-from gatewright.services.gatekeeper.policies.approval_policy import ROSTER_FILE
 from gatewright.services.gatekeeper.policies.load import Policies
 from gatewright.services.gatekeeper.policies.pools import RunNeeds
 
@@ -138,7 +137,7 @@ class GateEngine:
 
     async def _intake(self, question: q.IntakeCheck) -> q.IntakeVerdict:
         context = self._context(GateReportBuilder(question.run_id, "policy"))
-        context.report.saw(POLICIES, self.policies.sha256)
+        context.report.saw(seen.POLICIES, self.policies.sha256)
         document, commit, tree = await judge_intake(context, question.document, self.mirrors, question.publisher)
         identity = ""
         if commit and document.repository is not None:
@@ -192,7 +191,7 @@ class GateEngine:
         grant = await self.locks.take(run.accepted.repository_key, claim)
         if not grant.token:
             context.report.violate("locks_held", "locks", "held by " + ", ".join(grant.holders))
-        context.report.saw("token", str(grant.token))
+        context.report.saw(seen.TOKEN, str(grant.token))
         return q.LocksVerdict(context.close(), claim.paths, grant.token, grant.holders)
 
     async def _diff(self, question: q.DiffCheck) -> q.DiffVerdict:
@@ -201,7 +200,7 @@ class GateEngine:
         report, tree = context.report, ""
         try:
             patch = await self.artifacts.get_artifact(result.git.patch) if result.git.patch else b""
-            report.saw("patch", result.git.patch)
+            report.saw(seen.PATCH, result.git.patch)
             await check_artifacts(context, [artifact.uri for artifact in result.artifacts])
             await judge_calls(context, run, task.role, result.artifacts, result.usage)
             note_redactions(context, result, result.artifacts)
@@ -241,7 +240,7 @@ class GateEngine:
                     patch, names = await asyncio.gather(
                         self.artifacts.put_artifact(candidate.patch), self.artifacts.put_artifact(candidate.names)
                     )
-                    context.report.saw("patch", patch)
+                    context.report.saw(seen.PATCH, patch)
         except GatewrightError as error:
             _fail(context.report, error)
         report = context.close()
@@ -270,16 +269,16 @@ class GateEngine:
         judge_batch(judged)
         check_votes(question.run, judged, patch)
         report = context.report
-        report.saw(ROSTER_FILE, sha256)
+        report.saw(seen.ROSTER, sha256)
         for each in judged:
             decision = each.decision
             said = f"{decision.vote.colour} vote" if decision.vote is not None else decision.verdict
             report.checked(f"approval.{each.request.rule}", f"{said} by {decision.person} with {each.fingerprint}")
-            report.saw(f"request {decision.request_id}", decision.request_sha256)
+            report.saw(seen.decided_request(decision.request_id), decision.request_sha256)
         for broken in rejections(question.run, judged):
             report.violate(*broken)
         if question.run.candidate is not None:
-            report.saw("candidate_tree", question.run.candidate.tree)
+            report.saw(seen.CANDIDATE_TREE, question.run.candidate.tree)
         return q.DecisionVerdict(context.close(), judged, sha256)
 
     async def _landing(self, run: Run) -> q.LandingVerdict:
@@ -320,7 +319,7 @@ class GateEngine:
 
 async def _keep(context: GateContext, document: ReviewReport | TestReport) -> q.Verdict:
     """Keep the report as an artifact: a round of fixing is shown it as evidence."""
-    context.report.saw("report", await context.artifacts.put_artifact(codec.encode(document)))
+    context.report.saw(seen.REPORT, await context.artifacts.put_artifact(codec.encode(document)))
     return q.Verdict(context.close())
 
 

@@ -15,8 +15,9 @@ from gatewright.evidence.verification.consistency.gates import check_gates
 from gatewright.evidence.verification.consistency.memory import check_memory
 from gatewright.evidence.verification.consistency.orders import check_orders
 from gatewright.evidence.verification.consistency.recomputed.labels import check_labels
-from gatewright.evidence.verification.consistency.recorded_calls import check_recorded_calls
 from gatewright.evidence.verification.consistency.recomputed.tasks import check_tasks
+from gatewright.evidence.verification.consistency.recomputed.verdicts import check_verdicts
+from gatewright.evidence.verification.consistency.recorded_calls import check_recorded_calls
 from gatewright.evidence.verification.consistency.reports import check_reports
 from gatewright.evidence.verification.consistency.rounds import check_rounds
 from gatewright.evidence.verification.consistency.routing import check_routing
@@ -37,6 +38,7 @@ CHECKS: tuple[Check, ...] = (
     check_orders,
     check_tasks,
     check_gates,
+    check_verdicts,
     check_reports,
     check_rounds,
     check_choice,

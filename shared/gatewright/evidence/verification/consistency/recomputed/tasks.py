@@ -26,7 +26,7 @@ PLAN = "plan_contradicts"
 #: Seconds by which a share of time may differ: times are recorded in milliseconds.
 _ROUNDING = 0.002
 #: The second place of a field that does not follow from the run's contract.
-_AGAINST = {name: layout.EVENTS for name in ("task_id", "assigned_agent", "attempt", "candidate", "mutation", "budget")}
+_AGAINST = dict.fromkeys(("task_id", "assigned_agent", "attempt", "candidate", "mutation", "budget"), layout.EVENTS)
 
 
 def check_tasks(telling: Telling) -> Iterator[Contradiction]:

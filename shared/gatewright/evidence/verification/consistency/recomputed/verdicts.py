@@ -1,0 +1,64 @@
+"""Every verdict names what the gate must have looked at and the rules that it must have applied, and says what it found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import takewhile
+
+from gatewright.contracts import GateReport
+from gatewright.evidence import layout
+from gatewright.evidence.verification.consistency.telling import Contradiction, Moment, Telling, gate_file
+from gatewright.ledger import events as e
+from gatewright.rules.gate_evidence import Decision, expected_evidence, faults_of_evidence, missing_rules
+
+EVIDENCE = "gate_evidence_missing"
+CONTRADICTS = "gate_contradicts"
+
+
+def check_verdicts(telling: Telling) -> Iterator[Contradiction]:
+    """1. what the gate must have looked at  2. the rules that it must have applied  3. words that agree with the verdict."""
+    moments = telling.moments
+    for number, moment in enumerate(moments):
+        if not isinstance(moment.payload, e.GateJudged):
+            continue
+        report, path = moment.payload.report, gate_file(moment.gates, moment.payload.report)
+        following = [each.payload for each in takewhile(_no_verdict, moments[number + 1 :])]
+        expected = expected_evidence(moment.before, report, _decisions(moments[:number], moment), following)
+        for words in faults_of_evidence(report, expected):  # 1
+            yield moment.says(EVIDENCE, path, layout.EVENTS, words)
+        for rule in missing_rules(report):  # 2
+            words = f"the {report.gate} gate passed it, and does not name its rule {rule}"
+            yield moment.says(EVIDENCE, path, layout.EVENTS, words)
+        for words in _words(report):  # 3
+            yield moment.says(CONTRADICTS, path, path, words)
+
+
+def _no_verdict(moment: Moment) -> bool:
+    return not isinstance(moment.payload, e.GateJudged)
+
+
+def _decisions(earlier: Sequence[Moment], verdict: Moment) -> list[Decision]:
+    """What people had said, or had said in advance, in the transition of a verdict."""
+    found: list[Decision] = []
+    for moment in reversed(earlier):
+        if moment.record.ts != verdict.record.ts:
+            break
+        if isinstance(moment.payload, e.ApprovalDecided | e.ApprovalByGrant):
+            found.append(moment.payload)
+        elif not isinstance(moment.payload, e.ApprovalRequested | e.ApprovalByRule):
+            break
+    return found
+
+
+def _words(report: GateReport) -> Iterator[str]:
+    """A verdict that passes says so first, and has no family of reasons; one that refuses begins with its first violation."""
+    if report.verdict == "PASS":
+        if report.summary != "passed" and not report.summary.startswith("passed; "):
+            yield f"the verdict is PASS, and its summary is {report.summary[:80]!r}"
+        if report.family is not None:
+            yield f"the verdict is PASS, and it names the family {report.family} of reasons"
+    elif report.violations:
+        first = report.violations[0]
+        words = f"{first.path}: {first.detail}" if first.path else first.detail
+        if not report.summary.startswith(words):
+            yield f"the verdict is FAIL because of {words[:80]!r}, and its summary is {report.summary[:80]!r}"
