@@ -32,6 +32,7 @@ from gatewright.git.mirror import Mirrors
 from gatewright.ledger.events import GateJudged, payload_of
 from gatewright.ledger.run import Run, RunTask
 from gatewright.ledger.store import Ledger
+from gatewright.rules.shards import shard_of
 from gatewright.services.gatekeeper.artifact_cache import ArtifactCache
 from gatewright.services.gatekeeper.decider.inputs import RoleDocument, RoleReplied, Submitted
 from gatewright.services.gatekeeper.gates.engine import GateEngine
@@ -41,7 +42,6 @@ from gatewright.services.gatekeeper.orchestrator import Orchestrator
 from gatewright.services.gatekeeper.policies.load import load
 from gatewright.telemetry.logs import make_logger
 from gatewright.telemetry.metrics import Metrics
-from gatewright.worker_role import PERMISSIONS, REQUIRED_OUTPUTS, WORKER, resolve_role
 from tests.factories import make_contract
 from tests.gatekeeper.contexts import delivered_policies
 from tests.git.repositories import Repository
@@ -160,18 +160,8 @@ def make_plan(run: Run, **changes: object) -> Plan:
     """A plan of one shard; ``changes`` are fields of the shard."""
     contract = run.contract
     assert contract is not None
-    shard = replace(
-        contract,
-        task_id=f"{run.run_id}.plan.w01",
-        parent_task_id=contract.task_id,
-        owner_agent=TECH_LEAD,
-        assigned_agent=WORKER,
-        required_outputs=REQUIRED_OUTPUTS,
-        tool_permissions=replace(PERMISSIONS, shell=contract.tool_permissions.shell),
-        requested_permissions=None,
-        sharding=None,
-    )
-    shard = replace(replace(shard, role_contract=resolve_role(shard)), **changes)
+    shard = shard_of(contract, f"{run.run_id}.plan.w01", contract.allowed_paths, TECH_LEAD)
+    shard = replace(shard, **changes)
     return Plan(
         run_id=run.run_id,
         task_id=f"{run.run_id}.plan",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 from msgspec.structs import replace
 
+from gatewright.clock import timestamp
 from gatewright.contracts import (
     Error,
     GateReport,
@@ -119,6 +120,13 @@ class RecordedRun:
     store: Store = field(default_factory=Store)
     transitions: list[Transition] = field(default_factory=list)
     git: GitFacts = GitFacts()
+    #: When it was accepted; each transition comes a second after the one before it.
+    start: datetime = START
+
+    @property
+    def stamp(self) -> str:
+        """The time that every document of a role and every verdict names."""
+        return timestamp(self.start)
 
     @property
     def run(self) -> Run:
@@ -154,7 +162,7 @@ class RecordedRun:
 
     def _linked(self, events: Sequence[e.Event]) -> tuple[OrchestratorEvent, ...]:
         run = fold(self.transitions)
-        now = START + timedelta(seconds=len(self.transitions))
+        now = self.start + timedelta(seconds=len(self.transitions))
         records: list[OrchestratorEvent] = []
         for number, event in enumerate(events):
             payload = event.payload if run is None else self._judged(run, events, number)
@@ -201,7 +209,7 @@ class RecordedRun:
             summary="passed" if code == "ok" else f"{violation.path}: {violation.detail}",
             violations=() if code == "ok" else (violation,),
             evidence=(Evidence(name="patch", digest=evidence),) if evidence else (),
-            evaluated_at=STAMP,
+            evaluated_at=self.stamp,
             task_id=task_id,
             attempt=self.run.attempt if self.transitions else 1,
             duration_ms=1.5,
@@ -255,8 +263,8 @@ class RecordedRun:
             task_id=task_id,
             producer=WORKER,
             status="SUCCESS",
-            started_at=STAMP,
-            finished_at=STAMP,
+            started_at=self.stamp,
+            finished_at=self.stamp,
             summary="done",
             artifacts=(
                 self.artifact("work_report", codec.encode(report)),
@@ -277,7 +285,7 @@ class RecordedRun:
         report = ReviewReport(
             run_id=self.run_id,
             reviewer=REVIEWER,
-            reviewed_at=STAMP,
+            reviewed_at=self.stamp,
             verdict=verdict,
             summary="looked at",
             scope_check=ScopeCheck(passed=True, violations=()),
@@ -327,8 +335,8 @@ class RecordedRun:
             run_id=self.run_id,
             task_id=task_id,
             runner=TEST_RUNNER,
-            started_at=STAMP,
-            finished_at=STAMP,
+            started_at=self.stamp,
+            finished_at=self.stamp,
             status="PASS",
             commands=(command, lint),
             artifacts=(self.artifact("coverage.xml", b"<coverage/>\n"),),
@@ -370,7 +378,7 @@ class RecordedRun:
             run_id=self.run_id,
             task_id=planning,
             producer=TECH_LEAD,
-            created_at=STAMP,
+            created_at=self.stamp,
             contracts=tuple(shard_of(contract, task_id, paths, TECH_LEAD) for task_id, paths in zip(ids, parts, strict=True)),
             batches=(ids,),
         )
@@ -447,9 +455,9 @@ class RecordedRun:
         )
 
 
-def make_success(git: GitFacts = GitFacts()) -> RecordedRun:
-    """Two shards, two test commands, landed on a branch."""
-    run = RecordedRun(git=git)
+def make_success(git: GitFacts = GitFacts(), run: RecordedRun | None = None) -> RecordedRun:
+    """Two shards, two test commands, landed on a branch; ``run`` is one that nothing has happened to yet."""
+    run = run or RecordedRun(git=git)
     run.accept()
     run.plan()
     run.work()
@@ -459,9 +467,9 @@ def make_success(git: GitFacts = GitFacts()) -> RecordedRun:
     return run
 
 
-def make_fixed() -> RecordedRun:
+def make_fixed(run: RecordedRun | None = None) -> RecordedRun:
     """The same after a first review that failed."""
-    run = RecordedRun()
+    run = run or RecordedRun()
     run.accept()
     run.plan(shards=1)
     run.work()
@@ -474,9 +482,9 @@ def make_fixed() -> RecordedRun:
     return run
 
 
-def make_failed(git: GitFacts = GitFacts()) -> RecordedRun:
+def make_failed(git: GitFacts = GitFacts(), run: RecordedRun | None = None) -> RecordedRun:
     """Refused by the diff gate: the worker's patch leaves its scope."""
-    run = RecordedRun(git=git)
+    run = run or RecordedRun(git=git)
     run.accept()
     run.plan(shards=1)
     (task,) = run.run.workers()
@@ -486,9 +494,9 @@ def make_failed(git: GitFacts = GitFacts()) -> RecordedRun:
     return run
 
 
-def make_unplanned() -> RecordedRun:
+def make_unplanned(run: RecordedRun | None = None) -> RecordedRun:
     """The pm could not compile a contract."""
-    run = RecordedRun()
+    run = run or RecordedRun()
     run.accept()
     task_id = f"{run.run_id}.pm"
     error = Error(code="request_incomplete", message="no paths", run_id=run.run_id, task_id=task_id, role="pm")
@@ -496,16 +504,16 @@ def make_unplanned() -> RecordedRun:
     return run
 
 
-def make_aborted() -> RecordedRun:
+def make_aborted(run: RecordedRun | None = None) -> RecordedRun:
     """Stopped while its workers worked."""
-    run = RecordedRun()
+    run = run or RecordedRun()
     run.accept()
     run.plan()
     run.end("ABORTED", "aborted", "changed my mind", e.Event(e.AbortRequested(reason="changed my mind", requested_by="tests")))
     return run
 
 
-MAKERS = {
+MAKERS: dict[str, Callable[..., RecordedRun]] = {
     "success": make_success,
     "fixed": make_fixed,
     "failed": make_failed,

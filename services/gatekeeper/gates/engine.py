@@ -48,7 +48,7 @@ from gatewright.services.gatekeeper.gates.context import ChangeContext, GateCont
 from gatewright.services.gatekeeper.gates.contract.intake import judge_intake
 from gatewright.services.gatekeeper.gates.contract.memory import RunMemories, give_memory
 from gatewright.services.gatekeeper.gates.contract.plan import judge_plan
-from gatewright.services.gatekeeper.gates.contract.policy import judge_compiled, judge_contract
+from gatewright.services.gatekeeper.gates.contract.policy import judge_compiled, judge_contract, judge_form
 from gatewright.services.gatekeeper.gates.contract.transfers import plan_transfers
 from gatewright.services.gatekeeper.gates.granted import claim_grants
 from gatewright.services.gatekeeper.gates.landing.completion import changed_paths, judge_completion
@@ -175,6 +175,8 @@ class GateEngine:
             judge_compiled(context, contract, visible(run.request), run.accepted.baseline_commit)
             contract = completed(contract, run.request)
         judge_contract(context, contract, from_outside=False)
+        if run.request is not None:
+            judge_form(context, contract)
         pools = self.policies.pools.placement(RunNeeds.of(contract, self.policies.environments))
         return q.ContractVerdict(context.close(), pools)
 

@@ -47,17 +47,26 @@ def differences(contract: TaskContract, request: RunRequest, baseline: str, run_
         "baseline_ref": (contract.rollback.baseline_ref, baseline),
         "run_id": (contract.log_refs.run_id, run_id),
         "owner_agent.role": (contract.owner_agent.role, "PM"),
+    }
+    for name, (compiled, asked) in pairs.items():
+        if compiled != asked:
+            yield name
+
+
+def unlike_compiled(contract: TaskContract, run_id: str) -> Iterator[str]:
+    """The fields that every contract compiled in run ``run_id`` fills alike, and this one does not."""
+    pairs = {
         "task_id": (contract.task_id, contract_task_id(run_id)),
         "task_type": (contract.task_type, "IMPLEMENT"),
         "parent_task_id": (contract.parent_task_id, None),
         "attempt": (contract.attempt, 1),
         "assigned_agent": (contract.assigned_agent, WORKER),
         "required_outputs": (contract.required_outputs, REQUIRED_OUTPUTS),
-        "tool_permissions": (contract.tool_permissions, worker_permissions(interactive=request.interactive)),
+        "tool_permissions": (contract.tool_permissions, worker_permissions(interactive=contract.interactive)),
         "role_contract": (contract.role_contract, resolve_role(contract)),
     }
-    for name, (compiled, asked) in pairs.items():
-        if compiled != asked:
+    for name, (compiled, expected) in pairs.items():
+        if compiled != expected:
             yield name
 
 

@@ -96,10 +96,10 @@ def _changed(shard: TaskContract, contract: TaskContract) -> Iterator[Broken]:
     expected = shard_of(contract, shard.task_id, shard.allowed_paths, shard.owner_agent)
     expected = replace(expected, role_contract=resolve_role(shard))
     other = {field.name for field in fields(shard) if getattr(shard, field.name) != getattr(expected, field.name)}
-    if others := sorted(other - _PERMISSIONS):
-        yield Broken("plan_invalid", "contract", f"{shard.task_id} changes more than its paths: {', '.join(others)}")
     if other & _PERMISSIONS:
         yield Broken("permission_too_wide", "least_privilege", f"{shard.task_id} asks for more than a worker gets")
+    if others := sorted(other - _PERMISSIONS):
+        yield Broken("plan_invalid", "contract", f"{shard.task_id} changes more than its paths: {', '.join(others)}")
 
 
 def _outside(shard: TaskContract, allowed: scope.AllowedPaths) -> Iterator[Broken]:

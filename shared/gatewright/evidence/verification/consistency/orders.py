@@ -10,7 +10,7 @@ from gatewright.evidence import layout
 from gatewright.evidence.verification.consistency.telling import Contradiction, Moment, Telling
 from gatewright.ledger import events as e
 from gatewright.ledger.run import Run
-from gatewright.rules.contracts import differences
+from gatewright.rules.contracts import differences, unlike_compiled
 from gatewright.rules.shards import attempt_id, broken_by_candidates, broken_by_count, broken_by_shard, broken_by_split
 
 CONTRACT = "contract_contradicts"
@@ -42,6 +42,8 @@ def _compiled(moment: Moment, contract: TaskContract) -> Iterator[Contradiction]
         return
     for name in differences(contract, run.request, run.accepted.baseline_commit, run.run_id):
         yield moment.says(CONTRACT, layout.CONTRACT, layout.REQUEST, f"its {name} is not the request's")
+    for name in unlike_compiled(contract, run.run_id):
+        yield moment.says(CONTRACT, layout.CONTRACT, layout.EVENTS, f"its {name} is not what the pm gives every contract")
 
 
 def _planned(moment: Moment, event: e.PlanAccepted) -> Iterator[Contradiction]:

@@ -6,10 +6,11 @@ from collections.abc import Iterator, Sequence
 from itertools import takewhile
 
 from gatewright.contracts import GateReport
+from gatewright.contracts.people.approvals import LEFT_OPEN
 from gatewright.evidence import layout
 from gatewright.evidence.verification.consistency.telling import Contradiction, Moment, Telling, gate_file
 from gatewright.ledger import events as e
-from gatewright.rules.gate_evidence import Decision, expected_evidence, faults_of_evidence, missing_rules
+from gatewright.rules.gate_evidence import Decision, decided_request, expected_evidence, faults_of_evidence, missing_rules
 
 EVIDENCE = "gate_evidence_missing"
 CONTRADICTS = "gate_contradicts"
@@ -23,7 +24,7 @@ def check_verdicts(telling: Telling) -> Iterator[Contradiction]:
             continue
         report, path = moment.payload.report, gate_file(moment.gates, moment.payload.report)
         following = [each.payload for each in takewhile(_no_verdict, moments[number + 1 :])]
-        expected = expected_evidence(moment.before, report, _decisions(moments[:number], moment), following)
+        expected = expected_evidence(moment.before, report, _decisions(moments[:number], moment, report), following)
         for words in faults_of_evidence(report, expected):  # 1
             yield moment.says(EVIDENCE, path, layout.EVENTS, words)
         for rule in missing_rules(report):  # 2
@@ -37,8 +38,11 @@ def _no_verdict(moment: Moment) -> bool:
     return not isinstance(moment.payload, e.GateJudged)
 
 
-def _decisions(earlier: Sequence[Moment], verdict: Moment) -> list[Decision]:
-    """What people had said, or had said in advance, in the transition of a verdict."""
+def _decisions(earlier: Sequence[Moment], verdict: Moment, report: GateReport) -> list[Decision]:
+    """What people had said, or had said in advance, in the transition of a verdict.
+
+    What leaves a request open has no verdict of its own. It may have come in the same millisecond, in a transition before.
+    """
     found: list[Decision] = []
     for moment in reversed(earlier):
         if moment.record.ts != verdict.record.ts:
@@ -47,6 +51,9 @@ def _decisions(earlier: Sequence[Moment], verdict: Moment) -> list[Decision]:
             found.append(moment.payload)
         elif not isinstance(moment.payload, e.ApprovalRequested | e.ApprovalByRule):
             break
+    named = sum(seen.name.startswith(decided_request("")) for seen in report.evidence)
+    while len(found) > named and isinstance(found[-1], e.ApprovalDecided) and found[-1].verdict in LEFT_OPEN:
+        found.pop()
     return found
 
 
