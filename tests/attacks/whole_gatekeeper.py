@@ -30,7 +30,7 @@ from gatewright.evidence.signing.envelopes import Signer
 from gatewright.evidence.writer import BundleWriter
 from gatewright.git.mirror import Mirrors
 from gatewright.ledger.events import GateJudged, payload_of
-from gatewright.ledger.run import Run, RunTask
+from gatewright.ledger.run import Run, RunTask, run_id_of
 from gatewright.ledger.store import Ledger
 from gatewright.rules.shards import shard_of
 from gatewright.services.gatekeeper.artifact_cache import ArtifactCache
@@ -46,7 +46,8 @@ from tests.factories import make_contract
 from tests.gatekeeper.contexts import delivered_policies
 from tests.git.repositories import Repository
 
-RUN = "run-0123456789abcdef0123"
+KEY = "the run of these tests"
+RUN = run_id_of(KEY)
 WHEN = "2026-01-02T00:00:00.000Z"
 TECH_LEAD = Agent(role="TECH_LEAD", agent_id="techlead-1")
 _FINE = GateOutcome(passed=True, violations=())
@@ -64,7 +65,7 @@ class Gatekeeper:
 
     async def submit(self, document: RunRequest | TaskContract) -> Run:
         """A document from outside; the run as it stands when the gatekeeper has done all that it can do alone."""
-        await self.orchestrator.advance(RUN, Submitted(RUN, "0" * 32, document, "0" * 64, "submit"))
+        await self.orchestrator.advance(RUN, Submitted(RUN, "0" * 32, document, "0" * 64, "submit", key=KEY))
         return await self.run()
 
     async def answer(self, role: str, document: RoleDocument) -> Run:

@@ -111,11 +111,7 @@ def _accept(item: Submitted, verdicts: Sequence[Verdict], now: datetime) -> Tran
     repository = document.repository
     accepted = e.RunAccepted(
         user_request=orders.user_request(document),
-        requested_by=request.requested_by
-        if request
-        else f"{document.owner_agent.role}/{document.owner_agent.agent_id}"
-        if isinstance(document, TaskContract)
-        else "",
+        requested_by=orders.requested_by(document),
         repository_url=repository.url if repository else "",
         submitted_sha256=item.submitted_sha256,
         policy_sha256=verdict.policy_sha256,
@@ -137,6 +133,9 @@ def _accept(item: Submitted, verdicts: Sequence[Verdict], now: datetime) -> Tran
         routing=verdict.routing,
         progress=True,
         memory=verdict.memory,
+        recording=e.RECORDING,
+        idempotency_key=item.key,
+        named_publishers=verdict.named_publishers,
     )
     draft = Draft.begin(item, accepted, now)
     if not draft.judged(verdict.report):

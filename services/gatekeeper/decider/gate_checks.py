@@ -157,6 +157,8 @@ class IntakeVerdict(Verdict):
     routing: RoutingRules | None = None
     #: How much of earlier runs it is told; None where the policy has that off.
     memory: MemoryBounds | None = None
+    #: Publishers that the settings name beside the policy file.
+    named_publishers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,6 +91,7 @@ class GateEngine:
                 return await self._contract(run, contract)
             case q.PlanCheck(run=run, plan=plan):
                 context = self._begin(run, "plan", plan.task_id)
+                context.report.saw(seen.PLAN, seen.plan_digest(plan))
                 await asyncio.to_thread(judge_plan, context, _contract(run), plan)
                 await judge_consultation(context, run, "techlead", plan.consultation)
                 transfers = await self._transfers(context, run)
@@ -163,6 +164,7 @@ class GateEngine:
             pools,
             policies.routing,
             policies.memory,
+            policies.named_publishers,
         )
 
     async def _contract(self, run: Run, contract: TaskContract) -> q.ContractVerdict:

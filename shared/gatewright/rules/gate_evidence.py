@@ -143,8 +143,7 @@ def expected_evidence(
         case "policy":
             return tuple(_policy(run, _first(following, e.ContractCompiled)))
         case "plan":
-            accepted = _first(following, e.PlanAccepted)
-            return tuple(_calls(run, accepted.plan.consultation)) if accepted is not None else ()
+            return tuple(_plan(run, _first(following, e.PlanAccepted)))
         case "locks":
             taken = _first(following, e.LocksTaken)
             return (LookedAt(TOKEN, str(taken.token) if taken is not None else None),)
@@ -215,6 +214,13 @@ def _policy(run: Run, compiled: e.ContractCompiled | None) -> Iterator[LookedAt]
         yield LookedAt(f"{OUTPUT_SCHEMA}.{order.assigned_agent.role.lower()}", None)
     given = () if order is None else order.artifacts if isinstance(order, RunRequest) else order.inputs.artifacts
     yield from (LookedAt(artifact.name, artifact.sha256) for artifact in given)
+
+
+def _plan(run: Run, accepted: e.PlanAccepted | None) -> Iterator[LookedAt]:
+    if run.accepted.recording > 1:
+        yield LookedAt(PLAN, plan_digest(accepted.plan) if accepted is not None else None)
+    if accepted is not None:
+        yield from _calls(run, accepted.plan.consultation)
 
 
 def _diff(run: Run, report: GateReport) -> Iterator[LookedAt]:

@@ -14,6 +14,7 @@ from gatewright.evidence.verification.consistency.ending import check_ending
 from gatewright.evidence.verification.consistency.gates import check_gates
 from gatewright.evidence.verification.consistency.memory import check_memory
 from gatewright.evidence.verification.consistency.orders import check_orders
+from gatewright.evidence.verification.consistency.recomputed.acceptance import check_acceptance
 from gatewright.evidence.verification.consistency.recomputed.labels import check_labels
 from gatewright.evidence.verification.consistency.recomputed.tasks import check_tasks
 from gatewright.evidence.verification.consistency.recomputed.verdicts import check_verdicts
@@ -33,6 +34,7 @@ from gatewright.evidence.verification.reading import Reading
 Check = Callable[[Telling], Iterator[Contradiction]]
 CHECKS: tuple[Check, ...] = (
     check_subjects,
+    check_acceptance,
     check_sequence,
     check_labels,
     check_orders,

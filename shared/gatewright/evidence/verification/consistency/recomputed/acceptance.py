@@ -1,0 +1,63 @@
+"""The run's first event follows from its order: its id, who ordered it, and the digest over the policies that it names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gatewright.evidence import layout
+from gatewright.evidence.verification.consistency.telling import Contradiction, Telling, judged
+from gatewright.ledger.run import Run, run_id_of
+from gatewright.rules.gate_evidence import PLAN
+from gatewright.rules.policy_digest import policies_sha256
+from gatewright.rules.task_contracts import requested_by
+
+RUN = "run_contradicts"
+ORDER = "order_contradicts"
+POLICIES = "policies_contradict"
+
+
+def check_acceptance(telling: Telling) -> Iterator[Contradiction]:
+    """1. the run id is the hash of publisher and key  2. the order says who ordered it  3. the policies have their digest
+    4. a run of an earlier recording holds nothing that only later ones record."""
+    run = telling.run
+    yield from _run_id(run)  # 1
+    order = run.accepted.request or run.accepted.contract
+    if order is not None and run.accepted.requested_by != requested_by(order):  # 2
+        words = f"{run.accepted.requested_by} ordered the run, and its document says {requested_by(order)}"
+        yield Contradiction(ORDER, layout.EVENTS, layout.REQUEST if run.request is not None else layout.CONTRACT, words)
+    if run.accepted.recording > 1:
+        yield from _policies(run)  # 3
+    else:
+        yield from _later_facts(telling)  # 4
+
+
+def _run_id(run: Run) -> Iterator[Contradiction]:
+    accepted = run.accepted
+    own = accepted.request.idempotency_key if accepted.request is not None else None
+    key = accepted.idempotency_key if accepted.recording > 1 else own
+    if own is not None and key != own:
+        words = f"the run was made of the key {key!r}, and the request has {own!r}"
+        yield Contradiction(RUN, layout.EVENTS, layout.REQUEST, words)
+    if key is not None and run.run_id != run_id_of(key, run.publisher):
+        words = f"key and publisher {run.publisher} make {run_id_of(key, run.publisher)}, and the run is {run.run_id}"
+        yield Contradiction(RUN, layout.EVENTS, layout.REQUEST if own is not None else layout.META, words)
+
+
+def _policies(run: Run) -> Iterator[Contradiction]:
+    accepted = run.accepted
+    try:
+        digest = policies_sha256(accepted.policies, accepted.named_publishers)
+    except (KeyError, ValueError) as error:
+        yield Contradiction(POLICIES, layout.META, layout.EVENTS, f"the policies have no digest over all of them: {error}")
+        return
+    if digest != accepted.policy_sha256:
+        words = f"the policy files have the digest {digest} over all, and {accepted.policy_sha256} was recorded"
+        yield Contradiction(POLICIES, layout.META, layout.EVENTS, words)
+
+
+def _later_facts(telling: Telling) -> Iterator[Contradiction]:
+    accepted = telling.run.accepted
+    names_plan = any(seen.name == PLAN for _, report in judged(telling) for seen in report.evidence if report.gate == "plan")
+    if accepted.idempotency_key or accepted.named_publishers or names_plan:
+        words = "it is recorded as runs were before their keys and plans were named, and it names one"
+        yield Contradiction(ORDER, layout.EVENTS, layout.EVENTS, words)
