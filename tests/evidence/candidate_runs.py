@@ -71,19 +71,22 @@ class CandidateRuns(RecordedRun):
             review = self.review(self.judge(number, "review"))
             assert isinstance(review.payload, e.ReviewReceived)
             report = replace(review.payload.report, findings=(REMARK,) * findings.get(number, 0))
-            self.step(e.Event(e.ReviewReceived(report=report)), self.gate("reviewer", task_id=report.task_id))
-        self.step(e.Event(e.StateEntered(state="S4")), *self.orders("testrunner", self.run))
+            told = [e.Event(e.ReviewReceived(report=report)), self.gate("reviewer", task_id=report.task_id)]
+            if number == max(LINES):
+                told.append(e.Event(e.StateEntered(state="S4")))
+                told += self.orders("testrunner", self.after(*told))
+            self.step(*told)
 
-    def judge_tests(self) -> None:
+    def test_all_and_choose(self) -> None:
         for number in LINES:
             task = self.judge(number, "test")
-            self.step(self.tests(task), self.gate("tests", task_id=task))
-
-    def choose(self) -> None:
-        ranked = standings(self.run)
-        chosen = best(ranked)
-        assert chosen is not None
-        self.step(e.Event(e.CandidateChosen(candidate=chosen, standings=ranked)))
+            told = [self.tests(task), self.gate("tests", task_id=task)]
+            if number == max(LINES):
+                ranked = standings(self.after(*told))
+                chosen = best(ranked)
+                assert chosen is not None
+                told.append(e.Event(e.CandidateChosen(candidate=chosen, standings=ranked)))
+            self.step(*told)
 
     def land_chosen(self) -> None:
         landed = e.Landed(mode="branch", commit=self.git.commit, tree=self.git.tree, ref=f"refs/heads/gatewright/{self.run_id}")
@@ -99,7 +102,6 @@ def make_candidates(findings: dict[int, int] | None = None) -> RecordedRun:
     run.work()
     run.compose_all()
     run.review_all(findings or {})
-    run.judge_tests()
-    run.choose()
+    run.test_all_and_choose()
     run.land_chosen()
     return run

@@ -28,7 +28,6 @@ DECIDED = frozenset(
         "time_reversed",
         "role_contradicts",
         "label_contradicts",
-        "attempt_contradicts",
         "gate_missing",
         "gate_ignored",
         "rounds_contradict",

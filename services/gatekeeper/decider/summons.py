@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from gatewright.clock import timestamp
 from gatewright.contracts import Error, SummonsAnswer, SummonsTask, TaskContract
+from gatewright.contracts.consultation import Consultation
 from gatewright.contracts.people.summons import MOST_WORDS
 from gatewright.errors import DeniedError
 from gatewright.ledger import events as e
 from gatewright.ledger.candidates import reason_of
 from gatewright.ledger.run import AskedSummons, Run
 from gatewright.rules.summons import UNFIT, answer_to, summons_orders
+from gatewright.rules.times import out_of_time
 from gatewright.services.gatekeeper.decider.draft import Draft
 from gatewright.services.gatekeeper.decider.inputs import RoleDocument, RoleReplied, SummonsReceived
 
@@ -32,21 +34,30 @@ def summoned(run: Run, item: RoleReplied) -> AskedSummons | None:
 
 def answered(draft: Draft, item: RoleReplied, question: AskedSummons) -> None:
     """Record what became of a question, once; of another role than the one that was asked, nothing."""
-    role = question.task.item.role
-    if question.answer is not None or item.role != role:
+    task, now = question.task, timestamp(draft.now)
+    if question.answer is not None or item.role != task.item.role:
         return
-    answer = answer_to(question, _answer_of(item.document, question.task, timestamp(draft.now)))
-    draft.add(e.SummonsAnswered(answer=answer))
+    said = _answer_of(item.document, task, now)
+    if words := out_of_time(draft.run, draft.now, said.answered_at):
+        said = _not_answered(task, now, UNFIT, words)
+    draft.add(e.SummonsAnswered(answer=answer_to(question, said)))
 
 
 def _answer_of(document: RoleDocument, task: SummonsTask, now: str) -> SummonsAnswer:
     """What a role said, as an answer: an error is one without words, and another document than was asked for is none."""
-    if isinstance(document, SummonsAnswer):
-        return document
-    code, words = UNFIT, f"the {task.item.role} answered with another document"
-    consultation = None
-    if isinstance(document, Error):
-        code, words, consultation = reason_of(document.code, "task_failed"), document.message, document.consultation
+    match document:
+        case SummonsAnswer():
+            return document
+        case Error():
+            code = reason_of(document.code, "task_failed")
+            return _not_answered(task, now, code, document.message, document.consultation)
+        case _:
+            return _not_answered(task, now, UNFIT, f"the {task.item.role} answered with another document")
+
+
+def _not_answered(
+    task: SummonsTask, now: str, code: str, words: str, consultation: Consultation | None = None
+) -> SummonsAnswer:
     return SummonsAnswer(
         run_id=task.run_id,
         task_id=task.task_id,

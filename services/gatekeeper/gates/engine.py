@@ -28,6 +28,7 @@ from gatewright.ledger.events import LocksTaken
 from gatewright.ledger.run import Run
 from gatewright.order_artifacts.hidden_acceptance import completed, shown_to_makers, visible
 from gatewright.rules import gate_evidence as seen
+from gatewright.rules import times
 from gatewright.rules.approvals import cleared, judge_batch, judge_decision
 from gatewright.rules.landing import landing_ref
 from gatewright.rules.repairs import REFUSED_BEFORE, after, refused_trees, rejections, revision_order
@@ -93,6 +94,7 @@ class GateEngine:
                 context = self._begin(run, "plan", plan.task_id)
                 context.report.saw(seen.PLAN, seen.plan_digest(plan))
                 await asyncio.to_thread(judge_plan, context, _contract(run), plan)
+                _judge_times(context, run, plan.created_at)
                 await judge_consultation(context, run, "techlead", plan.consultation)
                 transfers = await self._transfers(context, run)
                 return q.PlanVerdict(context.close(), transfers)
@@ -105,6 +107,7 @@ class GateEngine:
             case q.ReviewCheck(run=run, report=review):
                 context = self._begin(run, "reviewer", review.task_id)
                 await asyncio.to_thread(judge_review, context, review, run, question.makers)
+                _judge_times(context, run, review.reviewed_at)
                 await judge_consultation(context, run, "reviewer", review.consultation)
                 note_redactions(context, review, ())
                 return await _keep(context, review)
@@ -112,6 +115,7 @@ class GateEngine:
                 context = self._begin(run, "tests", tests.task_id)
                 changed = await changed_paths(run, self.artifacts)
                 await asyncio.to_thread(judge_tests, context, tests, run, _contract(run), changed)
+                _judge_times(context, run, tests.started_at, tests.finished_at)
                 note_redactions(context, tests, tests.artifacts)
                 outputs = [uri for command in tests.commands for uri in stored_by(command)]
                 await check_artifacts(context, [*outputs, *(artifact.uri for artifact in tests.artifacts)])
@@ -211,6 +215,7 @@ class GateEngine:
             report.checked(RESULT_RULE)
             for broken in broken_by_result(result, task, run):
                 report.violate(*broken)
+            _judge_times(context, run, result.started_at, result.finished_at)
             contract = task.contract or _contract(run)
             change = await self._approved(context.of_change(contract, await self._mirror(run)), run)
             tree = await candidates.judge_patch(change, patch, run)
@@ -319,6 +324,13 @@ class GateEngine:
         mirror = await self.mirrors.open(run.accepted.repository_url)
         await mirror.ensure(run.accepted.baseline_commit)
         return mirror
+
+
+def _judge_times(context: GateContext, run: Run, *stamps: str) -> None:
+    """The times in a role's document can be true."""
+    context.report.checked(times.RULE)
+    for broken in times.broken_by_times(run, context.now, *stamps):
+        context.report.violate(*broken)
 
 
 async def _keep(context: GateContext, document: ReviewReport | TestReport) -> q.Verdict:

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from gatewright import scope
 from gatewright.contracts import TaskContract
 from gatewright.evidence import layout
-from gatewright.evidence.verification.consistency.telling import Contradiction, Moment, Telling
+from gatewright.evidence.verification.consistency.telling import Contradiction, Moment, Telling, moment_of
 from gatewright.ledger import events as e
 from gatewright.ledger.run import Run
 from gatewright.rules.contracts import differences, unlike_compiled
 from gatewright.rules.shards import attempt_id, broken_by_candidates, broken_by_count, broken_by_shard, broken_by_split
+from gatewright.rules.times import broken_by_times
 
 CONTRACT = "contract_contradicts"
 PLAN = "plan_contradicts"
@@ -53,6 +54,9 @@ def _planned(moment: Moment, event: e.PlanAccepted) -> Iterator[Contradiction]:
     path = layout.task_plan(plan.task_id)
     if plan.producer.role != "TECH_LEAD":
         yield moment.says(PLAN, path, layout.EVENTS, f"a {plan.producer.role} made the plan, and only a tech lead may")
+    if moment.when is not None and moment_of(moment.before.created_at) is not None:
+        for broken in broken_by_times(moment.before, moment.when, plan.created_at):
+            yield moment.says(broken.code, path, layout.EVENTS, broken.detail)
     for broken in (*broken_by_split(plan), *broken_by_candidates(plan, contract), *broken_by_count(plan, contract)):
         yield moment.says(PLAN, path, layout.CONTRACT, broken.detail)
     allowed = scope.AllowedPaths(contract.allowed_paths)

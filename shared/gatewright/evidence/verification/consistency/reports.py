@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from gatewright.contracts import GateReport
 from gatewright.evidence import layout
-from gatewright.evidence.verification.consistency.telling import Contradiction, Moment, Telling, gate_file
+from gatewright.evidence.verification.consistency.telling import Contradiction, Moment, Telling, gate_file, moment_of
 from gatewright.ledger import events as e
 from gatewright.ledger.candidates import makers
 from gatewright.ledger.run import Run
-from gatewright.rules import mutation, reviews
+from gatewright.rules import mutation, reviews, times
 from gatewright.rules import proof as proofs
 from gatewright.rules import tests as test_rules
 from gatewright.rules.broken import Broken
@@ -18,6 +18,8 @@ from gatewright.rules.results import broken_by_result
 
 UNFOUNDED = "refusal_unfounded"
 RESULT = "result_contradicts"
+#: A gate lists no more violations than this, and counts the rest.
+_MOST_VIOLATIONS = 100
 #: The second place of a rule's contradiction, by its code; else it is the verdict.
 _AGAINST = {
     "reviewer_wrong_tree": layout.GIT_CANDIDATE,
@@ -52,8 +54,9 @@ def _reviewed(moment: Moment, gate: GateReport) -> Iterator[Contradiction]:
     broken = [
         *test_rules.wrong_tree(review.tree, _tree(run), "reviewer_wrong_tree"),
         *reviews.not_independent(review, makers(moment.whole)),
+        *_out_of_time(moment, review.reviewed_at),
     ]
-    yield from _weighed(moment, gate, path, [*broken, *reviews.not_passed(review)], reviews.CODES)
+    yield from _weighed(moment, gate, path, [*broken, *reviews.not_passed(review)], reviews.CODES | {times.CODE})
 
 
 def _tested(moment: Moment, gate: GateReport, changed: tuple[bytes, ...]) -> Iterator[Contradiction]:
@@ -66,6 +69,7 @@ def _tested(moment: Moment, gate: GateReport, changed: tuple[bytes, ...]) -> Ite
     # What its pack asks for stands in the gatekeeper's policies: only what it refused for is asked again.
     testing: proofs.Testing = "proved" if gate.code == proofs.UNPROVEN else "recorded"
     broken = [*test_rules.broken_by_tests(tests, _tree(run), run.contract)]
+    broken += _out_of_time(moment, tests.started_at, tests.finished_at)
     if tests.status != "ERROR":
         ordered = test_rules.match_commands(tests, run.contract)[0]
         untested: proofs.Untested = "refused" if gate.code == proofs.UNTESTED else "said"
@@ -74,7 +78,7 @@ def _tested(moment: Moment, gate: GateReport, changed: tuple[bytes, ...]) -> Ite
         if run.accepted.mutation is not None:
             broken += mutation.broken_by_mutants(ordered, run.accepted.mutation)
             yield from _other_samples(moment, gate, ordered)
-    yield from _weighed(moment, gate, path, broken, test_rules.CODES | proofs.CODES | mutation.CODES)
+    yield from _weighed(moment, gate, path, broken, test_rules.CODES | proofs.CODES | mutation.CODES | {times.CODE})
 
 
 def _other_samples(moment: Moment, gate: GateReport, ordered: Sequence[test_rules.Ordered]) -> Iterator[Contradiction]:
@@ -93,8 +97,13 @@ def _weighed(
     if gate.verdict == "PASS":
         for each in found:
             yield moment.says(each.code, path, _AGAINST.get(each.code, verdict), each.detail)
-    elif gate.code in codes and gate.code not in {each.code for each in found}:
+        return
+    if gate.code in codes and gate.code not in {each.code for each in found}:
         yield moment.says(UNFOUNDED, verdict, path, f"refused as {gate.code}, and the report does not bear it out")
+    named = {violation.code for violation in gate.violations}
+    for each in found:
+        if each.code not in named and len(gate.violations) < _MOST_VIOLATIONS:
+            yield moment.says(each.code, path, verdict, f"{each.detail}, and the gate that refused does not name it")
 
 
 def _finished(moment: Moment, event: e.TaskFinished) -> Iterator[Contradiction]:
@@ -102,10 +111,18 @@ def _finished(moment: Moment, event: e.TaskFinished) -> Iterator[Contradiction]:
     task = moment.before.tasks.get(result.task_id)
     if task is None or not event.accepted:
         return
-    for broken in broken_by_result(result, task, moment.before):
-        yield moment.says(RESULT, path, layout.task_contract(task.task_id), broken.detail)
+    stamps = _out_of_time(moment, result.started_at, result.finished_at)
+    for broken in (*broken_by_result(result, task, moment.before), *stamps):
+        yield moment.says(broken.code, path, layout.task_contract(task.task_id), broken.detail)
     if result.status != "SUCCESS" or not event.tree:
         yield moment.says(RESULT, path, layout.EVENTS, f"it was accepted as {result.status} with tree {event.tree or 'none'}")
+
+
+def _out_of_time(moment: Moment, *stamps: str) -> list[Broken]:
+    """Times of a role's document that cannot be true; what is no time of the ledger itself is found elsewhere."""
+    if moment.when is None or moment_of(moment.before.created_at) is None:
+        return []
+    return list(times.broken_by_times(moment.whole, moment.when, *stamps))
 
 
 def _tree(run: Run) -> str:
