@@ -124,6 +124,12 @@ class RecordedRun:
     start: datetime = START
 
     @property
+    def mutants(self) -> MutationSample:
+        """Of the first changed file."""
+        path = self.git.names[0].decode()
+        return replace(MUTANTS, mutants=tuple(replace(each, path=path) for each in MUTANTS.mutants))
+
+    @property
     def stamp(self) -> str:
         """The time that every document of a role and every verdict names."""
         return timestamp(self.start)
@@ -319,13 +325,13 @@ class RecordedRun:
                     passing_outcome="passed",
                 ),
                 baseline_tests=BaselineTests(
-                    paths=("src/test_a.py",),
+                    paths=(self.git.names[0].decode(),),
                     exit_code=1,
                     complete=True,
                     counts=TestCounts(passed=2, failed=1, skipped=0),
                     failed=("src/test_a.py::test_old",),
                 ),
-                mutation=MUTANTS,
+                mutation=self.mutants,
                 table=self.store.put(b"a.py::test_a\tpassed\na.py::test_b\tpassed\na.py::test_c\tskipped\n"),
             ),
         )
@@ -336,7 +342,7 @@ class RecordedRun:
             task_id=task_id,
             runner=TEST_RUNNER,
             started_at=self.stamp,
-            finished_at=self.stamp,
+            finished_at=timestamp(self.start + timedelta(seconds=3)),
             status="PASS",
             commands=(command, lint),
             artifacts=(self.artifact("coverage.xml", b"<coverage/>\n"),),

@@ -12,6 +12,7 @@ from gatewright.patterns import TextPattern
 from gatewright.rules import mutation
 from gatewright.rules import proof as proofs
 from gatewright.rules.gate_evidence import CANDIDATE_TREE, WORKSPACE_CHANGES, of_commands, of_surroundings
+from gatewright.rules.proof_facts import RULE, broken_by_facts
 from gatewright.rules.reviews import not_independent, not_passed
 from gatewright.rules.tests import Ordered, broken_by_tests, match_commands, wrong_tree
 from gatewright.services.gatekeeper.gates.context import GateContext
@@ -58,6 +59,9 @@ def judge_tests(context: GateContext, tests: TestReport, run: Run, contract: Tas
     if tests.status == "ERROR":
         return
     _judge_proof(context, ordered, contract, changed)
+    report.checked(RULE)
+    for broken in broken_by_facts(tests, ordered, changed):
+        report.violate(*broken)
     _judge_mutants(context, ordered, run)
     for seen in (*of_commands(ordered), *of_surroundings(tests)):
         report.saw(*seen)

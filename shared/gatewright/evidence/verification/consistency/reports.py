@@ -14,6 +14,7 @@ from gatewright.rules import mutation, reviews, times
 from gatewright.rules import proof as proofs
 from gatewright.rules import tests as test_rules
 from gatewright.rules.broken import Broken
+from gatewright.rules.proof_facts import broken_by_facts
 from gatewright.rules.results import broken_by_result
 
 UNFOUNDED = "refusal_unfounded"
@@ -37,7 +38,7 @@ def check_reports(telling: Telling) -> Iterator[Contradiction]:
             case e.GateJudged(report=report) if report.gate == "reviewer":
                 yield from _reviewed(moment, report)  # 1, 3
             case e.GateJudged(report=report) if report.gate == "tests":
-                yield from _tested(moment, report, telling.changed_by(moment.before.candidate))  # 2, 3
+                yield from _tested(moment, report, telling)  # 2, 3
             case e.TaskFinished():
                 yield from _finished(moment, moment.payload)  # 4
             case _:
@@ -59,8 +60,9 @@ def _reviewed(moment: Moment, gate: GateReport) -> Iterator[Contradiction]:
     yield from _weighed(moment, gate, path, [*broken, *reviews.not_passed(review)], reviews.CODES | {times.CODE})
 
 
-def _tested(moment: Moment, gate: GateReport, changed: tuple[bytes, ...]) -> Iterator[Contradiction]:
+def _tested(moment: Moment, gate: GateReport, telling: Telling) -> Iterator[Contradiction]:
     run, tests = moment.before, moment.before.tests
+    changed = telling.changed_by(run.candidate)
     verdict = gate_file(moment.gates, gate)
     if tests is None or run.contract is None:
         yield moment.says(UNFOUNDED, verdict, layout.TEST_REPORT, "a verdict on tests that never came")
@@ -75,6 +77,7 @@ def _tested(moment: Moment, gate: GateReport, changed: tuple[bytes, ...]) -> Ite
         untested: proofs.Untested = "refused" if gate.code == proofs.UNTESTED else "said"
         broken += [*proofs.broken_by_environment(ordered), *proofs.broken_by_proof(ordered, run.contract, testing)]
         broken += [*proofs.broken_by_left_out(ordered, changed, testing), *proofs.broken_by_untested(ordered, untested)]
+        broken += broken_by_facts(tests, ordered, telling.known_changes(run.candidate))
         if run.accepted.mutation is not None:
             broken += mutation.broken_by_mutants(ordered, run.accepted.mutation)
             yield from _other_samples(moment, gate, ordered)
@@ -114,6 +117,9 @@ def _finished(moment: Moment, event: e.TaskFinished) -> Iterator[Contradiction]:
     stamps = _out_of_time(moment, result.started_at, result.finished_at)
     for broken in (*broken_by_result(result, task, moment.before), *stamps):
         yield moment.says(broken.code, path, layout.task_contract(task.task_id), broken.detail)
+    if result.usage is not None and (known := task.usage.get(result.usage.delivery)) != result.usage:
+        words = f"it used {result.usage}, and {known or 'nothing'} was recorded"
+        yield moment.says(RESULT, path, layout.EVENTS, words)
     if result.status != "SUCCESS" or not event.tree:
         yield moment.says(RESULT, path, layout.EVENTS, f"it was accepted as {result.status} with tree {event.tree or 'none'}")
 
