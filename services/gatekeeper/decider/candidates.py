@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from gatewright.contracts import Error, ReviewReport, TaskResult, TestReport
 from gatewright.ledger import candidates as rules
 from gatewright.ledger import events as e
-from gatewright.ledger.candidates import NONE_PASSED
+from gatewright.rules import endings
 from gatewright.rules import task_contracts as orders
-from gatewright.rules.rounds import ESCALATED, candidates_escalate, curable
+from gatewright.rules.rounds import curable
 from gatewright.services.gatekeeper.decider.draft import Draft
 from gatewright.services.gatekeeper.decider.gate_checks import CandidateVerdict, DiffVerdict, Verdict, verdict_of
 from gatewright.services.gatekeeper.decider.inputs import RoleReplied
@@ -88,5 +88,4 @@ def _none_left(draft: Draft) -> None:
     if again:
         draft.fix(run.candidates[again[0][0].candidate].failure, again)
         return
-    outcomes = [f"candidate {number}: {state.failure}" for number, state in sorted(run.candidates.items())]
-    draft.end("FAILED", ESCALATED if candidates_escalate(run) else NONE_PASSED, "; ".join(outcomes))
+    draft.fail(endings.none_passed(run))

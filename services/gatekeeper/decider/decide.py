@@ -15,16 +15,17 @@ from gatewright.budgets import Excess, overdrawn
 from gatewright.contracts import Error, GateReport, Plan, ReviewReport, RunRequest, TaskContract, TaskResult, TestReport, codec
 from gatewright.contracts.records import Transition
 from gatewright.ledger import events as e
-from gatewright.ledger.candidates import reason_of
 from gatewright.ledger.run import Run, RunTask
 from gatewright.order_artifacts.hidden_acceptance import completed
+from gatewright.rules import endings
 from gatewright.rules import task_contracts as orders
+from gatewright.rules.endings import BUDGET_EXCEEDED
 from gatewright.rules.rounds import CURABLE
 from gatewright.rules.routing import route
 from gatewright.rules.shards import plan_task_id
 from gatewright.rules.transfers import oversent
 from gatewright.services.gatekeeper.decider import candidates, people, summons
-from gatewright.services.gatekeeper.decider.draft import BUDGET_EXCEEDED, Draft
+from gatewright.services.gatekeeper.decider.draft import Draft
 from gatewright.services.gatekeeper.decider.gate_checks import (
     CandidateVerdict,
     ContractVerdict,
@@ -185,7 +186,7 @@ def _counted(draft: Draft, item: RoleReplied, verdicts: Sequence[Verdict]) -> No
     match item.document:
         case Error() as error:
             draft.add(e.TaskFailed(error=error))
-            draft.end("FAILED", reason_of(error.code, "task_failed"), error.message)
+            draft.fail(endings.task_failed(error))
         case TaskContract() as contract:
             if _passing(draft, verdicts):
                 request = draft.run.request
@@ -260,13 +261,12 @@ def _ignored(draft: Draft, item: RoleReplied) -> None:
 def _worked(draft: Draft, result: TaskResult, verdicts: Sequence[Verdict]) -> None:
     draft.finished(result, verdict_of(verdicts, DiffVerdict))
     if result.status != "SUCCESS":
-        code, _, words = (result.failure or "").partition(":")
-        task = draft.run.tasks[result.task_id]
-        gone = _share_used_up(task, result) if code == BUDGET_EXCEEDED else None
+        why, task = endings.worker_failed(result), draft.run.tasks[result.task_id]
+        gone = _share_used_up(task, result) if why.code == BUDGET_EXCEEDED else None
         if gone is not None:
             draft.exceeded(gone, task)
             return
-        draft.end("FAILED", reason_of(code, "executor_failed"), words.strip() or result.summary or "the worker failed")
+        draft.fail(why)
     elif _passing(draft, verdicts):
         draft.dispatch_ready_workers()
 
@@ -334,7 +334,7 @@ def _land(draft: Draft, verdicts: Sequence[Verdict]) -> None:
         )
         draft.add(landed)
         draft.add(e.StateEntered(state="S6"))
-        draft.finish("SUCCESS", "ok", "landed" if verdict.ref else "proven; nothing was to be landed")
+        draft.finish("SUCCESS", *endings.landed(verdict.ref))
 
 
 def _passing(

@@ -22,14 +22,14 @@ from gatewright.ledger.labels import labels_of
 from gatewright.ledger.run import Run, RunTask, TaskRole
 from gatewright.models.transfers import NOT_APPROVED
 from gatewright.order_artifacts.hidden_acceptance import shown_to_makers
+from gatewright.rules import endings
 from gatewright.rules import task_contracts as orders
-from gatewright.rules.rounds import ESCALATED, escalates, most_attempts
+from gatewright.rules.endings import Ending
+from gatewright.rules.rounds import escalates, most_attempts
 from gatewright.rules.shards import attempt_id
 from gatewright.rules.transfers import oversent
 from gatewright.services.gatekeeper.decider.gate_checks import DiffVerdict
 from gatewright.services.gatekeeper.decider.inputs import Input, Submitted, kind
-
-BUDGET_EXCEEDED = "budget_exceeded"
 
 
 class Draft:
@@ -70,9 +70,13 @@ class Draft:
         self.add(e.StateEntered(state=status))
         self.finish(status, code, message)
 
+    def fail(self, why: Ending) -> None:
+        """Enter FAILED, with the reason."""
+        self.end("FAILED", why.code, why.message)
+
     def refuse(self, report: GateReport) -> None:
         """End the run for the reason that a gate gave."""
-        self.end("FAILED", report.code, f"{report.gate} gate: {report.summary}")
+        self.fail(endings.refused(report))
 
     def finish(self, status: e.Status, code: str, message: str) -> None:
         self.add(e.RunFinished(status=status, code=code, message=message))
@@ -158,25 +162,16 @@ class Draft:
 
     def exceeded(self, gone: Excess, task: RunTask | None = None) -> None:
         """End the run because of a budget; ``task`` when it is that task's share."""
-        run, used = self.run, spending.spent(self.run)
-        waiting = _waiting(run) if gone.budget == "wall_sec" else ""
-        self.add(
-            e.BudgetExceeded(
-                budget=gone.budget,
-                limit=gone.limit,
-                used=gone.used,
-                totals={
-                    "wall_sec": round(spending.elapsed(run, self._now), 3),
-                    "tokens": used.tokens,
-                    "cost_usd": used.cost_usd,
-                    "iterations": used.iterations,
-                },
-                task_id=task.task_id if task else None,
-                waiting=waiting,
-            )
+        used = e.BudgetExceeded(
+            budget=gone.budget,
+            limit=gone.limit,
+            used=gone.used,
+            totals=spending.totals(self.run, self._now),
+            task_id=task.task_id if task else None,
+            waiting=endings.waiting_for(self.run, gone.budget),
         )
-        whose = f" by {task.task_id}, of its share" if task else ""
-        self.end("FAILED", BUDGET_EXCEEDED, gone.words + whose + (f", {waiting}" if waiting else ""))
+        self.add(used)
+        self.fail(endings.budget_exceeded(used))
 
     def may_fix(self) -> bool:
         """Whether the contract allows, and the executor has an answer for, one more attempt."""
@@ -192,8 +187,7 @@ class Draft:
 
     def escalate(self, report: GateReport) -> None:
         """End the run, for a person to go on with: another round would be one more of the same."""
-        words = f"{report.gate} gate ({report.code}): {report.summary}; refused {self.run.attempt} times in a row"
-        self.end("FAILED", ESCALATED, f"{words}, a person has to look at it")
+        self.fail(endings.escalated(report, self.run.attempt))
 
     def fix(self, reason: str, failed: Iterable[tuple[RunTask, FoundFault]]) -> None:
         """Turn to S5, and after the back-off to S2, with new contracts; or end, where the budget has nothing left for it.
@@ -248,16 +242,3 @@ class Draft:
             events=tuple(self._records),
             commands=tuple(self._commands),
         )
-
-
-def _waiting(run: Run) -> str:
-    """What an open run is waiting for, in words."""
-    if run.parked:
-        return "while waiting for a person"
-    if run.state == "S5":
-        return "before the next round of fixing"
-    if run.waiting_for_locks:
-        return "while waiting for paths that others hold"
-    first, *others = [*(task.role for task in run.tasks.values() if task.status == "RUNNING"), ""]
-    more = f" and {len(others) - 1} more" if len(others) > 1 else ""
-    return f"while waiting for the {first}{more}" if first else ""

@@ -23,14 +23,12 @@ from gatewright.rules.approvals import (
 )
 from gatewright.rules.blocked.agent_questions import known_question, question_request
 from gatewright.rules.blocked.asking import beside, next_request
-from gatewright.rules.delegations import holders
+from gatewright.rules.endings import approval_expired
 from gatewright.rules.grants import in_force
 from gatewright.rules.repairs import recorded, revision_order
 from gatewright.rules.rounds import refused_by
 from gatewright.services.gatekeeper.decider.draft import Draft
 from gatewright.services.gatekeeper.decider.gate_checks import DecisionVerdict, GrantClaim, GrantsVerdict
-
-EXPIRED = "approval_expired"
 
 
 def ask(draft: Draft, granted: GrantsVerdict | None = None) -> None:
@@ -115,9 +113,7 @@ def expire(draft: Draft) -> None:
         draft.add(e.ApprovalExpired(request_id=asked.request.request_id))
         others = next_asked(draft.run, asked)
         if others is None:
-            silent = ", ".join(holders(asked))
-            words = f"{silent} did not answer {asked.request.rule} until {asked.request.expires_at}"
-            draft.end("FAILED", EXPIRED, words)
+            draft.fail(approval_expired(asked))
             return
         request = make_request(draft.run, others, len(draft.run.approvals) + 1, draft.now, asked.request)
         draft.add(e.ApprovalRequested(request=request))

@@ -35,6 +35,7 @@ from gatewright.rules.repairs import REFUSED_BEFORE, after, refused_trees, rejec
 from gatewright.rules.results import RULE as RESULT_RULE
 from gatewright.rules.results import broken_by_result
 from gatewright.rules.routing import is_due, path_kinds
+from gatewright.rules.tests import stored_by
 from gatewright.services.gatekeeper.artifact_cache import ArtifactCache
 from gatewright.services.gatekeeper.decider import gate_checks as q
 from gatewright.services.gatekeeper.dispatch.priority import priority_of
@@ -56,9 +57,9 @@ from gatewright.services.gatekeeper.gates.landing.completion import changed_path
 from gatewright.services.gatekeeper.gates.landing.landing import LandingOutcome, land
 from gatewright.services.gatekeeper.gates.landing.locks import Claim, PathLocks
 from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
-from gatewright.services.gatekeeper.gates.reports.artifact_checks import check_artifacts
+from gatewright.services.gatekeeper.gates.reports.artifact_checks import check_artifacts, judge_artifacts
 from gatewright.services.gatekeeper.gates.reports.recorded_calls import judge_calls, judge_consultation
-from gatewright.services.gatekeeper.gates.reports.role_reports import judge_review, judge_tests, stored_by
+from gatewright.services.gatekeeper.gates.reports.role_reports import judge_review, judge_tests
 from gatewright.services.gatekeeper.gates.standing_grants import StandingGrants
 from gatewright.services.gatekeeper.gates.whole_change import judge_whole_change
 from gatewright.services.gatekeeper.policies.load import Policies
@@ -118,6 +119,7 @@ class GateEngine:
                 _judge_times(context, run, tests.started_at, tests.finished_at)
                 note_redactions(context, tests, tests.artifacts)
                 outputs = [uri for command in tests.commands for uri in stored_by(command)]
+                judge_artifacts(context, tests.artifacts, outputs)
                 await check_artifacts(context, [*outputs, *(artifact.uri for artifact in tests.artifacts)])
                 shown = shown_to_makers(tests, _contract(run))
                 if shown is not tests:
@@ -209,6 +211,7 @@ class GateEngine:
         try:
             patch = await self.artifacts.get_artifact(result.git.patch) if result.git.patch else b""
             report.saw(seen.PATCH, result.git.patch)
+            judge_artifacts(context, result.artifacts)
             await check_artifacts(context, [artifact.uri for artifact in result.artifacts])
             await judge_calls(context, run, task.role, result.artifacts, result.usage)
             note_redactions(context, result, result.artifacts)

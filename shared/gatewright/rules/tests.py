@@ -51,6 +51,12 @@ class Ordered(NamedTuple):
         return len(self.runs) > 1 and passed(self.final)
 
 
+def stored_by(command: TestCommand) -> tuple[str, ...]:
+    """The URIs of what the test runner stored of one command."""
+    table = command.proof.table if command.proof is not None else ""
+    return tuple(uri for uri in (command.stdout, command.stderr, table) if uri)
+
+
 def passed(command: TestCommand) -> bool:
     """By its exit code alone; a command that was killed at a limit has not passed, whatever code it left."""
     return command.exit_code == 0 and not command.timed_out and not command.stopped

@@ -13,11 +13,13 @@ from gatewright.models.recorded_transfers import RULE, broken_by_calls, records_
 from gatewright.models.transfers import NOT_APPROVED
 from gatewright.rules.transfers import FILE, leave_for
 from gatewright.services.gatekeeper.gates.context import GateContext
+from gatewright.services.gatekeeper.gates.reports.artifact_checks import judge_artifacts
 
 
 async def judge_consultation(context: GateContext, run: Run, role: str, asked: Consultation | None) -> None:
-    """The same of what a role asked a model; nothing where it asked none."""
+    """The same of what a role asked a model, and the artifacts of that; nothing where it asked none."""
     if asked is not None:
+        judge_artifacts(context, asked.artifacts)
         await judge_calls(context, run, role, asked.artifacts)
 
 

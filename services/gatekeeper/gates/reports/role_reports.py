@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gatewright.contracts import ReviewReport, TaskContract, TestReport
-from gatewright.contracts.reports import TestCommand
 from gatewright.environment_state import ADVICE, CHANGED
 from gatewright.ledger.run import Run, RunTask
 from gatewright.patterns import TextPattern
@@ -71,12 +70,6 @@ def judge_tests(context: GateContext, tests: TestReport, run: Run, contract: Tas
     _same_environment(report, tests, run)
     if any(artifact.name == WORKSPACE_CHANGES for artifact in tests.artifacts):
         report.remark("commands edited files of the candidate, and these edits do not land")
-
-
-def stored_by(command: TestCommand) -> tuple[str, ...]:
-    """The URIs of what the test runner stored of one command."""
-    table = command.proof.table if command.proof is not None else ""
-    return tuple(uri for uri in (command.stdout, command.stderr, table) if uri)
 
 
 def _judge_proof(

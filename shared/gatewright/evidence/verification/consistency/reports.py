@@ -13,6 +13,7 @@ from gatewright.ledger.run import Run
 from gatewright.rules import mutation, reviews, times
 from gatewright.rules import proof as proofs
 from gatewright.rules import tests as test_rules
+from gatewright.rules.artifacts import broken_by_addresses, broken_by_artifacts
 from gatewright.rules.broken import Broken
 from gatewright.rules.proof_facts import broken_by_facts
 from gatewright.rules.results import broken_by_result
@@ -57,6 +58,7 @@ def _reviewed(moment: Moment, gate: GateReport) -> Iterator[Contradiction]:
         *reviews.not_independent(review, makers(moment.whole)),
         *_out_of_time(moment, review.reviewed_at),
     ]
+    broken += broken_by_artifacts(review.consultation.artifacts if review.consultation is not None else ())
     yield from _weighed(moment, gate, path, [*broken, *reviews.not_passed(review)], reviews.CODES | {times.CODE})
 
 
@@ -72,6 +74,8 @@ def _tested(moment: Moment, gate: GateReport, telling: Telling) -> Iterator[Cont
     testing: proofs.Testing = "proved" if gate.code == proofs.UNPROVEN else "recorded"
     broken = [*test_rules.broken_by_tests(tests, _tree(run), run.contract)]
     broken += _out_of_time(moment, tests.started_at, tests.finished_at)
+    broken += broken_by_artifacts(tests.artifacts)
+    broken += broken_by_addresses(uri for command in tests.commands for uri in test_rules.stored_by(command))
     if tests.status != "ERROR":
         ordered = test_rules.match_commands(tests, run.contract)[0]
         untested: proofs.Untested = "refused" if gate.code == proofs.UNTESTED else "said"
@@ -115,7 +119,8 @@ def _finished(moment: Moment, event: e.TaskFinished) -> Iterator[Contradiction]:
     if task is None or not event.accepted:
         return
     stamps = _out_of_time(moment, result.started_at, result.finished_at)
-    for broken in (*broken_by_result(result, task, moment.before), *stamps):
+    artifacts = (*broken_by_artifacts(result.artifacts), *broken_by_addresses((result.git.patch,)))
+    for broken in (*broken_by_result(result, task, moment.before), *stamps, *artifacts):
         yield moment.says(broken.code, path, layout.task_contract(task.task_id), broken.detail)
     if result.usage is not None and (known := task.usage.get(result.usage.delivery)) != result.usage:
         words = f"it used {result.usage}, and {known or 'nothing'} was recorded"

@@ -20,6 +20,11 @@ STATES: dict[TaskRole, e.State] = {"pm": "S0", "techlead": "S1", "worker": "S2",
 def check_sequence(telling: Telling) -> Iterator[Contradiction]:
     """1. times of events, and of verdicts in them  2. attempts of verdicts  3. every event where its turn is."""
     last = telling.history.records[0].ts
+    for moment in telling.moments[:1]:
+        if not isinstance(moment.payload, e.GateJudged) or moment.payload.report.gate != "policy":
+            yield moment.says(
+                TURN, layout.EVENTS, layout.EVENTS, "the order was accepted, and no policy gate judged it"
+            )
     for moment in telling.moments:
         yield from _times(moment, last)  # 1
         yield from _verdict(moment)  # 2

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gatewright.contracts import RunRequest
 from gatewright.evidence import layout
 from gatewright.evidence.verification.consistency.telling import Contradiction, Telling, judged
 from gatewright.ledger.run import Run, run_id_of
+from gatewright.rules.artifacts import broken_by_artifacts
 from gatewright.rules.gate_evidence import PLAN
 from gatewright.rules.policy_digest import policies_sha256
 from gatewright.rules.task_contracts import requested_by
@@ -17,7 +19,8 @@ POLICIES = "policies_contradict"
 
 
 def check_acceptance(telling: Telling) -> Iterator[Contradiction]:
-    """1. the run id is the hash of publisher and key  2. the order says who ordered it  3. the policies have their digest
+    """1. the run id is the hash of publisher and key  2. the order says who ordered it, and its artifacts are pinned
+    3. the policies have their digest
     4. a run of an earlier recording holds nothing that only later ones record."""
     run = telling.run
     yield from _run_id(run)  # 1
@@ -25,6 +28,9 @@ def check_acceptance(telling: Telling) -> Iterator[Contradiction]:
     if order is not None and run.accepted.requested_by != requested_by(order):  # 2
         words = f"{run.accepted.requested_by} ordered the run, and its document says {requested_by(order)}"
         yield Contradiction(ORDER, layout.EVENTS, layout.REQUEST if run.request is not None else layout.CONTRACT, words)
+    given = () if order is None else order.artifacts if isinstance(order, RunRequest) else order.inputs.artifacts
+    for broken in broken_by_artifacts(given):
+        yield Contradiction(broken.code, layout.EVENTS, layout.CONTRACT, broken.detail)
     if run.accepted.recording > 1:
         yield from _policies(run)  # 3
     else:
