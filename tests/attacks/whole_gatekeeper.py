@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,7 +14,7 @@ from msgspec.structs import replace
 from gatewright.bus.jetstream.setup import ensure_topology
 from gatewright.bus.memory.bus import MemoryBus, MemoryServer
 from gatewright.clock import Clock, SystemClock
-from gatewright.contracts import GateReport, Plan, ReviewReport, RunRequest, TaskContract, TaskResult, TestReport
+from gatewright.contracts import GateReport, Plan, ReviewReport, RunRequest, TaskContract, TaskResult, TestReport, codec
 from gatewright.contracts.reports import (
     GateOutcome,
     GateOutcomes,
@@ -65,7 +66,9 @@ class Gatekeeper:
 
     async def submit(self, document: RunRequest | TaskContract) -> Run:
         """A document from outside; the run as it stands when the gatekeeper has done all that it can do alone."""
-        await self.orchestrator.advance(RUN, Submitted(RUN, "0" * 32, document, "0" * 64, "submit", key=KEY))
+        digest = hashlib.sha256(codec.encode(document)).hexdigest()
+        item = Submitted(RUN, "0" * 32, document, "0" * 64, "submit", document_sha256=digest, key=KEY)
+        await self.orchestrator.advance(RUN, item)
         return await self.run()
 
     async def answer(self, role: str, document: RoleDocument) -> Run:

@@ -24,7 +24,7 @@ from tests.evidence.bundle_stories import LINKS, BundleStory, Json, moment_of
 Pointer = tuple[str | int, ...]
 #: In the place of a value: it is left out.
 DROPPED: Any = object()
-TIMES = ("2020-01-01T00:00:00.000Z", "2031-01-01T00:00:00.000Z")
+TIMES = ("2020-01-01T00:00:00.000Z", "2031-01-01T00:00:00.000Z", "yesterday")
 LARGE = 99_999
 OTHER_FILE = "file:///etc/passwd"
 _DIGEST = re.compile(r"(?:artifact:sha256:)?([0-9a-f]{64})")

@@ -198,7 +198,7 @@ class RecordedRun:
         expected = expected_evidence(run, report, decisions, [each.payload for each in events[number + 1 :]])
         named = {seen.name for seen in report.evidence}
         more = tuple(Evidence(name=name, digest=digest or "1") for name, digest in expected if name not in named)
-        rules = tuple(RuleOutcome(rule=rule, verdict="PASS") for rule in missing_rules(report))
+        rules = tuple(RuleOutcome(rule=rule, verdict="PASS") for rule in missing_rules(run, report, decisions))
         return e.GateJudged(report=replace(report, evidence=(*report.evidence, *more), rules=(*report.rules, *rules)))
 
     def artifact(self, name: str, data: bytes) -> Artifact:

@@ -285,7 +285,7 @@ class GateEngine:
         for each in judged:
             decision = each.decision
             said = f"{decision.vote.colour} vote" if decision.vote is not None else decision.verdict
-            report.checked(f"approval.{each.request.rule}", f"{said} by {decision.person} with {each.fingerprint}")
+            report.checked(seen.decided_rule(each.request.rule), f"{said} by {decision.person} with {each.fingerprint}")
             report.saw(seen.decided_request(decision.request_id), decision.request_sha256)
         for broken in rejections(question.run, judged):
             report.violate(*broken)

@@ -28,6 +28,8 @@ from gatewright.rules.transfers import FILE as TRANSFERS
 
 #: The digest over all policies, and, with a file's name, of one that is no longer what the run was accepted under.
 POLICIES = "policies"
+#: The rule of the policy gate whose detail is the baseline as it was asked for.
+BASELINE = "baseline"
 BASELINE_COMMIT, BASELINE_TREE = "baseline_commit", "baseline_tree"
 #: The schema that the answer of a role must have.
 OUTPUT_SCHEMA = "output_schema"
@@ -37,6 +39,10 @@ ROSTER = "approvers.json"
 FILES_WRITTEN, FILES_REMOVED, FILES_LOST = "files_written", "files_removed", "files_lost"
 SECRET_SCANNER, ENVIRONMENT, FLAKY = "secret_scanner", "environment", "flaky"
 COMMIT, TREE = "commit", "tree"
+#: More violations than this are counted, not listed: a hostile patch must not make the report huge.
+MOST_VIOLATIONS = 100
+#: How the names of commands begin: each is a part of a rule on all of them.
+COMMANDS = "commands."
 #: The test runner's note of the candidate's own files that the commands edited.
 WORKSPACE_CHANGES = "workspace_changes"
 
@@ -79,6 +85,11 @@ def owned_files(task_id: str) -> str:
 def decided_request(request_id: str) -> str:
     """Under which name the approval gate names a request that people decided about."""
     return f"request {request_id}"
+
+
+def decided_rule(rule: str) -> str:
+    """Under which name the approval gate lists a rule of the policy that people answered."""
+    return f"approval.{rule}"
 
 
 def required_output(output: RequiredOutput) -> str:
@@ -172,11 +183,23 @@ def faults_of_evidence(report: GateReport, expected: Sequence[LookedAt]) -> Iter
             yield f"the {report.gate} gate looked at {name} {', '.join(named)}, and it was {', '.join(sorted(known))}"
 
 
-def missing_rules(report: GateReport) -> tuple[str, ...]:
-    """The rules that a gate which passed something must have applied, and does not name."""
+def missing_rules(run: Run, report: GateReport, decisions: Sequence[Decision] = ()) -> tuple[str, ...]:
+    """The rules that a gate which passed something must have applied, and does not name; ``decisions`` as above."""
     if report.verdict != "PASS":
         return ()
-    return tuple(sorted(RULES.get(report.gate, frozenset()) - {rule.rule for rule in report.rules}))
+    asked = [run.approvals.get(each.request_id) for each in decisions if report.gate == "approval"]
+    people = {decided_rule(each.request.rule) for each in asked if each is not None}
+    return tuple(sorted((RULES.get(report.gate, frozenset()) | people) - {rule.rule for rule in report.rules}))
+
+
+def faults_of_violations(report: GateReport) -> Iterator[str]:
+    """In words where the violations of a refusal, and the rules that it calls broken, are not the same."""
+    if report.verdict == "PASS" or len(report.violations) == MOST_VIOLATIONS:
+        return
+    broken = {rule.rule for rule in report.rules if rule.verdict == "FAIL" and not rule.rule.startswith(COMMANDS)}
+    violated = {violation.rule for violation in report.violations}
+    if broken != violated:
+        yield f"it refuses for {', '.join(sorted(violated))}, and calls {', '.join(sorted(broken)) or 'no rule'} broken"
 
 
 def _candidate(run: Run) -> Iterator[LookedAt]:

@@ -48,6 +48,8 @@ def _durations(report: TestReport) -> Iterator[str]:
     for command in report.commands:
         if command.duration_sec > command.timeout_sec + _CLOSING:
             yield f"{command.name} took {command.duration_sec:g} s, and its limit was {command.timeout_sec:g} s"
+        if command.timed_out and command.duration_sec < command.timeout_sec * (1 - _DRIFT) - _ROUNDING:
+            yield f"{command.name} was ended at {command.timeout_sec:g} s, and took {command.duration_sec:g} s"
     taken, whole = (
         sum(command.duration_sec for command in report.commands),
         seconds_between(report.started_at, report.finished_at),

@@ -18,7 +18,7 @@ from gatewright.git.access.credentials import NOT_FOR_ROLE
 from gatewright.git.mirror import Mirrors
 from gatewright.git.tracked import refuse_tracked_environment
 from gatewright.host_errors import is_waited_for
-from gatewright.rules.gate_evidence import BASELINE_COMMIT, BASELINE_TREE
+from gatewright.rules.gate_evidence import BASELINE, BASELINE_COMMIT, BASELINE_TREE
 from gatewright.services.gatekeeper.gates.context import GateContext
 from gatewright.services.gatekeeper.gates.contract.breadth import judge_breadth
 from gatewright.services.gatekeeper.gates.contract.memory import refuse_given_memory
@@ -125,7 +125,7 @@ async def _pin(context: GateContext, baseline: _Baseline, mirrors: Mirrors) -> t
     repository = baseline.repository
     if repository is None or not report.clean:
         return "", ""
-    report.checked("baseline", baseline.ref)
+    report.checked(BASELINE, baseline.ref)
     try:
         mirror = await mirrors.open(repository.url)
         commit = await mirror.resolve(baseline.ref)

@@ -16,8 +16,14 @@ CHOICE = "choice_contradicts"
 
 
 def check_choice(telling: Telling) -> Iterator[Contradiction]:
-    """1. what the choice is said to rest on is what the events before it tell  2. the rule leads to that candidate."""
+    """1. what the choice is said to rest on is what the events before it tell  2. the rule leads to that candidate  3. every
+    candidate is recorded with its number and its size."""
     for moment in telling.moments:
+        if isinstance(moment.payload, e.CandidateComposed) and telling.run.accepted.recording > 1:
+            composed = moment.payload
+            if composed.candidate != moment.candidate or composed.changed_lines is None:  # 3
+                words = f"candidate {moment.candidate} was composed, and number or size of {composed.candidate} is recorded"
+                yield moment.says(CHOICE, layout.EVENTS, layout.EVENTS, words)
         if not isinstance(moment.payload, e.CandidateChosen):
             continue
         told, ranked = moment.payload, rules.standings(moment.whole)

@@ -10,7 +10,7 @@ from gatewright.evidence import layout
 from gatewright.evidence.verification.consistency.telling import Contradiction, Moment, Telling, moment_of
 from gatewright.ledger import events as e
 from gatewright.ledger.run import Run
-from gatewright.rules.artifacts import broken_by_artifacts
+from gatewright.rules.artifacts import broken_by_consultation
 from gatewright.rules.contracts import differences, unlike_compiled
 from gatewright.rules.shards import attempt_id, broken_by_candidates, broken_by_count, broken_by_shard, broken_by_split
 from gatewright.rules.times import broken_by_times
@@ -39,7 +39,7 @@ def check_orders(telling: Telling) -> Iterator[Contradiction]:
 
 def _compiled(moment: Moment, contract: TaskContract) -> Iterator[Contradiction]:
     run = moment.before
-    for broken in broken_by_artifacts(contract.consultation.artifacts if contract.consultation is not None else ()):
+    for broken in broken_by_consultation(contract.consultation):
         yield moment.says(broken.code, layout.CONTRACT, layout.EVENTS, broken.detail)
     if run.request is None:
         yield moment.says(CONTRACT, layout.CONTRACT, layout.EVENTS, "it was compiled, and no request was there to compile")
@@ -55,7 +55,7 @@ def _planned(moment: Moment, event: e.PlanAccepted) -> Iterator[Contradiction]:
     if contract is None:
         return
     path = layout.task_plan(plan.task_id)
-    for broken in broken_by_artifacts(plan.consultation.artifacts if plan.consultation is not None else ()):
+    for broken in broken_by_consultation(plan.consultation):
         yield moment.says(broken.code, path, layout.EVENTS, broken.detail)
     if plan.producer.role != "TECH_LEAD":
         yield moment.says(PLAN, path, layout.EVENTS, f"a {plan.producer.role} made the plan, and only a tech lead may")

@@ -13,15 +13,14 @@ from gatewright.ledger.run import Run
 from gatewright.rules import mutation, reviews, times
 from gatewright.rules import proof as proofs
 from gatewright.rules import tests as test_rules
-from gatewright.rules.artifacts import broken_by_addresses, broken_by_artifacts
+from gatewright.rules.artifacts import broken_by_addresses, broken_by_artifacts, broken_by_consultation
 from gatewright.rules.broken import Broken
+from gatewright.rules.gate_evidence import CANDIDATE_TREE, MOST_VIOLATIONS
 from gatewright.rules.proof_facts import broken_by_facts
 from gatewright.rules.results import broken_by_result
 
 UNFOUNDED = "refusal_unfounded"
 RESULT = "result_contradicts"
-#: A gate lists no more violations than this, and counts the rest.
-_MOST_VIOLATIONS = 100
 #: The second place of a rule's contradiction, by its code; else it is the verdict.
 _AGAINST = {
     "reviewer_wrong_tree": layout.GIT_CANDIDATE,
@@ -58,7 +57,7 @@ def _reviewed(moment: Moment, gate: GateReport) -> Iterator[Contradiction]:
         *reviews.not_independent(review, makers(moment.whole)),
         *_out_of_time(moment, review.reviewed_at),
     ]
-    broken += broken_by_artifacts(review.consultation.artifacts if review.consultation is not None else ())
+    broken += broken_by_consultation(review.consultation)
     yield from _weighed(moment, gate, path, [*broken, *reviews.not_passed(review)], reviews.CODES | {times.CODE})
 
 
@@ -76,6 +75,8 @@ def _tested(moment: Moment, gate: GateReport, telling: Telling) -> Iterator[Cont
     broken += _out_of_time(moment, tests.started_at, tests.finished_at)
     broken += broken_by_artifacts(tests.artifacts)
     broken += broken_by_addresses(uri for command in tests.commands for uri in test_rules.stored_by(command))
+    if tests.status == "ERROR" and any(seen.name == CANDIDATE_TREE for seen in gate.evidence):
+        yield moment.says(RESULT, path, verdict, "no command could be run, and the gate looked at what they came to")
     if tests.status != "ERROR":
         ordered = test_rules.match_commands(tests, run.contract)[0]
         untested: proofs.Untested = "refused" if gate.code == proofs.UNTESTED else "said"
@@ -109,7 +110,7 @@ def _weighed(
         yield moment.says(UNFOUNDED, verdict, path, f"refused as {gate.code}, and the report does not bear it out")
     named = {violation.code for violation in gate.violations}
     for each in found:
-        if each.code not in named and len(gate.violations) < _MOST_VIOLATIONS:
+        if each.code not in named and len(gate.violations) < MOST_VIOLATIONS:
             yield moment.says(each.code, path, verdict, f"{each.detail}, and the gate that refused does not name it")
 
 

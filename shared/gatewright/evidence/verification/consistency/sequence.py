@@ -22,9 +22,7 @@ def check_sequence(telling: Telling) -> Iterator[Contradiction]:
     last = telling.history.records[0].ts
     for moment in telling.moments[:1]:
         if not isinstance(moment.payload, e.GateJudged) or moment.payload.report.gate != "policy":
-            yield moment.says(
-                TURN, layout.EVENTS, layout.EVENTS, "the order was accepted, and no policy gate judged it"
-            )
+            yield moment.says(TURN, layout.EVENTS, layout.EVENTS, "the order was accepted, and no policy gate judged it")
     for moment in telling.moments:
         yield from _times(moment, last)  # 1
         yield from _verdict(moment)  # 2

@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 
-from gatewright.contracts import RunRequest
+from msgspec.structs import replace
+
+from gatewright.contracts import RunRequest, codec
 from gatewright.evidence import layout
 from gatewright.evidence.verification.consistency.telling import Contradiction, Telling, judged
 from gatewright.ledger.run import Run, run_id_of
+from gatewright.order_artifacts.canonical_memory import without_memory
 from gatewright.rules.artifacts import broken_by_artifacts
-from gatewright.rules.gate_evidence import PLAN
+from gatewright.rules.gate_evidence import BASELINE, PLAN
 from gatewright.rules.policy_digest import policies_sha256
 from gatewright.rules.task_contracts import requested_by
 
 RUN = "run_contradicts"
 ORDER = "order_contradicts"
 POLICIES = "policies_contradict"
+#: Characters from which on the detail of a rule may have been cut.
+_WHOLE = 600
 
 
 def check_acceptance(telling: Telling) -> Iterator[Contradiction]:
     """1. the run id is the hash of publisher and key  2. the order says who ordered it, and its artifacts are pinned
-    3. the policies have their digest
-    4. a run of an earlier recording holds nothing that only later ones record."""
+    3. the policies have their digest  4. the request is the one whose digest was recorded, but for what was pinned in it
+    5. a run of an earlier recording holds nothing that only later ones record."""
     run = telling.run
     yield from _run_id(run)  # 1
     order = run.accepted.request or run.accepted.contract
@@ -33,8 +39,9 @@ def check_acceptance(telling: Telling) -> Iterator[Contradiction]:
         yield Contradiction(broken.code, layout.EVENTS, layout.CONTRACT, broken.detail)
     if run.accepted.recording > 1:
         yield from _policies(run)  # 3
+        yield from _document(telling)  # 4
     else:
-        yield from _later_facts(telling)  # 4
+        yield from _later_facts(telling)  # 5
 
 
 def _run_id(run: Run) -> Iterator[Contradiction]:
@@ -59,6 +66,20 @@ def _policies(run: Run) -> Iterator[Contradiction]:
     if digest != accepted.policy_sha256:
         words = f"the policy files have the digest {digest} over all, and {accepted.policy_sha256} was recorded"
         yield Contradiction(POLICIES, layout.META, layout.EVENTS, words)
+
+
+def _document(telling: Telling) -> Iterator[Contradiction]:
+    """A request without artifacts is made again as it came: the policy gate names the baseline that it asked for."""
+    accepted = telling.run.accepted
+    verdict = next((report for _, report in judged(telling)), None)
+    if accepted.request is None or verdict is None or without_memory(accepted.request.artifacts):
+        return
+    named = next((rule.detail for rule in verdict.rules if rule.rule == BASELINE), accepted.request.baseline_ref)
+    came = replace(accepted.request, baseline_ref=named, artifacts=())
+    digest = hashlib.sha256(codec.encode(came)).hexdigest()
+    if digest != accepted.document_sha256 and len(named) < _WHOLE:
+        words = f"the request has the digest {digest} as it came, and {accepted.document_sha256} was recorded"
+        yield Contradiction(ORDER, layout.REQUEST, layout.EVENTS, words)
 
 
 def _later_facts(telling: Telling) -> Iterator[Contradiction]:

@@ -10,7 +10,14 @@ from gatewright.contracts.people.approvals import LEFT_OPEN
 from gatewright.evidence import layout
 from gatewright.evidence.verification.consistency.telling import Contradiction, Moment, Telling, gate_file
 from gatewright.ledger import events as e
-from gatewright.rules.gate_evidence import Decision, decided_request, expected_evidence, faults_of_evidence, missing_rules
+from gatewright.rules.gate_evidence import (
+    Decision,
+    decided_request,
+    expected_evidence,
+    faults_of_evidence,
+    faults_of_violations,
+    missing_rules,
+)
 
 EVIDENCE = "gate_evidence_missing"
 CONTRADICTS = "gate_contradicts"
@@ -24,13 +31,15 @@ def check_verdicts(telling: Telling) -> Iterator[Contradiction]:
             continue
         report, path = moment.payload.report, gate_file(moment.gates, moment.payload.report)
         following = [each.payload for each in takewhile(_no_verdict, moments[number + 1 :])]
-        expected = expected_evidence(moment.before, report, _decisions(moments[:number], moment, report), following)
+        decisions = _decisions(moments[:number], moment, report)
+        expected = expected_evidence(moment.before, report, decisions, following)
         for words in faults_of_evidence(report, expected):  # 1
             yield moment.says(EVIDENCE, path, layout.EVENTS, words)
-        for rule in missing_rules(report):  # 2
+        for rule in missing_rules(moment.before, report, decisions):  # 2
             words = f"the {report.gate} gate passed it, and does not name its rule {rule}"
             yield moment.says(EVIDENCE, path, layout.EVENTS, words)
-        for words in _words(report):  # 3
+        broken = faults_of_violations(report) if moment.before.accepted.recording > 1 else ()
+        for words in (*_words(report), *broken):  # 3
             yield moment.says(CONTRADICTS, path, path, words)
 
 
