@@ -54,10 +54,13 @@ class _Change:
 
 
 def mutations(story: BundleStory) -> Iterator[Mutation]:
-    """Every field of the events and of the artifacts that they name, changed in each way that its kind knows."""
+    """Every event left out and told twice; every field of the events, and of the artifacts that they name, changed."""
     others = _others(story)
     for number, event in enumerate(story.events):
         document = name_of(event)
+        before, after = story.events[:number], story.events[number + 1 :]
+        yield Mutation(document, "", f"event {number + 1}: left out", replace(story, events=(*before, *after)))
+        yield Mutation(document, "", f"event {number + 1}: twice", replace(story, events=(*before, event, event, *after)))
         for change in _changes(event, _event_type(event), (), others):
             pattern = pattern_of(change.pointer)
             told = _told(story, number, change)
@@ -313,10 +316,11 @@ def _other_contents(data: bytes, others: Mapping[str, str]) -> Iterator[tuple[st
             for new, words in _values(leaf, None, _Anything(others)):
                 yield pattern_of(pointer), words, msgspec.json.encode(_put(value, pointer, new), order="sorted")
         return
-    yield "", "a line more", data + (b"+one more\n" if data.endswith(b"\n") or not data else b"\0")
+    end = b"\0" if data.endswith(b"\0") else b"\n"
+    yield "", "a line more", data + b"+one more" + end
     if data:
-        lines = data.splitlines(keepends=True)
-        yield "", "a line less", b"".join(lines[:-1])
+        lines = data.removesuffix(end).split(end)
+        yield "", "a line less", b"".join(line + end for line in lines[:-1])
 
 
 class _Anything(dict[str, str]):

@@ -494,9 +494,10 @@ def make_failed(git: GitFacts = GitFacts(), run: RecordedRun | None = None) -> R
     run.accept()
     run.plan(shards=1)
     (task,) = run.run.workers()
-    patch = run.store.put(b"--- a patch of etc/passwd\n")
-    refused = run.gate("diff", task_id=task.task_id, code="path_out_of_scope", evidence=patch)
-    run.end("FAILED", "path_out_of_scope", "diff gate: etc/passwd", refused)
+    result = run.result(task.task_id, patch=b"--- a patch of etc/passwd\n")
+    refused = run.gate("diff", task_id=task.task_id, code="path_out_of_scope", evidence=result.git.patch)
+    finished = e.Event(e.TaskFinished(result=result, accepted=False))
+    run.end("FAILED", "path_out_of_scope", "diff gate: etc/passwd", finished, refused)
     return run
 
 

@@ -158,9 +158,11 @@ class SimulatedRun:
                     self._report("integrated"), "4" * 40, "artifact:sha256:" + "5" * 64, "artifact:sha256:" + "6" * 64, 1
                 )
             case q.ReviewCheck(report=review):
-                return q.Verdict(self._report("reviewer", code="ok" if review.verdict == "PASS" else "review_failed"))
+                code = "ok" if review.verdict == "PASS" else "review_failed"
+                return q.Verdict(self._report("reviewer", code=code, task_id=review.task_id))
             case q.TestsCheck(report=tests):
-                return q.Verdict(self._report("tests", code="ok" if tests.status == "PASS" else "tests_failed"))
+                code = "ok" if tests.status == "PASS" else "tests_failed"
+                return q.Verdict(self._report("tests", code=code, task_id=tests.task_id))
             case q.LandingCheck():
                 code = "landing_conflict" if self.script.landing_refused else "ok"
                 return q.LandingVerdict(self._report("landing", code=code), "7" * 40, "4" * 40, "refs/heads/x", None)

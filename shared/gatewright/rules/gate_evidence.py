@@ -16,7 +16,7 @@ from gatewright.contracts import GateReport, Plan, ReviewReport, RunRequest, Tas
 from gatewright.contracts.consultation import Consultation
 from gatewright.contracts.reports import GateName
 from gatewright.contracts.task_contract import RequiredOutput
-from gatewright.contracts.vocabulary import Artifact
+from gatewright.contracts.vocabulary import MAX_INTEGER, Artifact
 from gatewright.ledger import events as e
 from gatewright.ledger.run import Run
 from gatewright.models.recorded_transfers import records_in
@@ -70,6 +70,26 @@ RULES: dict[GateName, frozenset[str]] = {
 }
 
 
+_FURTHER_CHANGE = frozenset(
+    {
+        "protected_paths.limits.names",
+        "readable_names",
+        "path_collisions",
+        "symlink_targets",
+        *(f"change_kinds.{kind}" for kind in ("submodule", "symlink", "executable", "mode_change", "gitattributes")),
+        *(f"change_kinds.{kind}" for kind in ("gitmodules", "binary")),
+    }
+)
+#: Those that it applies besides, to runs of the second recording.
+FURTHER_RULES: dict[GateName, frozenset[str]] = {
+    "plan": frozenset({"candidates", "sharding", "times"}),
+    "diff": frozenset({"task_result", "times", "artifacts", *_FURTHER_CHANGE}),
+    "integrated": _FURTHER_CHANGE,
+    "reviewer": frozenset({"times"}),
+    "tests": frozenset({"test_proof", "proof_facts", "times", "artifacts"}),
+}
+
+
 class LookedAt(NamedTuple):
     """Something that a gate must name; ``digest`` is None where the gate alone knows it."""
 
@@ -77,9 +97,12 @@ class LookedAt(NamedTuple):
     digest: str | None
 
 
+_OWNS = " owns"
+
+
 def owned_files(task_id: str) -> str:
     """Under which name the integrated gate says how many of the changed files a worker's are."""
-    return f"{task_id} owns"
+    return f"{task_id}{_OWNS}"
 
 
 def decided_request(request_id: str) -> str:
@@ -184,22 +207,50 @@ def faults_of_evidence(report: GateReport, expected: Sequence[LookedAt]) -> Iter
 
 
 def missing_rules(run: Run, report: GateReport, decisions: Sequence[Decision] = ()) -> tuple[str, ...]:
-    """The rules that a gate which passed something must have applied, and does not name; ``decisions`` as above."""
-    if report.verdict != "PASS":
+    """The rules that a gate must have applied, and does not name; ``decisions`` as above.
+
+    A gate that refuses may stop early, but for those of the reviewer and of tests that could be run.
+    """
+    whole = report.gate == "reviewer" or (report.gate == "tests" and run.tests is not None and run.tests.status != "ERROR")
+    if report.verdict != "PASS" and not whole:
         return ()
     asked = [run.approvals.get(each.request_id) for each in decisions if report.gate == "approval"]
-    people = {decided_rule(each.request.rule) for each in asked if each is not None}
-    return tuple(sorted((RULES.get(report.gate, frozenset()) | people) - {rule.rule for rule in report.rules}))
+    wanted = RULES.get(report.gate, frozenset()) | {decided_rule(each.request.rule) for each in asked if each is not None}
+    if run.accepted.recording > 1:
+        wanted |= FURTHER_RULES.get(report.gate, frozenset())
+    return tuple(sorted(wanted - {rule.rule for rule in report.rules}))
 
 
 def faults_of_violations(report: GateReport) -> Iterator[str]:
-    """In words where the violations of a refusal, and the rules that it calls broken, are not the same."""
+    """In words where a rule is named twice, or a refusal has other violations than rules that it calls broken."""
+    names = [rule.rule for rule in report.rules]
+    if len(names) != len(set(names)):
+        yield "it names a rule twice"
     if report.verdict == "PASS" or len(report.violations) == MOST_VIOLATIONS:
         return
     broken = {rule.rule for rule in report.rules if rule.verdict == "FAIL" and not rule.rule.startswith(COMMANDS)}
     violated = {violation.rule for violation in report.violations}
     if broken != violated:
         yield f"it refuses for {', '.join(sorted(violated))}, and calls {', '.join(sorted(broken)) or 'no rule'} broken"
+
+
+def faults_of_counts(report: GateReport, composed: e.CandidateComposed | None) -> Iterator[str]:
+    """In words where the numbers of files of an integrated candidate, which is ``composed``, do not add up."""
+    if report.gate != "integrated" or composed is None:
+        return
+    number = composed.changed_files
+    written = [_count(seen.digest) for seen in report.evidence if seen.name in {FILES_WRITTEN, FILES_REMOVED}]
+    lost = [_count(seen.digest) for seen in report.evidence if seen.name == FILES_LOST]
+    if None in (*written, *lost) or sum(filter(None, written)) > number or sum(filter(None, lost)) > number:
+        yield f"{number} files were changed, and it counts others that were written, removed or lost"
+    owned = [seen.digest for seen in report.evidence if seen.name.endswith(_OWNS)]
+    parts = [_count(words.removesuffix(f" of {number} changed files")) for words in owned]
+    if None in parts or sum(filter(None, parts)) != number:
+        yield f"{number} files were changed, and its workers own {', '.join(owned)}"
+
+
+def _count(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < len(str(MAX_INTEGER)) else None
 
 
 def _candidate(run: Run) -> Iterator[LookedAt]:

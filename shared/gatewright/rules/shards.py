@@ -65,6 +65,8 @@ def broken_by_shard(shard: TaskContract, contract: TaskContract, allowed: scope.
         yield Broken("plan_invalid", "task_id", f"{shard.task_id!r} is not a shard of this plan")
     yield from _changed(shard, contract)  # 2
     yield from _outside(shard, allowed)  # 3
+    if len(set(shard.allowed_paths)) != len(shard.allowed_paths) and shard.allowed_paths != contract.allowed_paths:
+        yield Broken("plan_invalid", "allowed_paths", f"{shard.task_id} names a path twice")
 
 
 def broken_by_candidates(plan: Plan, contract: TaskContract) -> Iterator[Broken]:

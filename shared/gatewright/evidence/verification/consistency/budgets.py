@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gatewright.evidence import layout
 from gatewright.evidence.verification.consistency.telling import Contradiction, Moment, Telling, just_before
 from gatewright.ledger import events as e
-from gatewright.ledger.spending import budget_of, excess, totals
+from gatewright.ledger.spending import budget_of, excess, most, totals
 from gatewright.rules.endings import waiting_for
 
 BUDGET = "budget_contradicts"
@@ -16,7 +16,8 @@ _ROUNDING = 0.002
 
 
 def check_budgets(telling: Telling) -> Iterator[Contradiction]:
-    """1. every answer that counted came within the budget  2. a run that a budget ended had used it up."""
+    """1. every answer that counted came within the budget  2. a run that a budget ended had used it up  3. only what is more
+    than was known is recorded."""
     for moment in telling.moments:
         match moment.payload:
             case e.TaskFinished(accepted=False):
@@ -27,6 +28,11 @@ def check_budgets(telling: Telling) -> Iterator[Contradiction]:
                 yield from _within(moment)  # 1
             case e.BudgetExceeded():
                 yield from _used_up(moment, moment.payload)  # 2
+            case e.UsageReported(task_id=task_id, usage=usage):
+                known = moment.before.tasks[task_id].usage.get(usage.delivery) if task_id in moment.before.tasks else None
+                if most(known, usage) == known:  # 3
+                    words = f"{task_id} has used no more than was known"
+                    yield moment.says(BUDGET, layout.EVENTS, layout.EVENTS, words)
             case _:
                 pass
 
