@@ -32,16 +32,23 @@ _DIGEST = re.compile(r"(?:artifact:sha256:)?([0-9a-f]{64})")
 
 @dataclass(frozen=True)
 class Mutation:
-    """A story with one value changed. ``document`` and ``pattern`` say which field it is, ``change`` what became of it."""
+    """A story with one value changed. ``document`` and ``pattern`` say which field it is, ``change`` what became of it, and
+    ``event`` in the how manieth event; 0: in an artifact."""
 
     document: str
     pattern: str
     change: str
     story: BundleStory
+    event: int = 0
 
     @property
     def field(self) -> tuple[str, str]:
         return self.document, self.pattern
+
+    @property
+    def kind(self) -> str:
+        """Changes of one kind have another value, or another number."""
+        return self.change.split(" ")[0] if self.change.startswith(("to ", "added ")) else self.change
 
 
 @dataclass(frozen=True)
@@ -59,12 +66,11 @@ def mutations(story: BundleStory) -> Iterator[Mutation]:
     for number, event in enumerate(story.events):
         document = name_of(event)
         before, after = story.events[:number], story.events[number + 1 :]
-        yield Mutation(document, "", f"event {number + 1}: left out", replace(story, events=(*before, *after)))
-        yield Mutation(document, "", f"event {number + 1}: twice", replace(story, events=(*before, event, event, *after)))
+        yield Mutation(document, "", "left out", replace(story, events=(*before, *after)), number + 1)
+        yield Mutation(document, "", "twice", replace(story, events=(*before, event, event, *after)), number + 1)
         for change in _changes(event, _event_type(event), (), others):
-            pattern = pattern_of(change.pointer)
-            told = _told(story, number, change)
-            yield Mutation(document, pattern, f"event {number + 1}: {change.words}", told)
+            pattern, told = pattern_of(change.pointer), _told(story, number, change)
+            yield Mutation(document, pattern, change.words, told, number + 1)
     yield from _of_artifacts(story, others)
 
 

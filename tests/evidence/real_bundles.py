@@ -18,14 +18,14 @@ from gatewright.contracts.vocabulary import (
     Environment,
     Executor,
     Person,
-    Repository,
     Sharding,
     TimeoutRetry,
 )
+from gatewright.contracts.vocabulary import Repository as RepositoryField
 from gatewright.resources import policy_directory
 from tests.e2e.conftest import FILES
 from tests.e2e.stack import PREFIX, SECONDS, Stack, running_stack, wait_until
-from tests.git.repositories import MakeRepository
+from tests.git.repositories import Repository
 from tests.models.provider import KEY, ScriptedProvider
 from tests.models.turns import Say
 from tests.structured.scripted import answering, write_models
@@ -59,6 +59,22 @@ SHOP: dict[str, bytes] = {
         b"    file.write_text(file.read_text().replace('2', '3').replace('Twice', 'Three times'))\n"
     ),
 }
+
+
+#: Edits one file of two, which the acceptance command does not let through.
+HALF = b"import pathlib\npathlib.Path('src/a.py').write_text('edited = True\\n')\n"
+NAMES = ("landed", "failed", "people")
+
+
+def make_repository(folder: Path, name: str, files: Mapping[str, bytes]) -> Path:
+    """A repository with one commit of ``files``."""
+    home, path = folder / f"home-of-{name}", folder / name
+    home.mkdir()
+    path.mkdir()
+    repository = Repository(path, home)
+    repository.git("init", "--quiet", "--template=", "--initial-branch=main")
+    repository.commit(files, "first")
+    return path
 
 
 @dataclass(frozen=True)
@@ -106,27 +122,27 @@ class RealBundles:
     homes: Mapping[str, Path]
 
 
-def make_real_bundles(folder: Path, make_repository: MakeRepository) -> RealBundles:
+def make_real_bundles(folder: Path) -> RealBundles:
     """Run all three, each to its end."""
     plain = RuledStack(folder / "plain", mutation_policies(folder / "plain-policies"))
     with running_stack(plain.home, workers=2, stack=plain), plain.client() as client:
-        landed = _ended(client, landing_request(make_repository))
-        failed = _ended(client, failing_request(make_repository))
+        landed = _ended(client, landing_request(make_repository(folder, "shop", SHOP)))
+        failed = _ended(client, failing_request(make_repository(folder, "half", {**FILES, "tools/half.py": HALF})))
     with ScriptedProvider({"write": [Say(WRITTEN)], "review": answering(REVIEW)}) as provider:
         peopled = RuledStack(folder / "peopled", people_policies(folder / "people-policies", provider), "reviewer")
         with running_stack(peopled.home, workers=1, stack=peopled), peopled.client() as client:
-            people = _decided(peopled, client, asked_request(make_repository), folder)
+            people = _decided(peopled, client, asked_request(make_repository(folder, "asked", FILES)), folder)
     return RealBundles(
         folders={"landed": landed, "failed": failed, "people": people},
         homes={"landed": plain.home, "failed": plain.home, "people": peopled.home},
     )
 
 
-def landing_request(make_repository: MakeRepository) -> RunRequest:
+def landing_request(repository: Path) -> RunRequest:
     """Two shards, two acceptance commands, mutants."""
     return RunRequest(
         request="Ask for three times the price.",
-        repository=Repository(url=str(make_repository("shop", files=SHOP).path)),
+        repository=RepositoryField(url=str(repository)),
         requested_by="tests",
         allowed_paths=("src/pricing.py", "docs/pricing.md"),
         acceptance_tests=(
@@ -144,12 +160,11 @@ def landing_request(make_repository: MakeRepository) -> RunRequest:
     )
 
 
-def failing_request(make_repository: MakeRepository) -> RunRequest:
+def failing_request(repository: Path) -> RunRequest:
     """Two rounds, neither of which the acceptance command lets through."""
-    half = b"import pathlib\npathlib.Path('src/a.py').write_text('edited = True\\n')\n"
     return RunRequest(
         request="Edit every file.",
-        repository=Repository(url=str(make_repository("half", files={**FILES, "tools/half.py": half}).path)),
+        repository=RepositoryField(url=str(repository)),
         requested_by="tests",
         allowed_paths=("src",),
         acceptance_tests=(AcceptanceTest(name="edited", cmd="python tools/check.py 0", must_pass=True),),
@@ -160,11 +175,11 @@ def failing_request(make_repository: MakeRepository) -> RunRequest:
     )
 
 
-def asked_request(make_repository: MakeRepository) -> RunRequest:
+def asked_request(repository: Path) -> RunRequest:
     """By a model, after a person let the repository go there; two more have to vote for the change."""
     return RunRequest(
         request="Edit both files.",
-        repository=Repository(url=str(make_repository("asked", files=FILES).path)),
+        repository=RepositoryField(url=str(repository)),
         requested_by="tests",
         allowed_paths=("src",),
         acceptance_tests=(AcceptanceTest(name="edited", cmd="python tools/check.py 0", must_pass=True),),

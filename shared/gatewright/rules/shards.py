@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from msgspec.structs import fields, replace
+from msgspec.structs import replace
 
 from gatewright import scope
 from gatewright.contracts import Plan, TaskContract
@@ -97,7 +97,7 @@ def _changed(shard: TaskContract, contract: TaskContract) -> Iterator[Broken]:
     """``shard`` is what ``shard_of`` makes of the contract; its resolved role is that of its own permissions."""
     expected = shard_of(contract, shard.task_id, shard.allowed_paths, shard.owner_agent)
     expected = replace(expected, role_contract=resolve_role(shard))
-    other = {field.name for field in fields(shard) if getattr(shard, field.name) != getattr(expected, field.name)}
+    other = {name for name in TaskContract.__struct_fields__ if getattr(shard, name) != getattr(expected, name)}
     if other & _PERMISSIONS:
         yield Broken("permission_too_wide", "least_privilege", f"{shard.task_id} asks for more than a worker gets")
     if others := sorted(other - _PERMISSIONS):

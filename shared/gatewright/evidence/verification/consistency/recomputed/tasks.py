@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import groupby
 
-from msgspec.structs import fields, replace
+from msgspec.structs import replace
 
 from gatewright.bus.topology import DEFAULT_POOL
 from gatewright.contracts import TaskContract
@@ -147,6 +147,6 @@ def _faults(run: Run, reason: str) -> list[tuple[RunTask, FoundFault]]:
 
 
 def _unlike(contract: TaskContract, expected: TaskContract) -> Iterator[str]:
-    for field in fields(contract):
-        if getattr(contract, field.name) != getattr(expected, field.name):
-            yield field.name
+    for name in TaskContract.__struct_fields__:
+        if getattr(contract, name) != getattr(expected, name):
+            yield name
