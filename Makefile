@@ -13,18 +13,19 @@ PYTEST := $(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadfile --no
 # Another Python's packages are not ours; and modules are compiled once, not in each of the many processes that tests start.
 unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE VIRTUAL_ENV
 
-.PHONY: demo test test-faults test-all test-agents agents recordings lint chart asyncapi trace bench lock clean
+.PHONY: demo test test-ci test-faults test-all test-agents agents recordings lint chart asyncapi trace bench lock clean
 
 demo: $(STAMP)
 	@$(BIN)/python examples/demo/demo.py
 
-# All but the greater part of the long series, containers, and real agents; and of each table of cases some. With SHARE=1/8 to SHARE=8/8,
-# as in CI, also the containers and every eighth file in full; the few tests that failed are then played once more, alone.
-SHARE ?=
+# All but the long series, containers and real agents; of each table of cases some.
 test: $(COMPILED)
-	@$(PYTEST) --most-cases=4 $(if $(SHARE),\
-		--in-full=$(SHARE) -m "not agents" || $(BIN)/python .ci/alone.py $$?,\
-		--hypothesis-profile=few -m "not long and not compose and not agents")
+	@$(PYTEST) --most-cases=4 --hypothesis-profile=few -m "not long and not compose and not agents"
+
+# What CI plays at every commit: the same, the containers, and one long test of each kind. A few failed tests are played once more,
+# alone; one that is green then is named, and is a defect all the same.
+test-ci: $(COMPILED)
+	@$(PYTEST) --most-cases=4 --hypothesis-profile=few --one-of-each-series -m "not agents" || $(BIN)/python .ci/alone.py $$?
 
 # The long series: everything broken at every point, every file of every bundle changed; and the containers.
 test-faults: $(COMPILED)

@@ -25,6 +25,7 @@ from gatewright.contracts.vocabulary import Scope
 from gatewright.git.mirror import Mirrors
 from gatewright.resources import policy_directory
 from gatewright.services.gatekeeper.gates.change.candidate import judge_patch
+from gatewright.services.gatekeeper.gates.change.secrets import SecretsCheck
 from gatewright.services.gatekeeper.policies.load import Policies, load
 from tests.factories import make_contract
 from tests.gatekeeper.contexts import make_context
@@ -108,7 +109,7 @@ async def _gate(work: _Work, folder: Path) -> float:
     run = make_open_run(RUN, work.contract, work.baseline, work.tree)
     context = make_context(RUN, "diff", work.policies).of_change(work.contract, mirror)
     started = time.perf_counter()
-    await judge_patch(context, work.patch, run)
+    await judge_patch(context, SecretsCheck(), work.patch, run)
     seconds = time.perf_counter() - started
     if not context.report.clean:
         raise SystemExit(f"the patch was refused: {context.report.violations[0]}")

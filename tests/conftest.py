@@ -17,7 +17,7 @@ from xdist.scheduler import LoadFileScheduling
 
 from tests.git.conftest import first_repository, make_repository
 from tests.scheduling import SharedStacks
-from tests.selection import Share, beyond_share, further_cases
+from tests.selection import ci_left_out, further_cases
 
 __all__ = ["bare_surroundings", "first_repository", "make_repository"]
 
@@ -101,8 +101,8 @@ SLOW = (
 def pytest_addoption(parser: pytest.Parser) -> None:
     words = "of each test with more cases play so many, spread over all of them"
     parser.addoption("--most-cases", type=int, default=0, metavar="N", help=words)
-    words = "so play but one file of N in full, and of all others neither what is long nor further cases"
-    parser.addoption("--in-full", metavar="K/N", help=words)
+    words = "with --most-cases: play one long test of each kind as well"
+    parser.addoption("--one-of-each-series", action="store_true", help=words)
 
 
 @pytest.hookimpl(trylast=True)
@@ -110,8 +110,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """The cases that are played; the slow folders first; within a folder, and among the others, as they are."""
     here = Path(__file__).parent
     if most := config.getoption("most_cases"):
-        share = config.getoption("in_full")
-        left_out = beyond_share(items, Share.read(share), most) if share else further_cases(items, most)
+        choose = ci_left_out if config.getoption("one_of_each_series") else further_cases
+        left_out = choose(items, most)
         config.hook.pytest_deselected(items=[item for item in items if item in left_out])
         items[:] = [item for item in items if item not in left_out]
 

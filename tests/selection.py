@@ -1,63 +1,54 @@
-"""Which of the collected tests are played: of long tables some cases, of the long series a share. Pure, but for their marks.
+"""Which of the collected tests are played: of long tables some cases, and in CI one test of each long series. Pure.
 
-CI plays what `make test` plays, and of the files one share of several in full: each commit has the next one, so that as many
-commits as there are shares play all.
+CI plays what `make test` plays, what needs containers, and the same long tests at every commit. So a commit is judged by what
+it changed, and not by which part of the long series its turn brings.
 """
 
 from __future__ import annotations
 
-import hashlib
-import re
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Self
+from collections.abc import Callable, Iterable
 
 import pytest
 
-
-@dataclass(frozen=True, slots=True)
-class Share:
-    """The files of one of ``total`` equal parts, chosen by name; ``number`` counts from 1."""
-
-    number: int
-    total: int
-
-    @classmethod
-    def read(cls, text: str) -> Self:
-        """From ``K/N``. Raises ValueError for anything else, and where there is no such share."""
-        found = re.fullmatch(r"(\d{1,3})/(\d{1,3})", text, re.ASCII)
-        share = cls(int(found[1]), int(found[2])) if found else None
-        if share is None or not 1 <= share.number <= share.total:
-            raise ValueError(f"there is no share {text!r}")
-        return share
-
-    def has(self, file: str) -> bool:
-        """Whether the file belongs to it: ``file`` is its path, as node ids have it."""
-        found = int.from_bytes(hashlib.sha256(file.encode()).digest()[:8], "big")
-        return found % self.total == self.number - 1
+#: Each function of these breaks the system in another way; elsewhere the long tests of a file are of one kind.
+FAULTS = "tests/faults/"
 
 
-def beyond_share(items: Iterable[pytest.Item], share: Share, most: int) -> set[pytest.Item]:
-    """What is left out: within the share the beginnings of what is played whole, elsewhere what `make test` does not play.
+def ci_left_out(items: Iterable[pytest.Item], most: int) -> set[pytest.Item]:
+    """What CI leaves out: cases beyond ``most`` of a table, and of the long tests all but one of each kind.
 
-    What needs containers is always played in full.
+    A kind is a file of tests, and in ``FAULTS`` a function. Tests that need containers are always played.
     """
-    left_out: set[pytest.Item] = set()
-    others: list[pytest.Item] = []
+    every = list(items)
+    ordinary = [item for item in every if not _is(item, "long") and not _is(item, "compose")]
+    long = [item for item in every if _is(item, "long") and not _is(item, "compose")]
+    return further_cases(ordinary, most) | (set(long) - set(_first_of_each(_kind, long)))
+
+
+def _is(item: pytest.Item, mark: str) -> bool:
+    return item.get_closest_marker(mark) is not None
+
+
+def _kind(item: pytest.Item) -> str:
+    return _function(item) if item.nodeid.startswith(FAULTS) else item.nodeid.partition("::")[0]
+
+
+def _function(item: pytest.Item) -> str:
+    return item.nodeid.partition("[")[0]
+
+
+def _first_of_each(kind: Callable[[pytest.Item], str], items: Iterable[pytest.Item]) -> Iterable[pytest.Item]:
+    first: dict[str, pytest.Item] = {}
     for item in items:
-        whole = share.has(item.nodeid.partition("::")[0]) or item.get_closest_marker("compose")
-        if item.get_closest_marker("short" if whole else "long"):
-            left_out.add(item)
-        elif not whole:
-            others.append(item)
-    return left_out | further_cases(others, most)
+        first.setdefault(kind(item), item)
+    return first.values()
 
 
 def further_cases(items: Iterable[pytest.Item], most: int) -> set[pytest.Item]:
     """What is left out of tests with more than ``most`` cases: all but the first, the last, and others evenly between them."""
     cases: dict[str, list[pytest.Item]] = {}
     for item in items:
-        cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+        cases.setdefault(_function(item), []).append(item)
     left_out: set[pytest.Item] = set()
     for each in cases.values():
         if len(each) > most:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.selection import Share, beyond_share, further_cases
+from tests.selection import ci_left_out, further_cases
 
 
 class Case(NamedTuple):
@@ -17,8 +17,8 @@ class Case(NamedTuple):
     nodeid: str
     marks: tuple[str, ...] = ()
 
-    def get_closest_marker(self, name: str) -> bool:
-        return name in self.marks
+    def get_closest_marker(self, name: str) -> str | None:
+        return name if name in self.marks else None
 
 
 @given(count=st.integers(0, 60), most=st.integers(2, 12))
@@ -31,25 +31,20 @@ def test_of_many_cases_as_many_as_wanted_are_played_and_the_ends_are_among_them(
     assert left_out.isdisjoint([*others, *cases[:1], *cases[-1:]])
 
 
-def test_as_many_commits_as_there_are_shares_play_every_test_in_full() -> None:
-    marked = [(), ("long",), ("short",), ("long", "compose")]
+def test_ci_plays_one_long_test_of_each_kind_and_all_with_containers() -> None:
     cases = [
-        Case(f"tests/test_{file}.py::test_{'_'.join(marks)}[{number}]", marks)
-        for file in range(40)
-        for marks in marked
+        Case(f"tests/{file}.py::test_{name}[{number}]", marks)
+        for file in ("faults/test_a", "e2e/test_b")
+        for name, marks in (("quick", ()), ("one", ("long",)), ("other", ("long",)), ("boxed", ("long", "compose")))
         for number in range(9)
     ]
-    shares = [Share(number, 4) for number in range(1, 5)]
-    left_out = [cast("set[Case]", beyond_share(cast("list[pytest.Item]", cases), share, 3)) for share in shares]
-    by_marks = {marks: {case for case in cases if case.marks == marks} for marks in marked}
-    assert {case.marks for case in set.intersection(*left_out)} == {("short",)}
-    assert all(sum(case not in each for each in left_out) == 1 for case in by_marks["long",])
-    assert all(by_marks["short",] & each != by_marks["short",] for each in left_out)
-    assert all(len(by_marks[()] - each) > len(by_marks[()]) / 3 for each in left_out)
-    assert all(by_marks["long", "compose"].isdisjoint(each) for each in left_out)
-
-
-@pytest.mark.parametrize("text", ["", "1", "0/4", "5/4", "1/0", "a/b", "1/4/4"])
-def test_a_share_that_does_not_exist_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="there is no share"):
-        Share.read(text)
+    left_out = cast("set[Case]", ci_left_out(cast("list[pytest.Item]", cases), 3))
+    played = [case.nodeid.removeprefix("tests/") for case in cases if case not in left_out and "compose" not in case.marks]
+    assert played == [
+        *(f"faults/test_a.py::test_quick[{number}]" for number in (0, 4, 8)),
+        "faults/test_a.py::test_one[0]",
+        "faults/test_a.py::test_other[0]",
+        *(f"e2e/test_b.py::test_quick[{number}]" for number in (0, 4, 8)),
+        "e2e/test_b.py::test_one[0]",
+    ]
+    assert not any("compose" in case.marks for case in left_out)

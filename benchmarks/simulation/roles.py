@@ -87,7 +87,7 @@ class _Locks:
 
 
 class _Secrets:
-    scanner = None
+    scanner = clean = None
 
 
 class _Policies:

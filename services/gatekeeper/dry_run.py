@@ -22,8 +22,10 @@ from gatewright.git.mirror import Mirror, Mirrors
 from gatewright.rules.gate_evidence import POLICIES
 from gatewright.secrets.selection import DEFAULT_SCANNER, local_catalogue, make_scanner
 from gatewright.services.gatekeeper.gates.change.candidate import ComposedCandidate, judge_patch_on
+from gatewright.services.gatekeeper.gates.change.copies import remark_copies
 from gatewright.services.gatekeeper.gates.change.destructive import judge_losses
 from gatewright.services.gatekeeper.gates.change.secrets import SecretsCheck
+from gatewright.services.gatekeeper.gates.change.stored_form import judge_stored_form
 from gatewright.services.gatekeeper.gates.context import GateContext
 from gatewright.services.gatekeeper.gates.contract.breadth import judge_breadth
 from gatewright.services.gatekeeper.gates.contract.policy import judge_contract
@@ -141,14 +143,16 @@ async def _change(
         await mirror.ensure(question.candidate)
         patch = await mirror.diff(baseline, await mirror.tree_of(question.candidate))
     try:
-        tree = await judge_patch_on(context, patch or b"", commit, baseline)
+        secrets = SecretsCheck(make_scanner(DEFAULT_SCANNER, local_catalogue()))
+        tree = await judge_patch_on(context, secrets, patch or b"", commit, baseline)
         if tree:
             candidate = ComposedCandidate(tree, await mirror.changes(baseline, tree), patch or b"")
             await judge_losses(context, candidate.changes, tree)
+            await remark_copies(context, candidate.changes, baseline, tree)
+            await judge_stored_form(context, candidate.changes, baseline, tree)
             for executor in ways(contract) or (None,):
                 await judge_whole_change(context, candidate, executor)
-            scanner = make_scanner(DEFAULT_SCANNER, local_catalogue())
-            await SecretsCheck(scanner).judge(context, candidate.changes)
+            await secrets.judge(context, candidate.changes)
     except GitError as error:
         context.report.violate(error.reason, "integrated_gate", error.message)
     return context.close()

@@ -327,7 +327,8 @@ class Orchestrator:
         await self.dispatcher.withdraw(run)  # again: the bus may have been away when the run ended
         await self._release(run)
         position = await self.ledger.get(run.run_id)
-        artifacts = ScreenedArtifacts(self.gates.artifacts, run, self.gates.secrets.scanner)
+        secrets = self.gates.secrets
+        artifacts = ScreenedArtifacts(self.gates.artifacts, run, secrets.scanner, secrets.clean)
         signer = await asyncio.to_thread(self.signer.current, run.finished_at)
         sealed = await self.bundles.seal(run, position.transitions, artifacts, signer, position.sequences)
         memory = await asyncio.to_thread(self._memory, run, sealed)

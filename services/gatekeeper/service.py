@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Iterable, Sequence
+from functools import partial
 from importlib import metadata
 
 from gatewright.bus.identities import DEFAULT_PUBLISHER
@@ -183,7 +184,8 @@ def assemble(
     mirrors = settings.open_mirrors("gatekeeper", ledger.baselines)
     artifacts = ArtifactCache(service.bus)
     scanner = settings.scanner()
-    approvers = keyring.approvers(settings.home, signer.public)
+    approvers = partial(keyring.approvers, settings.home, signer.public)
+    approvers()
     gates = GateEngine(
         *(policies, mirrors, artifacts, locks, service.clock, versions(scanner), SecretsCheck(scanner), approvers, memories),
         grants=StandingGrants(service.bus),

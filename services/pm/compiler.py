@@ -76,6 +76,7 @@ def compile_contract(task: RequestTask, owner: Agent, profiles: EnvironmentsPoli
         needs=request.needs,
         author=request.author,
         source_branch=request.source_branch,
+        ordered_by=request.ordered_by,
     )
     return replace(contract, role_contract=resolve_role(contract))
 

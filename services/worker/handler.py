@@ -16,13 +16,15 @@ from gatewright.contracts import TaskContract, TaskResult, codec
 from gatewright.contracts.vocabulary import Agent, Surroundings
 from gatewright.errors import ConfigurationError, DeniedError, MalformedError, SandboxError
 from gatewright.git.changes import TreeChange
-from gatewright.git.mirror import Mirrors
+from gatewright.git.mirror import Mirror, Mirrors
+from gatewright.git.patches.reader import read_patch
 from gatewright.git.paths import display
 from gatewright.host_facts import surroundings
 from gatewright.models.records import CASSETTE
 from gatewright.sandbox import Sandbox, SandboxLimits, make_sandbox
-from gatewright.secrets.changes import FoundSecret, secrets_brought_in
+from gatewright.secrets.changes import FoundSecret, secrets_brought_in, secrets_in_text
 from gatewright.secrets.documents import redact_document
+from gatewright.secrets.patch_text import secrets_in_patch_text
 from gatewright.secrets.redaction import REDACTIONS, Redacted, Redaction, record_of, redact_output
 from gatewright.secrets.scanner import SecretScanner
 from gatewright.services.worker.executors.asking import asking_executors
@@ -41,9 +43,9 @@ from gatewright.telemetry.redaction import redact_text
 from gatewright.worker_role import answer_of, answers
 from gatewright.workspace import Workspaces
 
-#: A reply is an input, and is kept as it was given; the state of a session with what looks like a secret is not kept at all. A
-#: cassette has lost its secrets, call by call, and is none any more once something is cut out of it.
-_AS_GIVEN = frozenset({REPLY_LOG, AGENT_SESSION, CASSETTE})
+#: Logs that are not redacted here. The state of a session with what looks like a secret is not kept at all. A cassette has lost
+#: its secrets, call by call, and is none any more once something is cut out of it.
+_AS_GIVEN = frozenset({AGENT_SESSION, CASSETTE})
 #: Places of secrets that a failure names.
 _MAX_PLACES = 10
 #: Executors that run commands, in the environment that the contract names.
@@ -115,7 +117,10 @@ class WorkerHandler:
             execution = ExecutionResult(failure=ExecutionFailure(error.reason, redact_text(error.message)))
         finished = timestamp(context.clock.now())
         told = await asyncio.to_thread(read_blocked, execution.blocked, task.task_id, context.clock.now())
-        logs = await asyncio.to_thread(self._storable, {**kept, **execution.logs, REFUSED_LOG: told.refused})
+        # A reply that was given is in the store already, and was searched: it is the same artifact.
+        given = task.executor is not None and task.executor.kind == "reply"
+        as_given = _AS_GIVEN | {REPLY_LOG} if given else _AS_GIVEN
+        logs = await asyncio.to_thread(self._storable, {**kept, **execution.logs, REFUSED_LOG: told.refused}, as_given)
         references = tuple(reference(name, data) for name, data in logs.items())
         patch = uri_of(execution.patch) if execution.patch else ""
         used = context.meter.usage
@@ -147,11 +152,27 @@ class WorkerHandler:
         execution = await self._executors[task.executor.kind].execute(job)
         changes = await mirror.changes(baseline, execution.tree) if execution.tree else ()
         secrets = await secrets_brought_in(changes, mirror, self._scanner)
-        if secrets:
+        places = [_place_of(secret) for secret in secrets]
+        places += await self._secrets_beside_files(task.executor.kind, execution, changes, mirror)
+        if places:
             # The gatekeeper would refuse the patch all the same; refused here, it is never stored.
-            places = ", ".join(dict.fromkeys(_place_of(secret) for secret in secrets[:_MAX_PLACES]))
-            return replace(execution, tree="", patch=b"", failure=ExecutionFailure("secret_found", places)), ()
+            named = ", ".join(dict.fromkeys(places[:_MAX_PLACES]))
+            return replace(execution, tree="", patch=b"", failure=ExecutionFailure("secret_found", named)), ()
         return execution, changes
+
+    async def _secrets_beside_files(
+        self, kind: str, execution: ExecutionResult, changes: tuple[TreeChange, ...], mirror: Mirror
+    ) -> list[str]:
+        """What looks like a secret in an answer that is kept as it was given, beside the content of files."""
+        if kind == "patch" and execution.patch:
+            reading = await asyncio.to_thread(read_patch, execution.patch)
+            found = await secrets_in_patch_text(execution.patch, reading, changes, mirror, self._scanner)
+            return [f"line {secret.line} of the patch looks like a secret ({secret.rule})" for secret in found]
+        if kind == "reply":
+            reply = execution.logs.get(REPLY_LOG, b"")
+            hits = await secrets_in_text(reply, changes, mirror, self._scanner)
+            return [f"line {line} of the reply looks like a secret ({rule})" for rule, line in hits]
+        return []
 
     def _surroundings(self, task: TaskContract, execution: ExecutionResult) -> Surroundings:
         """What the change was made with; the prefix only where the executor runs commands, and it is listed here."""
@@ -162,12 +183,12 @@ class WorkerHandler:
         versions = {"secret_scanner": self._scanner.name}
         return surroundings(sandbox=self._walls, prefix=prefix, versions=versions, environment=execution.environment)
 
-    def _storable(self, logs: Mapping[str, bytes]) -> dict[str, bytes]:
-        """The logs without secrets, and the record of what was taken out."""
+    def _storable(self, logs: Mapping[str, bytes], as_given: frozenset[str]) -> dict[str, bytes]:
+        """The logs without secrets but for those that are kept ``as_given``, and the record of what was taken out."""
         kept: dict[str, bytes] = {}
         redactions: list[Redaction] = []
         for name, data in logs.items():
-            clean = Redacted(data, ()) if name in _AS_GIVEN else redact_output(name, data, self._scanner)
+            clean = Redacted(data, ()) if name in as_given else redact_output(name, data, self._scanner)
             redactions += clean.redactions
             kept[name] = clean.data
         kept[REDACTIONS] = record_of(redactions)

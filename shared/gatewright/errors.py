@@ -155,9 +155,16 @@ class GitError(UnavailableError):
 
 
 class PatchError(DeniedError):
-    """A patch does not apply to the baseline it was made for. Make it again on the pinned commit."""
+    """A patch cannot be read, or does not apply to its baseline. The message names the line or the file, and what to do.
+
+    ``path`` is the file that it is about, where one is known.
+    """
 
     code = "patch_does_not_apply"
+
+    def __init__(self, message: str, *, code: str | None = None, path: bytes | None = None) -> None:
+        super().__init__(message, code=code)
+        self.path = path
 
 
 class ConfigurationError(GatewrightError):

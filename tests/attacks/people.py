@@ -85,7 +85,8 @@ class Inbox:
         return await self.work()
 
     def contract(self, **changes: object) -> TaskContract:
-        return contract_on(self.gatekeeper.repository, **changes)
+        """One that a person has ordered who is none of the roster, unless ``changes`` say otherwise."""
+        return contract_on(self.gatekeeper.repository, **{"ordered_by": ("dispatcher@example.org",), **changes})
 
     async def submit(self, **changes: object) -> Run:
         await self.gatekeeper.submit(self.contract(**changes))

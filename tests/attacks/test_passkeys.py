@@ -125,5 +125,5 @@ def test_a_roster_with_a_passkey_for_pages_that_are_not_its_own_cannot_be_used(e
 def test_one_passkey_belongs_to_one_person() -> None:
     person = {"keys": [PASSKEY.entry]}
     data = json.dumps({"version": "1", "people": [{"name": "ana", **person}, {"name": "ben", **person}]}).encode()
-    with pytest.raises(ConfigurationError, match="stands there twice"):
+    with pytest.raises(ConfigurationError, match="listed twice"):
         read_roster(Path("approvers.json"), data)

@@ -27,7 +27,7 @@ LATER = "2099-01-01T00:00:00.000Z"
 @pytest.fixture
 async def gate(make_repository: MakeRepository, tmp_path: Path) -> AsyncIterator[RealGate]:
     async with open_gate(make_repository(files=FILES), tmp_path, allowed_paths=(".github", "src")) as opened:
-        opened.gates = changed(opened.gates, approvers=(KEY.public,))
+        opened.gates = changed(opened.gates, approvers=lambda: (KEY.public,))
         yield opened
 
 
@@ -72,7 +72,7 @@ async def test_what_was_approved_is_let_in_and_named_in_the_evidence(
     files: dict[str, bytes | None], make_repository: MakeRepository, tmp_path: Path
 ) -> None:
     async with open_gate(make_repository(files=FILES), tmp_path, allowed_paths=(".github", ".gitlab-ci.yml", "src")) as gate:
-        gate.gates = changed(gate.gates, approvers=(KEY.public,))
+        gate.gates = changed(gate.gates, approvers=lambda: (KEY.public,))
         approval = await asked(gate, files)
         report = await judged(gate, files, signed(approval, Signer(KEY)))
     assert codes(report) == []
@@ -112,7 +112,7 @@ async def test_an_approval_from_another_baseline_does_not_undo_what_came_between
         approval = signed(await asked(gate), Signer(KEY))
     repository.commit({WORKFLOW: b"on: push\npermissions: {}\n"})
     async with open_gate(repository, tmp_path / "two", allowed_paths=(".github",)) as gate:
-        gate.gates = changed(gate.gates, approvers=(KEY.public,))
+        gate.gates = changed(gate.gates, approvers=lambda: (KEY.public,))
         assert codes(await judged(gate, None, approval)) == ["path_protected"]
 
 

@@ -19,6 +19,7 @@ from gatewright.contracts.vocabulary import AcceptanceTest, Agent, Executor, Tim
 from gatewright.git.mirror import Mirrors
 from gatewright.resources import policy_directory
 from gatewright.services.gatekeeper.gates.change.candidate import judge_patch
+from gatewright.services.gatekeeper.gates.change.secrets import SecretsCheck
 from gatewright.services.testrunner.handler import make_handler as make_testrunner
 from gatewright.services.testrunner.settings import Settings as RunnerSettings
 from gatewright.services.worker.handler import WorkerHandler, make_handler
@@ -66,7 +67,7 @@ async def judged(fixture: HandlerFixture, result: TaskResult, tmp_path: Path) ->
     contract = fixture.contract()
     run = make_open_run(RUN, contract, fixture.baseline, await mirror.tree_of(fixture.baseline))
     context = make_context(RUN, "diff").of_change(contract, mirror)
-    await judge_patch(context, patch, run)
+    await judge_patch(context, SecretsCheck(), patch, run)
     return context.close()
 
 

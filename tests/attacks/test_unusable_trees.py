@@ -44,7 +44,7 @@ MONSTERS: dict[str, tuple[list[bytes], str]] = {
 #: The ways to say in a patch that a file is new.
 FORMS: dict[str, bytes] = {
     "as git writes it": b"diff --git a/%s b/%s\nnew file mode 100644\n--- /dev/null\n+++ b/%s\n@@ -0,0 +1 @@\n+x\n",
-    "empty": b"diff --git a/%s b/%s\nnew file mode 100644\n",
+    "empty": b"diff --git a/%s b/%s\nnew file mode 100644\nindex 0000000..e69de29\n",
     "without git's own header": b"--- /dev/null\n+++ b/%s\n@@ -0,0 +1 @@\n+x\n",
     "in quotes": b'diff --git "a/%s" "b/%s"\nnew file mode 100644\n--- /dev/null\n+++ "b/%s"\n@@ -0,0 +1 @@\n+x\n',
     "renamed": b"diff --git a/src/app.py b/%s\nsimilarity index 100%%\nrename from src/app.py\nrename to %s\n",

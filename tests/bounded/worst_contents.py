@@ -5,9 +5,11 @@ from __future__ import annotations
 import base64
 from pathlib import Path
 
+from gatewright.errors import PatchError
 from gatewright.git.changes import TreeChange
 from gatewright.git.names import Known, limit_faults, unreadable_faults
-from gatewright.git.patches.names import is_harmless, named_paths
+from gatewright.git.patches.outcome import has_lines
+from gatewright.git.patches.reader import read_patch
 from gatewright.sandbox import Completed
 from gatewright.secrets.scanner import SecretScanner
 from gatewright.services.gatekeeper.gates.change.remains import _Content, _gone, _is_destroyed, _moved
@@ -58,18 +60,42 @@ for _name, _list in _NAMES.items():
         return [*limit_faults(paths, _nothing_known), *unreadable_faults(paths, _nothing_known)]
 
 
-_HEADERS = {
-    "both": b"diff --git a/x b/x\n" * (MiB // 19),
-    "one-long": b"diff --git " + b"a" * MiB,
-    "no-hunk": b"--- a\n+++ b\n" * (MiB // 12),
-    "escapes": b'rename to "' + b"\\1" * (MiB // 2) + b'"\n',
-    "deep": b"".join(b"rename to %d/" % n + b"a/" * 98 + b"\n" for n in range(MiB // 210)),
+_NEW = b"diff --git a/x b/x\nnew file mode 100644\n--- /dev/null\n+++ b/x\n"
+_EDIT = b"diff --git a/x b/x\n--- a/x\n+++ b/x\n"
+_PATCHES = {
+    "headers": b"diff --git a/x b/x\n" * (MiB // 19),
+    "one long header": b"diff --git " + b"a" * MiB,
+    "files without a hunk": b"--- a\n+++ b\n" * (MiB // 12),
+    "escapes": b'diff --git "a/' + b"\\001" * (MiB // 8) + b'" "b/' + b"\\001" * (MiB // 8) + b'"\nnew file mode 100644\n',
+    "quotes without an end": b'diff --git "' + b"\\\\" * (MiB // 2),
+    "modes": b"".join(b"diff --git a/%d b/%d\nold mode 100644\nnew mode 100755\n" % (n, n) for n in range(MiB // 60)),
+    "renames": b"".join(b"diff --git a/%d b/x%d\nrename from %d\nrename to x%d\n" % (n, n, n, n) for n in range(MiB // 60)),
+    "a long new file": _NEW + b"@@ -0,0 +1,%d @@\n" % (MiB // 2) + b"+\n" * (MiB // 2),
+    "runs of one line": _EDIT + b"@@ -1,%d +1,%d @@\n" % (MiB // 8, MiB // 8) + b"-a\n+b\n" * (MiB // 8),
+    "hunks": _EDIT + b"".join(b"@@ -%d +%d @@\n-a\n+b\n" % (n, n) for n in range(1, MiB // 24)),
+    "a hunk that goes on": _EDIT + b"@@ -1 +1 @@\n-a\n+b\n" + b"+c\n-d\n" * (MiB // 6),
+    "removed lines before the next file": (_EDIT[19:] + b"@@ -1 +0,0 @@\n-a\n") * (MiB // 32),
+    "binary lines": _NEW.partition(b"---")[0] + b"GIT binary patch\nliteral 0\n" + b"HcmV?d00001\n" * (MiB // 12),
+    "mails": (b"From " + b"a" * 40 + b" Mon Sep 17 00:00:00 2001\nSubject: x\n\n---\n 0 files changed\n\n") * (MiB // 100),
+    "signatures in a mail": b"From: a\nSubject: x\n\n" + b"-- \nx\n\n" * (MiB // 8),
+    "fields of a mail": b"X: y\n" * (MiB // 6),
+    "empty lines": b"\n" * MiB,
+    "commits": (b"commit " + b"a" * 40 + b"\nAuthor: x\n\n    y\n\n") * (MiB // 70),
 }
-for _name, _content in _HEADERS.items():
+for _name, _content in _PATCHES.items():
 
-    @case(f"names in a patch {_name}")
+    @case(f"patch of {_name}")
     def _(patch: bytes = _content) -> object:
-        return is_harmless(patch), list(limit_faults(named_paths(patch), _nothing_known))
+        try:
+            return list(limit_faults(read_patch(patch).paths(), _nothing_known))
+        except PatchError as error:
+            return error.message
+
+
+@case("lines of a patch in a file of equal lines")
+def _() -> object:
+    patch = _EDIT + b"@@ -1,%d +1,%d @@\n" % (MiB // 8, MiB // 8) + b"-a\n+b\n" * (MiB // 8)
+    return has_lines(b"a\n" * (MiB // 2), b"b\n" * (MiB // 2), patch, read_patch(patch).files)
 
 
 _OLD, _NEW_CONTENT = b"abcdefghij\n" * (MiB // 11), b"#" + b"\t" * 998 + b"\n"

@@ -37,7 +37,6 @@ from gatewright.git.access.repository_patterns import covered
 from gatewright.git.changes import TreeChange
 from gatewright.git.command import GitCommand
 from gatewright.git.mirror import Mirror
-from gatewright.git.objects import _MODE
 from gatewright.git.paths import folded_path, path_fault
 from gatewright.git.refs import parse_url
 from gatewright.git.remote import Remote
@@ -365,11 +364,6 @@ def _() -> object:
 def _() -> object:
     some = tuple(f"{n}/{_DEEP}" for n in range(250))
     return scope.overlap(some, tuple(f"x{path}" for path in some))
-
-
-@case("modes in a patch")
-def _() -> object:
-    return _MODE.first(b"old mode 100644\n" * (MiB // 16) + b"new file mode " * (MiB // 14))
 
 
 @case("a review that points to data")

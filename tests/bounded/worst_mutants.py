@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gatewright.services.testrunner.mutation.changed_lines import written_lines
+from gatewright.git.patches.lines import written_lines
 from gatewright.services.testrunner.mutation.drawing import DrawingRequest, drawn_for
 from tests.bounded.cases import MiB, case
 

@@ -9,8 +9,9 @@ import pytest
 
 from gatewright.app.cli.run import start as start_run
 from gatewright.app.cli.run.request import Prepared, RunOptions, prepare
-from gatewright.app.cli.user_git import author, person
+from gatewright.app.cli.user_git import author
 from gatewright.app.stack.fork_server import Ahead
+from gatewright.contracts.people.authors import commit_author
 from gatewright.errors import MalformedError
 from tests.cli.conftest import MakeRepository
 from tests.command_line import invoke
@@ -183,5 +184,5 @@ def test_the_user_of_git_is_the_author(
     ],
 )
 def test_a_name_that_would_forge_a_commit_loses_what_would(name: str, email: str, kept: tuple[str, str] | None) -> None:
-    found = person(name, email)
+    found = commit_author(name, email)
     assert (None if found is None else (found.name, found.email)) == kept

@@ -26,7 +26,7 @@ from gatewright.errors import ConfigurationError, MalformedError
 from gatewright.evidence.signing import keys
 from gatewright.resources import schema_directory
 from gatewright.rules.approvals import NAMESPACE, decision_on
-from gatewright.rules.delegations import waited_for
+from gatewright.rules.people.delegations import waited_for
 from gatewright.ssh_signatures import verify_ssh
 from tests.openssh_account import needs_account
 

@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from gatewright.app.cli.run.display import Display, JsonDisplay, PlainDisplay
-from gatewright.app.cli.run.following import follow_to_end
+from gatewright.app.cli.run.following import events_to_the_seal, follow_to_end
 from gatewright.app.cli.run.live import LiveDisplay
 from gatewright.app.cli.runs.view import RunView, view_of
 from gatewright.app.cli.runs.waits import Wait, WaitFinder, queue_waits
@@ -144,6 +144,33 @@ async def test_following_a_run_that_stands_still_says_why_and_goes_on_when_it_do
             simulated.deliver(simulated.under_way.pop(0))
         await write_run(bus, simulated.transitions[written:])
         assert await following == 0
+
+
+async def not_sealed(home: Path | None, patience: float, longest: float) -> str:
+    """What is said of a run that has ended and whose bundle is not sealed."""
+    bus = MemoryBus(MemoryServer())
+    await ensure_topology(bus)
+    ended = run_until(lambda run: run.ended)
+    sealed = {"bundle_sealed"}
+    await write_run(bus, [each for each in ended.transitions if sealed.isdisjoint(event.event_type for event in each.events)])
+    with pytest.raises(UnavailableError) as refused:
+        async for _ in events_to_the_seal(Client(bus, requested_by="t"), RUN_ID, home, patience, longest):
+            pass
+    assert refused.value.reason == "bundle_not_sealed"
+    return refused.value.message
+
+
+async def test_seal_that_does_not_come_is_no_full_disk(tmp_path: Path) -> None:
+    assert "disk" not in await not_sealed(tmp_path, patience=0.01, longest=0.03)
+    assert "The log of the gatekeeper names the cause" in await not_sealed(None, patience=0.01, longest=0.03)
+
+
+async def test_seal_is_not_waited_for_on_a_full_disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def full(folder: Path) -> None:
+        raise UnavailableError(f"{folder}: 3 MiB are free", code="disk_full")
+
+    monkeypatch.setattr("gatewright.app.cli.run.following.check_room", full)
+    assert "3 MiB are free" in await not_sealed(tmp_path, patience=0.01, longest=1e9)
 
 
 @pytest.mark.parametrize("kind", ["json", "plain", "live"])

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gatewright.bus.memory.bus import MemoryBus
-from gatewright.clock import timestamp
+from gatewright.clock import SystemClock, timestamp
 from gatewright.contracts import ApprovalRequest
 from gatewright.contracts.people.approvals import DecisionVerdict, SignedDecision
 from gatewright.ledger.events import ApprovalDecided, payload_of
@@ -53,7 +53,8 @@ class DecidingConsole:
 def open_deciding(console: ServedConsole, repository: Repository, folder: Path, **rule: object) -> Iterator[DecidingConsole]:
     """``console`` is made for this and opened here; its run waits before it lands."""
     console.begin()
-    clock = HandClock()
+    # A passkey's decision has the console's own time, which is the real one: the gatekeeper's must agree.
+    clock = HandClock(SystemClock().now().timestamp() - HandClock().now().timestamp())
     opened = open_inbox(repository, folder, {**LANDING, **rule}, clock=clock)
     inbox = console.do(opened.__aenter__())
     console.system = inbox.gatekeeper.bus.server

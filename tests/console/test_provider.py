@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import http.client
 import json
+import re
 import urllib.parse
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from gatewright.app.cli.context import CommandContext
+from gatewright.app.cli.live_page.submit_access import submit_access
 from gatewright.app.console.doors import SignedIn
 from gatewright.app.console.provider.attempts import ATTEMPT_SECONDS, SignInAttempts
-from gatewright.app.console.provider.settings import ProviderFile, ProviderSettings, read_provider, role_of
+from gatewright.app.console.provider.settings import ProviderFile, ProviderSettings, person_of, read_provider, role_of
 from gatewright.app.console.serving import ConsoleAddress
+from gatewright.app.console.submitting import SubmitAccess
+from gatewright.bus.memory.bus import MemoryBus
+from gatewright.contracts import RunRequest, codec
+from gatewright.contracts.vocabulary import Person
 from gatewright.errors import ConfigurationError, DeniedError, LimitError
+from tests.client.conftest import ScriptedGatekeeper
 from tests.console.conftest import MakeConsole, ServedConsole, free_port
 from tests.console.identity_provider import (
     CLIENT,
@@ -29,6 +38,7 @@ from tests.console.identity_provider import (
     unsigned,
 )
 from tests.console.test_pages import TOKEN, Answer, ask
+from tests.console.test_submitting import FIELDS, Publisher
 from tests.report.conftest import HOSTILE
 
 ROLES = {"gw-viewers": "viewer", "gw-operators": "operator", "gw-approvers": "approver"}
@@ -309,6 +319,76 @@ def test_a_session_ends_when_its_time_is_over_and_no_later_than_any() -> None:
     assert (known.role_of(short), known.role_of(long)) == (None, "viewer")
     now[0] = 12 * 3600.0
     assert known.role_of(long) is None
+
+
+SETTINGS = ProviderSettings(
+    ProviderFile("1", "https://id.example", CLIENT, "https://c.example", "groups", dict(ROLES)),  # type: ignore[arg-type]
+)
+BY_NAME = ProviderSettings(msgspec.structs.replace(SETTINGS.file, person_claim="preferred_username"))
+
+
+@pytest.mark.parametrize(
+    ("settings", "claims", "names"),
+    [
+        (SETTINGS, {"email": "ana@example.org", "email_verified": True}, ("ana@example.org", "0815@id.example")),
+        (SETTINGS, {"email": "ana@example.org"}, None),
+        (SETTINGS, {"email": "ana@example.org", "email_verified": "true"}, None),
+        (SETTINGS, {"email": "ana@example.org", "email_verified": False}, None),
+        (SETTINGS, {"preferred_username": "ana"}, None),
+        (BY_NAME, {"preferred_username": "ana", "email": "ben@example.org"}, ("ana", "0815@id.example")),
+        (
+            BY_NAME,
+            {"preferred_username": "ana", "email": "ana@example.org", "email_verified": True},
+            ("ana", "ana@example.org", "0815@id.example"),
+        ),
+        (BY_NAME, {"preferred_username": ["ana"]}, None),
+        (BY_NAME, {"preferred_username": " "}, None),
+        (BY_NAME, {"preferred_username": "a" * 321}, None),
+        (BY_NAME, {"email": "ana@example.org", "email_verified": True}, None),
+    ],
+)
+def test_only_claims_that_a_person_cannot_write_name_them(
+    settings: ProviderSettings, claims: dict[str, Any], names: tuple[str, ...] | None
+) -> None:
+    found = person_of({"sub": "0815", **claims}, settings)
+    assert (None if found is None else found.names) == names
+
+
+@pytest.mark.parametrize("verified", [True, False])
+def test_who_signed_in_is_who_orders_the_run(provider: IdentityProvider, tmp_path: Path, verified: bool) -> None:
+    provider.person = {
+        "sub": "0815", "groups": ["gw-operators"], "name": "Ana\nLytic", "email": "Ana@Example.org", "email_verified": verified,
+    }  # fmt: skip
+    port = free_port()
+    settings = read_provider(written(tmp_path, provider.issuer, f"http://127.0.0.1:{port}"))
+    console = ServedConsole(tmp_path, port=port, provider=settings)
+    publisher = Publisher(console)
+    given = submit_access(CommandContext(tmp_path, tmp_path, None, tmp_path / "key.pem"), None, None)
+    assert given is not None
+    console.submit = SubmitAccess(publisher.connect, given.explain)
+    console.open()
+    gatekeeper = ScriptedGatekeeper(MemoryBus(console.system))
+    console.do(gatekeeper.serve())
+    session = sessions_of(sign_in(console))
+    form = ask(console, "/submit", headers={"Cookie": session})
+    assert ("orderer_unknown" in form.text, "Ana@Example.org" in form.text) == (not verified, verified)
+    mark = form.headers["set-cookie"].partition(";")[0]
+    sent = {**FIELDS, "mark": mark.partition("=")[2], "ordered_by": "ben", "requested_by": "ben"}
+    answer = ask(console, "/submit", method="POST", form=sent, headers={"Cookie": f"{session}; {mark}"})
+    assert answer.status == 303, answer.text
+    (message,) = gatekeeper.received
+    document = codec.decode(message.data, RunRequest)
+    console.close()
+    subject = f"0815@{settings.host}"
+    if verified:
+        assert (document.requested_by, document.ordered_by) == ("Ana@Example.org", ("Ana@Example.org", subject))
+        assert document.author == Person(name="AnaLytic", email="Ana@Example.org")
+    else:
+        assert (document.requested_by, document.ordered_by, document.author) == ("the live page", (), None)
+
+
+def sessions_of(answer: Answer) -> str:
+    return re.search(r"gatewright_session=[^;,]+", answer.headers["set-cookie"])[0]  # type: ignore[index] # it is there
 
 
 def test_the_highest_role_of_a_claim_counts() -> None:

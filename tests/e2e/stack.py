@@ -144,6 +144,7 @@ def slow_request(repository: Path, seconds: float, *, parts: int = 1) -> RunRequ
         request="slow and steady",
         repository=Repository(url=str(repository)),
         requested_by="tests",
+        ordered_by=("dispatcher@example.org",),
         allowed_paths=("src",),
         acceptance_tests=(AcceptanceTest(name="slow", cmd=f"python tools/check.py {seconds}", must_pass=True),),
         executor=Executor(kind="command", commands=(f"python tools/edit.py {seconds} {{paths}}",)),

@@ -32,6 +32,7 @@ def ordered(project: Path) -> RunRequest:
         request="edit every file of src",
         repository=Repository(url=str(project)),
         requested_by="tests",
+        ordered_by=("dispatcher@example.org",),
         allowed_paths=("src",),
         acceptance_tests=(AcceptanceTest(name="edited", cmd=CHECK, must_pass=True),),
         executor=Executor(kind="agent", agent="wants"),

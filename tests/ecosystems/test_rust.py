@@ -42,6 +42,8 @@ mod tests {
 """
 OUTSIDE = "#[test]\nfn adds_from_outside() {\n    assert_eq!(demo::add(2, 2), 4);\n}\n"
 DIES = "#[test]\nfn adds() {\n    std::process::exit(0);\n}\n#[test]\nfn keeps() {}\n"
+#: For tests that share a process: the other one cannot end before that process does, whichever thread is first.
+DIES_BESIDE = DIES.replace("fn keeps() {}", "fn keeps() {\n    loop {\n        std::thread::park();\n    }\n}")
 FILES = {"Cargo.toml": MANIFEST, "src/lib.rs": LIBRARY, "tests/outside.rs": OUTSIDE}
 
 
@@ -70,19 +72,22 @@ needs_nextest = pytest.mark.skipif(BOTH is None, reason="no cargo and cargo-next
 
 @dataclass(frozen=True)
 class Runner:
-    """What starts the test binaries: ``ends`` as often as there are some, ``says`` what people read."""
+    """What starts the test binaries: ``ends`` as often as there are some, ``says`` what people read; ``dies`` is a file of
+    tests of which one ends its process.
+    """
 
     argv: tuple[str, ...]
     shown: Shown
     ends: int
     says: str
+    dies: str
 
     def suite(self, folder: Path, *words: str, **more: str) -> Suite:
         return Suite(folder, (*self.argv, *words), {**FILES, **more}, self.shown)
 
 
-RUNNER = Runner(CARGO, TOOLCHAIN, 4, "test tests::adds ... ok")
-NEXTEST_RUNNER = Runner(NEXTEST, BOTH, 1, "5 tests run: 5 passed, 1 skipped")
+RUNNER = Runner(CARGO, TOOLCHAIN, 4, "test tests::adds ... ok", DIES_BESIDE)
+NEXTEST_RUNNER = Runner(NEXTEST, BOTH, 1, "5 tests run: 5 passed, 1 skipped", DIES)
 by_each_runner = pytest.mark.parametrize(
     "runner",
     [
@@ -96,7 +101,7 @@ by_each_runner = pytest.mark.parametrize(
 async def test_each_test_is_told_with_its_outcome_and_one_that_ends_its_process_as_failed(
     runner: Runner, tmp_path: Path
 ) -> None:
-    more = {"src/main.rs": "fn main() {}\n#[test]\nfn starts() {}\n", "tests/dies.rs": DIES}
+    more = {"src/main.rs": "fn main() {}\n#[test]\nfn starts() {}\n", "tests/dies.rs": runner.dies}
     ran = await runner.suite(tmp_path, **more).all()
     assert ran.completed.exit_code == 0, ran.words
     died = {name: ran.told.outcomes.pop(f"tests/dies.rs::{name}") for name in ("adds", "keeps")}

@@ -9,10 +9,11 @@ from datetime import timedelta
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from msgspec.structs import replace
 
-from gatewright.contracts import codec
+from gatewright.contracts import ApproverRoster, codec
 from gatewright.contracts.people.approvals import ApprovalRequest, ApprovalRule, RosterKey, RosterPerson, SignedDecision
 from gatewright.ledger import events as e
 from gatewright.rules.approvals import NAMESPACE, MatchedRule, decision_on, make_request, matched
+from gatewright.rules.standing import hold_roster, rests_on_people
 from gatewright.ssh_signatures import fingerprint, public_line, sign_ssh
 from tests.evidence.recorded_runs import START, RecordedRun
 
@@ -73,12 +74,21 @@ class ApprovedRun(RecordedRun):
         """What lands when all have answered."""
         landed = e.Landed(mode="branch", commit=self.git.commit, tree=self.git.tree, ref=f"refs/heads/gatewright/{self.run_id}")
         over = e.Event(e.RunFinished(status="SUCCESS", code="ok", message="landed"))
-        self.step(self.gate("landing"), e.Event(landed), e.Event(e.StateEntered(state="S6")), over)
+        held = [e.Event(self.held())] if rests_on_people(self.run) else []
+        self.step(*held, self.gate("landing"), e.Event(landed), e.Event(e.StateEntered(state="S6")), over)
+
+    def held(self) -> e.RosterHeld:
+        """The roster of now held against what was said: it has everybody as the ledger has them."""
+        words = [word for asked in self.run.approvals.values() for word in asked.spoken]
+        people = {word.approver.name: word.approver for word in words}
+        people |= {word.delegate.name: word.delegate for word in words if isinstance(word, e.ApprovalDecided) and word.delegate}
+        now = START + timedelta(seconds=len(self.transitions))
+        return hold_roster(self.run, ApproverRoster(version="1", people=tuple(people.values())), now).event("9" * 64)
 
 
 def decided(request: ApprovalRequest, secret: Ed25519PrivateKey = SECRET, **changes: str) -> e.ApprovalDecided:
     """Ana's approval; ``changes`` are fields of the decision that is signed."""
-    said = {"verdict": "approve", "person": "ana", "decided_at": "2026-01-02T00:00:00.000Z", "phrase": "land it"}
+    said = {"verdict": "approve", "person": "ana", "decided_at": request.created_at, "phrase": "land it"}
     data = codec.encode(replace(decision_on(request, **said), **changes))
     signed = SignedDecision(document=data.decode(), signature=sign_ssh(secret, NAMESPACE, data))
     return e.ApprovalDecided(

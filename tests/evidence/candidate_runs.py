@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from gatewright.contracts import RunRequest
 from gatewright.contracts.reports import Finding
 from gatewright.contracts.vocabulary import Executor
-from gatewright.git.patches.size import changed_lines
+from gatewright.git.patches.lines import changed_lines
 from gatewright.ledger import events as e
 from gatewright.ledger.candidates import best, seen_from, standings
 from gatewright.ledger.run import Run, TaskRole

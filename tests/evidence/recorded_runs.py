@@ -22,6 +22,7 @@ from gatewright.contracts import (
     Transition,
     codec,
 )
+from gatewright.contracts.people.identities import identities_of
 from gatewright.contracts.records import Cause, OrchestratorEvent
 from gatewright.contracts.reports import (
     BaselineTests,
@@ -366,6 +367,7 @@ class RecordedRun:
             baseline_tree=self.git.baseline_tree,
             request=self.request(),
             mutation=BOUNDS,
+            orderers=tuple(sorted(identities_of(requested_by))),
         )
         self.step(e.Event(accepted), self.gate("policy"), self.dispatch(f"{self.run_id}.pm", "pm"))
 

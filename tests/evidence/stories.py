@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace as changed
 
-from gatewright.contracts.reports import Finding, RuleOutcome, TestCounts
+from gatewright.contracts.reports import Finding, Remark, RuleOutcome, TestCounts
 from gatewright.contracts.vocabulary import Agent, Budget, Usage
 from gatewright.ledger import events as e
 from tests.evidence.contradictions import (
@@ -192,6 +192,12 @@ STORIES: dict[str, Story] = {
     ),
     "a verdict PASS with a broken rule": Story(
         make_success, gate("plan", rules=(RuleOutcome(rule="disjoint", verdict="FAIL"),)), "gate_contradicts", "reports/gates/"
+    ),
+    "a remark by a rule that was not applied": Story(
+        make_success,
+        gate("plan", remarks=(Remark(rule="no rule", message="All is well."),)),
+        "gate_contradicts",
+        "reports/gates/",
     ),
     "a verdict FAIL without a violation": Story(make_failed, gate("diff", violations=()), "gate_contradicts", "reports/gates/"),
     "a tests gate that looked at another tree": Story(

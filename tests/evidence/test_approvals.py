@@ -82,6 +82,15 @@ def wrong_phrase(payload: e.Payload) -> e.Payload:
     return decided(asked.request, phrase="land if")
 
 
+def of_another_time(said: str) -> Forgery:
+    def forge(payload: e.Payload) -> e.Payload:
+        assert isinstance(payload, e.ApprovalDecided)
+        (asked,) = make_approved().run.approvals.values()
+        return decided(asked.request, decided_at=said)
+
+    return on(e.ApprovalDecided, forge)
+
+
 def a_rejection_as_a_yes(payload: e.Payload) -> e.Payload:
     assert isinstance(payload, e.ApprovalDecided)
     (asked,) = make_approved().run.approvals.values()
@@ -92,6 +101,31 @@ def a_revoked_key(payload: e.Payload) -> e.Payload:
     assert isinstance(payload, e.ApprovalDecided)
     key = replace(ANA.keys[0], revoked_at="2020-01-01T00:00:00+00:00")
     return replace(payload, approver=replace(ANA, keys=(key,)))
+
+
+def another_orderer(payload: e.Payload) -> e.Payload:
+    assert isinstance(payload, e.RunAccepted)
+    assert payload.request is not None
+    return replace(payload, request=replace(payload.request, ordered_by=("Ana",)))
+
+
+def ordered_by_ana(payload: e.Payload) -> e.Payload:
+    assert isinstance(payload, e.RunAccepted)
+    return replace(payload, orderers=("ana",))
+
+
+def of_no_known_person(payload: e.Payload) -> e.Payload:
+    assert isinstance(payload, e.RunAccepted)
+    return replace(payload, orderers=())
+
+
+def by_a_roster(**changes: object) -> Forgery:
+    """What the gatekeeper says of the roster at the landing, changed."""
+    return on(e.RosterHeld, lambda payload: replace(payload, **changes))
+
+
+REVOKED = replace(ANA, keys=(replace(ANA.keys[0], revoked_at="2026-01-02T00:00:00+00:00"),))
+LAPSED = e.LapsedWord(request_id="x", person="ana", fingerprint="x", code="approver_unknown", words="gone")
 
 
 def easier_request(payload: e.Payload) -> e.Payload:
@@ -110,6 +144,20 @@ FORGERIES = {
     "a phrase that differs": on(e.ApprovalDecided, wrong_phrase),
     "a no that is told as a yes": on(e.ApprovalDecided, a_rejection_as_a_yes),
     "a key that was revoked before": on(e.ApprovalDecided, a_revoked_key),
+    "a decision of 1990": of_another_time("1990-01-01T00:00:00.000Z"),
+    "a decision of 2099": of_another_time("2099-01-01T00:00:00.000Z"),
+    "a decision at no time": of_another_time("this morning"),
+    "an order that names another person": on(e.RunAccepted, another_orderer),
+    "who ordered it approves it": on(e.RunAccepted, ordered_by_ana),
+    "approved, and it is not known who ordered it": on(e.RunAccepted, of_no_known_person),
+    "no roster was looked at as it landed": on(e.RosterHeld, lambda _: None),
+    "she was not on the roster any more": by_a_roster(people=()),
+    "her key was revoked by then": by_a_roster(people=(REVOKED,)),
+    "another request counts no more": by_a_roster(lapsed=(LAPSED,)),
+    "the request was open again": by_a_roster(reopened=("run-0123456789.ask.1",)),
+    "a roster of another time": by_a_roster(at="2026-01-01T00:00:00.000Z"),
+    "a roster of the future": by_a_roster(at="2099-01-01T00:00:00.000Z"),
+    "a roster of no time": by_a_roster(at="then"),
     "a request that asks for less": on(e.ApprovalRequested, easier_request),
     "a rule that approves what it may not": on(e.ApprovalDecided, by_rule),
     "no answer at all": on(e.ApprovalDecided, lambda _: None),
@@ -122,6 +170,15 @@ async def test_with_the_gatekeepers_key_no_approval_can_be_made_up(
 ) -> None:
     found = await verified(make_approved(forgery), tmp_path, signer, private_key)
     assert "approval_contradicts" in {each.code for each in found.findings}
+
+
+async def test_a_decision_of_an_older_run_counts_at_any_time(tmp_path: Path, signer: Signer, private_key: PrivateKey) -> None:
+    def older(payload: e.Payload) -> e.Payload | None:
+        if isinstance(payload, e.RunAccepted):
+            return replace(payload, orderers=None)
+        return of_another_time("1990-01-01T00:00:00.000Z")(payload)
+
+    assert (await verified(make_approved(older), tmp_path, signer, private_key)).findings == ()
 
 
 async def test_a_request_and_its_answer_cannot_be_left_out(tmp_path: Path, signer: Signer, private_key: PrivateKey) -> None:

@@ -12,7 +12,7 @@ from gatewright.evidence.signing.envelopes import Signer
 from gatewright.evidence.verification.findings import Verification
 from gatewright.evidence.verification.verify import verify
 from gatewright.evidence.writer import BundleWriter
-from gatewright.git.patches.size import changed_lines
+from gatewright.git.patches.lines import changed_lines
 from gatewright.ledger import events as e
 from gatewright.ledger.candidates import seen_from
 from tests.evidence.candidate_runs import make_candidates
@@ -106,7 +106,7 @@ def test_the_run_seen_from_a_candidate_has_nothing_of_another() -> None:
         (b"diff --git a/a b/a\n--- a/a\n+++ b/a\n@@ -1,2 +1,2 @@\n-a\n+b\n c\n", 2),
         (b"diff --git a/a b/a\n--- a/a\n+++ b/a\n@@ -1 +1 @@\n--- a\n+++ b\n", 2),
         (b"diff --git a/a b/a\nold mode 100644\nnew mode 100755\n", 0),
-        (b"diff --git a/x b/x\nindex 1..2\nGIT binary patch\nliteral 3\nKcmZ\n\nliteral 1\nIcmZ\n\n", 4),
+        (b"diff --git a/x b/x\nindex 1..2\nGIT binary patch\nliteral 3\nKcmZQzWdHyG0RRF3\n\nliteral 0\nHcmV?d00001\n\n", 4),
         (b"@@ -x,y +1,999999999999 @@\n+a\n", 0),
         (b"@@ nothing\n+a\n", 0),
     ],

@@ -28,7 +28,7 @@ Made = Callable[[ApprovalRequest], e.ApprovalDecided]
 
 def to_ben(request: ApprovalRequest, to: str = "ben", delegate: RosterPerson | None = BEN) -> e.ApprovalDecided:
     """Ana hands it on: what she signed, and what the ledger tells of it."""
-    said = {"verdict": "delegate", "person": "ana", "decided_at": "2026-01-02T00:00:00.000Z", "delegate_to": to}
+    said = {"verdict": "delegate", "person": "ana", "decided_at": request.created_at, "delegate_to": to}
     data = codec.encode(decision_on(request, **said))
     signed = SignedDecision(document=data.decode(), signature=sign_ssh(SECRET, NAMESPACE, data))
     return replace(decided(request), verdict="delegate", signed=signed, delegate=delegate)

@@ -29,7 +29,7 @@ def approved(forgery: Forgery = as_it_is, **signed: object) -> ApprovedRun:
     run = ApprovedRun(forgery=forgery)
     run.up_to_the_request()
     (asked,) = run.run.approvals.values()
-    said = {"verdict": "approve", "person": "ana", "decided_at": "2026-01-02T00:00:00.000Z", "phrase": "land it"}
+    said = {"verdict": "approve", "person": "ana", "decided_at": asked.request.created_at, "phrase": "land it"}
     event = e.ApprovalDecided(
         request_id=asked.request.request_id,
         verdict="approve",

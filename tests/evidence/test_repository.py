@@ -94,7 +94,7 @@ def test_a_patch_that_does_not_apply(check: Check, facts: GitFacts) -> None:
 
 
 def test_a_patch_that_is_not_git_s_own_diff(check: Check, facts: GitFacts) -> None:
-    other = b"words before the patch\n" + facts.patch
+    other = b"From: Ana\nSubject: words before the patch\n\n" + facts.patch
     assert codes(check(replace(facts, patch=other))) == [(8, "patch_not_canonical")]
 
 

@@ -33,7 +33,7 @@ def make_reviewed(forgery: Forgery = as_it_is, colour: VoteColour = "green", anc
     run.up_to_the_request()
     (asked,) = run.run.approvals.values()
     vote = ReviewVote(colour=colour, scope=("all",), rationale="read", evidence=(anchor,))
-    said = decision_on(asked.request, verdict="vote", person="ana", decided_at="2026-01-02T00:00:00.000Z", vote=vote)
+    said = decision_on(asked.request, verdict="vote", person="ana", decided_at=asked.request.created_at, vote=vote)
     data = codec.encode(said)
     event = e.ApprovalDecided(
         request_id=asked.request.request_id,

@@ -25,6 +25,7 @@ from gatewright.errors import CommandRefusedError, ExtractionError, MalformedErr
 from gatewright.git.mirror import Mirrors
 from gatewright.resources import policy_directory
 from gatewright.services.gatekeeper.gates.change.candidate import judge_patch
+from gatewright.services.gatekeeper.gates.change.secrets import SecretsCheck
 from gatewright.services.gatekeeper.gates.commands.gate import check_command
 from gatewright.services.gatekeeper.gates.contract.policy import judge_contract, judge_request
 from gatewright.services.gatekeeper.policies.load import load
@@ -191,7 +192,7 @@ class Targets:
         if chance.random() < 0.3:
             data += mutate(chance, chance.choice(_PATCHES), _PATCH_WORDS)
         context = make_context(RUN, "diff", self.policies).of_change(self.contract, self.mirror)
-        tree = self.loop.run(judge_patch(context, data, self.run))
+        tree = self.loop.run(judge_patch(context, SecretsCheck(), data, self.run))
         if not context.report.clean:
             return False
         listed = self._git(

@@ -15,6 +15,7 @@ from gatewright.errors import MalformedError
 from gatewright.ledger.run import run_id_of
 from gatewright.services.gatekeeper.intake.submission import abort_request, submission
 from tests.factories import make_contract, make_request
+from tests.odd_values import ODD, variants
 
 HEADERS = {"Content-Type": "application/cloudevents+json"}
 REQUEST: dict[str, Any] = json.loads(codec.encode(make_request()))
@@ -179,3 +180,15 @@ def test_a_document_that_speaks_of_events_is_none() -> None:
     item = submission(Message("gw.submit", codec.encode(request)))
     assert isinstance(item.document, RunRequest)
     assert item.document == request
+
+
+def test_an_odd_value_anywhere_in_an_envelope_is_refused_or_taken() -> None:
+    taken = 0
+    for odd in variants(make_event(traceparent="00-" + "a" * 32 + "-" + "b" * 16 + "-01", subject="s", extension=1), ODD):
+        try:
+            data = json.dumps(odd).encode()
+            submission(Message("gw.submit", data, HEADERS))
+        except MalformedError:
+            continue
+        taken += 1
+    assert taken > 1

@@ -11,6 +11,7 @@ from gatewright.contracts import TaskContract
 from gatewright.contracts.vocabulary import Scope
 from gatewright.git.mirror import Mirrors
 from gatewright.services.gatekeeper.gates.change.candidate import judge_patch
+from gatewright.services.gatekeeper.gates.change.secrets import SecretsCheck
 from gatewright.services.gatekeeper.policies.load import Policies
 from tests.factories import make_contract
 from tests.gatekeeper.contexts import make_context
@@ -54,7 +55,7 @@ async def judge(
     baseline = await mirror.resolve("HEAD")
     run = make_open_run(RUN, contract, baseline, await mirror.tree_of(baseline))
     context = make_context(RUN, "diff", policies).of_change(contract, mirror)
-    await judge_patch(context, patch, run)
+    await judge_patch(context, SecretsCheck(), patch, run)
     return [(violation.code, violation.path) for violation in context.report.violations]
 
 
@@ -136,7 +137,7 @@ async def test_a_patch_that_git_will_not_have_is_refused(
 ) -> None:
     repository = make_repository(files=FILES)
     ((code, _),) = await judge(repository, patch, make_contract(RUN), policies, tmp_path)
-    assert code in {"patch_does_not_apply", "git_path"}
+    assert code in {"patch_malformed", "patch_does_not_apply", "git_path"}
 
 
 async def test_names_that_are_not_text_are_judged_by_their_bytes(

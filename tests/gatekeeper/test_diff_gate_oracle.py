@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from gatewright.git.mirror import Mirror, Mirrors
 from gatewright.resources import policy_directory
 from gatewright.services.gatekeeper.gates.change.candidate import judge_patch
+from gatewright.services.gatekeeper.gates.change.secrets import SecretsCheck
 from gatewright.services.gatekeeper.policies.load import load
 from tests.factories import make_contract
 from tests.gatekeeper.contexts import make_context
@@ -101,7 +102,7 @@ class Ground:
     def accepts(self, patch: bytes) -> bool:
         context = make_context(RUN, "diff", self.policies).of_change(self.contract, self.mirror)
         run = make_open_run(RUN, self.contract, self.commit, self.tree)
-        self.runner.run(judge_patch(context, patch, run))
+        self.runner.run(judge_patch(context, SecretsCheck(), patch, run))
         return context.report.clean
 
 

@@ -16,6 +16,7 @@ from gatewright.bus.identities import DEFAULT_PUBLISHER
 from gatewright.bus.port import TASK_TOKEN_HEADER, Message
 from gatewright.bus.subjects import MAX_MESSAGE_BYTES
 from gatewright.bus.topology import result_subject
+from gatewright.clock import timestamp
 from gatewright.contracts import AbortRequest, Error, SummonsAnswer, SummonsList, SummonsRequest, codec
 from gatewright.contracts.consultation import Consultation
 from gatewright.contracts.people.summons import SummonsItem, SummonsRole, SummonsTask
@@ -43,7 +44,7 @@ from gatewright.services.gatekeeper.policies.summons_policy import load_summons
 from gatewright.services.gatekeeper.projections.publisher_runs import PublisherRuns
 from gatewright.telemetry.logs import make_logger
 from tests.attacks.people import LANDING, README, policies_with
-from tests.attacks.whole_gatekeeper import RUN, WHEN, Gatekeeper, contract_on, make_review, open_gatekeeper
+from tests.attacks.whole_gatekeeper import RUN, Gatekeeper, contract_on, make_review, open_gatekeeper
 from tests.gatekeeper.publishing import HandClock
 from tests.git.repositories import MakeRepository
 
@@ -69,7 +70,7 @@ class Asking:
         return await self.service.ask(codec.encode(request), rule or self.rule())
 
     async def to_the_review(self) -> Run:
-        await self.gatekeeper.submit(contract_on(self.gatekeeper.repository))
+        await self.gatekeeper.submit(contract_on(self.gatekeeper.repository, ordered_by=("dan",)))
         await self.gatekeeper.plan()
         return await self.gatekeeper.work(self.gatekeeper.patch(README))
 
@@ -105,7 +106,7 @@ def said(task_id: str, **changes: object) -> SummonsAnswer:
         role="reviewer",
         status="ANSWERED",
         code="ok",
-        answered_at=WHEN,
+        answered_at=timestamp(HandClock().now()),
         answer="It is, by three.",
         confidence="high",
     )
@@ -381,3 +382,16 @@ def test_a_policy_beyond_the_bounds_is_refused(policy: dict[str, object], tmp_pa
     (tmp_path / FILE).write_text(json.dumps(POLICY | policy))
     with pytest.raises(ConfigurationError):
         load_summons(tmp_path)
+
+
+@pytest.mark.parametrize("when", ["1990-01-01T00:00:00.000Z", "2099-01-01T00:00:00.000Z", "soon"])
+async def test_an_answer_of_another_time_is_none(asking: Asking, when: str) -> None:
+    await asking.to_the_review()
+    (task_id,) = (await asking.ask(item())).asked
+    await asking.gatekeeper.answer("reviewer", said(task_id, answered_at=when))
+    answer = (await asking.gatekeeper.run()).summonses[task_id].answer
+    assert answer is not None
+    assert (answer.status, answer.answer) == ("NOT_ANSWERED", "")
+    assert "wrong time" in answer.message
+    await asking.finish()
+    asking.assert_verified()

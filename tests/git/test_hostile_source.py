@@ -73,7 +73,12 @@ async def test_configuration_and_hooks_of_the_source_run_nothing(
     repository = make_repository()
     arm(repository, trap.program)
     trap.mark.unlink(missing_ok=True)
-    await use(await mirrors.open(repository.url), repository)
+    mirror = await mirrors.open(repository.url)
+    with pytest.raises(GitError) as caught:
+        await use(mirror, repository)
+    assert caught.value.reason == "target_has_hooks"
+    shutil.rmtree(repository.path / ".git" / "hooks")
+    await use(mirror, repository)
     assert not trap.sprung
 
 
@@ -90,7 +95,9 @@ async def test_hook_directory_elsewhere_is_not_used(
     repository.git("push", "--quiet", repository.url, "main:refs/heads/plain")
     assert trap.sprung
     trap.mark.unlink()
-    await use(await mirrors.open(repository.url), repository)
+    with pytest.raises(GitError) as caught:
+        await use(await mirrors.open(repository.url), repository)
+    assert caught.value.reason == "target_has_hooks"
     assert not trap.sprung
 
 

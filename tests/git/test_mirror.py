@@ -365,7 +365,8 @@ async def test_blob_that_is_not_there_is_missing(make_repository: MakeRepository
         assert caught.value.reason == "object_missing"
     with pytest.raises(MalformedError):
         await mirror.blob("HEAD:README.md")
-    for unknown in (mirror.tree_of(ABSENT), mirror.apply(ABSENT, b"x"), mirror.apply_to_tree(ABSENT, b"x")):
+    patch = b"--- a/README.md\n+++ b/README.md\n@@ -1 +1 @@\n-read me\n+x\n"
+    for unknown in (mirror.tree_of(ABSENT), mirror.apply(ABSENT, patch), mirror.apply_to_tree(ABSENT, patch)):
         with pytest.raises(GitError) as caught:
             await unknown
         assert caught.value.reason == "object_missing"

@@ -77,15 +77,22 @@ class ScriptedProvider:
         openai = api in ("responses", "chat_completions")
         return f"{self.root}/s/{script}" + ("/v1" if openai else "")
 
-    def policy(self, script: str, *, role: str = "worker", prices: Mapping[str, float] | None = None) -> dict[str, Any]:
+    def policy(
+        self,
+        script: str,
+        *,
+        role: str = "worker",
+        prices: Mapping[str, float] | None = None,
+        openai: tuple[Api, ...] = ("responses", "chat_completions"),
+    ) -> dict[str, Any]:
         """A ``models.json`` whose only provider plays this script: ``scripted``, ``scripted-claude``, ``scripted-gemini``.
 
-        The key is in the variable ``SCRIPTED_KEY``, which the test sets.
+        The key is in the variable ``SCRIPTED_KEY``, which the test sets; ``openai`` are the APIs that serve ``scripted``.
         """
         return {
             "version": "1",
             "providers": [
-                self.provider(script, name="scripted-openai", apis=["responses", "chat_completions"]),
+                self.provider(script, name="scripted-openai", apis=list(openai)),
                 self.provider(script, name="scripted-anthropic", apis=["messages"]),
                 self.provider(script, name="scripted-google", apis=["gemini"]),
             ],

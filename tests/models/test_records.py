@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from gatewright.models.apis.endings import is_complete
 from gatewright.secrets import SecretScanner
 from tests.models.calls import APIS, QUICK, ask, make_gateway, request_of
 from tests.models.provider import ScriptedProvider
@@ -45,3 +46,23 @@ async def test_a_call_that_cannot_be_recorded_is_not_made(provider: ScriptedProv
     assert statuses == [200, 200, 429, 429]
     assert len(provider.requests) == 2
     assert len(gateway.records.calls) == 2
+
+
+ENDINGS: dict[Api, str] = {
+    "responses": "max_output_tokens",
+    "chat_completions": "length",
+    "messages": "max_tokens",
+    "gemini": "MAX_TOKENS",
+}
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+@pytest.mark.parametrize("api", APIS)
+async def test_the_record_says_why_a_reply_ended(provider: ScriptedProvider, api: Api, streamed: bool) -> None:
+    provider.scripts["say"] = [Say("half of it", ending=ENDINGS[api])]
+    gateway = make_gateway(provider)
+    await ask(gateway, *request_of(api, streamed=streamed))
+    provider.scripts["say"] = [Say("all of it")]
+    await ask(gateway, *request_of(api, streamed=streamed))
+    cut_off, complete = (call.ending for call in gateway.records.calls)
+    assert (cut_off, is_complete(api, cut_off), is_complete(api, complete)) == (ENDINGS[api], False, True)

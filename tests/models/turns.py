@@ -13,11 +13,14 @@ SaidUsage = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Say:
-    """Words. ``usage`` overrides the honest count; ``pieces`` is how many a stream has."""
+    """Words. ``usage`` overrides the honest count; ``pieces`` is how many a stream has; ``ending`` is why the reply ends, in
+    the words of the API that is asked.
+    """
 
     text: str
     usage: SaidUsage | None = None
     pieces: int = 3
+    ending: str | None = None
 
 
 @dataclass(frozen=True)

@@ -75,18 +75,18 @@ def reply(api: Api, turn: Say | Call, step: int, body: Body) -> Body:
             if isinstance(turn, Call):
                 function = {"name": turn.name, "arguments": as_text(turn.arguments)}
                 message["tool_calls"] = [{"id": f"call_{step}_0", "type": "function", "function": function}]
-            reason = "stop" if isinstance(turn, Say) else "tool_calls"
+            reason = _ending(turn, "stop", "tool_calls")
             choice = {"index": 0, "message": message, "finish_reason": reason}
             return _head_of_chat(step, body) | {"object": "chat.completion", "choices": [choice], "usage": _chat_usage(usage)}
         case "messages":
-            reason = "end_turn" if isinstance(turn, Say) else "tool_use"
+            reason = _ending(turn, "end_turn", "tool_use")
             return _head_of_message(step, body) | {
                 "content": [_block(turn, step)],
                 "stop_reason": reason,
                 "usage": _message_usage(usage) | {"output_tokens": usage[2]},
             }
         case "gemini":
-            return _candidate(turn, "STOP") | {"usageMetadata": _gemini_usage(usage)}
+            return _candidate(turn, _ending(turn, "STOP", "STOP")) | {"usageMetadata": _gemini_usage(usage)}
 
 
 def stream(api: Api, turn: Say | Call, step: int, body: Body) -> Iterator[bytes]:
@@ -107,7 +107,7 @@ def stream(api: Api, turn: Say | Call, step: int, body: Body) -> Iterator[bytes]
                 return
             for piece in pieces:
                 yield _event(_candidate(Say(piece), None))
-            yield _event(_candidate(Say(""), "STOP") | {"usageMetadata": _gemini_usage(usage)})
+            yield _event(_candidate(Say(""), _ending(turn, "STOP", "STOP")) | {"usageMetadata": _gemini_usage(usage)})
 
 
 def endless(api: Api, word: str) -> Iterator[bytes]:
@@ -152,7 +152,7 @@ def _stream_of_responses(turn: Say | Call, step: int, body: Body, usage: SaidUsa
         for piece in pieces:
             yield _event({"type": f"response.{kind}.delta", **place, "delta": piece})
     yield _event({"type": "response.output_item.done", "output_index": 0, "item": item})
-    yield _event({"type": "response.completed", "response": done})
+    yield _event({"type": f"response.{done['status']}", "response": done})
 
 
 def _stream_of_chat(turn: Say | Call, step: int, body: Body, usage: SaidUsage, pieces: list[str]) -> Iterator[bytes]:
@@ -168,7 +168,7 @@ def _stream_of_chat(turn: Say | Call, step: int, body: Body, usage: SaidUsage, p
                 call["function"]["name"] = turn.name
             delta["tool_calls"] = [call]
         yield _event(head | {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
-    reason = "stop" if isinstance(turn, Say) else "tool_calls"
+    reason = _ending(turn, "stop", "tool_calls")
     yield _event(head | {"choices": [{"index": 0, "delta": {}, "finish_reason": reason}]})
     if (body.get("stream_options") or {}).get("include_usage"):
         yield _event(head | {"choices": [], "usage": _chat_usage(usage)})
@@ -190,7 +190,7 @@ def _stream_of_messages(turn: Say | Call, step: int, body: Body, usage: SaidUsag
         )
         yield _named_event({"type": "content_block_delta", "index": 0, "delta": kind})
     yield _named_event({"type": "content_block_stop", "index": 0})
-    reason = "end_turn" if isinstance(turn, Say) else "tool_use"
+    reason = _ending(turn, "end_turn", "tool_use")
     delta = {"stop_reason": reason, "stop_sequence": None}
     yield _named_event({"type": "message_delta", "delta": delta, "usage": {"output_tokens": usage[2]}})
     yield _named_event({"type": "message_stop"})
@@ -201,6 +201,8 @@ def _response(turn: Say | Call, step: int, body: Body, usage: SaidUsage) -> Body
     if isinstance(turn, Say):
         content = [{"type": "output_text", "text": turn.text, "annotations": []}]
         item = {"type": "message", "id": f"msg_{step}", "role": "assistant", "status": "completed", "content": content}
+        if turn.ending:
+            item["status"] = "incomplete"
     elif isinstance(turn.arguments, str):
         item = {
             "type": "custom_tool_call",
@@ -220,11 +222,14 @@ def _response(turn: Say | Call, step: int, body: Body, usage: SaidUsage) -> Body
             **({"namespace": turn.namespace} if turn.namespace else {}),
         }
         item["status"] = "completed"
+    ending = turn.ending if isinstance(turn, Say) else None
+    status = "incomplete" if ending else "completed"
     return {
         "id": f"resp_{step}",
         "object": "response",
         "created_at": 1700000000,
-        "status": "completed",
+        "status": status,
+        "incomplete_details": None if status == "completed" else {"reason": ending},
         "model": body.get("model", "scripted"),
         "output": [item],
         "parallel_tool_calls": False,
@@ -238,6 +243,10 @@ def _response(turn: Say | Call, step: int, body: Body, usage: SaidUsage) -> Body
             "total_tokens": usage[0] + usage[2],
         },
     }
+
+
+def _ending(turn: Say | Call, said: str, called: str) -> str:
+    return (turn.ending or said) if isinstance(turn, Say) else called
 
 
 def _block(turn: Say | Call, step: int) -> Body:

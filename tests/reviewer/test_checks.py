@@ -220,7 +220,11 @@ def test_binary_content_blocks_unless_the_contract_allows_it() -> None:
 
 
 def test_a_file_that_grows_beyond_the_limit_blocks_and_an_old_one_is_noted() -> None:
-    assert codes(file_kinds, changed("src/a", b"x", b"x" * 1001)) == [("file_too_large", True)]
+    assert codes(file_kinds, changed("src/a", None, b"x" * 1001)) == [("file_too_large", True)]
+    assert codes(file_kinds, changed("src/a", b"x" * 900, b"x" * 1901)) == [("file_too_large", True)]
+    assert codes(file_kinds, changed("src/a", b"x" * 900, b"x" * 1100)) == [("file_too_large", False)]
+    gone, come = changed("src/a", b"x" * 2000, None), changed("lib/b", None, b"x" * 2000)
+    assert codes(file_kinds, gone, come) == [("file_too_large", False)]
     assert codes(file_kinds, changed("src/a", b"x" * 2000, b"x" * 2001)) == [("file_too_large", False)]
     assert not found(file_kinds, changed("src/a", b"x", b"x" * 1000))
 

@@ -114,7 +114,7 @@ async def test_a_process_named_like_the_worker_does_not_review(fixture: HandlerF
 async def test_a_candidate_that_cannot_be_rebuilt_is_blocked(fixture: HandlerFixture) -> None:
     report = await reviewed(fixture, order(fixture, b"no patch\n"))
     assert (report.verdict, report.tree) == ("BLOCKED", None)
-    assert report.findings[0].code == "patch_does_not_apply"
+    assert report.findings[0].code == "patch_malformed"
 
 
 async def test_a_candidate_that_is_not_there_is_no_verdict(fixture: HandlerFixture) -> None:

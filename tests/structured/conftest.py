@@ -11,6 +11,7 @@ import pytest
 from gatewright.models.policy import load_models
 from gatewright.structured.session import RoleModels
 from tests.models.provider import KEY, ScriptedProvider
+from tests.models.wire_forms import Api
 
 MakeModels = Callable[..., RoleModels]
 
@@ -26,8 +27,14 @@ def provider(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedProvider]:
 def make_models(provider: ScriptedProvider, tmp_path: Path) -> MakeModels:
     """The models of a role: ``script`` played by the model ``name``."""
 
-    def make(script: str, role: str = "techlead", name: str = "scripted", sockets: Path | None = None) -> RoleModels:
-        policy = provider.policy(script, role=role, prices={"input": 1, "output": 2})
+    def make(
+        script: str,
+        role: str = "techlead",
+        name: str = "scripted",
+        sockets: Path | None = None,
+        openai: tuple[Api, ...] = ("responses", "chat_completions"),
+    ) -> RoleModels:
+        policy = provider.policy(script, role=role, prices={"input": 1, "output": 2}, openai=openai)
         policy["routes"] = [{"role": role, "models": [name]}]
         (tmp_path / "models.json").write_bytes(msgspec.json.encode(policy))
         return RoleModels(role, load_models(tmp_path), pool="default", sockets=sockets)  # type: ignore[arg-type]

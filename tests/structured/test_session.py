@@ -24,6 +24,7 @@ from gatewright.telemetry.logs import make_logger
 from tests.handler_fixture import MemoryArtifacts, StandingClock
 from tests.models.provider import KEY, ScriptedProvider
 from tests.models.turns import Fail, Raw, Say, Turn
+from tests.models.wire_forms import Api
 from tests.structured.conftest import MakeModels
 from tests.structured.test_asking import PROMPT, answer
 
@@ -85,6 +86,28 @@ async def test_a_model_that_cannot_be_asked_is_the_gateways_reason(
         with pytest.raises(ModelCallError) as error:
             await Asking(QUESTION).ask(session)
     assert error.value.reason == code
+
+
+@pytest.mark.parametrize(
+    ("name", "api", "ending"),
+    [
+        ("scripted", "chat_completions", "length"),
+        ("scripted", "chat_completions", "content_filter"),
+        ("scripted-claude", "messages", "max_tokens"),
+        ("scripted-claude", "messages", "refusal"),
+        ("scripted", "responses", "max_output_tokens"),
+    ],
+)
+async def test_an_answer_that_was_cut_off_is_asked_for_again(
+    name: str, api: Api, ending: str, provider: ScriptedProvider, make_models: MakeModels
+) -> None:
+    provider.scripts["plan"] = [Say(answer(summary="cut"), ending=ending), Say(answer(summary="complete"))]
+    asking = Asking(QUESTION)
+    models = make_models("plan", name=name, openai=("responses" if api == "responses" else "chat_completions",))
+    async with models.session(None, context(), "run-1", "run-1.plan") as session:
+        assert (await asking.ask(session)).summary == "complete"
+    assert len(asking.answers) == len(provider.requests) == 2
+    assert ending in json.dumps(provider.requests[1].json)
 
 
 async def test_a_missing_key_is_named_before_anything_is_sent(

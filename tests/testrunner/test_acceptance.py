@@ -121,7 +121,7 @@ async def test_an_environment_that_is_not_listed_is_an_error_about_the_candidate
 async def test_a_candidate_that_cannot_be_rebuilt_is_an_error(fixture: HandlerFixture, runner: TestRunnerHandler) -> None:
     report = await runner.handle(order(fixture, b"no patch\n", check("true")), fixture.context())
     assert (report.status, report.tree) == ("ERROR", None)
-    assert (report.failure or "").startswith("patch_does_not_apply")
+    assert (report.failure or "").startswith("patch_malformed")
     with pytest.raises(MalformedError):
         await runner.handle(order(fixture, b"", check("true"), repository=None), fixture.context())
 

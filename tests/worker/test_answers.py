@@ -31,7 +31,7 @@ def code(result: TaskResult) -> str:
 
 async def test_a_patch_is_handed_over_byte_for_byte(fixture: HandlerFixture, worker: WorkerHandler) -> None:
     tree, patch = await fixture.changed({"src/a.py": b"x = 2\n", "src/new.py": b"n\n"})
-    odd = b"Some words first.\n\n" + patch
+    odd = b"From: Ana <ana@example.org>\nSubject: [PATCH] words first\n\n---\n" + patch
     result = await work(fixture, worker, PATCH, odd)
     assert (result.status, result.git.head_ref) == ("SUCCESS", tree)
     assert fixture.artifacts.stored[result.git.patch] == odd
@@ -39,16 +39,28 @@ async def test_a_patch_is_handed_over_byte_for_byte(fixture: HandlerFixture, wor
 
 
 @pytest.mark.parametrize(
-    "patch",
+    ("patch", "expected"),
     [
-        b"no patch at all\n",
-        b"diff --git a/src/a.py b/src/a.py\n--- a/src/a.py\n+++ b/src/a.py\n@@ -1 +1 @@\n-other\n+x\n",
-        b"diff --git a/../x b/../x\nnew file mode 100644\n--- /dev/null\n+++ b/../x\n@@ -0,0 +1 @@\n+x\n",
-        b"diff --git a/.git/x b/.git/x\nnew file mode 100644\n--- /dev/null\n+++ b/.git/x\n@@ -0,0 +1 @@\n+x\n",
+        (b"no patch at all\n", "patch_malformed"),
+        (
+            b"diff --git a/src/a.py b/src/a.py\n--- a/src/a.py\n+++ b/src/a.py\n@@ -1 +1 @@\n-other\n+x\n",
+            "patch_does_not_apply",
+        ),
+        (
+            b"diff --git a/../x b/../x\nnew file mode 100644\n--- /dev/null\n+++ b/../x\n@@ -0,0 +1 @@\n+x\n",
+            "patch_malformed",
+        ),
+        (
+            b"diff --git a/.git/x b/.git/x\nnew file mode 100644\n--- /dev/null\n+++ b/.git/x\n@@ -0,0 +1 @@\n+x\n",
+            "patch_does_not_apply",
+        ),
     ],
+    ids=["no patch", "other text", "above the repository", "git's own folder"],
 )
-async def test_a_patch_that_does_not_apply_is_a_failure(fixture: HandlerFixture, worker: WorkerHandler, patch: bytes) -> None:
-    assert code(await work(fixture, worker, PATCH, patch)) == "patch_does_not_apply"
+async def test_a_patch_that_cannot_be_applied_is_a_failure(
+    fixture: HandlerFixture, worker: WorkerHandler, patch: bytes, expected: str
+) -> None:
+    assert code(await work(fixture, worker, PATCH, patch)) == expected
 
 
 async def test_an_empty_patch_is_no_change(fixture: HandlerFixture, worker: WorkerHandler) -> None:

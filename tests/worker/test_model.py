@@ -21,6 +21,7 @@ from gatewright.services.worker.settings import Settings
 from tests.handler_fixture import HandlerFixture
 from tests.models.provider import KEY, ScriptedProvider
 from tests.models.turns import Fail, Say, Script
+from tests.models.wire_forms import Api
 
 GOOD = "Here it is:\n\n```python\n# file: src/a.py\nx = 2\n```\n"
 QUESTION = {
@@ -30,6 +31,17 @@ QUESTION = {
     "can_resume_without_answer": True,
 }
 ASKED = f"```json\n# file: {BLOCKED_NAME}\n{json.dumps(QUESTION)}\n```\n"
+OPENAI: tuple[Api, ...] = ("responses", "chat_completions")
+#: Endings that no complete reply has, with the model and the APIs by which the provider reports them.
+CUT_OFF: dict[str, tuple[str, tuple[Api, ...]]] = {
+    "length": ("scripted", OPENAI),
+    "content_filter": ("scripted", OPENAI),
+    "brand_new_reason": ("scripted", OPENAI),
+    "max_tokens": ("scripted-claude", OPENAI),
+    "refusal": ("scripted-claude", OPENAI),
+    "pause_turn": ("scripted-claude", OPENAI),
+    "max_output_tokens": ("scripted", ("responses",)),
+}
 SCRIPTS: dict[str, Script] = {
     "asking": [Say(GOOD + ASKED)],
     "question": [Say(ASKED)],
@@ -37,6 +49,7 @@ SCRIPTS: dict[str, Script] = {
     "words": [Say("I would rather not.")],
     "failing": [Fail(401)],
     "down": [Fail(500)],
+    **{ending: [Say(GOOD, ending=ending)] for ending in CUT_OFF},
 }
 
 
@@ -47,10 +60,12 @@ def provider(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedProvider]:
         yield provider
 
 
-def asking(fixture: HandlerFixture, provider: ScriptedProvider, script: str, tmp_path: Path) -> WorkerHandler:
+def asking(
+    fixture: HandlerFixture, provider: ScriptedProvider, script: str, tmp_path: Path, openai: tuple[Api, ...] = OPENAI
+) -> WorkerHandler:
     """A worker whose one model plays ``script``."""
     policies = Path(shutil.copytree(policy_directory(), tmp_path / "policies"))
-    (policies / "models.json").write_text(json.dumps(provider.policy(script)))
+    (policies / "models.json").write_text(json.dumps(provider.policy(script, openai=openai)))
     return make_handler(Settings(home=fixture.state, policies=policies))
 
 
@@ -99,6 +114,20 @@ async def test_a_reply_without_files_is_refused_and_kept(
     result = await work(fixture, asking(fixture, provider, "words", tmp_path))
     assert (result.status, (result.failure or "").partition(":")[0]) == ("FAILED", "reply_not_usable")
     assert kept(fixture, result, "reply") == b"I would rather not."
+
+
+@pytest.mark.parametrize("ending", CUT_OFF)
+async def test_a_reply_that_was_cut_off_makes_no_change(
+    fixture: HandlerFixture, provider: ScriptedProvider, tmp_path: Path, ending: str
+) -> None:
+    model, openai = CUT_OFF[ending]
+    result = await work(fixture, asking(fixture, provider, ending, tmp_path, openai), model)
+    code, _, words = (result.failure or "").partition(":")
+    assert (result.status, code, result.git.patch) == ("FAILED", "model_reply_incomplete", "")
+    assert ending in words
+    assert kept(fixture, result, "reply") == GOOD.encode()
+    (call,) = kept(fixture, result, "model_calls").splitlines()
+    assert json.loads(call)["ending"] == ending
 
 
 async def test_a_provider_that_refuses_is_no_change_and_its_key_is_told_nowhere(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Literal
 
 import pytest
 
@@ -71,3 +72,24 @@ async def test_a_reply_is_an_input_and_kept_as_it_was_given(fixture: HandlerFixt
     assert (result.failure or "").startswith("secret_found: ")
     kept = [artifact.uri for artifact in result.artifacts if planted.GITHUB.encode() in fixture.artifacts.stored[artifact.uri]]
     assert kept == [held.uri]
+
+
+@pytest.mark.parametrize(
+    ("kind", "answer", "line"),
+    [
+        (
+            "patch",
+            "From: Ana\nSubject: {}\n\n--- a/src/a.py\n+++ b/src/a.py\n@@ -1 +1 @@\n-x = 1\n+x = 2\n",
+            "line 2 of the patch",
+        ),
+        ("reply", "I used {} for it.\n```python\n# src/a.py\nx = 2\n```\n", "line 1 of the reply"),
+    ],
+    ids=["patch", "reply"],
+)
+async def test_secret_beside_the_files_of_an_answer_is_refused(
+    kind: Literal["patch", "reply"], answer: str, line: str, fixture: HandlerFixture, worker: WorkerHandler
+) -> None:
+    held = fixture.artifacts.hold("answer", answer.format(planted.GITHUB).encode())
+    contract = fixture.contract(executor=Executor(kind=kind, artifacts=("answer",)), inputs=Inputs(spec="x", artifacts=(held,)))
+    result = await worker.handle(contract, fixture.context())
+    assert (result.failure, result.git.patch) == (f"secret_found: {line} looks like a secret (github_token)", "")

@@ -20,9 +20,11 @@ from gatewright.order_artifacts.hidden_acceptance import completed
 from gatewright.rules import endings
 from gatewright.rules import task_contracts as orders
 from gatewright.rules.endings import BUDGET_EXCEEDED
+from gatewright.rules.people.ownership import requester_of
 from gatewright.rules.rounds import CURABLE
 from gatewright.rules.routing import route
 from gatewright.rules.shards import plan_task_id
+from gatewright.rules.standing import APPROVAL_LAPSED
 from gatewright.rules.transfers import oversent
 from gatewright.services.gatekeeper.decider import candidates, people, summons
 from gatewright.services.gatekeeper.decider.draft import Draft
@@ -112,7 +114,7 @@ def _accept(item: Submitted, verdicts: Sequence[Verdict], now: datetime) -> Tran
     repository = document.repository
     accepted = e.RunAccepted(
         user_request=orders.user_request(document),
-        requested_by=orders.requested_by(document),
+        requested_by=requester_of(document),
         repository_url=repository.url if repository else "",
         submitted_sha256=item.submitted_sha256,
         policy_sha256=verdict.policy_sha256,
@@ -137,6 +139,7 @@ def _accept(item: Submitted, verdicts: Sequence[Verdict], now: datetime) -> Tran
         recording=e.RECORDING,
         idempotency_key=item.key,
         named_publishers=verdict.named_publishers,
+        orderers=verdict.orderers,
     )
     draft = Draft.begin(item, accepted, now)
     if not draft.judged(verdict.report):
@@ -285,6 +288,8 @@ def _continue(draft: Draft, verdicts: Sequence[Verdict]) -> None:
     match next_step(draft.run):
         case "route":
             draft.add(e.ReviewRouted(routing=route(draft.run)))
+        case "refuse":
+            draft.fail(endings.orderer_unknown(draft.run))
         case "ask":
             people.ask(draft, verdict_of(verdicts, GrantsVerdict))
         case "locks":
@@ -322,6 +327,11 @@ def _compose(draft: Draft, verdicts: Sequence[Verdict]) -> None:
 def _land(draft: Draft, verdicts: Sequence[Verdict]) -> None:
     verdict = verdict_of(verdicts, LandingVerdict)
     contract = draft.run.contract
+    lapsed = verdict is not None and verdict.held is not None and bool(verdict.held.reopened)
+    if verdict is not None and verdict.held is not None and not (lapsed and verdict.passed):
+        people.hold(draft, verdict.held, verdict.roster_sha256)
+    if verdict is not None and verdict.report.code == APPROVAL_LAPSED:
+        return  # people are asked anew: the next step
     if _passing(draft, verdicts) and verdict is not None and contract is not None:
         mode = contract.repository.landing if contract.repository else "none"
         landed = e.Landed(
@@ -330,7 +340,8 @@ def _land(draft: Draft, verdicts: Sequence[Verdict]) -> None:
             tree=verdict.tree,
             ref=verdict.ref,
             previous=verdict.previous,
-            found=verdict.found,
+            # It had landed before the roster was changed, and the ledger had not heard.
+            found=verdict.found or lapsed,
         )
         draft.add(landed)
         draft.add(e.StateEntered(state="S6"))

@@ -17,9 +17,10 @@ from gatewright.git.patches.version_moves import Move
 from gatewright.ledger.candidates import all_worked, in_the_running, makers, seen_from
 from gatewright.ledger.events import CandidateComposed
 from gatewright.ledger.run import Run, RunTask
-from gatewright.rules.approvals import JudgedDecision, cleared, stage_of, unasked
+from gatewright.rules.approvals import JudgedDecision, cleared, stage_of, unapprovable, unasked
 from gatewright.rules.grants import JudgedGrant, grantable
 from gatewright.rules.routing import is_due
+from gatewright.rules.standing import HeldRoster
 from gatewright.services.gatekeeper.decider.inputs import Continue, DecisionsReceived, Input, RoleReplied, Submitted
 from gatewright.tasks.protocol import ANSWERS
 
@@ -159,6 +160,8 @@ class IntakeVerdict(Verdict):
     memory: MemoryBounds | None = None
     #: Publishers that the settings name beside the policy file.
     named_publishers: tuple[str, ...] = ()
+    #: Who ordered it or may have; empty: it is not known.
+    orderers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,10 +180,14 @@ class PlanVerdict(Verdict):
 
 @dataclass(frozen=True, slots=True)
 class DecisionVerdict(Verdict):
-    """It fails when one of the decisions is a no. ``roster_sha256`` is the digest of the roster that they were held against."""
+    """It fails when one of the decisions is a no. ``roster_sha256`` is the digest of the roster that they were held against.
+
+    ``held``: what that roster leaves of earlier answers; None where there are none.
+    """
 
     judged: tuple[JudgedDecision, ...]
     roster_sha256: str
+    held: HeldRoster | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,11 +249,15 @@ class CandidateVerdict(Verdict):
 
 @dataclass(frozen=True, slots=True)
 class LandingVerdict(Verdict):
+    """``held``: what the roster in force leaves of what people have said; None where the landing rests on nothing of it."""
+
     commit: str
     tree: str
     ref: str
     previous: str | None
     found: bool = False
+    held: HeldRoster | None = None
+    roster_sha256: str = ""
 
 
 V = TypeVar("V", bound=Verdict)
@@ -312,12 +323,17 @@ def _about_next_step(run: Run) -> tuple[GateCheck, ...]:
 
 
 def next_step(run: Run) -> str | None:
-    """What the gatekeeper itself has to do now: ``route``, ``ask``, ``locks``, ``compose``, ``land``, ``seal`` or None."""
+    """What the gatekeeper itself has to do now.
+
+    ``route``, ``refuse``, ``ask``, ``locks``, ``compose``, ``land``, ``seal`` or None.
+    """
     if run.ended:
         return None if run.sealed else "seal"
     if is_due(run):
         return "route"
     stage = stage_of(run)
+    if not run.parked and unapprovable(run):
+        return "refuse"
     if stage is not None and not cleared(run, stage):
         return "ask" if unasked(run, stage) and not run.parked else None
     if run.state == "S1" and run.plan is not None:

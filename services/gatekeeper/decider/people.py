@@ -18,6 +18,7 @@ from gatewright.rules.approvals import (
     make_request,
     next_asked,
     stage_of,
+    unapprovable,
     unasked,
     waited_for,
 )
@@ -27,6 +28,7 @@ from gatewright.rules.endings import approval_expired
 from gatewright.rules.grants import in_force
 from gatewright.rules.repairs import recorded, revision_order
 from gatewright.rules.rounds import refused_by
+from gatewright.rules.standing import HeldRoster
 from gatewright.services.gatekeeper.decider.draft import Draft
 from gatewright.services.gatekeeper.decider.gate_checks import DecisionVerdict, GrantClaim, GrantsVerdict
 
@@ -59,12 +61,15 @@ def decided(draft: Draft, verdict: DecisionVerdict | None) -> None:
     """What people have said, with the gate's verdict on it. The last yes lets the run go on, a no ends it or sends it back."""
     if verdict is None:
         return
+    if verdict.held is not None:
+        hold(draft, verdict.held, verdict.roster_sha256)
     answered = False
     for each in verdict.judged:
         said = recorded(draft.run, each, verdict.roster_sha256)
         draft.add(said)
         answered = answered or each.decision.verdict not in LEFT_OPEN
     if not answered:
+        _ask_anew(draft)
         return
     if not draft.judged(verdict.report):
         order = revision_order(draft.run)
@@ -74,10 +79,26 @@ def decided(draft: Draft, verdict: DecisionVerdict | None) -> None:
             draft.fix(order.reason, [(task, order) for task in draft.run.workers()])
         return
     _go_on(draft)
+    _ask_anew(draft)
+
+
+def hold(draft: Draft, found: HeldRoster, roster_sha256: str) -> None:
+    """Record what the roster in force leaves of what people have said."""
+    draft.add(found.event(roster_sha256))
+
+
+def _ask_anew(draft: Draft) -> None:
+    """Ask again what a person had said yes to, where that counts no more; the run is parked already."""
+    stage = stage_of(draft.run)
+    if draft.run.parked and stage is not None:
+        for each in unasked(draft.run, stage):
+            _request(draft, each)
 
 
 def hand_over(draft: Draft) -> bool:
-    """Ask who ordered the run about one more round, where a rule says so; whether one does."""
+    """Ask who ordered the run about one more round, where a rule says so; whether one does, and a person can answer it."""
+    if unapprovable(draft.run):
+        return False
     ask(draft)
     return draft.run.parked
 

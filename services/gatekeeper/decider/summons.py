@@ -40,7 +40,7 @@ def answered(draft: Draft, item: RoleReplied, question: AskedSummons) -> None:
     said = _answer_of(item.document, task, now)
     if words := out_of_time(draft.run, draft.now, said.answered_at):
         said = _not_answered(task, now, UNFIT, words)
-    draft.add(e.SummonsAnswered(answer=answer_to(question, said)))
+    draft.add(e.SummonsAnswered(answer=answer_to(question, said, draft.now)))
 
 
 def _answer_of(document: RoleDocument, task: SummonsTask, now: str) -> SummonsAnswer:

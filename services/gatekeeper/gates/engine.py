@@ -7,18 +7,20 @@ question stay open: the input is given back and judged later.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from gatewright.bus.topology import TASK_CLASSES
 from gatewright.clock import Clock
 from gatewright.contracts import ReviewReport, TaskContract, TestReport, codec
 from gatewright.contracts.reports import GateName
 from gatewright.contracts.transfers import TransferManifest
-from gatewright.errors import BusError, ConflictError, GatewrightError
+from gatewright.errors import BusError, ConfigurationError, ConflictError, GatewrightError, UnavailableError
 from gatewright.evidence.signing.keys import PublicKey
 from gatewright.git.host.identity import repository_identity
 from gatewright.git.mirror import Mirror, Mirrors
-from gatewright.git.patches.size import changed_lines
+from gatewright.git.patches.lines import changed_lines
 from gatewright.git.patches.version_moves import version_move
 from gatewright.git.process import in_thread
 from gatewright.host_errors import is_waited_for
@@ -31,17 +33,26 @@ from gatewright.rules import gate_evidence as seen
 from gatewright.rules import times
 from gatewright.rules.approvals import cleared, judge_batch, judge_decision
 from gatewright.rules.landing import landing_ref
+from gatewright.rules.people.ownership import orderers_of
 from gatewright.rules.repairs import REFUSED_BEFORE, after, refused_trees, rejections, revision_order
 from gatewright.rules.results import RULE as RESULT_RULE
 from gatewright.rules.results import broken_by_result
 from gatewright.rules.routing import is_due, path_kinds
+from gatewright.rules.standing import (
+    APPROVAL_LAPSED,
+    HeldRoster,
+    hold_roster,
+    rests_on_people,
+    used_grants,
+    with_roster,
+)
 from gatewright.rules.tests import stored_by
 from gatewright.services.gatekeeper.artifact_cache import ArtifactCache
 from gatewright.services.gatekeeper.decider import gate_checks as q
 from gatewright.services.gatekeeper.dispatch.priority import priority_of
 from gatewright.services.gatekeeper.gates.cel_gate import judge_evidence_rules
 from gatewright.services.gatekeeper.gates.change import candidate as candidates
-from gatewright.services.gatekeeper.gates.change.approvals import read_approval
+from gatewright.services.gatekeeper.gates.change.approvals import judge_opened, read_approval
 from gatewright.services.gatekeeper.gates.change.destructive import judge_losses
 from gatewright.services.gatekeeper.gates.change.rebuild_trees import bring_candidate, bring_workers
 from gatewright.services.gatekeeper.gates.change.secrets import SecretsCheck, note_redactions
@@ -54,7 +65,7 @@ from gatewright.services.gatekeeper.gates.contract.policy import judge_compiled,
 from gatewright.services.gatekeeper.gates.contract.transfers import plan_transfers
 from gatewright.services.gatekeeper.gates.granted import claim_grants
 from gatewright.services.gatekeeper.gates.landing.completion import changed_paths, judge_completion
-from gatewright.services.gatekeeper.gates.landing.landing import LandingOutcome, land
+from gatewright.services.gatekeeper.gates.landing.landing import LandingOutcome, has_landed, land
 from gatewright.services.gatekeeper.gates.landing.locks import Claim, PathLocks
 from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
 from gatewright.services.gatekeeper.gates.reports.artifact_checks import check_artifacts, judge_artifacts
@@ -77,8 +88,8 @@ class GateEngine:
     clock: Clock
     versions: dict[str, str]
     secrets: SecretsCheck = field(default_factory=SecretsCheck)
-    #: Whose signatures approve what needs a person's leave.
-    approvers: tuple[PublicKey, ...] = ()
+    #: Whose signatures approve what needs a person's leave, read anew each time. Raises ConfigurationError.
+    approvers: Callable[[], Sequence[PublicKey]] = tuple
     #: What is known of earlier runs; None where no run is told of any.
     memories: RunMemories | None = None
     #: What people have approved in advance; None: nothing.
@@ -171,7 +182,16 @@ class GateEngine:
             policies.routing,
             policies.memory,
             policies.named_publishers,
+            self._orderers(question),
         )
+
+    def _orderers(self, question: q.IntakeCheck) -> tuple[str, ...]:
+        publisher = self.policies.publishers.of(question.publisher)
+        try:
+            people = self.policies.people.roster()[0].people
+        except ConfigurationError:
+            people = ()  # then fewer people are known to have ordered it, and it is refused sooner
+        return orderers_of(question.document, question.publisher, publisher.persons if publisher else (), people)
 
     async def _contract(self, run: Run, contract: TaskContract) -> q.ContractVerdict:
         context = self._begin(run, "policy")
@@ -221,7 +241,7 @@ class GateEngine:
             _judge_times(context, run, result.started_at, result.finished_at)
             contract = task.contract or _contract(run)
             change = await self._approved(context.of_change(contract, await self._mirror(run)), run)
-            tree = await candidates.judge_patch(change, patch, run)
+            tree = await candidates.judge_patch(change, self.secrets, patch, run)
             if tree and report.clean:
                 changes = await change.mirror.changes(run.accepted.baseline_tree, tree)
                 await judge_losses(change, changes, tree)
@@ -240,7 +260,7 @@ class GateEngine:
                 if candidate.tree in refused_trees(run):
                     context.report.violate(REFUSED_BEFORE, "approval", "people refused just this change in a round before")
                 change = await self._approved(change, run)
-                await candidates.judge_candidate(change, candidate, run)
+                await candidates.judge_candidate(change, self.secrets, candidate, run)
                 await judge_losses(change, candidate.changes, candidate.tree)
                 await judge_whole_change(change, candidate, made_by(run), run.accepted.approval_rules)
                 # By the rules that the run was accepted under: one that is taken away meanwhile still asks about it.
@@ -267,19 +287,25 @@ class GateEngine:
 
     async def _people(self, question: q.DecisionCheck) -> q.DecisionVerdict:
         patch = await judged_patch(question.run, question.decisions, self.artifacts)
-        verdict = await asyncio.to_thread(self._decisions, question, patch)
-        order = revision_order(after(question.run, verdict.judged))
+        revoked = await self.revoked_grants(question.run)
+        verdict = await asyncio.to_thread(self._decisions, question, patch, revoked)
+        run = question.run if verdict.held is None else with_roster(question.run, verdict.held)
+        order = revision_order(after(run, verdict.judged))
         if order is not None:
             await self.artifacts.put_artifact(codec.encode(order))  # a round of fixing is shown it
         return verdict
 
-    def _decisions(self, question: q.DecisionCheck, patch: bytes) -> q.DecisionVerdict:
+    def _decisions(self, question: q.DecisionCheck, patch: bytes, revoked: frozenset[str]) -> q.DecisionVerdict:
         """What people have said, held against the roster as it is now. Raises what the rules of ``judge_decision`` raise."""
         context = self._begin(question.run, "approval")
         roster, sha256 = self.policies.people.roster()
-        judged = tuple(judge_decision(question.run, signed, roster, context.now) for signed in question.decisions)
+        held, run = None, question.run
+        if run.parked and rests_on_people(run):
+            held = hold_roster(run, roster, context.now, revoked)
+            run = with_roster(run, held)
+        judged = tuple(judge_decision(run, signed, roster, context.now) for signed in question.decisions)
         judge_batch(judged)
-        check_votes(question.run, judged, patch)
+        check_votes(run, judged, patch)
         report = context.report
         report.saw(seen.ROSTER, sha256)
         for each in judged:
@@ -287,18 +313,42 @@ class GateEngine:
             said = f"{decision.vote.colour} vote" if decision.vote is not None else decision.verdict
             report.checked(seen.decided_rule(each.request.rule), f"{said} by {decision.person} with {each.fingerprint}")
             report.saw(seen.decided_request(decision.request_id), decision.request_sha256)
-        for broken in rejections(question.run, judged):
+        for broken in rejections(run, judged):
             report.violate(*broken)
-        if question.run.candidate is not None:
-            report.saw(seen.CANDIDATE_TREE, question.run.candidate.tree)
-        return q.DecisionVerdict(context.close(), judged, sha256)
+        if run.candidate is not None:
+            report.saw(seen.CANDIDATE_TREE, run.candidate.tree)
+        return q.DecisionVerdict(context.close(), judged, sha256, held)
+
+    async def revoked_grants(self, run: Run) -> frozenset[str]:
+        """Those of the grants that have answered what the run asked which were revoked since. Raises BusError."""
+        used = used_grants(run)
+        records = await self.grants.listed() if used and self.grants is not None else ()
+        return frozenset(each.grant.grant_id for each in records if each.revocation is not None) & used
+
+    async def _held(self, run: Run, now: datetime) -> tuple[HeldRoster | None, str]:
+        """What the roster in force leaves of what people have said, and its digest.
+
+        Raises UnavailableError (``approvers_unusable``) where it cannot be read: the run waits until it can.
+        """
+        if not rests_on_people(run):
+            return None, ""
+        revoked = await self.revoked_grants(run)
+        try:
+            roster, sha256 = await asyncio.to_thread(self.policies.people.roster)
+        except ConfigurationError as error:
+            raise UnavailableError(error.message, code=error.reason) from error
+        return await asyncio.to_thread(hold_roster, run, roster, now, revoked), sha256
 
     async def _landing(self, run: Run) -> q.LandingVerdict:
         context = self._begin(run, "landing")
         landed = LandingOutcome()
+        held, sha256 = await self._held(run, context.now)
+        if held is not None:
+            context.report.saw(seen.ROSTER, sha256)
         try:
-            change = context.of_change(_contract(run), await self._mirror(run))
+            change = await self._approved(context.of_change(_contract(run), await self._mirror(run)), run)
             await bring_candidate(change, run)
+            await judge_opened(change, run)
             await judge_completion(change, run)
             await judge_evidence_rules(change, run)
             if is_due(run):
@@ -307,11 +357,14 @@ class GateEngine:
                 context.report.violate("approval_missing", "approval", "a rule asks a person, who has not approved just this")
             if context.report.clean and run.locks is not None:
                 await self._fence(context.report, run, run.locks)
+            if context.report.clean and held is not None and held.reopened and not await has_landed(change, run):
+                context.report.violate(APPROVAL_LAPSED, "approval", held.words)
             if context.report.clean:
                 landed = await land(change, run)
         except GatewrightError as error:
             _fail(context.report, error)
-        return q.LandingVerdict(context.close(), landed.commit, landed.tree, landed.ref, landed.previous, landed.found)
+        outcome = (landed.commit, landed.tree, landed.ref, landed.previous, landed.found)
+        return q.LandingVerdict(context.close(), *outcome, held, sha256)
 
     async def _fence(self, report: GateReportBuilder, run: Run, locks: LocksTaken) -> None:
         """A replica that believes that a run stands where it no longer does (it has ended meanwhile) moves no ref for it."""

@@ -1,4 +1,4 @@
-"""A judgement in the making: violations and evidence gathered by a gate, then its report."""
+"""The builder of a gate report: a gate adds violations, remarks and evidence, then builds the report."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ from msgspec.structs import replace
 
 from gatewright.clock import Clock, timestamp
 from gatewright.contracts import GateReport
-from gatewright.contracts.reports import Evidence, GateName, RuleOutcome, Violation
+from gatewright.contracts.reports import Evidence, GateName, Remark, RuleOutcome, Violation
 from gatewright.git.paths import display
 from gatewright.ledger.events import ASKS
 from gatewright.reasons import family_of
 from gatewright.rules.gate_evidence import MOST_VIOLATIONS
 from gatewright.secrets.documents import redact_words
 from gatewright.secrets.scanner import SecretScanner
+
+#: More remarks than this are counted, not listed.
+MAX_REMARKS = 100
 
 _PATTERNS = SecretScanner()
 #: Paths that a kept rule names as touched; the rest is counted.
@@ -39,7 +42,9 @@ class GateReportBuilder:
     evidence: list[Evidence] = field(default_factory=list)
     unlisted: int = 0
     rules: dict[str, RuleOutcome] = field(default_factory=dict)
-    remarks: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    remarks: list[Remark] = field(default_factory=list)
+    unlisted_remarks: int = 0
     touches: dict[str, list[bytes]] = field(default_factory=dict)
 
     def checked(self, rule: str, detail: str = "") -> None:
@@ -55,9 +60,7 @@ class GateReportBuilder:
         if len(self.violations) == MOST_VIOLATIONS:
             self.unlisted += 1
             return
-        # Whatever rule a path breaks, its name may be what must not be kept.
-        shown = None if path is None else _short(redact_words(display(path), _PATTERNS))
-        self.violations.append(Violation(code=code, rule=rule, detail=detail, path=shown))
+        self.violations.append(Violation(code=code, rule=rule, detail=detail, path=_shown(path)))
 
     def violated(self, rule: str, detail: str) -> None:
         """A part of a rule that is broken already: told in the report, and not counted as a violation of its own."""
@@ -84,9 +87,21 @@ class GateReportBuilder:
         """Something that was looked at."""
         self.evidence.append(Evidence(name=name, digest=digest))
 
-    def remark(self, words: str) -> None:
-        """Something that breaks no rule and that people should see all the same: it stands in the summary."""
-        self.remarks.append(words)
+    def note(self, words: str) -> None:
+        """Add a clause to the summary of a report that passes."""
+        self.notes.append(words)
+
+    def remark(self, rule: str, message: str, path: bytes | None = None, line: int | None = None) -> None:
+        """Record an observation that blocks nothing; ``line`` counts from 1 in the changed file at ``path``.
+
+        The first 100 remarks are listed; one more remark counts the others.
+        """
+        self.checked(rule)
+        if len(self.remarks) == MAX_REMARKS:
+            self.unlisted_remarks += 1
+            return
+        words = _short(redact_words(message, _PATTERNS))
+        self.remarks.append(Remark(rule=rule, message=words, path=_shown(path), line=line))
 
     @property
     def clean(self) -> bool:
@@ -109,7 +124,15 @@ class GateReportBuilder:
             duration_ms=round((clock.monotonic() - started) * 1000, 3),
             rules=tuple(self._told(outcome) for outcome in self.rules.values()),
             family=family_of(first.code) if first else None,
+            remarks=self._listed_remarks(),
         )
+
+    def _listed_remarks(self) -> tuple[Remark, ...]:
+        if not self.unlisted_remarks:
+            return tuple(self.remarks)
+        last = self.remarks[-1]
+        more = Remark(rule=last.rule, message=f"{self.unlisted_remarks} more remarks are not listed.")
+        return (*self.remarks, more)
 
     def _told(self, outcome: RuleOutcome) -> RuleOutcome:
         paths = self.touches.get(outcome.rule)
@@ -119,7 +142,7 @@ class GateReportBuilder:
 
     def _summary(self, first: Violation | None) -> str:
         if first is None:
-            return "; ".join(["passed", *self.remarks[:MOST_VIOLATIONS]])
+            return "; ".join(["passed", *self.notes[:MOST_VIOLATIONS]])
         words = f"{first.path}: {first.detail}" if first.path else first.detail
         more = len(self.violations) + self.unlisted - 1
         return f"{words} (and {more} more)" if more else words
@@ -129,6 +152,11 @@ def _listed(paths: list[bytes]) -> str:
     named = redact_words(", ".join(display(path) for path in paths[:MAX_TOUCHED]), _PATTERNS)
     more = f" and {len(paths) - MAX_TOUCHED} more" if len(paths) > MAX_TOUCHED else ""
     return f"{named}{more}"
+
+
+def _shown(path: bytes | None) -> str | None:
+    """A path for people: its name may itself be a secret."""
+    return None if path is None else _short(redact_words(display(path), _PATTERNS))
 
 
 def _short(detail: str) -> str:

@@ -17,7 +17,7 @@ from gatewright.clock import timestamp
 from gatewright.contracts import ApprovalGrant, GrantRevocation, codec
 from gatewright.contracts.people.approvals import GrantStanding, GrantStatus, GrantUse, SignedDecision
 from gatewright.errors import ConflictError, DeniedError
-from gatewright.rules.grants import JudgedGrant, document_digest
+from gatewright.rules.grants import JudgedGrant, check_revocation, document_digest
 
 #: The key of the table; those of locks are digests.
 KEY = "grants"
@@ -108,7 +108,7 @@ class StandingGrants:
         return record
 
     async def revoke(self, signed: SignedDecision, revocation: GrantRevocation, now: datetime) -> GrantRecord:
-        """End one. Raises DeniedError: ``grant_unknown``, ``grant_over``."""
+        """End one. Raises DeniedError: ``grant_unknown``, ``grant_over``, ``signing_time_wrong``."""
 
         def change(table: GrantTable) -> GrantTable:
             found = table.find(revocation.grant_id)
@@ -116,6 +116,7 @@ class StandingGrants:
                 raise DeniedError(f"there is no grant {revocation.grant_id} of that digest", code="grant_unknown")
             if found.status(now) in {"revoked", "expired"}:
                 raise DeniedError(f"{revocation.grant_id} is {found.status(now)}", code="grant_over")
+            check_revocation(revocation, found.grant, now)
             return table.put(replace(found, revocation=signed, revoked_at=timestamp(now)))
 
         table = await self._change(change)

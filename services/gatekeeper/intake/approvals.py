@@ -22,6 +22,7 @@ from gatewright.contracts import (
     codec,
 )
 from gatewright.contracts.people.approvals import ApprovalStanding, RecordedDecision, SignedDecision
+from gatewright.contracts.people.identities import person_key, same_person
 from gatewright.contracts.run_status import GateStanding
 from gatewright.contracts.vocabulary import Document
 from gatewright.errors import DeniedError, GatewrightError, MalformedError
@@ -31,6 +32,7 @@ from gatewright.ledger.store import Position
 from gatewright.rules.approvals import JudgedDecision, draft_of, judge_batch, judge_decision, request_digest
 from gatewright.rules.grants import check_new, judge_grant, judge_revocation
 from gatewright.rules.reviewing import standing
+from gatewright.rules.standing import hold_roster, with_roster
 from gatewright.secrets.documents import check_document
 from gatewright.secrets.scanner import SecretScanner
 from gatewright.services.gatekeeper.decider.inputs import DecisionsReceived
@@ -166,6 +168,9 @@ class ApprovalService:
             await asyncio.to_thread(check_document, decision, self.scanner)
             run = await self._run(decision.run_id)
             now = self.orchestrator.clock.now()
+            if run.parked:
+                revoked = await self.orchestrator.gates.revoked_grants(run)
+                run = with_roster(run, await asyncio.to_thread(hold_roster, run, roster, now, revoked))
             judged.append(await asyncio.to_thread(judge_decision, run, signed, roster, now))
             patch = await judged_patch(run, (signed,), self.orchestrator.gates.artifacts)
             await asyncio.to_thread(check_votes, run, judged[-1:], patch)
@@ -187,7 +192,11 @@ class ApprovalService:
             asked = run.approvals[each.request.request_id]
             wanted = {"approve": "approved", "reject": "rejected"}.get(each.decision.verdict, asked.status)
             decides = each.decision.verdict in {"approve", "reject"}
-            if asked.status != wanted or (decides and asked.person != each.person.name) or not _counted(asked, each):
+            if (
+                asked.status != wanted
+                or (decides and not same_person(asked.person, each.person.name))
+                or not _counted(asked, each)
+            ):
                 raise DeniedError(f"{each.request.request_id} is {asked.status} meanwhile", code="approval_decided")
             words = {"run_id": run_id, "request": each.request.request_id, "verdict": each.decision.verdict}
             self.log.info("approval_recorded", **words, person=each.person.name, key=each.fingerprint)
@@ -233,9 +242,11 @@ def standing_of(
 def _counted(asked: AskedApproval, each: JudgedDecision) -> bool:
     """Whether a vote or a delegation is among those that the ledger has; what is neither is not asked."""
     if each.delegate is not None:
-        return (each.person.name, each.delegate.name) in [(known.person, known.to) for known in asked.delegations]
-    said = (each.person.name, each.decision.decided_at, each.decision.vote)
-    return each.decision.vote is None or said in [(cast.person.name, cast.decided_at, cast.vote) for cast in asked.votes]
+        handed = [(person_key(known.person), person_key(known.to)) for known in asked.delegations]
+        return (person_key(each.person.name), person_key(each.delegate.name)) in handed
+    said = (person_key(each.person.name), each.decision.decided_at, each.decision.vote)
+    cast = [(person_key(known.person.name), known.decided_at, known.vote) for known in asked.votes]
+    return each.decision.vote is None or said in cast
 
 
 def _wanted(run: Run, *, pending_only: bool) -> list[AskedApproval]:

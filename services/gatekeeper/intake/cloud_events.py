@@ -100,7 +100,7 @@ def _faults(event: Mapping[str, Any]) -> Iterator[Fault]:
     for name in _REQUIRED:  # 1
         if event.get(name) is None:
             yield Fault(f"/{name}", INVALID, "is required")
-    if event.get("specversion") not in {None, "1.0"}:
+    if event.get("specversion") not in (None, "1.0"):
         yield Fault("/specversion", "cloud_event_version", "must be 1.0")
     for name, value in event.items():  # 2
         if name not in {"data", "data_base64", "specversion"} and value is not None and (words := _wrong(name, value)):

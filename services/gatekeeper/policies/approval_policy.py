@@ -19,6 +19,7 @@ import msgspec
 
 from gatewright.contracts import ApprovalRules, ApproverRoster, codec
 from gatewright.contracts.people.approvals import DEFAULT_BEAT, LONGEST_WAIT, ApprovalRule, RosterKey
+from gatewright.contracts.people.identities import person_key
 from gatewright.errors import ConfigurationError, GatewrightError, MalformedError
 from gatewright.git.access.repository_patterns import check_pattern, check_ref_pattern, covered
 from gatewright.models.policy import MODELS_FILE, ModelsPolicy
@@ -28,7 +29,7 @@ from gatewright.rules.approvals import NEVER_BY_RULE
 from gatewright.rules.gate_evidence import ROSTER as ROSTER_FILE
 from gatewright.rules.grants import GRANTABLE
 from gatewright.rules.quorum import names_person
-from gatewright.ssh_signatures import fingerprint
+from gatewright.ssh_signatures import check_key, fingerprint, public_blob
 from gatewright.ssh_signatures.passkeys import relying_party_of
 
 RULES_FILE = "approval_rules.json"
@@ -91,18 +92,40 @@ def read_roster(path: Path, data: bytes) -> ApproverRoster:
     """``data`` as a roster: every key can be read, and stands with one person. Raises ConfigurationError."""
     try:
         roster = codec.decode(data, ApproverRoster)
-        names = Counter(person.name for person in roster.people)
-        prints = Counter(fingerprint(key.key) for person in roster.people for key in person.keys)
         for person in roster.people:
             for key in person.keys:
+                _check_strength(key, person.name)
                 _check_times(key.valid_from, key.valid_until, key.revoked_at)
                 _check_passkey(key)
+        prints = Counter(fingerprint(key.key) for person in roster.people for key in person.keys)
     except (MalformedError, ValueError) as error:
         raise _unusable(path, str(error)) from error
-    twice = [name for name, count in (names + prints).items() if count > 1]
+    twice = [name for name, count in prints.items() if count > 1]
     if twice:
-        raise _unusable(path, f"{', '.join(twice)} stands there twice")
+        raise _unusable(path, f"the key {', '.join(twice)} is listed twice: a key belongs to one person")
+    _check_names(path, roster)
     return roster
+
+
+def _check_names(path: Path, roster: ApproverRoster) -> None:
+    """Raises ConfigurationError (``approvers_unusable``) where two entries are spellings of one name."""
+    by_key: dict[str, list[str]] = {}
+    for person in roster.people:
+        by_key.setdefault(person_key(person.name), []).append(person.name)
+    for names in by_key.values():
+        if len(names) > 1:
+            words = f"{' and '.join(sorted(names))} are one person: names differ in more than letter case; keep one entry"
+            raise _unusable(path, words)
+
+
+def _check_strength(key: RosterKey, name: str) -> None:
+    """Raises ValueError with whose key it is and what to do. A revoked key signs nothing, and may stay for the record."""
+    try:
+        public_blob(key.key) if key.revoked_at is not None else check_key(key.key)
+    except MalformedError as error:
+        named = f"{fingerprint(key.key)}" if error.reason == "weak_ssh_key" else ascii(key.key[:60])
+        remedy = f"have {name} make another one (ssh-keygen -t ed25519) and enter its .pub line in its place"
+        raise ValueError(f"a key of {name} ({named}) is refused: {error.message}; {remedy}") from error
 
 
 def _check_times(*times: str | None) -> None:
@@ -157,8 +180,8 @@ def _check_rule(rule: ApprovalRule, roster: ApproverRoster) -> None:
     voters = (rule.quorum.domain, rule.quorum.quality, rule.quorum.duo) if rule.quorum is not None else ()
     if rule.quorum is not None and rule.quorum.owners:
         raise ConfigurationError(f"the rule {rule.name}: owners stand in {OWNERS_FILE}; by_owner goes by them")
-    if rule.quorum is not None and len(rule.quorum.duo) == 1:
-        raise ConfigurationError(f"the rule {rule.name}: a duo is two")
+    if rule.quorum is not None and rule.quorum.duo and len({person_key(name) for name in rule.quorum.duo}) != 2:
+        raise ConfigurationError(f"the rule {rule.name}: a duo is two people or groups")
     if rule.quorum is not None and (rule.phrase or rule.batch or rule.yourself):
         raise ConfigurationError(f"the rule {rule.name}: a review has no phrase and no batch, and is never one's own")
     for asked in filter(None, (rule.approvers, rule.escalate_to, *voters)):  # 1

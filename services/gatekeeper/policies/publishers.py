@@ -55,6 +55,8 @@ class Publisher(PolicyModel):
     max_runs_per_hour: MostRuns = None
     may_abort: Reach
     may_see: Reach
+    #: The people who have this identity, by names, accounts and mail addresses: each run may be the order of any of them.
+    persons: tuple[Annotated[str, Field(min_length=1, max_length=320)], ...] = ()
 
     @property
     def counted(self) -> bool:
@@ -84,7 +86,8 @@ class Publishers(PolicyModel):
             raise ValueError(
                 f"publishers.json lists neither {', '.join(new)} nor {DEFAULT_PUBLISHER}, whose rule would hold for it"
             )
-        added = [{**default.model_dump(), "name": name, "may_abort": "own", "may_see": "own"} for name in new if default]
+        own: dict[str, object] = {"may_abort": "own", "may_see": "own", "persons": ()}
+        added = [{**default.model_dump(), "name": name, **own} for name in new if default]
         return self.model_copy(update={"publishers": (*self.publishers, *map(Publisher.model_validate, added))})
 
     @property

@@ -10,7 +10,7 @@ import time
 
 import msgspec
 
-from gatewright.services.testrunner.mutation.changed_lines import written_lines
+from gatewright.git.patches.lines import written_lines
 from gatewright.services.testrunner.mutation.mutants import Edit, Mutation, mutants_of
 from gatewright.syntax_trees import language_of, parse
 

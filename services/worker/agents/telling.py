@@ -30,6 +30,11 @@ MAX_QUOTE: Final = 2_000
 _MAX_PATHS: Final = 100
 
 
+def word(said: object) -> str:
+    """What an agent sends where its protocol has one of several words: empty for anything that is no text."""
+    return said if isinstance(said, str) else ""
+
+
 def quoted(text: object, most: int = MAX_QUOTE) -> str:
     """``text`` cut to ``most`` characters, and such that it can be written as UTF-8; empty for what is no text."""
     return text[:most].encode("utf-8", "replace").decode("utf-8") if isinstance(text, str) else ""

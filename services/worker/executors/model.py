@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from gatewright.budgets import command_seconds
 from gatewright.errors import DeniedError
+from gatewright.models.apis.endings import is_complete
 from gatewright.models.cassettes import Playback
 from gatewright.models.choice import provider_of
 from gatewright.models.gateway import ModelGateway
@@ -27,6 +28,8 @@ from gatewright.services.worker.executors.reply import REPLY_LOG, change_of
 _MOST_TOKENS: Final = 32_000
 #: Bytes of the files below the allowed paths that the model is shown.
 _SHOWN_BYTES: Final = 400_000
+#: The APIs by which a model is asked for text, best first.
+_SPOKEN: Final[tuple[Api, ...]] = ("chat_completions", "messages", "responses")
 
 
 class ModelExecutor:
@@ -57,10 +60,10 @@ class ModelExecutor:
         order = brief(self._library, job.contract, earlier, "files", data=data, memory=memory, asks=asks).in_one
         job.kept[PROMPT] = order.encode("utf-8", "replace")
         provider = provider_of(policy, model)
-        apis = provider.apis if provider is not None else ()
+        api = _api_for(model, provider.apis if provider is not None else ())
         try:
             async with asyncio.timeout(command_seconds(job.contract)):
-                reply = await _ask(gateway, model, order, apis)
+                reply = await _ask(gateway, model, order, api)
         except TimeoutError:
             return ExecutionResult(failure=ExecutionFailure("task_timeout", "the model did not answer in time"))
         finally:
@@ -70,6 +73,10 @@ class ModelExecutor:
         if isinstance(reply, ExecutionFailure):
             return ExecutionResult(failure=reply)
         job.kept[REPLY_LOG] = reply.encode("utf-8", "replace")
+        ending = gateway.records.last_ending
+        if not is_complete(api, ending):
+            words = f"the reply ended early ({ending or 'no reason given'}), so files may be missing from it"
+            return ExecutionResult(failure=ExecutionFailure("model_reply_incomplete", words))
         result = await change_of(job, job.kept[REPLY_LOG])
         stood_in = gateway.records.stand_ins(model)
         return replace(result, summary=f"{result.summary} ({stood_in})".strip()) if stood_in else result
@@ -90,9 +97,9 @@ async def _files(job: Job) -> list[str]:
     return [*parts, fenced("files that are not shown", "\n".join(hidden))] if hidden else parts
 
 
-async def _ask(gateway: ModelGateway, model: str, order: str, apis: tuple[Api, ...]) -> str | ExecutionFailure:
+async def _ask(gateway: ModelGateway, model: str, order: str, api: Api) -> str | ExecutionFailure:
     """The reply's text, or why there is none."""
-    path, body = _request(model, order, apis)
+    path, body = _request(model, order, api)
     async with gateway.client() as client, client.post(path, json=body) as response:
         answer: Any = await response.json(content_type=None)
         if response.status != 200:
@@ -103,15 +110,22 @@ async def _ask(gateway: ModelGateway, model: str, order: str, apis: tuple[Api, .
     return text or ExecutionFailure("model_unavailable", "the model answered without words")
 
 
-def _request(model: str, order: str, apis: tuple[Api, ...]) -> tuple[str, dict[str, Any]]:
+def _api_for(model: str, apis: tuple[Api, ...]) -> Api:
+    """The API by which the model is asked for text. Raises DeniedError (``model_not_allowed``)."""
+    api = next((each for each in _SPOKEN if each in apis), None)
+    if api is None:
+        words = f"{model} cannot be asked for text: its provider has none of the APIs for it"
+        raise DeniedError(words, code="model_not_allowed")
+    return api
+
+
+def _request(model: str, order: str, api: Api) -> tuple[str, dict[str, Any]]:
     messages = [{"role": "user", "content": order}]
-    if "chat_completions" in apis:
+    if api == "chat_completions":
         return "/v1/chat/completions", {"model": model, "messages": messages}
-    if "messages" in apis:
+    if api == "messages":
         return "/v1/messages", {"model": model, "messages": messages, "max_tokens": _MOST_TOKENS}
-    if "responses" in apis:
-        return "/v1/responses", {"model": model, "input": order}
-    raise DeniedError(f"{model} cannot be asked for text: its provider has none of the APIs for it", code="model_not_allowed")
+    return "/v1/responses", {"model": model, "input": order}
 
 
 def _text(answer: Any) -> str:

@@ -345,6 +345,15 @@ class RuleOutcome(Document):
     detail: str = ""
 
 
+class Remark(Document):
+    """An observation that blocks nothing. ``rule`` names an applied rule; ``line`` is on the new side of ``path``."""
+
+    rule: NonEmpty
+    message: NonEmpty
+    path: str | None = None
+    line: Positive | None = None
+
+
 class GateReport(Document):
     """A gate's verdict. ``code`` is ``ok`` or the stable reason of the first violation; ``rules`` are all that were applied."""
 
@@ -362,6 +371,8 @@ class GateReport(Document):
     rules: tuple[RuleOutcome, ...] = ()
     #: Of the reason; a report that passes has none, and one of an older version neither.
     family: Family | None = None
+    #: What people should know although it blocks nothing.
+    remarks: tuple[Remark, ...] = ()
 
     def __post_init__(self) -> None:
         keep_one_spelling(self, "duration_ms")

@@ -17,6 +17,7 @@ from gatewright.contracts.vocabulary import (
     Language,
     Needs,
     NonEmpty,
+    OrderedBy,
     Person,
     PolicyPack,
     Priority,
@@ -63,6 +64,8 @@ class RunRequest(Document):
     #: The author of the landed commit; without one it is Gatewright's, who is the committer always.
     author: Person | None = None
     source_branch: SourceBranch | None = None
+    #: The person who ordered it, as the publisher knows them; empty: it knows no person. Decides who may not approve the run.
+    ordered_by: OrderedBy = ()
     #: The same key twice gives the same run.
     idempotency_key: Annotated[str, Meta(min_length=8, max_length=128)] | None = None
 

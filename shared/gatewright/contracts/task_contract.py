@@ -32,6 +32,7 @@ from gatewright.contracts.vocabulary import (
     Needs,
     Network,
     NonEmpty,
+    OrderedBy,
     Person,
     PolicyPack,
     Priority,
@@ -226,6 +227,8 @@ class TaskContract(Document):
     #: The author of the landed commit; without one it is Gatewright's, who is the committer always.
     author: Person | None = None
     source_branch: SourceBranch | None = None
+    #: The person who ordered it, as the publisher knows them; empty: it knows no person. Decides who may not approve the run.
+    ordered_by: OrderedBy = ()
     #: What was asked for, where ``tool_permissions`` are what was granted instead. Written by the gatekeeper alone.
     requested_permissions: ToolPermissions | None = None
     #: Of a test runner's task, where its policy pack asks for mutants. Written by the gatekeeper alone.

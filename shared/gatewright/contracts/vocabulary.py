@@ -178,16 +178,25 @@ class Person(Document):
     ]
 
 
+#: Every name by which one person is known where a run was ordered: an account, a mail address.
+OrderedBy = Annotated[tuple[Annotated[str, Meta(min_length=1, max_length=320)], ...], Meta(max_length=8)]
+
+#: People whose commits one patch may be made of.
+MOST_AUTHORS = 100
+
+
 class SourceBranch(Document):
     """The branch that a patch was taken from: its name, its commit, and the commit that it left the baseline at.
 
-    A claim of the publisher's, for the record: what is judged is the patch.
+    ``authors``: everyone who made one of its commits, as ``Name <address>``; none of them approves the run. A claim of the
+    publisher's, for the record: what is judged is the patch.
     """
 
     name: Annotated[str, Meta(min_length=1, max_length=1024)]
     head: ObjectId
     base: ObjectId
     commits: Positive
+    authors: Annotated[tuple[Annotated[str, Meta(min_length=1, max_length=600)], ...], Meta(max_length=MOST_AUTHORS)] = ()
 
 
 #: What ``agents.json`` and ``models.json`` call an agent and a model.

@@ -126,6 +126,25 @@ def parse_changes(output: bytes) -> tuple[TreeChange, ...]:
     return tuple(_change(fields[at], fields[at + 1]) for at in range(0, len(fields), 2))
 
 
+def parse_copies(output: bytes) -> dict[bytes, bytes]:
+    """The new paths in the output of ``diff-tree --raw -z -C``, each with the one that it was copied or renamed from.
+
+    GitError when it is not such output.
+    """
+    fields = output.split(b"\0")
+    if fields.pop():
+        raise _unreadable("diff-tree")
+    found, at = {}, 0
+    while at < len(fields):
+        moved = fields[at].rpartition(b" ")[2][:1] in {b"C", b"R"}
+        if at + 1 + moved >= len(fields):
+            raise _unreadable("diff-tree")
+        if moved:
+            found[fields[at + 2]] = fields[at + 1]
+        at += 2 + moved
+    return found
+
+
 def parse_entries(output: bytes) -> tuple[TreeEntry, ...]:
     """The files in the output of ``ls-tree -r -z -l``. GitError when it is not such output."""
     records = output.split(b"\0")

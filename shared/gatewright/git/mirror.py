@@ -12,7 +12,7 @@ import shutil
 import time
 import uuid
 import weakref
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -22,9 +22,11 @@ from gatewright.contracts.vocabulary import Person
 from gatewright.errors import GitError, MalformedError
 from gatewright.git import refs
 from gatewright.git.access.credentials import NO_ACCESS, RepositoryAccess
+from gatewright.git.attributes.stored_form import Attributes
 from gatewright.git.changes import FileChange, Node, TreeChange, TreeEntry, TreeListing, TreeListings
 from gatewright.git.command import GitCommand
 from gatewright.git.host.identity import PROTOCOLS, mirror_keys
+from gatewright.git.host.target_rules import TargetRules
 from gatewright.git.kept.readers import KeptReaders
 from gatewright.git.locks import held
 from gatewright.git.mirror_room import MirrorRoom, nothing_needed, touch, use
@@ -32,6 +34,7 @@ from gatewright.git.modes import NO_CONTENT
 from gatewright.git.names import NameFault, TreeLimits, surely_readable, surely_within_limits
 from gatewright.git.notes import Notes
 from gatewright.git.objects import BLOBS_LIMIT, Objects
+from gatewright.git.patches.files import Reading
 from gatewright.git.process import in_thread
 from gatewright.git.remote import Remote
 
@@ -256,9 +259,12 @@ class Mirror:
         """Put ``note`` on ``commit``, in the mirror; the commit of the notes, for ``push``."""
         return await in_thread(Notes(self._git, ref).put, commit, note)
 
-    async def apply(self, baseline: str, patch: bytes) -> str:
-        """The tree id of the commit ``baseline`` with ``patch``; an empty one changes nothing. PatchError when refused."""
-        return self._made(await in_thread(lambda: self._objects.apply(self._tree_of(baseline), patch)))
+    async def apply(self, baseline: str, patch: bytes, reading: Reading | None = None) -> str:
+        """The tree id of the commit ``baseline`` with ``patch``; an empty one changes nothing. PatchError when refused.
+
+        ``reading`` is what ``read_patch`` made of the patch, where that is known.
+        """
+        return self._made(await in_thread(lambda: self._objects.apply(self._tree_of(baseline), patch, reading)))
 
     async def apply_to_tree(self, tree: str, patch: bytes) -> str:
         """The same from any tree, to put disjoint patches together."""
@@ -272,6 +278,17 @@ class Mirror:
             if len(known) <= _REMEMBERED_PATHS:
                 self._changes = dict([*list(self._changes.items())[-_REMEMBERED_PAIRS:], ((old, new), known)])
         return known
+
+    async def attributes(self, tree: str, paths: Sequence[bytes]) -> Mapping[bytes, Attributes]:
+        """The attributes of ``paths`` that decide what git stores, by the tree's own files; empty where none has a say.
+
+        GitError (``attributes_too_large``, ``git_timeout``).
+        """
+        return await in_thread(self._objects.attributes, tree, paths)
+
+    async def copies(self, old: str, new: str) -> dict[bytes, bytes]:
+        """The files of tree ``new`` that ``old`` lacks and that have just the content of one of its files, with its path."""
+        return await in_thread(self._objects.copies, old, new)
 
     async def diff(self, old: str, new: str) -> bytes:
         """The canonical patch between two commits or trees: the same bytes on every machine, complete, appliable."""
@@ -364,6 +381,10 @@ class Mirror:
     async def checked_out(self, ref: str) -> Path | None:
         """The work tree in which the branch ``ref`` of a repository on this host is checked out. GitError."""
         return await in_thread(self._remote.checked_out, refs.check_full_ref(ref))
+
+    async def target_rules(self) -> TargetRules:
+        """The rules of a repository on this host about pushes that are not applied from here. GitError."""
+        return await in_thread(self._remote.target_rules)
 
     async def push(self, commit: str, ref: str, *, expected: str | None) -> None:
         """Move the repository's ``ref`` from ``expected`` (None: it must not exist) to ``commit``; done already is a success.

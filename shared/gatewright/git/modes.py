@@ -18,6 +18,10 @@ DIRECTORY: Final = "40000"
 #: On the side of a difference where there is nothing.
 ABSENT: Final = "000000"
 
+#: The ids of an empty file, in repositories of either object format.
+EMPTY_BLOBS: Final = frozenset(
+    {"e69de29bb2d1d6434b8b29ae775ad8c2e48c5391", "473a0f4c3be8a93681a267e3b1e9a7dcda1185436fe141f7749120a303721813"}
+)
 #: Files with content of their own.
 REGULAR: Final = frozenset({FILE, EXECUTABLE})
 #: Everything that lies in a tree but its directories.

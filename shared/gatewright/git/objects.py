@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import signal
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import cache
@@ -18,12 +18,15 @@ from pathlib import Path
 from gatewright.contracts.vocabulary import Person
 from gatewright.errors import DeniedError, GatewrightError, GitError, MalformedError, PatchError
 from gatewright.git import fast_import
+from gatewright.git.attributes.reader import AttributeReader
+from gatewright.git.attributes.stored_form import Attributes
 from gatewright.git.changes import (
     FileChange,
     Node,
     TreeChange,
     TreeEntry,
     parse_changes,
+    parse_copies,
     parse_directory,
     parse_entries,
     parse_objects,
@@ -32,10 +35,14 @@ from gatewright.git.changes import (
 from gatewright.git.command import CommandFailedError, GitCommand
 from gatewright.git.index_cache import IndexCache
 from gatewright.git.kept.readers import KeptReaders
-from gatewright.git.modes import ENTRIES
+from gatewright.git.modes import ABSENT
 from gatewright.git.names import Known, NameFault, TreeLimits, limit_faults, unreadable_faults
-from gatewright.git.patches.names import is_harmless, named_paths
+from gatewright.git.patches import refusals
+from gatewright.git.patches.files import Reading
+from gatewright.git.patches.outcome import Check, Outcome, copied_paths
 from gatewright.git.patches.part import MOST_PATHS, part_of
+from gatewright.git.patches.places import meant_elsewhere
+from gatewright.git.patches.reader import read_patch
 from gatewright.git.paths import display
 from gatewright.git.process import KilledError, OutputTooLargeError
 from gatewright.git.refs import check_object_id
@@ -49,6 +56,8 @@ APPLY_MEMORY = 1 << 30
 APPLY_SECONDS = 120.0
 #: Bytes that one call for blobs may return.
 BLOBS_LIMIT = 1 << 30
+#: Bytes of the contents that are held against a patch at one time.
+VERIFIED_AT_ONCE = 64 << 20
 #: Bytes of all the names in a tree.
 NAMES_LIMIT = 256 << 20
 #: Bytes of a path that a refusal quotes.
@@ -61,9 +70,6 @@ LARGE_INDEX = 1 << 20
 _DIED = 128
 #: What git says of its own store of objects, which no patch is to be blamed for.
 _STORE_FAILED = BytesPattern(rb"(?m)^error: unable to create temporary file: ")
-#: git takes any octal number for a mode: a directory's makes it drop the file without a word, another's a submodule.
-_MODE = BytesPattern(rb"(?m)^(?:new file|deleted file|old|new) mode (.*)$")
-_KNOWN_MODES = frozenset(mode.encode() for mode in ENTRIES)
 _GATEWRIGHT = Person(name="Gatewright", email="gatewright@localhost")
 #: The schema refuses these; what is made here must hold without it.
 _FORGES = re.compile(r"[\x00-\x1f\x7f<>]")  # noqa: TID251 - linear: single characters
@@ -101,7 +107,10 @@ class Objects:
         self._git = git
         self._kept = kept
         self._indexes = IndexCache(directory, self._read_tree)
+        self._attributes = AttributeReader(git, directory, self._indexes)
         self._is_large = False
+        #: The last comparison: an applied patch is checked by it, and the gate asks for the same one then.
+        self._compared: tuple[tuple[str, str], tuple[TreeChange, ...]] = (("", ""), ())
 
     def peel(self, object_id: str, kind: str) -> str | None:
         """The id of the ``kind`` (``commit`` or ``tree``) that an object id stands for; None when it is not here or none."""
@@ -113,32 +122,96 @@ class Objects:
         found = self._git.execute("rev-parse", "--verify", "--quiet", "--end-of-options", name, ok=(0, 1, _DIED))
         return found.decode("ascii", "replace").strip() or None
 
-    def apply(self, tree: str, patch: bytes) -> str:
+    def apply(self, tree: str, patch: bytes, reading: Reading | None = None) -> str:
         """The id of ``tree`` with ``patch``; an empty patch changes nothing.
 
-        PatchError when git refuses it, GitError when git cannot write what it made.
+        1. the patch is read completely  2. it names nothing beyond the limits  3. git applies it  4. what git made is what was
+        read. PatchError when it is refused, GitError when git cannot write what it made.
         """
         check_object_id(tree)
         if not patch:
             return tree
         if len(patch) > PATCH_LIMIT:
             raise PatchError(f"the patch has {len(patch)} bytes, more than {PATCH_LIMIT}", code="patch_too_large")
-        unknown = next((mode for mode in _MODE.groups(patch) if mode.removesuffix(b"\r") not in _KNOWN_MODES), None)
-        if unknown is not None:
-            raise PatchError(f"the patch names a mode that no file has: {unknown[:80]!a}")
-        if not is_harmless(patch):
-            self._refuse_beyond_limits(tree, named_paths(patch), PatchError)
+        reading = reading or read_patch(patch)  # 1
+        self._refuse_beyond_limits(tree, reading.paths(), PatchError)  # 2
+        known = self._present(file.new_id.decode() for file in reading.files if file.binary is not None)
+        made = self._applied(tree, patch, reading)  # 3
+        self._verify(tree, made, patch, reading, known)  # 4
+        return made
+
+    def _applied(self, tree: str, patch: bytes, reading: Reading) -> str:
         try:
-            return self._apply(tree, patch)
+            return self._apply(tree, patch, reading)
         except CommandFailedError as error:
             if error.status != _DIED:
-                raise _refusal(error) from error
+                raise self._refusal(error, tree, patch, reading) from error
         # git gave up. Before the patch is blamed, the kept index is: a crash of the host may have damaged it.
         self._indexes.forget(tree)
         try:
-            return self._apply(tree, patch)
+            return self._apply(tree, patch, reading)
         except CommandFailedError as error:
-            raise _refusal(error) from error
+            raise self._refusal(error, tree, patch, reading) from error
+
+    def _verify(self, tree: str, made: str, patch: bytes, reading: Reading, known: frozenset[str]) -> None:
+        """Whether ``made`` is ``tree`` with the patch as it was read. PatchError (``patch_outcome_differs``)."""
+        changes = {change.path: change for change in self.changes(tree, made)}
+        copied = sorted(path for path in copied_paths(reading) if path not in changes)
+        listed = self.files(tree, [path.decode("utf-8", "surrogateescape") for path in copied]) if copied else ()
+        outcome = Outcome(patch, reading, changes, {entry.path: entry.object_id for entry in listed}, known)
+        self._refuse_other_places(tree, reading, changes)
+        for checks in self._batches(list(outcome.checks())):
+            contents = {"": b"", **self.blobs(check.old for check in checks if check.old)}
+            for check in checks:
+                if not outcome.is_expected(check, contents[check.old]):
+                    outcome.verify_lines(check, contents[check.old], self.blobs((check.new,))[check.new])
+
+    def _batches(self, checks: Sequence[Check]) -> Iterator[list[Check]]:
+        """``checks`` in portions whose contents are in memory at one time."""
+        sizes = self.sizes(check.old for check in checks if check.old)
+        batch: list[Check] = []
+        held = 0
+        for check in checks:
+            size = sizes.get(check.old, 0)
+            if batch and held + size > VERIFIED_AT_ONCE:
+                yield batch
+                batch, held = [], 0
+            batch.append(check)
+            held += size
+        if batch:
+            yield batch
+
+    def _refuse_other_places(self, tree: str, reading: Reading, changes: Mapping[bytes, TreeChange]) -> None:
+        """Refuse a patch that was made for a file of the same content below another folder, by the ids that it names."""
+        before = {change.path: change.old_id for change in changes.values() if change.old_mode != ABSENT}
+        doubtful = [
+            file
+            for file in reading.files
+            if file.old in before and file.old_id and not before[file.old].startswith(file.old_id.decode())
+        ]
+        if not doubtful or not self._present(file.old_id.decode() for file in doubtful):
+            return
+        meant_elsewhere(doubtful, self.files(tree, ()))
+
+    def _present(self, object_ids: Iterable[str]) -> frozenset[str]:
+        """Those of ``object_ids``, which may be abbreviated, that stand for blobs of this repository."""
+        wanted = sorted(set(object_ids))
+        if not wanted:
+            return frozenset()
+        said = self._git.execute(
+            "cat-file", "--batch-check=%(objecttype)", stdin="".join(f"{each}\n" for each in wanted).encode()
+        )
+        lines = said.split(b"\n")[:-1]
+        return frozenset(each for each, line in zip(wanted, lines, strict=True) if line == b"blob")
+
+    def _refusal(self, error: CommandFailedError, tree: str, patch: bytes, reading: Reading) -> GatewrightError:
+        """A failed ``git apply``: the patch's fault, unless git speaks of its own files."""
+        if _STORE_FAILED.first(error.stderr) is not None:
+            return error
+        words, path, missing = refusals.explain(error.stderr, error.said, patch, reading)
+        if missing and path is not None:
+            words = f"{words} {refusals.advice_for_missing(path, sorted(self._known(tree).files))}"
+        return PatchError(words, path=path)
 
     def _refuse_beyond_limits(self, tree: str, paths: Iterable[bytes], kind: type[DeniedError]) -> None:
         """Raises ``kind`` when ``paths``, which a change of ``tree`` names, are beyond what any tree may get.
@@ -162,36 +235,36 @@ class Objects:
         )
         return Known(listed.split(b"\0")[:-1])
 
-    def _apply(self, tree: str, patch: bytes) -> str:
+    def _apply(self, tree: str, patch: bytes, reading: Reading) -> str:
         # How large an index is, is known from the last one that was whole: it decides what is cheaper, and nothing else.
-        if self._is_large and (made := self._apply_to_part(tree, patch)) is not None:
+        if self._is_large and (made := self._apply_to_part(tree, patch, reading)) is not None:
             return made
         with self._indexes.private(tree) as index:
-            self._apply_to_index(index, patch)
+            self._apply_to_index(index, patch, reading.strip)
             self._is_large = index.stat().st_size >= LARGE_INDEX
             result = self._tree_of_index(index, tree)
             self._indexes.keep(result, index)
             return result
 
-    def _apply_to_part(self, tree: str, patch: bytes) -> str | None:
+    def _apply_to_part(self, tree: str, patch: bytes, reading: Reading) -> str | None:
         """``tree`` with ``patch``, by an index of the paths that it names; None where the whole index has to say."""
-        part = part_of(tree, frozenset(islice(named_paths(patch), MOST_PATHS + 1)), self.directories)
+        part = part_of(tree, frozenset(islice(reading.paths(), MOST_PATHS + 1)), self.directories)
         if part is None:
             return None
         with self._indexes.empty() as index:
             try:
                 if part.entries:
                     self._git.execute("update-index", "-z", "--index-info", stdin=part.index_info, index=index)
-                self._apply_to_index(index, patch)
+                self._apply_to_index(index, patch, reading.strip)
             except CommandFailedError:
                 return None
             changes = part.changes(self._git.execute("ls-files", "--stage", "-z", index=index))
         return None if changes is None else self._with_objects(tree, changes)
 
-    def _apply_to_index(self, index: Path, patch: bytes) -> None:
+    def _apply_to_index(self, index: Path, patch: bytes, strip: int) -> None:
         """CommandFailedError where git refuses it, PatchError where it takes too long or meets an assertion of git's."""
         bounded = {"GIT_ALLOC_LIMIT": str(APPLY_MEMORY)}
-        how = ("--cached", "--whitespace=nowarn")
+        how = ("--cached", "--whitespace=nowarn", f"-p{strip}")
         try:
             self._git.execute("apply", *how, stdin=patch, index=index, environment=bounded, timeout=APPLY_SECONDS)
         except KilledError as error:
@@ -224,9 +297,24 @@ class Objects:
 
     def changes(self, old: str, new: str) -> tuple[TreeChange, ...]:
         """What differs between two commits or trees, sorted by path."""
+        asked, known = self._compared
+        if asked == (old, new):
+            return known
         options = ("-r", "-z", "--raw", "--no-abbrev", "--no-renames", "--ignore-submodules=none", "--no-relative")
         said = self._kept_differences(options, check_object_id(old), check_object_id(new))
-        return parse_changes(said if said is not None else self._git.execute("diff-tree", *options, old, new))
+        found = parse_changes(said if said is not None else self._git.execute("diff-tree", *options, old, new))
+        self._compared = (old, new), found
+        return found
+
+    def copies(self, old: str, new: str) -> dict[bytes, bytes]:
+        """The files of ``new`` that ``old`` lacks and that have just the content of one of its files, with its path."""
+        # Contents are compared by their ids alone: without likeness, no file is read.
+        options = ("-r", "-z", "--raw", "--no-abbrev", "-C100%", "--find-copies-harder", "--ignore-submodules=none")
+        return parse_copies(self._git.execute("diff-tree", *options, check_object_id(old), check_object_id(new)))
+
+    def attributes(self, tree: str, paths: Sequence[bytes]) -> Mapping[bytes, Attributes]:
+        """The attributes of ``paths`` that decide what git stores, by the tree's own files; see ``AttributeReader.read``."""
+        return self._attributes.read(tree, paths, self.directories, self.sizes) if paths else {}
 
     def _kept_differences(self, options: tuple[str, ...], old: str, new: str, limit: int | None = None) -> bytes | None:
         """What a kept process says, which takes trees alone; None when a process of its own is to be asked."""
@@ -322,10 +410,3 @@ class Objects:
         text = message.encode("utf-8", "replace")
         made = self._git.execute("commit-tree", *options, check_object_id(tree), stdin=text, environment=identity)
         return check_object_id(made.decode("ascii", "replace").strip())
-
-
-def _refusal(error: CommandFailedError) -> GatewrightError:
-    """A failed ``git apply``: the patch's fault, unless git speaks of its own files."""
-    if _STORE_FAILED.first(error.stderr) is not None:
-        return error
-    return PatchError(f"the patch does not apply: {error.said}")

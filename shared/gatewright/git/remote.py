@@ -22,6 +22,7 @@ from gatewright.git.host.checkout import checked_out_at
 from gatewright.git.host.local_repository import LocalRepository, find_repository
 from gatewright.git.host.new_ref import make_ref
 from gatewright.git.host.planted_links import PlantedLinks
+from gatewright.git.host.target_rules import NO_RULES, TargetRules, target_rules
 from gatewright.git.refs import RUN_BRANCHES, Source, is_object_id
 from gatewright.host_errors import check_room
 
@@ -79,6 +80,8 @@ _RECEIVE = {
     "gc.auto": "0",
     "maintenance.auto": "false",
 }
+#: Sections of a configuration by which a repository refuses pushes: a size, refs that are hidden.
+_REFUSING_SECTIONS = ("receive", "transfer")
 _REJECTED = re.compile(rb"^!\t[^\t]*\t\[(?:remote )?rejected\] \((.*)\)$", re.MULTILINE)  # noqa: TID251 - linear: each try ends where the next one begins
 #: Who stands in a log that the repository keeps already: never a name that its own configuration chooses.
 _COMMITTER = {"GIT_COMMITTER_NAME": "Gatewright", "GIT_COMMITTER_EMAIL": "gatewright@localhost"}
@@ -252,9 +255,9 @@ class Remote:
 
         A push to another host whose answer is lost, or comes too late, is looked for there: it may have happened.
 
-        GitError: ``landing_conflict`` (the ref is elsewhere), ``target_checked_out``, ``target_has_hooks``,
-        ``target_not_confined``, ``landing_refused`` (with the repository's words), and those of ``RemoteGit.run`` and of
-        ``PlantedLinks.refuse``.
+        GitError: ``landing_conflict`` (the ref is elsewhere), ``target_checked_out``, ``target_not_confined``,
+        ``landing_refused`` (with the repository's words), those of ``RemoteGit.run``, ``PlantedLinks.refuse`` and
+        ``TargetRules.refuse``.
         """
         lease = f"--force-with-lease={ref}:{expected or ''}"
         options = ("--porcelain", "--no-verify", "--no-follow-tags", "--no-signed", "--recurse-submodules=no", lease)
@@ -282,6 +285,10 @@ class Remote:
         except (GitError, DeniedError):
             return False
 
+    def target_rules(self) -> TargetRules:
+        """The rules of the repository about pushes that are not applied from here. GitError."""
+        return target_rules(self._find(writing=False)) if self._source.local else NO_RULES
+
     def checked_out(self, ref: str) -> Path | None:
         """The work tree in which the branch ``ref`` is checked out, as far as this host can tell. GitError."""
         return checked_out_at(self._find(writing=False).common, ref) if self._source.local else None
@@ -300,7 +307,9 @@ class Remote:
         before it. Whatever is out of the ordinary is left to it all the same, and it explains what it refuses.
         """
         repository = self._find(writing=True, refs=(ref, "HEAD"))
-        _refuse_configured_hooks(repository)
+        target_rules(repository).refuse()
+        if any(repository.may_configure(section) for section in _REFUSING_SECTIONS):
+            return False  # what these refuse, and how, is known to ``receive-pack``
         target = GitCommand(repository.git_dir)
 
         def make(how: str) -> None:
@@ -318,7 +327,7 @@ class Remote:
 
     def _push_into(self, repository: LocalRepository, *words: str, refspec: str) -> None:
         """Push with the right to write into the folders of ``repository`` alone, wherever its links lead by then."""
-        _refuse_configured_hooks(repository)
+        target_rules(repository).refuse()
 
         def push(how: str) -> None:
             walls = () if how == CONFINED else _read_only_but(repository.folders)
@@ -362,17 +371,6 @@ class Remote:
             ) from error
         words = f"the target refused {ref}: {reason.decode('utf-8', 'replace')[:200]!a}"
         raise GitError(f"{words}; it says: {error.said}", code="landing_refused") from error
-
-
-def _refuse_configured_hooks(repository: LocalRepository) -> None:
-    """Configured hooks can be switched off by event only from git 2.55 on, so a local target that has such is refused."""
-    if not repository.may_configure("hook"):
-        return
-    query = ("config", "--null", "--includes", "--get-regexp", r"^hook\..*\.event$")
-    output = GitCommand(repository.git_dir).execute(*query, ok=(0, 1))
-    events = {record.partition(b"\n")[2].decode("utf-8", "replace") for record in output.split(b"\0")}
-    if events & set(_RECEIVE_EVENTS):
-        raise GitError("the target configures hooks that a push would run on this host", code="target_has_hooks")
 
 
 def _read_only_but(folders: tuple[Path, ...]) -> tuple[str, ...]:

@@ -10,8 +10,7 @@ from typing import Any, ClassVar, Literal
 
 import msgspec
 
-from gatewright.contracts.people.approvals import ApprovalRequest, ApprovalRule, DecisionVerdict, RosterPerson, SignedDecision
-from gatewright.contracts.people.review_votes import ConsensusReceipt
+from gatewright.contracts.people.approvals import ApprovalRule
 from gatewright.contracts.people.summons import SummonsAnswer, SummonsTask
 from gatewright.contracts.progress import MemoryBounds, MemoryEntry
 from gatewright.contracts.records import OrchestratorEvent
@@ -29,6 +28,16 @@ from gatewright.contracts.task_contract import TaskContract
 from gatewright.contracts.transfers import TransferManifest
 from gatewright.contracts.vocabulary import Budget, Document, Judging, MutationBounds, Usage
 from gatewright.errors import MalformedError
+from gatewright.ledger import payload, people_events
+
+Payload = payload.Payload
+ApprovalRequested = people_events.ApprovalRequested
+ApprovalDecided = people_events.ApprovalDecided
+ApprovalByRule = people_events.ApprovalByRule
+ApprovalByGrant = people_events.ApprovalByGrant
+ApprovalExpired = people_events.ApprovalExpired
+RosterHeld = people_events.RosterHeld
+LapsedWord = people_events.LapsedWord
 
 State = Literal["S0", "S1", "S2", "S3", "S4", "S5", "S6", "AWAITING_APPROVAL", "FAILED", "ABORTED"]
 #: Parked until a person has answered; it goes on where it stood.
@@ -57,12 +66,6 @@ RECORDING: Literal[2] = 2
 #: How the name of a rule begins by which a gate names a reason to ask a person; and before the class of a command, as a reason.
 ASKS, COMMAND = "asks.", "command:"
 TERMINAL: frozenset[State] = frozenset({"S6", "FAILED", "ABORTED"})
-
-
-class Payload(Document, frozen=True):
-    """Base of event payloads; ``event_type`` is the name on the wire."""
-
-    event_type: ClassVar[str]
 
 
 class RunAccepted(Payload, frozen=True):
@@ -113,6 +116,8 @@ class RunAccepted(Payload, frozen=True):
     idempotency_key: str = ""
     #: Publishers that the gatekeeper's settings named beside the policy file: ``policy_sha256`` holds them.
     named_publishers: tuple[str, ...] = ()
+    #: Who ordered it or may have, in canonical form; empty: not known. None in older runs, which compared names byte for byte.
+    orderers: tuple[str, ...] | None = None
 
     @property
     def repository_key(self) -> str:
@@ -180,61 +185,6 @@ class LocksReleased(Payload, frozen=True):
     """The run gives its paths up while it waits for a person; it takes them again before it goes on."""
 
     event_type: ClassVar[str] = "locks_released"
-
-
-class ApprovalRequested(Payload, frozen=True):
-    """A person is asked. Until there is an answer the run is parked."""
-
-    event_type: ClassVar[str] = "approval_requested"
-    request: ApprovalRequest
-
-
-class ApprovalDecided(Payload, frozen=True):
-    """A person has answered: ``approver``, as the roster of that digest had them, with the key of that ``fingerprint``.
-
-    ``consensus`` comes with the vote that makes one: a yes, or a no where it is red. ``delegate``: whom it is handed to.
-    """
-
-    event_type: ClassVar[str] = "approval_decided"
-    request_id: str
-    verdict: DecisionVerdict
-    signed: SignedDecision
-    fingerprint: str
-    approver: RosterPerson
-    roster_sha256: str
-    consensus: ConsensusReceipt | None = None
-    delegate: RosterPerson | None = None
-
-
-class ApprovalByRule(Payload, frozen=True):
-    """No person was asked: the rule lets the gatekeeper approve what is of low risk."""
-
-    event_type: ClassVar[str] = "approval_by_rule"
-    request_id: str
-    rule: str
-
-
-class ApprovalByGrant(Payload, frozen=True):
-    """A person had approved this in advance: ``approver``, as the roster of that digest has them now, by that key.
-
-    ``signed`` is the grant; ``use`` is how many runs it has let pass with this one.
-    """
-
-    event_type: ClassVar[str] = "approval_by_grant"
-    request_id: str
-    grant_id: str
-    signed: SignedDecision
-    fingerprint: str
-    approver: RosterPerson
-    roster_sha256: str
-    use: int
-
-
-class ApprovalExpired(Payload, frozen=True):
-    """No answer came in time."""
-
-    event_type: ClassVar[str] = "approval_expired"
-    request_id: str
 
 
 class ReviewRouted(Payload, frozen=True):
@@ -455,6 +405,7 @@ PAYLOADS: dict[str, type[Payload]] = {
         ApprovalByRule,
         ApprovalByGrant,
         ApprovalExpired,
+        RosterHeld,
         ReviewRouted,
         TransferPlanned,
         SummonsAsked,

@@ -20,7 +20,7 @@ from gatewright.ledger.candidates import candidate_of, chosen, orders_of, put_ba
 from gatewright.ledger.expiry import expired
 from gatewright.ledger.run import AskedApproval, AskedSummons, CandidateState, FoundReason, Run, RunFailure, RunTask, TaskStatus
 from gatewright.ledger.spending import most
-from gatewright.ledger.votes import answered, taken_over, withdrawn, without_asker
+from gatewright.ledger.votes import answered, held, taken_over, withdrawn, without_asker
 
 
 def evolve(run: Run | None, record: OrchestratorEvent) -> Run:
@@ -69,7 +69,10 @@ def _apply(run: Run, payload: e.Payload, record: OrchestratorEvent) -> Run:  # n
         case e.StateEntered(state=state):
             return _enter(run, state, record.ts)
         case e.ApprovalRequested() | e.ApprovalDecided() | e.ApprovalByRule() | e.ApprovalByGrant() | e.ApprovalExpired():
-            return _asked(run, payload, record.ts)
+            said = isinstance(payload, e.ApprovalDecided | e.ApprovalByGrant)
+            return replace(_asked(run, payload, record.ts), roster_held_at="" if said else run.roster_held_at)
+        case e.RosterHeld():
+            return replace(run, approvals=held(run.approvals, payload), roster_held_at=record.ts)
         case e.LocksReleased():
             return replace(run, locks=None)
         case e.ContractCompiled(contract=contract, pools=pools):
@@ -162,7 +165,7 @@ def _asked(run: Run, payload: e.ApprovalRequested | _Answer, now: str) -> Run:
         case e.ApprovalByRule(rule=rule):
             known = replace(known, status="autopilot", person=rule, at=now)
         case e.ApprovalByGrant(approver=person):
-            known = replace(known, status="granted", person=person.name, at=now)
+            known = replace(known, status="granted", person=person.name, at=now, spoken=(payload,))
         case _:
             known = replace(known, status="expired", at=now)
     return replace(run, approvals={**run.approvals, payload.request_id: known})

@@ -117,6 +117,8 @@ def _level(run: Run, payload: e.Payload) -> e.Level:
         case e.ApprovalExpired(request_id=request_id):
             asked = run.approvals.get(request_id)
             return "INFO" if asked is not None and asked.request.stage == "beside" else "WARN"
+        case e.RosterHeld(lapsed=lapsed, reopened=reopened):
+            return "WARN" if lapsed or reopened else "INFO"
         case e.ApprovalDecided():
             return "WARN" if _objects(payload) else "INFO"
         case _:

@@ -9,7 +9,7 @@ from typing import Literal
 from msgspec import Struct, field
 
 from gatewright.bus.identities import DEFAULT_PUBLISHER
-from gatewright.contracts.people.approvals import ApprovalRequest, ApprovalStatus, Delegation, RosterPerson
+from gatewright.contracts.people.approvals import ApprovalRequest, ApprovalStatus, Delegation, RosterPerson, SignedDecision
 from gatewright.contracts.people.review_votes import ConsensusReceipt, ReviewVote
 from gatewright.contracts.people.summons import SummonsAnswer, SummonsTask
 from gatewright.contracts.reports import GateReport, Plan, ReviewReport, TaskResult, TestReport
@@ -30,6 +30,7 @@ from gatewright.ledger.events import (
     RunExpired,
     State,
 )
+from gatewright.ledger.people_events import ApprovalByGrant, ApprovalDecided
 
 TaskRole = Literal["pm", "techlead", "worker", "reviewer", "testrunner"]
 TaskStatus = Literal["PENDING", "RUNNING", "SUCCESS", "FAILED"]
@@ -70,12 +71,16 @@ class CandidateState(Struct, frozen=True):
 
 
 class CastVote(Struct, frozen=True):
-    """A vote that was recorded ``at`` a time; ``decided_at`` is what the person says of when."""
+    """A vote that was recorded ``at`` a time; ``decided_at`` is what the person says of when.
+
+    ``person`` is the entry of the roster that it was last held against, ``signed`` what was brought.
+    """
 
     person: RosterPerson
     vote: ReviewVote
     decided_at: str
     at: str
+    signed: SignedDecision | None = None
 
 
 class SaidWords(Struct, frozen=True):
@@ -89,7 +94,8 @@ class SaidWords(Struct, frozen=True):
 class AskedApproval(Struct, frozen=True):
     """A request and what has become of it; ``person`` and ``at`` are those of the answer, ``words`` those of a no.
 
-    ``said`` is kept of what is asked beside the run alone.
+    ``said`` is kept of what is asked beside the run alone. ``spoken``: the answers that have an effect while they count. Of a
+    request whose yes has lapsed ``words`` say why.
     """
 
     request: ApprovalRequest
@@ -102,6 +108,7 @@ class AskedApproval(Struct, frozen=True):
     consensus: ConsensusReceipt | None = None
     delegations: tuple[Delegation, ...] = ()
     said: tuple[SaidWords, ...] = ()
+    spoken: tuple[ApprovalDecided | ApprovalByGrant, ...] = ()
 
 
 class AskedSummons(Struct, frozen=True):
@@ -169,6 +176,8 @@ class Run(Struct, frozen=True):
     expired: RunExpired | None = None
     #: What people were asked, by id of the request, in the order of asking.
     approvals: Mapping[str, AskedApproval] = field(default_factory=dict)
+    #: When the roster was last held against all of that; empty once something was said after it.
+    roster_held_at: str = ""
     found_reasons: tuple[FoundReason, ...] = ()
     #: How much the candidate risks, and who has to look at it; None where the policy has no rules of it.
     routing: ReviewRouting | None = None

@@ -7,9 +7,10 @@ from collections.abc import Callable, Collection, Mapping
 from msgspec.structs import replace
 
 from gatewright.contracts import AgentQuestion, ApprovalDecision, codec
-from gatewright.contracts.people.approvals import ApprovalStatus, Delegation
+from gatewright.contracts.people.approvals import ApprovalStatus, Delegation, RosterPerson
+from gatewright.contracts.people.identities import person_key
 from gatewright.errors import MalformedError
-from gatewright.ledger.events import ApprovalDecided
+from gatewright.ledger.people_events import ApprovalDecided, RosterHeld
 from gatewright.ledger.run import AskedApproval, CastVote, SaidWords
 
 
@@ -19,6 +20,8 @@ def answered(asked: AskedApproval, event: ApprovalDecided, now: str) -> AskedApp
         words = codec.decode(event.signed.document.encode(), ApprovalDecision).comment
         said = SaidWords(event.approver.name, words, event.verdict == "approve")
         asked = replace(asked, said=(*asked.said, said))
+    if event.verdict in {"approve", "vote", "delegate"}:
+        asked = replace(asked, spoken=(*asked.spoken, event))
     match event.verdict:
         case "comment":
             return replace(asked, comments=(*asked.comments, event.approver.name))
@@ -41,7 +44,7 @@ def voted(asked: AskedApproval, event: ApprovalDecided, now: str) -> AskedApprov
     decision = codec.decode(event.signed.document.encode(), ApprovalDecision)
     if decision.vote is None:
         raise MalformedError(f"{event.request_id[:80]!r}: a vote that says nothing", code="bad_event")
-    cast = CastVote(event.approver, decision.vote, decision.decided_at, now)
+    cast = CastVote(event.approver, decision.vote, decision.decided_at, now, event.signed)
     asked = replace(asked, votes=(*asked.votes, cast))
     if event.consensus is None:
         return asked
@@ -54,13 +57,46 @@ def delegated(asked: AskedApproval, event: ApprovalDecided, now: str) -> AskedAp
     to = codec.decode(event.signed.document.encode(), ApprovalDecision).delegate_to
     if to is None:
         raise MalformedError(f"{event.request_id[:80]!r}: a delegation to none", code="bad_event")
-    return replace(asked, delegations=(*asked.delegations, Delegation(person=event.approver.name, to=to, at=now)))
+    name = event.delegate.name if event.delegate is not None else to
+    return replace(asked, delegations=(*asked.delegations, Delegation(person=event.approver.name, to=name, at=now)))
+
+
+def held(approvals: Mapping[str, AskedApproval], event: RosterHeld) -> Mapping[str, AskedApproval]:
+    """The requests after the roster was held against their answers: what lapsed is gone, votes have their people's entries."""
+    entries = {person_key(person.name): person for person in event.people}
+    lapsed = {(each.request_id, person_key(each.person)) for each in event.lapsed}
+    return {name: _held(asked, entries, lapsed, event) for name, asked in approvals.items()}
+
+
+def _held(
+    asked: AskedApproval, entries: Mapping[str, RosterPerson], lapsed: Collection[tuple[str, str]], event: RosterHeld
+) -> AskedApproval:
+    name = asked.request.request_id
+
+    def counts(person: str) -> bool:
+        return (name, person_key(person)) not in lapsed
+
+    votes = (replace(cast, person=entries.get(person_key(cast.person.name), cast.person)) for cast in asked.votes)
+    asked = replace(
+        asked,
+        votes=tuple(cast for cast in votes if counts(cast.person.name)),
+        delegations=tuple(each for each in asked.delegations if counts(each.person)),
+        spoken=tuple(word for word in asked.spoken if counts(word.approver.name)),
+    )
+    if name not in event.reopened:
+        return asked
+    why = "; ".join(each.words for each in event.lapsed if each.request_id == name)
+    return replace(asked, status="lapsed", words=why or "the votes that count are no consensus any more", consensus=None)
 
 
 def withdrawn(approvals: Mapping[str, AskedApproval]) -> Mapping[str, AskedApproval]:
-    """The requests of a run that makes its change anew: what still waited about the one before is asked no more."""
+    """The requests of a run that makes its change anew: what still waited about the one before is asked no more.
+
+    A yes to the contract that was asked for anew is asked for again before the next change lands.
+    """
+    instead: dict[str, ApprovalStatus] = {"candidate": "withdrawn", "contract": "lapsed"}
     return {
-        name: replace(asked, status="withdrawn") if asked.status == "pending" and asked.request.stage == "candidate" else asked
+        name: replace(asked, status=instead.get(asked.request.stage, asked.status)) if asked.status == "pending" else asked
         for name, asked in approvals.items()
     }
 

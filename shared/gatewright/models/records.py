@@ -43,7 +43,7 @@ class CallRecord(Document):
 
     ``status`` is what the client got. ``sent`` says what went where, answered or not. ``tried`` says each try that
     failed, in words; ``refused`` is the reason code of a call that was not sent or not passed on. ``played``: from a cassette.
-    ``usage_doubted``: the provider's count was not believed.
+    ``usage_doubted``: the provider's count was not believed. ``ending``: why the reply ended, in the words of its API.
     """
 
     number: int
@@ -69,6 +69,7 @@ class CallRecord(Document):
     whole: bool = True
     played: bool = False
     usage_doubted: bool = False
+    ending: str | None = None
 
 
 @dataclass
@@ -85,6 +86,11 @@ class CallRecords:
 
     def add(self, record: CallRecord) -> None:
         self.calls.append(record)
+
+    @property
+    def last_ending(self) -> str | None:
+        """Why the reply to the last call ended; None without one."""
+        return self.calls[-1].ending if self.calls else None
 
     def stand_ins(self, asked: str) -> str:
         """In words which models answered in the place of ``asked``, how often, what was tried first; empty where none did."""

@@ -14,6 +14,7 @@ _COMMANDS = {
     "bad_url": "name the repository by an absolute path or a URL that git can fetch",
     "baseline_missing": "fetch the commit that the run started from, or name a repository that has it",
     "branch_has_nothing": "commit to the branch first, or name another one",
+    "too_many_authors": "land the branch in parts, each with the commits of fewer people",
     "bundle_exists": "name a folder that does not exist yet",
     "hook_exists": "keep the hook that is there, or replace it with --force",
     "hidden_acceptance_invalid": "name hidden tests apart, with a visible one beside them, and each hidden file once",
@@ -165,6 +166,7 @@ _APPROVALS = {
     "bad_grant": "give paths, risk and classes as `gatewright approvals grant --help` says",
     "bad_time": "give 18:00, 4h, 2d, or a whole time with its zone (2026-05-04T18:00+02:00)",
     "bad_vote": "give a colour, a scope, a rationale and anchors as `gatewright review vote --help` says",
+    "weak_ssh_key": "make another key: `ssh-keygen -t ed25519`; the operator enters its public half",
     "bad_ssh_key": "give a public key of OpenSSH: ed25519, ECDSA, RSA, or one of a hardware token",
     "bad_ssh_signature": "give the signature as `ssh-keygen -Y sign` writes it",
 }

@@ -8,6 +8,7 @@ from gatewright.reasons.reason import Reason, section
 
 _MODELS = {
     "cassette_miss": "the work asked for what was not recorded: the message names the first difference; record it anew",
+    "model_reply_incomplete": "order less, or name another model: the provider ended the reply before the model was done",
     "model_reply_invalid": "the provider sent what is no reply of its API: look at its address in models.json",
     "model_reply_too_large": "ask for less at a time: no reply is that large",
 }
@@ -27,9 +28,6 @@ _RUNS = {
     "locks_held": "another run holds the paths and did not end in time: run it again",
     "locks_lost": "another run took the paths over: run it again",
     "no_candidate_passed": "`gatewright show {run}` has a table of the candidates, with what put each of them out",
-    "patch_does_not_apply": "make the patch again on the commit that the run starts from",
-    "patch_limit": "split the patch: reading it took more than a patch may take",
-    "patch_too_large": "split the patch",
     "reply_not_usable": "the reply must hold whole files in one of the forms that the documentation lists",
     "review_failed": "correct what the findings name; `gatewright show {run} --as decisions` tells what was decided",
     "review_limit": "split the work: the change is more than a reviewer reads",
@@ -39,6 +37,13 @@ _RUNS = {
     "tests_weakened": "keep the tests that the change takes out, skips or empties, or open the file by its name",
     "test_run_evasion": "take out what asks for a test run, ends it or patches it, or open the file by its name",
     "tree_differs": "the change made again has another tree than the one that was judged: run it again",
+}
+_PATCHES = {
+    "patch_does_not_apply": "correct the file or hunk that the message names, or make the patch again on the commit of the run",
+    "patch_limit": "split the patch: applying it took longer than a patch may take",
+    "patch_malformed": "correct the line that the message names, or make the patch again with `git diff --binary`",
+    "patch_outcome_differs": "make the patch again with `git diff --binary`: git read it differently than Gatewright did",
+    "patch_too_large": "split the patch",
 }
 _AGENTS = {
     "agent_declined": "the agent gave up because it was not allowed something: its transcript says what",
@@ -66,6 +71,7 @@ _PROOFS = {
     "tests_unproven": "give a test command that is known (--test 'pytest'), or land a change of tests by itself",
 }
 _ANSWERS = {
+    "answer_cut_off": "order less, or name another model: the provider ended the answer before the model was done",
     "directive_mismatch": "the model answered another order: ask again, or name another model for the role",
     "model_finding": "correct what the finding names; the model said it, and the rules let the change pass",
     "structured_output_invalid": "the model gave no answer of the form that was asked for: name another model for the role",
@@ -177,6 +183,7 @@ _BACKUPS = {
 }
 FAILED: Final[tuple[Reason, ...]] = (
     *section("failed", "cli.md#when-a-run-does-not-succeed", _RUNS),
+    *section("failed", "executors.md#patch", _PATCHES),
     *section("failed", "models.md#when-a-call-fails", _MODELS),
     *section("failed", "agents.md#what-comes-of-it", _AGENTS),
     *section("failed", "testing.md#what-a-green-run-has-to-show", _PROOFS),

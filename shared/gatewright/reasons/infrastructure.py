@@ -159,7 +159,7 @@ _MODELS = {
 _HOME = {
     "bundle_busy": "wait for the other command that uses the bundle",
     "bundle_changed": "the bundle changed while it was looked at: run the same command again",
-    "bundle_not_sealed": "check the disk of the gatekeeper: it tries again until there is room, and after every start",
+    "bundle_not_sealed": "look for bundle_not_sealed in the gatekeeper's log, which names the cause; it tries again by itself",
     "evidence_unwritable": "make room in the home folder, or give the right to write there",
     "holds_unreadable": "correct the book of holds (runs/.holds.jsonl; holds/ in a store): nothing is deleted until then",
     "home_in_use": "wait for the other command, or keep a system running with `gatewright up`",

@@ -17,23 +17,25 @@ from gatewright.contracts.people.approvals import (
     AskStage,
     CommandClassName,
     Risk,
-    RosterKey,
     RosterPerson,
     SignedDecision,
 )
+from gatewright.contracts.people.identities import same_person
 from gatewright.contracts.people.review_votes import ReviewStanding
 from gatewright.errors import DeniedError
 from gatewright.git.access.repository_patterns import ref_covered
 from gatewright.ledger.candidates import found_now
 from gatewright.ledger.events import COMMAND
 from gatewright.ledger.run import AskedApproval, Run
-from gatewright.rules.delegations import delegate_of, keeps
 from gatewright.rules.landing import landing_ref
+from gatewright.rules.people.delegations import delegate_of, keeps
+from gatewright.rules.people.ownership import ORDERER_UNKNOWN, has_ordered, is_orderer_unknown, is_own
+from gatewright.rules.people.signers import signer_on
+from gatewright.rules.people.signing_times import check_signing_time
 from gatewright.rules.quorum import names_person, seats_of
 from gatewright.rules.reviewing import check_vote, owned_lines
 from gatewright.rules.rounds import handed_over, unrepaired
 from gatewright.rules.transfers import transfer_words
-from gatewright.ssh_signatures import fingerprint, page_of, signer_of, verify_ssh
 
 #: What a signature is for (``ssh-keygen -Y sign -n``): one made for anything else does not count.
 NAMESPACE = "gatewright-approval-v1"
@@ -52,6 +54,10 @@ TIERS: tuple[Risk, ...] = ("low", "medium", "high")
 MOST_COMMENTS = 20
 #: Stages at which it is not a change that is decided.
 _NO_CANDIDATE = frozenset({"contract", "beside"})
+#: What a rule asks about every change that its refs are about.
+_CERTAIN = frozenset({"landing", "review"})
+#: Of a request that others are asked in the place of.
+_ASKED_AGAIN = frozenset({"expired", "lapsed"})
 _GRANTED = frozenset({"approved", "autopilot", "granted"})
 _ASKS_MODELS = frozenset({"agent", "model"})
 _MOST_WORDS = 1500
@@ -97,18 +103,63 @@ def stage_of(run: Run) -> AskStage | None:
 
 
 def matched(run: Run, stage: AskStage) -> tuple[MatchedRule, ...]:
-    """The rules of the run's policy that ask about it at this stage."""
+    """The rules of the run's policy that ask about it at this stage.
+
+    Before the change lands also those about the contract whose yes has lapsed since.
+    """
     contract = run.contract
     if contract is None:
         return ()
-    rules = (rule for rule in run.accepted.approval_rules if rule.stage == stage)
-    found = ((rule, _why(rule, run, contract)) for rule in rules)
-    return tuple(MatchedRule(rule, why[:_MOST_WORDS]) for rule, why in found if why)
+    again = {rule.name: _lapse(run, rule) for rule in run.accepted.approval_rules}
+    before = {rule.name for rule in run.accepted.approval_rules if stage == "candidate" and rule.stage == "contract"}
+    rules = (rule for rule in run.accepted.approval_rules if rule.stage == stage or (rule.name in before and again[rule.name]))
+    found = ((rule, again[rule.name] + why) for rule in rules if (why := _why(rule, run, contract)))
+    return tuple(MatchedRule(rule, why[:_MOST_WORDS]) for rule, why in found)
+
+
+def has_lapsed(run: Run, stage: AskStage) -> bool:
+    """Whether a yes that was given at this stage, about what the run has now, counts no more."""
+    return any(_lapse(run, rule) for rule in run.accepted.approval_rules if rule.stage == stage)
+
+
+def _lapse(run: Run, rule: ApprovalRule) -> str:
+    """Why a rule asks anew, in words: what a person had said about just this counts no more. Empty where it does not."""
+    lapsed = [
+        asked.words
+        for asked in run.approvals.values()
+        if asked.status == "lapsed"
+        and asked.request.rule == rule.name
+        and run.contract is not None
+        and is_about(asked.request, run, run.contract)
+    ]
+    return f"asked anew, because {lapsed[-1]}; " if lapsed else ""
 
 
 def unasked(run: Run, stage: AskStage) -> tuple[MatchedRule, ...]:
     """Those of which nothing that still counts was asked: what was decided of another contract or tree is void."""
-    return tuple(each for each in matched(run, stage) if not _counting(run, stage, each.rule))
+    return tuple(each for each in matched(run, stage) if not _counting(run, each.rule))
+
+
+def unapprovable(run: Run) -> str:
+    """Why no person can give a yes that the run needs, in words; empty where every yes can be given.
+
+    That is so where it is not known who ordered the run, and a rule wants another person: a rule that asks now or, before any
+    work is given out, one that will ask for certain before the change lands.
+    """
+    stage = stage_of(run)
+    if stage is None or not is_orderer_unknown(run):
+        return ""
+    asking = unasked(run, stage)
+    if stage == "contract":
+        asking += tuple(each for each in matched(run, "candidate") if each.rule.reason in _CERTAIN)
+    names = sorted({each.rule.name for each in asking if _wants_another(each.rule)})
+    words = f"it is not known who ordered the run, and approval by another person is asked for by: {', '.join(names)}"
+    return words if names else ""
+
+
+def _wants_another(rule: ApprovalRule) -> bool:
+    """Whether only a person other than who ordered the run gives a rule its yes."""
+    return not rule.autopilot and (rule.reason == "review" or not rule.yourself)
 
 
 def draft_of(run: Run) -> ReviewStanding | None:
@@ -122,7 +173,7 @@ def draft_of(run: Run) -> ReviewStanding | None:
 
 def cleared(run: Run, stage: AskStage) -> bool:
     """Whether every rule that asks has its yes, about exactly what the run has now."""
-    return all(any(asked.status in _GRANTED for asked in _counting(run, stage, each.rule)) for each in matched(run, stage))
+    return all(any(asked.status in _GRANTED for asked in _counting(run, each.rule)) for each in matched(run, stage))
 
 
 def waited_for(run: Run) -> tuple[AskedApproval, ...]:
@@ -162,7 +213,7 @@ def make_request(
         publisher=run.publisher,
         requested_by=run.accepted.requested_by,
         user_request=run.accepted.user_request[:4000],
-        on_yes=_ON_YES[rule.stage],
+        on_yes=_ON_YES["candidate" if run.candidate is not None and rule.stage == "contract" else rule.stage],
         on_no=_on_no(run, rule),
         on_silence=silent,
         created_at=timestamp(now),
@@ -228,13 +279,17 @@ def decision_on(request: ApprovalRequest, **said: object) -> ApprovalDecision:
     return ApprovalDecision(**{**bound, **said})  # type: ignore[arg-type] # the names are the fields
 
 
-def judge_decision(run: Run, signed: SignedDecision, roster: ApproverRoster, now: datetime) -> JudgedDecision:
+def judge_decision(
+    run: Run, signed: SignedDecision, roster: ApproverRoster, now: datetime, *, recorded: bool = False
+) -> JudgedDecision:
     """Whether a decision counts for ``run`` at ``now``.
+
+    ``recorded``: the decision is read from a ledger. A run that is older than a rule below is not held against that rule then.
 
     1. it is the canonical form of a decision  2. about this run and one of its requests  3. which waits for an answer, in time
     4. about exactly what was asked, and what the run has now  5. signed by a key of the roster, in force, and by the person
-    that it names  6. who may decide this, and has not handed it on  7. and not about a run of their own  8. with the exact
-    phrase  9. and is handed on, if it is, to a person who may decide it.
+    that it names, at a time since it was asked  6. who may decide this, and has not handed it on  7. and not about a run of
+    their own  8. with the exact phrase  9. and is handed on, if it is, to a person who may decide it.
     Raises MalformedError, VerificationError (``signature_invalid``), DeniedError; each with the code of its reason.
     """
     data = signed.document.encode()
@@ -244,28 +299,26 @@ def judge_decision(run: Run, signed: SignedDecision, roster: ApproverRoster, now
     request = _waiting_request(run, decision, now)  # 2, 3
     _same_subject(run, request, decision)  # 4
     person, key_print = signer_on(roster, signed.signature, data, NAMESPACE, now)  # 5
-    if person.name != decision.person:
+    if not same_person(person.name, decision.person):
         raise DeniedError(f"it names {decision.person}, and the key is that of {person.name}", code="approver_differs")
+    exact = recorded and run.accepted.orderers is None
+    if not exact:
+        check_signing_time(decision.decided_at, request.created_at, now)
     asked = run.approvals[request.request_id]
-    if not _is_dispatcher(run, request, person) and not names_person(request.approvers, person):  # 6
-        raise DeniedError(
-            f"{person.name} may not decide {request.rule}: {', '.join(request.approvers)}", code="approver_not_allowed"
-        )
+    check_right(run, request, person, "approver_not_allowed")  # 6
     if decision.verdict != "comment":
         keeps(asked, person.name)
     if decision.verdict in {"approve", "vote"}:
-        _not_own(run, request, person)  # 7
+        check_not_own(run, request, person, exact=exact)  # 7
         if decision.verdict == "approve" and request.phrase and decision.phrase != request.phrase:  # 8
             raise DeniedError(f"the rule wants the exact words {request.phrase!r}", code="approval_phrase_differs")
-    check_vote(run, request, decision, person, now)
+    check_vote(run, request, decision, person)
     if decision.verdict == "comment" and len(asked.comments) >= MOST_COMMENTS:
         raise DeniedError(f"{MOST_COMMENTS} comments are kept, not more", code="too_many_comments")
     delegate = delegate_of(decision, asked, roster)  # 9
     if delegate is not None:
-        if not _is_dispatcher(run, request, delegate) and not names_person(request.approvers, delegate):
-            words = f"{delegate.name} may not decide {request.rule}: {', '.join(request.approvers)}"
-            raise DeniedError(words, code="delegate_not_allowed")
-        _not_own(run, request, delegate)
+        check_right(run, request, delegate, "delegate_not_allowed")
+        check_not_own(run, request, delegate, exact=exact)
     return JudgedDecision(decision, signed, request, person, key_print, delegate)
 
 
@@ -287,22 +340,24 @@ def _is_dispatcher(run: Run, request: ApprovalRequest, person: RosterPerson) -> 
     return request.reason == "escalation" and has_ordered(run, person)
 
 
-def _not_own(run: Run, request: ApprovalRequest, person: RosterPerson) -> None:
-    alone = request.reason == "review" or not (request.yourself or _is_dispatcher(run, request, person))
-    if alone and is_own(run, person):
+def check_right(run: Run, request: ApprovalRequest, person: RosterPerson, code: str) -> None:
+    """Whether the rule that asks names the person, or asks who ordered the run. Raises DeniedError with ``code``."""
+    if not _is_dispatcher(run, request, person) and not names_person(request.approvers, person):
+        raise DeniedError(f"{person.name} may not decide {request.rule}: {', '.join(request.approvers)}", code=code)
+
+
+def check_not_own(run: Run, request: ApprovalRequest, person: RosterPerson, *, exact: bool = False) -> None:
+    """Whether the person may say yes to this run: it is not their own, or the rule lets them.
+
+    Raises DeniedError (``approval_of_own_run``, ``orderer_unknown``).
+    """
+    if request.reason != "review" and (request.yourself or _is_dispatcher(run, request, person)):
+        return
+    if is_own(run, person, exact=exact):
         raise DeniedError(f"{person.name} may not approve a run of their own", code="approval_of_own_run")
-
-
-def is_own(run: Run, person: RosterPerson) -> bool:
-    """Whether the person ordered the run, or made the change."""
-    author = run.contract.author if run.contract is not None else None
-    written = {author.name, author.email} if author is not None else set()
-    return has_ordered(run, person) or not {person.name, *person.accounts}.isdisjoint(written)
-
-
-def has_ordered(run: Run, person: RosterPerson) -> bool:
-    """Whether the person is who the run came from: its dispatcher."""
-    return run.publisher in person.publishers or run.accepted.requested_by in {person.name, *person.accounts}
+    if is_orderer_unknown(run):
+        words = f"it is not known who ordered the run, so {person.name} may have: {request.rule} wants another person"
+        raise DeniedError(words, code=ORDERER_UNKNOWN)
 
 
 def _waiting_request(run: Run, decision: ApprovalDecision, now: datetime) -> ApprovalRequest:
@@ -325,54 +380,25 @@ def _same_subject(run: Run, request: ApprovalRequest, decision: ApprovalDecision
         raise DeniedError("it is about another contract or another tree than was asked about", code="approval_other_subject")
     if decision.request_sha256 != request_digest(request) or decision.expires_at != request.expires_at:
         raise DeniedError("it is about another wording of the request", code="approval_other_request")
-    if run.contract is None or not _is_about(request, run, run.contract):
+    if run.contract is None or not is_about(request, run, run.contract):
         raise DeniedError("what was asked about has changed: it is void", code="approval_void")
 
 
-def signer_on(roster: ApproverRoster, signature: str, data: bytes, namespace: str, now: datetime) -> tuple[RosterPerson, str]:
-    """Whose signature it is, and the fingerprint of the key, which is in force.
-
-    A key that stands with two people belongs to none of them; the roster's loader refuses it. Raises DeniedError,
-    VerificationError (``signature_invalid``, and what passkeys are refused for).
-    """
-    named = signer_of(signature)
-    for person in roster.people:
-        for key in person.keys:
-            if fingerprint(key.key) == named:
-                _in_force(key, named, now)
-                verify_ssh(key.key, namespace, data, signature, key.origins)
-                return person, named
-    raise DeniedError(f"the key {named} is not on the roster of approvers", code="approver_unknown")
-
-
-def key_words(key_print: str, signed: SignedDecision) -> str:
-    """The key of a signature that counted, for people; of a passkey with the page that it signed on."""
-    page = page_of(signed.signature)
-    return f"{key_print}, by passkey on {page}" if page else key_print
-
-
-def _in_force(key: RosterKey, named: str, now: datetime) -> None:
-    if key.revoked_at is not None and datetime.fromisoformat(key.revoked_at) <= now:
-        raise DeniedError(f"the key {named} was revoked {key.revoked_at}", code="approver_key_revoked")
-    early = key.valid_from is not None and now < datetime.fromisoformat(key.valid_from)
-    if early or (key.valid_until is not None and datetime.fromisoformat(key.valid_until) <= now):
-        raise DeniedError(f"the key {named} is not valid now", code="approver_key_not_valid")
-
-
-def _counting(run: Run, stage: AskStage, rule: ApprovalRule) -> list[AskedApproval]:
+def _counting(run: Run, rule: ApprovalRule) -> list[AskedApproval]:
     """What was asked by a rule about what the run has now, and was not left unanswered."""
     contract = run.contract
     return [
         asked
         for asked in run.approvals.values()
         if contract is not None
-        and (asked.request.rule, asked.request.stage) == (rule.name, stage)
-        and asked.status != "expired"
-        and _is_about(asked.request, run, contract)
+        and (asked.request.rule, asked.request.stage) == (rule.name, rule.stage)
+        and asked.status not in _ASKED_AGAIN
+        and is_about(asked.request, run, contract)
     ]
 
 
-def _is_about(request: ApprovalRequest, run: Run, contract: TaskContract) -> bool:
+def is_about(request: ApprovalRequest, run: Run, contract: TaskContract) -> bool:
+    """Whether a request asks about what the run has now: its contract, its candidate, its round."""
     if request.stage == "round" and request.attempt != run.attempt:
         return False
     tree = run.candidate.tree if request.stage not in _NO_CANDIDATE and run.candidate is not None else ""

@@ -38,6 +38,7 @@ def differences(contract: TaskContract, request: RunRequest, baseline: str, run_
         "needs": (contract.needs, request.needs),
         "author": (contract.author, request.author),
         "source_branch": (contract.source_branch, request.source_branch),
+        "ordered_by": (contract.ordered_by, request.ordered_by),
         "strict_acceptance": (options is not None and options.strict_acceptance, request.strict_acceptance),
         "timeout_retry": (contract.timeout_retry, request.timeout_retry or contract.timeout_retry),
         "requested_permissions": (contract.requested_permissions, None),

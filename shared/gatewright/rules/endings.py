@@ -9,7 +9,9 @@ from gatewright.contracts import Error, GateReport, TaskResult
 from gatewright.ledger import events as e
 from gatewright.ledger.candidates import NONE_PASSED, reason_of
 from gatewright.ledger.run import AskedApproval, Run
-from gatewright.rules.delegations import holders
+from gatewright.rules.approvals import unapprovable
+from gatewright.rules.people.delegations import holders
+from gatewright.rules.people.ownership import ORDERER_UNKNOWN
 from gatewright.rules.rounds import ESCALATED, candidates_escalate
 
 BUDGET_EXCEEDED = "budget_exceeded"
@@ -67,6 +69,11 @@ def approval_expired(asked: AskedApproval) -> Ending:
     """A person who was asked did not answer in time."""
     words = f"{', '.join(holders(asked))} did not answer {asked.request.rule} until {asked.request.expires_at}"
     return Ending(EXPIRED, words)
+
+
+def orderer_unknown(run: Run) -> Ending:
+    """A person has to approve, and it is not known who ordered the run."""
+    return Ending(ORDERER_UNKNOWN, unapprovable(run))
 
 
 def waiting_for(run: Run, budget: Literal["wall_sec", "tokens", "cost_usd", "iterations"]) -> str:

@@ -14,10 +14,14 @@ from datetime import datetime, timedelta
 
 from gatewright.contracts import ApprovalGrant, ApproverRoster, GrantRevocation, codec
 from gatewright.contracts.people.approvals import ApprovalRule, AskStage, RosterPerson, SignedDecision
+from gatewright.contracts.people.identities import same_person
 from gatewright.errors import DeniedError, GatewrightError
 from gatewright.git.patches.version_moves import MOVES
 from gatewright.ledger.run import Run
-from gatewright.rules.approvals import TIERS, MatchedRule, contract_digest, found_words, is_own, signer_on, unasked
+from gatewright.rules.approvals import TIERS, MatchedRule, contract_digest, found_words, unasked
+from gatewright.rules.people.ownership import is_orderer_unknown, is_own
+from gatewright.rules.people.signers import signer_on
+from gatewright.rules.people.signing_times import check_signing_time, read_time
 from gatewright.rules.quorum import names_person
 from gatewright.rules.routing import PathPatterns
 
@@ -26,8 +30,6 @@ GRANT_NAMESPACE = "gatewright-grant-v1"
 REVOCATION_NAMESPACE = "gatewright-grant-revocation-v1"
 #: The only reasons that can be answered in advance.
 GRANTABLE = frozenset({"agent", "landing", "protected_class", "risk_tier"})
-#: A person's clock may be so far ahead.
-_AHEAD = timedelta(minutes=5)
 _CLASS = "protected_class:"
 
 
@@ -65,16 +67,23 @@ def judge_revocation(signed: SignedDecision, roster: ApproverRoster, now: dateti
 
 
 def check_new(judged: JudgedGrant, rule: ApprovalRule | None, now: datetime) -> None:
-    """Whether a grant may be taken now. Raises DeniedError: ``grant_too_wide``, ``grant_over``, ``approver_not_allowed``."""
+    """Whether a grant may be taken now.
+
+    How long ago it may have been made follows from how long it may last. Raises DeniedError: ``signing_time_wrong``,
+    ``grant_too_wide``, ``grant_over``, ``approver_not_allowed``.
+    """
     grant = judged.grant
-    made, ends = _time(grant.made_at), _time(grant.not_after)
-    if made > now + _AHEAD:
-        raise DeniedError(f"{grant.made_at} has not come yet: look at your clock", code="grant_too_wide")
-    if ends <= now:
+    check_signing_time(grant.made_at, None, now)
+    if _time(grant.not_after) <= now:
         raise DeniedError(f"{grant.grant_id} is over since {grant.not_after}", code="grant_over")
     if rule is None:
         raise DeniedError(f"there is no rule {grant.rule} for {grant.repository}", code="grant_too_wide")
     _within(judged, rule)
+
+
+def check_revocation(revocation: GrantRevocation, grant: ApprovalGrant, now: datetime) -> None:
+    """Whether a revocation was signed since its grant was made. Raises DeniedError (``signing_time_wrong``)."""
+    check_signing_time(revocation.revoked_at, grant.made_at, now)
 
 
 def in_force(judged: JudgedGrant, now: datetime) -> bool:
@@ -100,13 +109,15 @@ def subject_of(run: Run, rule: ApprovalRule) -> str:
     return contract_digest(run.contract) if run.contract is not None else ""
 
 
-def uncovered(run: Run, rule: ApprovalRule, judged: JudgedGrant, paths: Sequence[bytes], now: datetime) -> str:
+def uncovered(
+    run: Run, rule: ApprovalRule, judged: JudgedGrant, paths: Sequence[bytes], now: datetime, *, recorded: bool = False
+) -> str:
     """Why a grant does not answer what ``rule`` asks about ``run``, in words; empty when it does.
 
-    ``paths`` are those that the candidate changes. 1. it is in its time  2. it is about this repository and this rule
-    3. the run's rule allows it, and names its person  4. it is not about a run of their own  5. nothing is there that is asked
-    about each time  6. each file is of its paths, and versions move as far as it says, where it does  7. the risk is no higher
-    than it says.
+    ``paths`` are those that the candidate changes; ``recorded`` as for ``judge_decision``.
+    1. it is in its time  2. it is about this repository and this rule  3. the run's rule allows it, and names its person
+    4. it is not about a run of their own  5. nothing is there that is asked about each time  6. each file is of its paths, and
+    versions move as far as it says, where it does  7. the risk is no higher than it says.
     """
     grant, contract = judged.grant, run.contract
     if contract is None or not subject_of(run, rule):
@@ -119,8 +130,11 @@ def uncovered(run: Run, rule: ApprovalRule, judged: JudgedGrant, paths: Sequence
         _within(judged, rule)  # 3
     except DeniedError as error:
         return error.message
-    if not rule.yourself and is_own(run, judged.person):  # 4
+    exact = recorded and run.accepted.orderers is None
+    if not rule.yourself and is_own(run, judged.person, exact=exact):  # 4
         return f"{judged.person.name} may not approve a run of their own"
+    if not rule.yourself and is_orderer_unknown(run):
+        return f"it is not known who ordered the run, so {judged.person.name} may have"
     beyond = _elsewhere(run, rule, grant, paths) or _beyond_versions(run, grant)
     return _asked_each_time(run, grant) or beyond or _riskier(run, rule, grant)
 
@@ -212,17 +226,14 @@ def _signed_by(
     if canonical != data:
         raise DeniedError("what was signed is not the canonical form of the document", code="approval_not_canonical")
     person, key_print = signer_on(roster, signed.signature, data, namespace, now)
-    if person.name != named:
+    if not same_person(person.name, named):
         raise DeniedError(f"it names {named}, and the key is that of {person.name}", code="approver_differs")
     return person, key_print
 
 
 def _time(text: str) -> datetime:
     """Raises DeniedError (``grant_too_wide``) for what is no time with a zone."""
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        found = None
-    if found is None or found.tzinfo is None:
+    found = read_time(text)
+    if found is None:
         raise DeniedError(f"{text[:40]!a} is no time with a zone", code="grant_too_wide")
     return found

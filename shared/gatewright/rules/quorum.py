@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from gatewright.contracts.people.approvals import RosterPerson
+from gatewright.contracts.people.identities import same_person
 from gatewright.contracts.people.review_votes import ConsensusReceipt, ReviewQuorum, VoteColour
 
 #: Who can fill each seat of the domain.
@@ -47,7 +48,7 @@ class QuorumOutcome:
 
 def names_person(names: Sequence[str], person: RosterPerson) -> bool:
     """Whether a list of people and ``@groups`` names this person."""
-    return person.name in names or any(f"@{group}" in names for group in person.groups)
+    return any(same_person(person.name, name) for name in names) or any(f"@{group}" in names for group in person.groups)
 
 
 def seats_of(quorum: ReviewQuorum, lines: Iterable[int]) -> Seats:

@@ -6,15 +6,17 @@ The decider settles a review by these rules, the gatekeeper takes votes by them,
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 
 from gatewright.contracts import ApprovalDecision, ApprovalRequest
 from gatewright.contracts.people.approvals import RosterPerson
+from gatewright.contracts.people.identities import person_key, same_person
 from gatewright.contracts.people.review_votes import ReviewPhase, ReviewQuorum, ReviewStanding, ReviewVote, VoteStanding
 from gatewright.errors import DeniedError
 from gatewright.git.patches.lines import shown_lines
 from gatewright.ledger.candidates import found_now
 from gatewright.ledger.run import AskedApproval, CastVote, Run
+from gatewright.rules.people.signing_times import read_time
 from gatewright.rules.quorum import MODEL_VOTER, ROLE_VOTER, Ballot, QuorumOutcome, Seats, ballot_of, outcome_of, seats_of
 from gatewright.rules.rounds import sends_back
 
@@ -25,8 +27,6 @@ OWNED = "owners:"
 MODEL_FINDING = "model_finding"
 #: Votes on one request that are kept.
 MOST_VOTES = 100
-#: How far a person's clock may be ahead.
-_AHEAD = timedelta(minutes=1)
 
 
 def quorum_of(run: Run, request: ApprovalRequest) -> ReviewQuorum | None:
@@ -35,7 +35,7 @@ def quorum_of(run: Run, request: ApprovalRequest) -> ReviewQuorum | None:
     return rule.quorum if rule is not None and request.reason == REVIEW else None
 
 
-def check_vote(run: Run, request: ApprovalRequest, decision: ApprovalDecision, person: RosterPerson, now: datetime) -> None:
+def check_vote(run: Run, request: ApprovalRequest, decision: ApprovalDecision, person: RosterPerson) -> None:
     """Whether what a person says fits the request, and may be said now.
 
     1. a review is voted on, and nothing else is  2. a yellow promises something, and for a day to come  3. it is later than
@@ -57,11 +57,9 @@ def check_vote(run: Run, request: ApprovalRequest, decision: ApprovalDecision, p
     cast = run.approvals[request.request_id].votes
     if len(cast) >= MOST_VOTES:
         raise DeniedError(f"{MOST_VOTES} votes are kept, not more", code="too_many_comments")
-    if said > now + _AHEAD:  # 3
-        raise DeniedError(f"{decision.decided_at} has not come yet: look at your clock", code="vote_not_later")
-    for before in _chain(run, request.request_id):
+    for before in _chain(run, request.request_id):  # 3
         for earlier in before.votes:
-            if earlier.person.name == person.name and said <= _time(earlier.decided_at):
+            if same_person(earlier.person.name, person.name) and said <= _time(earlier.decided_at):
                 words = f"{person.name} has said {earlier.vote.colour} at {earlier.decided_at}: a new vote is later than that"
                 raise DeniedError(words, code="vote_not_later")
 
@@ -124,8 +122,8 @@ def standing(run: Run, asked: AskedApproval) -> ReviewStanding | None:
 
 
 def _phase(run: Run, asked: AskedApproval) -> ReviewPhase:
-    if asked.status in {"rejected", "withdrawn"}:
-        return "REJECTED"  # the change was sent back; the next one is asked about anew
+    if asked.status in {"rejected", "withdrawn", "lapsed"}:
+        return "REJECTED"  # the change was sent back, or votes count no more; another request takes the place of this one
     if run.ended:
         return "MERGED" if run.status == "SUCCESS" else "REJECTED"
     if asked.status == "approved":
@@ -139,7 +137,7 @@ def _ballots(
     yield from _of_machines(run, request, quorum)
     latest = latest_votes(run, request)
     if one_more is not None:
-        latest[one_more.person.name] = (one_more, request.escalates_from is not None)
+        latest[person_key(one_more.person.name)] = (one_more, request.escalates_from is not None)
     for cast, late in latest.values():
         yield ballot_of(quorum, seats, cast.person, cast.vote.colour, late=late)
 
@@ -169,11 +167,11 @@ def _made_by_others(run: Run, model: str) -> bool:
 
 
 def latest_votes(run: Run, request: ApprovalRequest) -> dict[str, tuple[CastVote, bool]]:
-    """The last vote of each person, and whether it came after the first time was over."""
+    """The last vote of each person (by canonical name), and whether it came after the first time was over."""
     found: dict[str, tuple[CastVote, bool]] = {}
     for asked in _chain(run, request.request_id):
         for cast in asked.votes:
-            found[cast.person.name] = (cast, asked.request.escalates_from is not None)
+            found[person_key(cast.person.name)] = (cast, asked.request.escalates_from is not None)
     return found
 
 
@@ -191,12 +189,9 @@ def _chain(run: Run, request_id: str) -> tuple[AskedApproval, ...]:
 
 
 def _time(text: str) -> datetime:
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        raise DeniedError(f"{text} is no time", code="vote_not_later") from None
-    if found.tzinfo is None:
-        raise DeniedError(f"{text} is a time without a zone", code="vote_not_later")
+    found = read_time(text)
+    if found is None:
+        raise DeniedError(f"{text[:40]!a} is no time with a zone", code="vote_not_later")
     return found
 
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from datetime import datetime
 
 from msgspec.structs import replace
 
 from gatewright.bus.identities import DEFAULT_PUBLISHER
+from gatewright.clock import timestamp
 from gatewright.contracts import SummonsAnswer, SummonsRequest, SummonsTask, TestReport, codec
-from gatewright.contracts.people.summons import MOST_SUMMONSES, SummonsRole
+from gatewright.contracts.people.summons import MOST_SUMMONSES, MOST_WORDS, SummonsRole
 from gatewright.contracts.transfers import TransferLeave
 from gatewright.contracts.vocabulary import Artifact, Budget
 from gatewright.errors import DeniedError
@@ -21,6 +23,7 @@ from gatewright.ledger.candidates import reason_of
 from gatewright.ledger.run import AskedSummons, Run
 from gatewright.order_artifacts.hidden_acceptance import shown_to_makers
 from gatewright.rules.approvals import pending
+from gatewright.rules.people.signing_times import check_signing_time
 from gatewright.rules.transfers import leave_for
 
 #: The policy file; only runs that were accepted under one can be asked about.
@@ -108,16 +111,30 @@ def summons_leave(run: Run, role: str) -> TransferLeave | None:
     return leave_for(run, role) if work_was_given_out(run) else None
 
 
-def answer_to(asked: AskedSummons, answer: SummonsAnswer) -> SummonsAnswer:
-    """``answer`` as it is recorded: with the ids of the question, and the words of no other outcome than it names."""
+def answer_to(asked: AskedSummons, answer: SummonsAnswer, now: datetime | None) -> SummonsAnswer:
+    """``answer`` as it is recorded at ``now``: with the ids of the question, and the words of no other outcome than it names.
+
+    An answer that is dated before its question, or later than now, is none. ``now`` None: the run is older than this rule.
+    """
     item = asked.task.item
     answer = replace(answer, run_id=asked.task.run_id, task_id=asked.task.task_id, role=item.role)
+    if now is not None and (words := _wrong_time(asked, answer, now)):
+        answer = replace(answer, status="NOT_ANSWERED", code=UNFIT, message=words, answered_at=timestamp(now))
     if answer.status == "ANSWERED" and not answer.answer.strip():
         answer = replace(answer, status="NOT_ANSWERED", code=UNFIT, message=f"the {item.role} answered with no words")
     if answer.status == "ANSWERED":
         return _within(replace(answer, code="ok"))
     code = reason_of(answer.code, "task_failed")
     return replace(answer, code=code, answer="", confidence=None, evidence=(), open_questions=())
+
+
+def _wrong_time(asked: AskedSummons, answer: SummonsAnswer, now: datetime) -> str:
+    """What is wrong with the time of an answer, in words; empty when nothing is."""
+    try:
+        check_signing_time(answer.answered_at, asked.at, now)
+    except DeniedError as error:
+        return f"the answer has a wrong time: {error.message}"[:MOST_WORDS]
+    return ""
 
 
 def _within(answer: SummonsAnswer) -> SummonsAnswer:

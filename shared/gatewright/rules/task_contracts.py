@@ -113,13 +113,6 @@ def user_request(document: RunRequest | TaskContract) -> str:
     return document.request if isinstance(document, RunRequest) else document.inputs.spec
 
 
-def requested_by(document: RunRequest | TaskContract) -> str:
-    """Who ordered the run, as its document says."""
-    if isinstance(document, RunRequest):
-        return document.requested_by
-    return f"{document.owner_agent.role}/{document.owner_agent.agent_id}"
-
-
 def _judging(contract: TaskContract, patch: str) -> TaskContract:
     digest = stored_digest(patch)
     artifact = Artifact(name=CANDIDATE, uri=patch, sha256=digest)

@@ -75,6 +75,21 @@ async def secrets_brought_in(
     return tuple(found[:_MOST])
 
 
+async def secrets_in_text(
+    text: bytes, changes: Sequence[TreeChange], mirror: Mirror, scanner: SecretScanner
+) -> tuple[tuple[str, int], ...]:
+    """Rule and line, from 1, of what looks like a secret in ``text``, from which ``changes`` were made; at most 200.
+
+    A value that stood in one of the changed files before is none. Raises as ``secrets_brought_in`` does.
+    """
+    hits = await asyncio.to_thread(scanner.find, text)
+    if not hits:
+        return ()
+    before = EarlierValues((await mirror.blobs({c.old_id for c in changes if c.old_mode not in NO_CONTENT})).values())
+    new = [hit for hit in hits[:_MOST] if not before.held(text[hit.start : hit.end])]
+    return tuple((hit.rule, text.count(b"\n", 0, hit.start) + 1) for hit in new)
+
+
 Hits = Mapping[str, tuple[Hit, ...]]
 
 

@@ -1,6 +1,7 @@
 """SSH signatures (PROTOCOL.sshsig of OpenSSH), also those of passkeys: made, taken apart, and verified in this process."""
 
 from gatewright.ssh_signatures.signatures import (
+    check_key,
     fingerprint,
     page_of,
     public_blob,
@@ -10,4 +11,4 @@ from gatewright.ssh_signatures.signatures import (
     verify_ssh,
 )
 
-__all__ = ["fingerprint", "page_of", "public_blob", "public_line", "sign_ssh", "signer_of", "verify_ssh"]
+__all__ = ["check_key", "fingerprint", "page_of", "public_blob", "public_line", "sign_ssh", "signer_of", "verify_ssh"]

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from gatewright.errors import MalformedError
+from gatewright.ssh_signatures.key_strength import ECDSA, ED25519, SK_ED25519, check_strength
 from gatewright.ssh_signatures.passkeys import SK_ECDSA, WEBAUTHN, covered_by_passkey
 from gatewright.ssh_signatures.wire import BEGIN, END, MAGIC, WireReader, armour, bad, signed_data, text, wrong
 
@@ -22,10 +23,6 @@ if TYPE_CHECKING:
 _HASHES: Final = {b"sha256": hashlib.sha256, b"sha512": hashlib.sha512}
 #: Bytes of one signature; that of an RSA key of 16384 bits has less.
 _LARGEST = 16 * 1024
-_SMALLEST_RSA = 2048
-_ED25519 = b"ssh-ed25519"
-_SK_ED25519 = b"sk-ssh-ed25519@openssh.com"
-_ECDSA: Final = (b"ecdsa-sha2-nistp256", b"ecdsa-sha2-nistp384", b"ecdsa-sha2-nistp521")
 #: The token says in this bit of the flags that a person has touched it.
 _USER_PRESENT = 0x01
 
@@ -46,9 +43,23 @@ def public_blob(key: str) -> bytes:
         kind = WireReader(blob).text()
     except (MalformedError, binascii.Error, ValueError):
         kind = b""
-    if not kind or kind != words[0].encode() or kind not in {_ED25519, _SK_ED25519, SK_ECDSA, b"ssh-rsa", *_ECDSA}:
-        raise MalformedError("not a public key of OpenSSH that can sign here", code="bad_ssh_key")
+    if not kind or kind != words[0].encode() or kind not in {ED25519, SK_ED25519, SK_ECDSA, b"ssh-rsa", *ECDSA}:
+        named = words[0][:80] if words else "an empty line"
+        raise MalformedError(f"{named!a} is no public key of OpenSSH that can sign here{_why(words)}", code="bad_ssh_key")
     return blob
+
+
+def check_key(key: str) -> None:
+    """Whether signatures under a public key can be relied on. Raises MalformedError (``bad_ssh_key``, ``weak_ssh_key``)."""
+    blob = public_blob(key)
+    check_strength(WireReader(blob).text(), blob)
+
+
+def _why(words: list[str]) -> str:
+    kind = words[0] if words else ""
+    if "-cert-" in kind:
+        return ": it is a certificate, and the key itself is wanted"
+    return ": DSA is broken" if kind == "ssh-dss" else ""
 
 
 def signer_of(armoured: str) -> str:
@@ -89,16 +100,16 @@ def verify_ssh(key: str, namespace: str, message: bytes, armoured: str, origins:
 
 def sign_ssh(secret: Ed25519PrivateKey, namespace: str, message: bytes) -> str:
     """The armoured signature of ``message`` by an ed25519 key in memory; the same bytes each time."""
-    blob = text(_ED25519) + text(secret.public_key().public_bytes_raw())
+    blob = text(ED25519) + text(secret.public_key().public_bytes_raw())
     space, digest = namespace.encode(), hashlib.sha512(message).digest()
-    signature = text(_ED25519) + text(secret.sign(signed_data(space, b"sha512", digest)))
+    signature = text(ED25519) + text(secret.sign(signed_data(space, b"sha512", digest)))
     return armour(blob, space, b"sha512", signature)
 
 
 def public_line(secret: Ed25519PrivateKey) -> str:
     """The public half of an ed25519 key as a roster holds it."""
-    blob = text(_ED25519) + text(secret.public_key().public_bytes_raw())
-    return f"{_ED25519.decode()} {base64.b64encode(blob).decode()}"
+    blob = text(ED25519) + text(secret.public_key().public_bytes_raw())
+    return f"{ED25519.decode()} {base64.b64encode(blob).decode()}"
 
 
 def _fields(armoured: str) -> tuple[bytes, bytes, bytes, bytes]:
@@ -124,11 +135,15 @@ def _check(blob: bytes, signature: bytes, data: bytes, origins: Sequence[str]) -
     from cryptography.exceptions import InvalidSignature
 
     kind = WireReader(blob).text()
+    try:
+        check_strength(kind, blob)
+    except MalformedError as error:
+        raise wrong(error.message) from None
     reader = WireReader(signature)
     algorithm, value = reader.text(), reader.text()
     if (algorithm == WEBAUTHN) != bool(origins):
         raise wrong("a passkey signs on a page of its origins, and no other key does")
-    if kind in {_SK_ED25519, SK_ECDSA}:
+    if kind in {SK_ED25519, SK_ECDSA}:
         flags, counter = reader.take(1), reader.take(4)
         if not flags[0] & _USER_PRESENT:
             raise wrong("the token was not touched")
@@ -153,9 +168,9 @@ def _by_kind(kind: bytes, blob: bytes, algorithm: bytes, value: bytes, data: byt
 
     fields = WireReader(blob)
     fields.text()
-    if kind in {_ED25519, _SK_ED25519} and algorithm == kind:
+    if kind in {ED25519, SK_ED25519} and algorithm == kind:
         Ed25519PublicKey.from_public_bytes(fields.text()).verify(value, data)
-    elif kind in {SK_ECDSA, *_ECDSA} and (algorithm == kind or (kind, algorithm) == (SK_ECDSA, WEBAUTHN)):
+    elif kind in {SK_ECDSA, *ECDSA} and (algorithm == kind or (kind, algorithm) == (SK_ECDSA, WEBAUTHN)):
         curves = {b"nistp256": (ec.SECP256R1(), SHA256()), b"nistp384": (ec.SECP384R1(), SHA384())}
         curve, hashed = curves.get(fields.text(), (ec.SECP521R1(), SHA512()))
         numbers = WireReader(value)
@@ -164,8 +179,8 @@ def _by_kind(kind: bytes, blob: bytes, algorithm: bytes, value: bytes, data: byt
         ec.EllipticCurvePublicKey.from_encoded_point(curve, fields.text()).verify(pair, data, ec.ECDSA(hashed))
     elif kind == b"ssh-rsa" and algorithm in {b"rsa-sha2-256", b"rsa-sha2-512"}:
         key = load_ssh_public_key(b"ssh-rsa " + base64.b64encode(blob))
-        if not isinstance(key, rsa.RSAPublicKey) or key.key_size < _SMALLEST_RSA:
-            raise wrong(f"an RSA key has {_SMALLEST_RSA} bits at least")
+        if not isinstance(key, rsa.RSAPublicKey):
+            raise wrong("its key is none of RSA")
         key.verify(value, data, padding.PKCS1v15(), SHA256() if algorithm.endswith(b"256") else SHA512())
     else:
         raise wrong("its algorithm is not one of that key")

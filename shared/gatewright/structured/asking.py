@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Generic, Literal, Protocol
+from typing import Generic, Literal, NamedTuple, Protocol
 
 from gatewright.errors import Fault
 from gatewright.structured.answers import P, StructuredQuestion, judged
@@ -25,11 +25,18 @@ class Turn:
     text: str
 
 
+class Said(NamedTuple):
+    """A model's answer; ``cut_off`` is why it ended early, empty for a complete one."""
+
+    text: str
+    cut_off: str = ""
+
+
 class Speaker(Protocol):
     """A model that answers."""
 
-    async def say(self, system: str, turns: Sequence[Turn]) -> str:
-        """The text of its answer. Raises GatewrightError."""
+    async def say(self, system: str, turns: Sequence[Turn]) -> Said:
+        """Its answer. Raises GatewrightError."""
 
 
 @dataclass
@@ -47,10 +54,13 @@ class Asking(Generic[P]):
         turns = [Turn("user", prompt.order)]
         faults: tuple[Fault, ...] = ()
         for _ in range(attempts):
-            text = await speaker.say(prompt.system, turns)
+            text, cut_off = await speaker.say(prompt.system, turns)
             self.answers.append(text)
             document, faults = await judged(text, self.question)
-            if document is not None:
+            if cut_off:
+                # A document that happens to end where the reply was cut is no complete answer either.
+                faults = (Fault("", "answer_cut_off", f"the answer ended early ({cut_off}); write a shorter one"),)
+            elif document is not None:
                 return document
             turns = [Turn("user", prompt.order), Turn("model", text[:_MOST_SHOWN] or "(nothing)"), Turn("user", _again(faults))]
         raise StructuredOutputError(f"no valid {schema} in {attempts} answers: {_words(faults[0])}", faults=faults[:_MOST_TOLD])

@@ -21,7 +21,7 @@ from gatewright.errors import ConfigurationError
 from gatewright.models.cassettes import Playback, task_place
 from gatewright.models.policy import Api, LoadedModels, ModelRole, ModelsPolicy, load_models
 from gatewright.service.settings import ServiceSettings
-from gatewright.structured.asking import Turn
+from gatewright.structured.asking import Said, Turn
 from gatewright.structured.errors import ModelCallError
 from gatewright.structured.recording import ConsultationCost
 from gatewright.tasks.handler import TaskContext
@@ -103,17 +103,29 @@ class ModelSession:
         self._model = model
         self._path = path
 
-    async def say(self, system: str, turns: Sequence[Turn]) -> str:
+    async def say(self, system: str, turns: Sequence[Turn]) -> Said:
         """The model's answer. Raises BudgetError, ModelCallError."""
         from gatewright.structured import layer
 
         self._gateway.check()
         async with layer.client_of(self._path) as client:
             try:
-                return await layer.one_answer(client, self._api, self._model, system, turns)
+                text = await layer.one_answer(client, self._api, self._model, system, turns)
             except layer.LAYER_ERRORS as error:
                 self._gateway.check()
-                raise self._error(layer.words_of(error)) from error
+                # The library takes some replies that ended early for errors: a filtered one, for example.
+                if self._gateway.records.last_ending is None or not self._cut_off():
+                    raise self._error(layer.words_of(error)) from error
+                text = ""
+        return Said(text, self._cut_off())
+
+    def _cut_off(self) -> str:
+        """Why the last reply is no complete answer; empty for one that is."""
+        # Imported late, as the gateway is: most tasks ask no model.
+        from gatewright.models.apis.endings import NO_ENDING, is_complete
+
+        ending = self._gateway.records.last_ending
+        return "" if is_complete(self._api, ending) else ending or NO_ENDING
 
     @property
     def spent(self) -> ConsultationCost:

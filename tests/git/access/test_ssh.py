@@ -165,6 +165,22 @@ async def test_the_reading_key_cannot_push(ssh_server: SshServer, remote: Reposi
     assert not remote.exists(REF)
 
 
+@pytest.mark.parametrize("name", ["pre-receive", "update"])
+async def test_the_words_of_a_servers_hook_reach_who_lands(
+    ssh_server: SshServer, remote: Repository, tmp_path: Path, name: str
+) -> None:
+    mirror = await opened(ssh_server, tmp_path)
+    commit = await candidate(mirror)
+    hook = remote.path / "hooks" / name
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text("#!/bin/sh\necho 'unsigned commits are refused' >&2\nexit 1\n")
+    hook.chmod(0o755)
+    with pytest.raises(GitError, match="unsigned commits are refused") as caught:
+        await mirror.push(commit, REF, expected=None)
+    assert caught.value.reason == "landing_refused"
+    assert not remote.exists(REF)
+
+
 @pytest.mark.parametrize("known", ["", "[127.0.0.1]:{port} ssh-ed25519 {other}\n"], ids=["unknown", "changed"])
 async def test_a_host_whose_key_is_not_the_known_one_is_not_spoken_to(
     ssh_server: SshServer, tmp_path: Path, known: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gatewright.services.testrunner.mutation.changed_lines import written_lines
+from gatewright.git.patches.lines import written_lines
 from gatewright.services.testrunner.mutation.drawing import DrawingRequest, DrawingResult, drawn_for
 
 

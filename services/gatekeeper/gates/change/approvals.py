@@ -6,20 +6,22 @@ in which it can be.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Callable, Sequence
 
 from gatewright.contracts import TaskContract
 from gatewright.errors import GatewrightError, MalformedError, VerificationError
 from gatewright.evidence.approvals import APPROVAL, has_expired, opened
 from gatewright.evidence.signing.keys import PublicKey
+from gatewright.ledger.run import Run
 from gatewright.services.gatekeeper.gates.approved import NOTHING, Approved
-from gatewright.services.gatekeeper.gates.context import GateContext
+from gatewright.services.gatekeeper.gates.context import ChangeContext, GateContext
 
 
 async def read_approval(
-    context: GateContext, contract: TaskContract, repository: str, approvers: Sequence[PublicKey]
+    context: GateContext, contract: TaskContract, repository: str, approvers: Callable[[], Sequence[PublicKey]]
 ) -> Approved:
-    """What the run's approval lets through. Raises ArtifactError.
+    """What the run's approval lets through. Raises ArtifactError, ConfigurationError for keys that cannot be read.
 
     1. there is one  2. a key that may approve has signed it  3. it is about this repository  4. it has not ended.
     """
@@ -29,7 +31,7 @@ async def read_approval(
     context.report.saw(APPROVAL, given[0].sha256)
     data = await context.artifacts.get_artifact(given[0].uri)
     try:
-        approval, key = opened(data, approvers)  # 2
+        approval, key = opened(data, await asyncio.to_thread(approvers))  # 2
     except (MalformedError, VerificationError) as error:
         return _nothing(error)
     if approval.repository != repository:  # 3
@@ -38,6 +40,20 @@ async def read_approval(
     if has_expired(approval, context.now):  # 4
         return Approved(words=f"the approval that was given has ended ({approval.expires_at})")
     return Approved(frozenset(approval.changes), who)
+
+
+async def judge_opened(context: ChangeContext, run: Run) -> None:
+    """Whether what an approval let through is still let through as the change lands: its key is there, and it has not ended.
+
+    Of a run without one nothing is judged here again. Raises GitError.
+    """
+    candidate = run.candidate
+    if candidate is None or not any(each.name == APPROVAL for each in context.contract.inputs.artifacts):
+        return
+    for change in await context.mirror.changes(run.accepted.baseline_tree, candidate.tree):
+        for kind in context.policies.path_classes(change.path):
+            if kind.opened_by == "approval":
+                context.approved.judge(change, f"protected_paths.{kind.name}", context.report)
 
 
 def _nothing(error: GatewrightError) -> Approved:

@@ -8,18 +8,26 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from gatewright import scope
-from gatewright.contracts.vocabulary import Scope
+from gatewright.contracts.vocabulary import ChangeKind, Scope
 from gatewright.errors import PatchError
 from gatewright.git.changes import TreeChange
+from gatewright.git.mirror import Mirror
 from gatewright.git.modes import ABSENT, REGULAR
+from gatewright.git.patches.files import Reading
+from gatewright.git.patches.lines import added_bytes
+from gatewright.git.patches.reader import read_patch
 from gatewright.git.process import OutputTooLargeError
 from gatewright.ledger.run import Run, RunTask
+from gatewright.rules.file_growth import file_growth
 from gatewright.rules.gate_evidence import CANDIDATE_TREE, FILES_REMOVED, FILES_WRITTEN, owned_files
+from gatewright.services.gatekeeper.gates.change.copies import judge_copies, remark_copies
 from gatewright.services.gatekeeper.gates.change.diff import LIMIT_RULE, judge_changes, judge_number, kind_rule
 from gatewright.services.gatekeeper.gates.change.links import judge_links
 from gatewright.services.gatekeeper.gates.change.new_names import judge_name_limits, judge_readable_names
 from gatewright.services.gatekeeper.gates.change.path_collisions import judge_collisions, owners
 from gatewright.services.gatekeeper.gates.change.runner_settings import judge_runner
+from gatewright.services.gatekeeper.gates.change.secrets import SecretsCheck
+from gatewright.services.gatekeeper.gates.change.stored_form import judge_stored_form
 from gatewright.services.gatekeeper.gates.context import Artifacts, ChangeContext
 
 #: git's own rule of thumb: a NUL among the first bytes makes a file binary.
@@ -51,32 +59,46 @@ class ComposedCandidate:
         return b"".join(change.path + b"\0" for change in self.changes)
 
 
-async def judge_patch(context: ChangeContext, patch: bytes, run: Run) -> str:
+async def judge_patch(context: ChangeContext, secrets: SecretsCheck, patch: bytes, run: Run) -> str:
     """Apply one worker's patch to the run's baseline and judge what it changes; returns the resulting tree."""
     accepted = run.accepted
     commit, baseline = accepted.baseline_commit, accepted.baseline_tree
-    return await judge_patch_on(context, patch, commit, baseline)
+    return await judge_patch_on(context, secrets, patch, commit, baseline)
 
 
-async def judge_patch_on(context: ChangeContext, patch: bytes, commit: str, baseline: str) -> str:
+async def judge_patch_on(context: ChangeContext, secrets: SecretsCheck, patch: bytes, commit: str, baseline: str) -> str:
     """The same on any ``commit`` of the mirror's repository, whose tree is ``baseline``. Raises GitError."""
     report, mirror = context.report, context.mirror
     opened = (context.contract.scope or Scope()).allow
     report.checked(LIMIT_RULE)
-    if len(patch) > context.policies.protected.limits.max_diff_bytes and "large_diff" not in opened:
-        report.violate("diff_too_large", LIMIT_RULE, f"{len(patch)} bytes of patch; opened only by scope.allow: large_diff")
-        return ""
     await mirror.ensure(commit)
     report.checked("patch")
     try:
-        tree = await mirror.apply(commit, patch)
+        reading = await asyncio.to_thread(read_patch, patch)
+        if await _is_too_large(context, patch, reading, opened):
+            return ""
+        tree = await mirror.apply(commit, patch, reading)
     except PatchError as error:
-        report.violate(error.reason, "patch", error.message)
+        report.violate(error.reason, "patch", error.message, error.path)
         return ""
     report.saw(CANDIDATE_TREE, tree)
     changes = await mirror.changes(baseline, tree)
+    await secrets.judge_patch_text(context, patch, reading, changes)
     await judge_tree(context, changes, Trees(baseline, tree))
+    await judge_copies(context, secrets.sacred, changes, baseline, reading)
     return tree
+
+
+async def _is_too_large(context: ChangeContext, patch: bytes, reading: Reading, opened: Sequence[ChangeKind]) -> bool:
+    """What a patch brings in counts; lines that it removes and content that it moves do not."""
+    limit = context.policies.protected.limits.max_diff_bytes
+    if len(patch) <= limit or "large_diff" in opened:
+        return False
+    size = await asyncio.to_thread(added_bytes, patch, reading.files)
+    if size > limit:
+        words = f"{size} bytes of patch, {limit} are allowed; opened only by scope.allow: large_diff"
+        context.report.violate("diff_too_large", LIMIT_RULE, words)
+    return size > limit
 
 
 async def judge_tree(context: ChangeContext, changes: Sequence[TreeChange], trees: Trees) -> None:
@@ -118,7 +140,7 @@ async def compose(context: ChangeContext, run: Run) -> ComposedCandidate | None:
     return ComposedCandidate(tree, changes, patch)
 
 
-async def judge_candidate(context: ChangeContext, candidate: ComposedCandidate, run: Run) -> None:
+async def judge_candidate(context: ChangeContext, secrets: SecretsCheck, candidate: ComposedCandidate, run: Run) -> None:
     """The whole change against the whole contract, and every file against the shard that owned it. Raises GitError."""
     report, contract = context.report, context.contract
     report.checked("empty_diff", "audit_only" if contract.audit_only else "")
@@ -127,6 +149,9 @@ async def judge_candidate(context: ChangeContext, candidate: ComposedCandidate, 
     report.saw(CANDIDATE_TREE, candidate.tree)
     trees = Trees(run.accepted.baseline_tree, candidate.tree)
     await judge_tree(context, candidate.changes, trees)
+    await judge_copies(context, secrets.sacred, candidate.changes, trees.baseline)
+    await remark_copies(context, candidate.changes, *trees)
+    await judge_stored_form(context, candidate.changes, *trees)
     await _judge_owners(context, candidate, run)
 
 
@@ -163,9 +188,9 @@ async def patch_of(task: RunTask, artifacts: Artifacts) -> bytes:
 
 
 class _Contents(NamedTuple):
-    """By blob id: the size in bytes of every written file, and the beginning of those that were read."""
+    """Of every written file: how much larger it is than what it replaces, by path, and its beginning, by the id of its blob."""
 
-    sizes: Mapping[str, int]
+    growth: Mapping[bytes, int]
     beginnings: Mapping[str, bytes]
 
 
@@ -174,33 +199,52 @@ def _written(changes: Sequence[TreeChange]) -> list[TreeChange]:
 
 
 async def _read(context: ChangeContext, changes: Sequence[TreeChange]) -> _Contents:
-    """All at once where that is not too much; else what is too large is refused unread. Raises GitError."""
+    """All at once where that is not too much, else in portions. Raises GitError."""
     mirror = context.mirror
     ids = {change.new_id for change in _written(changes)}
     try:
         blobs = await mirror.blobs(ids, READ_AT_ONCE)
     except OutputTooLargeError:
         sizes = await mirror.sizes(ids)
-        opened = (context.contract.scope or Scope()).allow
-        limit = context.policies.protected.limits.max_file_bytes
-        wanted = [object_id for object_id, size in sizes.items() if size <= limit or "large_file" in opened]
-        blobs = await mirror.blobs(wanted) if "binary" not in opened else {}
+        beginnings = await _read_in_portions(mirror, sizes)
     else:
         sizes = {object_id: len(content) for object_id, content in blobs.items()}
-    return _Contents(sizes, {object_id: content[:SNIFFED_BYTES] for object_id, content in blobs.items()})
+        beginnings = {object_id: content[:SNIFFED_BYTES] for object_id, content in blobs.items()}
+    limit = context.policies.protected.limits.max_file_bytes
+    if all(size <= limit for size in sizes.values()):
+        return _Contents({}, beginnings)
+    earlier = {change.old_id for change in changes if change.old_mode in REGULAR}
+    return _Contents(file_growth(changes, {**await mirror.sizes(earlier), **sizes}), beginnings)
+
+
+async def _read_in_portions(mirror: Mirror, sizes: Mapping[str, int]) -> dict[str, bytes]:
+    """The beginnings of blobs that together are too much for one go."""
+    found: dict[str, bytes] = {}
+    portion: list[str] = []
+    held = 0
+    for object_id, size in [*sizes.items(), ("", READ_AT_ONCE)]:
+        if portion and held + size > READ_AT_ONCE:
+            contents = await mirror.blobs(portion)
+            found |= {each: content[:SNIFFED_BYTES] for each, content in contents.items()}
+            portion, held = [], 0
+        if object_id:
+            portion.append(object_id)
+            held += size
+    return found
 
 
 def _judge_contents(context: ChangeContext, changes: Sequence[TreeChange], contents: _Contents) -> None:
-    """Size and kind of every file that is there afterwards."""
+    """Growth and kind of every file that is there afterwards."""
     report = context.report
     limit = context.policies.protected.limits.max_file_bytes
     opened = (context.contract.scope or Scope()).allow
     report.checked(BINARY_RULE, "opened by scope.allow" if "binary" in opened else "")
     written = _written(changes)
     for change in written:
-        size = contents.sizes[change.new_id]
-        if size > limit and "large_file" not in opened:
-            report.violate("file_too_large", LIMIT_RULE, f"{size} bytes; opened only by scope.allow: large_file", change.path)
+        added = contents.growth.get(change.path, 0)
+        if added > limit and "large_file" not in opened:
+            words = f"{added} bytes are added, {limit} are allowed; opened only by scope.allow: large_file"
+            report.violate("file_too_large", LIMIT_RULE, words, change.path)
         if b"\0" in contents.beginnings.get(change.new_id, b"") and "binary" not in opened:
             report.violate("binary_refused", BINARY_RULE, "opened only by scope.allow: binary", change.path)
     report.saw(FILES_WRITTEN, str(len(written)))

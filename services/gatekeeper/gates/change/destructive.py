@@ -17,7 +17,7 @@ from gatewright.contracts.vocabulary import DestructiveStatement, Scope
 from gatewright.errors import CommandRefusedError, ScopeError
 from gatewright.git.changes import TreeChange
 from gatewright.git.mirror import Mirror
-from gatewright.git.modes import ABSENT, REGULAR
+from gatewright.git.modes import ABSENT, EMPTY_BLOBS, REGULAR
 from gatewright.rules.gate_evidence import FILES_LOST
 from gatewright.sandbox.argv import parse_command
 from gatewright.services.gatekeeper.gates.change.remains import destroyed_files, moved_files
@@ -37,10 +37,6 @@ DESTRUCTIVE = "destructive"
 
 _RULE = "destructive_operations"
 _NOTHING = hashlib.sha256(b"").hexdigest()
-#: The empty blob in repositories of either object format: a file that was emptied is lost as if it were deleted.
-_EMPTY = frozenset(
-    {"e69de29bb2d1d6434b8b29ae775ad8c2e48c5391", "473a0f4c3be8a93681a267e3b1e9a7dcda1185436fe141f7749120a303721813"}
-)
 
 
 def by_allowlist(policies: Policies) -> Classify:
@@ -113,10 +109,10 @@ async def judge_losses(context: ChangeContext, changes: Sequence[TreeChange], tr
 def lost_files(changes: Sequence[TreeChange], destroyed: frozenset[bytes] = frozenset()) -> Iterator[bytes]:
     """Paths whose content is gone: deleted, emptied, made something else or ``destroyed``, and to be report under no other
     changed path."""
-    kept = {change.new_id for change in changes if change.new_mode in REGULAR and change.new_id not in _EMPTY}
+    kept = {change.new_id for change in changes if change.new_mode in REGULAR and change.new_id not in EMPTY_BLOBS}
     for change in changes:
-        had_content = change.old_mode != ABSENT and change.old_id not in _EMPTY
-        gone = change.new_mode not in REGULAR or change.new_id in _EMPTY or change.path in destroyed
+        had_content = change.old_mode != ABSENT and change.old_id not in EMPTY_BLOBS
+        gone = change.new_mode not in REGULAR or change.new_id in EMPTY_BLOBS or change.path in destroyed
         if had_content and gone and change.old_id not in kept and change.old_id != change.new_id:
             yield change.path
 

@@ -11,11 +11,14 @@ from dataclasses import dataclass, field
 
 from gatewright.contracts.vocabulary import Artifact, Document
 from gatewright.git.changes import TreeChange
+from gatewright.git.patches.files import Reading
 from gatewright.rules.gate_evidence import SECRET_SCANNER
 from gatewright.secrets.changes import CleanContents, secrets_brought_in
 from gatewright.secrets.documents import redacted_places
+from gatewright.secrets.patch_text import secrets_in_patch_text
 from gatewright.secrets.redaction import REDACTIONS
 from gatewright.secrets.scanner import SecretScanner
+from gatewright.services.gatekeeper.gates.change.copies import SacredFiles
 from gatewright.services.gatekeeper.gates.context import ChangeContext, GateContext
 
 CODE = "secret_found"
@@ -25,10 +28,11 @@ MAX_LISTED = 100
 
 @dataclass(frozen=True)
 class SecretsCheck:
-    """``scanner``, and the contents that it has report clean."""
+    """``scanner``, the contents in which it has found nothing, and the sacred files of baselines."""
 
     scanner: SecretScanner = field(default_factory=SecretScanner)
     clean: CleanContents = field(default_factory=CleanContents)
+    sacred: SacredFiles = field(default_factory=SacredFiles)
 
     async def judge(self, context: ChangeContext, changes: Sequence[TreeChange]) -> bool:
         """Violations name rule, path and line, never the value. True when there is none.
@@ -43,6 +47,18 @@ class SecretsCheck:
             report.violate(CODE, f"secrets.{secret.rule}", f"{where} looks like a secret", secret.path)
         report.saw(SECRET_SCANNER, self.scanner.name)
         return not secrets
+
+    async def judge_patch_text(
+        self, context: ChangeContext, patch: bytes, reading: Reading, changes: Sequence[TreeChange]
+    ) -> None:
+        """The same of what no file gets of ``patch``: it is kept in the bundle as the worker handed it over.
+
+        Raises what ``judge`` raises.
+        """
+        context.report.checked("patch_text", self.scanner.name)
+        for secret in await secrets_in_patch_text(patch, reading, changes, context.mirror, self.scanner):
+            words = f"line {secret.line} of the patch looks like a secret"
+            context.report.violate(CODE, f"secrets.{secret.rule}", words)
 
 
 def note_redactions(context: GateContext, document: Document, artifacts: Iterable[Artifact]) -> None:

@@ -11,6 +11,7 @@ from gatewright.contracts.vocabulary import Repository
 from gatewright.errors import GitError, HostError
 from gatewright.git.mirror import Mirror
 from gatewright.host_errors import is_waited_for
+from gatewright.ledger.events import CandidateComposed
 from gatewright.ledger.run import Run
 from gatewright.rules.gate_evidence import COMMIT, TREE
 from gatewright.rules.landing import commit_message, landing_ref
@@ -42,21 +43,29 @@ class LandingOutcome:
 async def judge_target(context: GateContext, repository: Repository, baseline: str, mirror: Mirror) -> None:
     """Whether a change of ``baseline`` could land on its target as things are: said before any work is done for it.
 
-    1. the branch is there  2. it is at the baseline: what lands moves it from there  3. no worktree has it out. What changes
-    meanwhile is the landing's to find out. Raises GitError.
+    1. it has no rule that is not applied here, and may be written into  2. the branch is there  3. it is at the baseline: what
+    lands moves it from there  4. no worktree has it out. What changes meanwhile is the landing's to find out. Raises GitError.
     """
     report = context.report
     ref = landing_ref(report.run_id, repository)
+    if not ref:
+        return
+    rules = await mirror.target_rules()
+    report.checked("target.rules")
+    for fault in rules.faults():  # 1
+        report.violate(fault.reason, "target.rules", fault.message)
+    for hook in rules.reacting:
+        report.remark("target.rules", f"{hook} of the target does not run")
     if repository.landing != "target":
         return
     report.checked("target", ref)
     current = await mirror.current(ref)
-    if current is None:  # 1
+    if current is None:  # 2
         report.violate("target_missing", "target", f"the repository has no {ref}")
-    elif current != baseline:  # 2
+    elif current != baseline:  # 3
         words = f"{ref} is at {current[:12]}, and the run starts from {baseline[:12]}: a change lands on what it was made from"
         report.violate("target_elsewhere", "target", words)
-    elif (place := await mirror.checked_out(ref)) is not None:  # 3
+    elif (place := await mirror.checked_out(ref)) is not None:  # 4
         report.violate("target_checked_out", "target", f"{ref} is checked out in {place}")
 
 
@@ -76,9 +85,7 @@ async def land(context: ChangeContext, run: Run) -> LandingOutcome:
     if not ref:
         report.saw(TREE, candidate.tree)
         return LandingOutcome(tree=candidate.tree)
-    when = datetime.fromisoformat(run.created_at)
-    message, author = commit_message(run, contract), contract.author
-    commit = await mirror.commit_tree(candidate.tree, parent=baseline, message=message, when=when, author=author)
+    commit = await _commit(context, run, candidate)
     tree = await mirror.tree_of(commit)
     if tree != candidate.tree:
         report.violate("landed_tree_differs", "same_tree", f"commit {commit} has tree {tree}, tested was {candidate.tree}")
@@ -101,6 +108,26 @@ async def land(context: ChangeContext, run: Run) -> LandingOutcome:
     report.saw(COMMIT, earlier or commit)
     report.saw(TREE, tree)
     return LandingOutcome(earlier or commit, tree, ref, previous, found=earlier is not None)
+
+
+async def has_landed(context: ChangeContext, run: Run) -> bool:
+    """Whether the very commit that would land is on its ref already: a crash came before the ledger heard. Raises GitError."""
+    candidate, repository = run.candidate, context.contract.repository
+    ref = landing_ref(run.run_id, repository) if repository is not None else ""
+    if candidate is None or not ref:
+        return False
+    return await _holds(await _commit(context, run, candidate), ref, context.mirror)
+
+
+async def _commit(context: ChangeContext, run: Run, candidate: CandidateComposed) -> str:
+    """The commit that lands: the same each time that it is made of the same run. Raises GitError."""
+    return await context.mirror.commit_tree(
+        candidate.tree,
+        parent=run.accepted.baseline_commit,
+        message=commit_message(run, context.contract),
+        when=datetime.fromisoformat(run.created_at),
+        author=context.contract.author,
+    )
 
 
 async def _push(commit: str, ref: str, previous: str | None, mirror: Mirror) -> None:

@@ -66,10 +66,10 @@ def judge_tests(context: GateContext, tests: TestReport, run: Run, contract: Tas
         report.saw(*seen)
     for one in ordered:
         if one.flaky:
-            report.remark(f"flaky: {one.test.name} passed when it was run again")
+            report.note(f"flaky: {one.test.name} passed when it was run again")
     _same_environment(report, tests, run)
     if any(artifact.name == WORKSPACE_CHANGES for artifact in tests.artifacts):
-        report.remark("commands edited files of the candidate, and these edits do not land")
+        report.note("commands edited files of the candidate, and these edits do not land")
 
 
 def _judge_proof(
@@ -84,14 +84,14 @@ def _judge_proof(
     for broken in (*found, *proofs.broken_by_untested(ordered, untested)):
         context.report.violate(*broken)
     if untested == "said" and (files := proofs.untested_changes(ordered)):
-        context.report.remark(f"changed, and loaded by no test: {', '.join(files)}")
+        context.report.note(f"changed, and loaded by no test: {', '.join(files)}")
     for one in ordered:
         if one.test.must_pass and one.final.proof is not None and (words := one.final.proof.unproven):
-            context.report.remark(f"{one.test.name}: unproven: {words}")
+            context.report.note(f"{one.test.name}: unproven: {words}")
         if one.test.must_pass and one.final.proof is not None and (words := proofs.failed_before_in_words(one.final.proof)):
-            context.report.remark(f"{one.test.name}: {words}")
+            context.report.note(f"{one.test.name}: {words}")
         if one.test.must_pass and one.final.proof is not None and (tests := one.final.proof.baseline_tests) is not None:
-            context.report.remark(f"{one.test.name}: {proofs.baseline_tests_in_words(tests)}")
+            context.report.note(f"{one.test.name}: {proofs.baseline_tests_in_words(tests)}")
 
 
 def _judge_mutants(context: GateContext, ordered: tuple[Ordered, ...], run: Run) -> None:
@@ -103,7 +103,7 @@ def _judge_mutants(context: GateContext, ordered: tuple[Ordered, ...], run: Run)
     for broken in mutation.broken_by_mutants(ordered, bounds):
         context.report.violate(*broken)
     for name, sample in mutation.samples_of(ordered):
-        context.report.remark(f"{name}: {mutation.sample_in_words(sample)}")
+        context.report.note(f"{name}: {mutation.sample_in_words(sample)}")
         seen = mutation.evidence_of(name, sample)
         context.report.saw(seen.name, seen.digest)
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from acp.schema import (
+    AgentCapabilities,
     AgentMessageChunk,
     ClientCapabilities,
     FileSystemCapabilities,
@@ -61,8 +62,9 @@ class FirstVersion:
         """See ``Dialect``."""
         response = InitializeResponse.model_validate(answer)
         claimed = response.agent_info.version if response.agent_info else ""
+        # The library puts a dictionary where the agent sent something else than capabilities.
         able = response.agent_capabilities
-        return AgentStanding(able is not None and able.load_session is True, claimed)
+        return AgentStanding(isinstance(able, AgentCapabilities) and able.load_session is True, claimed)
 
     def begin(self, directory: str, meta: Meta) -> Request:
         """See ``Dialect``."""

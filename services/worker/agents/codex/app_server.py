@@ -28,7 +28,7 @@ from gatewright.services.worker.agents.codex.home import (
 )
 from gatewright.services.worker.agents.permission import What
 from gatewright.services.worker.agents.port import AgentEnd, AgentOrder, Asked, HowEnded, Launch, Tell, Wire
-from gatewright.services.worker.agents.telling import AgentReporter, quoted
+from gatewright.services.worker.agents.telling import AgentReporter, quoted, word
 from gatewright.version import __version__
 
 #: Seconds for an answer that needs no model.
@@ -47,7 +47,7 @@ _QUESTIONS: Final[Mapping[str, tuple[Asked, str, str]]] = {
     "execCommandApproval": ("command", "approved", "denied"),
     "applyPatchApproval": ("edit", "approved", "denied"),
 }
-_STATUS: Final[Mapping[object, HowEnded]] = {"completed": "completed", "interrupted": "interrupted"}
+_STATUS: Final[Mapping[str, HowEnded]] = {"completed": "completed", "interrupted": "interrupted"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +157,7 @@ class _Conversation:
         error = ended.get("error")
         if isinstance(error, dict):
             self._telling.problem(error.get("message"))
-        how = _STATUS.get(ended.get("status"), "failed")
+        how = _STATUS.get(word(ended.get("status")), "failed")
         return "declined" if self._refused_last and how != "failed" else how
 
     async def _end_of_turn(self) -> Object:
@@ -248,7 +248,7 @@ class _Conversation:
             case "agentMessage" if over:
                 self._telling.message(item.get("text"))
             case "commandExecution":
-                done = item.get("status") in {"completed", "failed"}
+                done = word(item.get("status")) in {"completed", "failed"}
                 if done or not over:
                     self._refused_last = self._refused_last and not done
                     self._telling.command(item.get("command"), item.get("exitCode"))

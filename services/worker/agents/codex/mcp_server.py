@@ -22,7 +22,7 @@ from gatewright.services.worker.agents.codex.approval import is_allowed
 from gatewright.services.worker.agents.codex.home import SANDBOX
 from gatewright.services.worker.agents.permission import What
 from gatewright.services.worker.agents.port import AgentEnd, AgentOrder, Asked, HowEnded, Launch, Tell, Wire
-from gatewright.services.worker.agents.telling import AgentReporter, quoted
+from gatewright.services.worker.agents.telling import AgentReporter, quoted, word
 from gatewright.version import __version__
 
 _VERSION: Final = "2025-06-18"
@@ -32,7 +32,7 @@ _MAX_QUESTIONS: Final = 500
 _MAX_ID: Final = 200
 _METHOD_NOT_FOUND: Final = -32601
 #: What an elicitation is for, as the server names it.
-_QUESTIONS: Final[Mapping[object, Asked]] = {"exec-approval": "command", "patch-approval": "edit"}
+_QUESTIONS: Final[Mapping[str, Asked]] = {"exec-approval": "command", "patch-approval": "edit"}
 
 Object = Mapping[str, object]
 
@@ -163,7 +163,7 @@ class _Conversation:
         self._questions += 1
         if self._questions > _MAX_QUESTIONS:
             raise AgentWireError(f"Codex asked more than {_MAX_QUESTIONS} questions")
-        asked = _QUESTIONS.get(params.get("codex_elicitation")) if method == "elicitation/create" else None
+        asked = _QUESTIONS.get(word(params.get("codex_elicitation"))) if method == "elicitation/create" else None
         self._refused_last = True
         if asked is None:
             self._telling.answered("other", method, "reject")

@@ -15,7 +15,7 @@ from gatewright.contracts.people.approvals import ApprovalRequest
 from gatewright.ledger.run import Run, RunTask
 from gatewright.ledger.spending import usage_of
 from gatewright.rules.approvals import pending
-from gatewright.rules.delegations import holders
+from gatewright.rules.people.delegations import holders
 
 #: Where a run stands for people: at work, waiting for a person, waiting for paths that others hold, landed, ended otherwise.
 RunStage = Literal["running", "person", "locks", "landed", "failed"]

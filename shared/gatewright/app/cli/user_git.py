@@ -1,47 +1,51 @@
-"""What the user's own git configuration says of the user: name and address for commits, and which files are passed over.
+"""Who the user is: the account of this host, and what the user's own git configuration says: name, address, ignored files.
 
 The only place where git reads that configuration. It is asked for values; nothing that it names is started.
 """
 
 from __future__ import annotations
 
-import re
+import os
+import pwd
 from pathlib import Path
 
 import msgspec
 
 from gatewright.app.cli.settings import user_git_environment
-from gatewright.contracts.vocabulary import NOT_IN_NAMES, Person
+from gatewright.contracts import RunRequest, TaskContract
+from gatewright.contracts.people.authors import commit_author
+from gatewright.contracts.vocabulary import Person
 from gatewright.git.command import executable
 from gatewright.git.process import run_to_end
 
-_NOT_IN_NAMES = re.compile(f"[{NOT_IN_NAMES}]")  # noqa: TID251 - linear: single characters
-_LONGEST_NAME = 200
+
+def user_name() -> str:
+    """The account that this process belongs to, for records."""
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return f"uid-{os.geteuid()}"
+
+
+def who_orders(start: Path) -> tuple[str, ...]:
+    """The person at the command line, by every name that is known here: the account, and git's address in ``start``."""
+    known = author(start)
+    return (user_name(), known.email) if known is not None else (user_name(),)
+
+
+def with_orderer(document: RunRequest | TaskContract, start: Path) -> RunRequest | TaskContract:
+    """``document`` as the person at the command line orders it, unless it names a person itself."""
+    return document if document.ordered_by else msgspec.structs.replace(document, ordered_by=who_orders(start))
 
 
 def author(start: Path) -> Person | None:
-    """Who commits in ``start``, as git would say it: GIT_AUTHOR_*, author.*, user.*. None where that is not a whole identity.
-
-    What no commit can hold (line ends, angle brackets) is left out, as git itself does.
-    """
+    """Who commits in ``start``, as git would say it: GIT_AUTHOR_*, author.*, user.*; None where a part is missing."""
     environment = user_git_environment()
     found = {
         key: environment.get(f"GIT_AUTHOR_{key.upper()}") or _value(start, f"author.{key}") or _value(start, f"user.{key}")
         for key in ("name", "email")
     }
-    return person(found["name"] or "", found["email"] or "")
-
-
-def person(name: str, email: str) -> Person | None:
-    """The person of that name and address as far as a commit can hold them, else None."""
-    fields = {
-        "name": " ".join(_NOT_IN_NAMES.sub("", name).split())[:_LONGEST_NAME],
-        "email": "".join(_NOT_IN_NAMES.sub("", email).split()),
-    }
-    try:
-        return msgspec.convert(fields, Person)
-    except msgspec.ValidationError:
-        return None
+    return commit_author(found["name"] or "", found["email"] or "")
 
 
 def excludes(start: Path) -> Path | None:

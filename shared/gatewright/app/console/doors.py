@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gatewright.app.console.roles import WITHOUT_TOKEN, ConsoleRole, may
 from gatewright.app.http_access import read_body
+from gatewright.contracts.vocabulary import Person
 from gatewright.errors import DeniedError, GatewrightError, MalformedError
 
 SESSION_COOKIE = "gatewright_session"
@@ -40,6 +41,24 @@ _HEADERS = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class SignedInPerson:
+    """Who has signed in: by every name that is theirs, the one that others know first; and as the author of commits."""
+
+    names: tuple[str, ...]
+    author: Person | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Session:
+    """``who``: as whom it was begun, for the record. ``person`` None: any who has the token."""
+
+    ends: float
+    role: ConsoleRole
+    who: str
+    person: SignedInPerson | None
+
+
 @dataclass(slots=True)
 class SignedIn:
     """Sign-ins in the memory of this process. ``tokens``: by token its role.
@@ -52,7 +71,7 @@ class SignedIn:
     clock: Callable[[], float]
     most: ConsoleRole = "operator"
     provider: bool = False
-    _sessions: dict[str, tuple[float, ConsoleRole, str]] = field(default_factory=dict)
+    _sessions: dict[str, _Session] = field(default_factory=dict)
     _wrong: list[float] = field(default_factory=list)
 
     @property
@@ -73,28 +92,35 @@ class SignedIn:
             return None
         return self.begin(found[0], who=f"token of the role {found[0]}")
 
-    def begin(self, role: ConsoleRole, seconds: float = SESSION_SECONDS, *, who: str) -> str:
-        """A new session of a person who is known, for so many seconds. ``who``: as whom, for the record."""
+    def begin(
+        self, role: ConsoleRole, seconds: float = SESSION_SECONDS, *, who: str, person: SignedInPerson | None = None
+    ) -> str:
+        """A new session, for so many seconds. ``who``: as whom, for the record; ``person``: the one that it is known to be."""
         while len(self._sessions) >= _MOST_SESSIONS:
             del self._sessions[next(iter(self._sessions))]
         session = secrets.token_urlsafe(32)
-        self._sessions[session] = (self.clock() + min(seconds, SESSION_SECONDS), role, who)
+        self._sessions[session] = _Session(self.clock() + min(seconds, SESSION_SECONDS), role, who, person)
         return session
 
     def role_of(self, session: str) -> ConsoleRole | None:
         """What a request with this cookie may do; None: it is not let in."""
         if not self.wanted:
             return WITHOUT_TOKEN if may(self.most, WITHOUT_TOKEN) else self.most
-        ends, role, _ = self._sessions.get(session, (0.0, None, ""))
-        if role is None or self.clock() >= ends:
+        known = self._sessions.get(session)
+        if known is None or self.clock() >= known.ends:
             return None
-        return role if may(self.most, role) else self.most
+        return known.role if may(self.most, known.role) else self.most
 
     def who_of(self, session: str) -> str:
         """As whom the session was begun; empty for one that does not count."""
         if not self.wanted:
             return "an account of this host"
-        return self._sessions[session][2] if self.role_of(session) is not None else ""
+        return self._sessions[session].who if self.role_of(session) is not None else ""
+
+    def person_of(self, session: str) -> SignedInPerson | None:
+        """The person whose session it is; None where that is not known, or the session does not count."""
+        known = self._sessions.get(session)
+        return known.person if known is not None and self.role_of(session) is not None else None
 
     def sign_out(self, session: str) -> None:
         self._sessions.pop(session, None)

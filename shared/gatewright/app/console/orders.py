@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
+from gatewright.app.console.doors import SignedInPerson
 from gatewright.client.client import inline_artifact
 from gatewright.contracts import RunRequest, codec
 from gatewright.errors import Fault, MalformedError
@@ -15,13 +16,15 @@ from gatewright.errors import Fault, MalformedError
 MOST_BYTES: Final = 6_000_000
 #: Who makes the change: commands, a patch, or a coding agent of the operator's policies.
 MAKERS: Final = {"command": "Commands", "patch": "A patch", "agent": "A coding agent"}
-_REQUESTED_BY = "the live page"
+#: Who ordered a run, in words, where the sign-in names no person.
+_NO_PERSON = "the live page"
 _PATCH_NAME = "form.patch"
 
 
-def request_of(fields: Mapping[str, str]) -> RunRequest:
+def request_of(fields: Mapping[str, str], person: SignedInPerson | None = None) -> RunRequest:
     """The request that the fields of a form ask for; empty lines count for nothing.
 
+    ``person`` has sent the form: who ordered the run, and the author of its commit; None: the sign-in names no person.
     Raises MalformedError (``invalid_input``) with a fault for everything that is missing or wrong.
     """
     missing = [
@@ -32,7 +35,8 @@ def request_of(fields: Mapping[str, str]) -> RunRequest:
     document: dict[str, Any] = {
         "request": fields["request"].strip(),
         "repository": _repository(fields),
-        "requested_by": _REQUESTED_BY,
+        "requested_by": person.names[0] if person is not None else _NO_PERSON,
+        "ordered_by": person.names if person is not None else (),
         "allowed_paths": _lines(fields, "paths"),
         "acceptance_tests": [
             {"name": f"test-{number}", "cmd": command, "must_pass": True}
@@ -40,6 +44,8 @@ def request_of(fields: Mapping[str, str]) -> RunRequest:
         ],
         **_maker(fields),
     }
+    if person is not None and person.author is not None:
+        document["author"] = msgspec.to_builtins(person.author)
     if fields.get("environment", "").strip():
         document["environment"] = {"prefix": fields["environment"].strip()}
     for name in ("baseline_ref", "policy_pack", "priority", "idempotency_key"):

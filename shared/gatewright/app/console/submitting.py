@@ -14,7 +14,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from gatewright.app.board.filters import choices_of
-from gatewright.app.console.doors import SESSION_COOKIE, check_sender, read_form, status_of
+from gatewright.app.console.doors import SESSION_COOKIE, SignedInPerson, check_sender, read_form, status_of
 from gatewright.app.console.orders import MAKERS, MOST_BYTES, request_of
 from gatewright.app.console.pages import ConsolePages
 from gatewright.app.console.roles import may
@@ -78,7 +78,7 @@ class SubmitPaths:
         except GatewrightError as error:
             return self.pages.refused(request, error)
         try:
-            document = request_of(fields)
+            document = request_of(fields, self._person(request))
             async with access.connect() as client:
                 run_id = await client.submit_request(document, patience=_PATIENCE)
         except GatewrightError as error:
@@ -89,7 +89,7 @@ class SubmitPaths:
         """What would be decided about the form as it is now, rule by rule, as a part of the page. Nothing is begun."""
         try:
             access = self._access(request)
-            document = request_of(await self._sent(request))
+            document = request_of(await self._sent(request), self._person(request))
             if self._explaining.locked():
                 raise LimitError("the gates are asked about another request", code="service_busy")
             async with self._explaining:
@@ -106,6 +106,9 @@ class SubmitPaths:
         if role is None or not may(role, "operator"):
             raise DeniedError(f"a {role} submits nothing here: it takes the role operator", code="role_not_allowed")
         return self.access
+
+    def _person(self, request: Request) -> SignedInPerson | None:
+        return self.pages.signed_in.person_of(request.cookies.get(SESSION_COOKIE, ""))
 
     async def _sent(self, request: Request) -> dict[str, str]:
         """The fields of a form of this browser. Raises DeniedError."""
@@ -124,6 +127,7 @@ class SubmitPaths:
             error=error,
             advice=advice_for(error.reason) if error is not None else None,
             makers=MAKERS,
+            person=self._person(request),
             repositories=choices_of(board)["repository"],
         )
 

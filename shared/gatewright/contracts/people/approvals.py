@@ -12,6 +12,7 @@ from msgspec import Meta
 
 from gatewright.contracts.activity import AgentQuestion
 from gatewright.contracts.consultation import Blocked
+from gatewright.contracts.people.identities import identities_of
 from gatewright.contracts.people.review_votes import ReviewQuorum, ReviewStanding, ReviewVote
 from gatewright.contracts.run_status import GateStanding
 from gatewright.contracts.vocabulary import (
@@ -52,7 +53,7 @@ Risk = Literal["low", "medium", "high"]
 DecisionVerdict = Literal["approve", "reject", "comment", "vote", "delegate"]
 #: What leaves a request waiting as it was.
 LEFT_OPEN: frozenset[DecisionVerdict] = frozenset({"comment", "delegate"})
-ApprovalStatus = Literal["pending", "approved", "rejected", "expired", "withdrawn", "autopilot", "granted"]
+ApprovalStatus = Literal["pending", "approved", "rejected", "expired", "withdrawn", "autopilot", "granted", "lapsed"]
 OnReject = Literal["end", "repair"]
 ProtectedClassName = Literal["ci", "protected", "runner", "dependencies", "migrations"]
 CommandClassName = Literal["read-only", "local-write", "network", "dependency-install", "destructive", "credential-sensitive"]
@@ -169,6 +170,11 @@ class RosterPerson(Document):
     groups: tuple[RuleName, ...] = ()
     publishers: tuple[NonEmpty, ...] = ()
     accounts: tuple[NonEmpty, ...] = ()
+
+    @property
+    def identities(self) -> frozenset[str]:
+        """Name and accounts in their canonical form."""
+        return identities_of(self.name, *self.accounts)
 
 
 class ApproverRoster(Document):

@@ -1,50 +1,112 @@
 """What of the artifact store may go into a bundle: not what a role stored with a secret in it, whatever it says about itself.
 
 Honest roles have redacted their outputs before they stored them. A bundle is copied, shown and kept, so the gatekeeper
-looks again. What it withholds is named as missing in the evidence report.
+looks again, at all of it, used or not. What it withholds is named as missing in the evidence report.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from gatewright.errors import ArtifactError
+from gatewright.errors import ArtifactError, PatchError
 from gatewright.evidence.projection.materials import ArtifactSource
+from gatewright.git.patches.files import Reading
+from gatewright.git.patches.reader import read_patch
 from gatewright.ledger.run import Run
-from gatewright.secrets.scanner import SecretScanner
+from gatewright.secrets.changes import CleanContents
+from gatewright.secrets.earlier_values import EarlierValues
+from gatewright.secrets.patch_text import decoded_parts, values_in_patch_text
+from gatewright.secrets.scanner import Hit, SecretScanner
+
+_BINARY = b"GIT binary patch\n"
 
 
 class ScreenedArtifacts:
     """``source`` as a bundle of ``run`` may see it.
 
-    Let through unseen: patches that passed the gates, whose removed lines may hold a leaked value that was in the repository
-    before; and, of a run that succeeded, the inputs, for the same reason. A run that was refused for a secret does not keep it.
+    1. The candidate's patch and names are let through unseen: they are the gatekeeper's own, what they add was judged, and all
+    the rest of them stood in the repository before.
+    2. Of the patches that the candidate was composed of, the text is searched that no file gets; the diff gate has searched it
+    before, and what files get is that of 1.
+    3. A patch that was applied may show a leaked value that it removes or leaves where it is, for the same reason.
+    4. Any artifact of a run with a candidate may show a value that the candidate's patch shows.
+    5. Nothing else with a secret is kept. Binary content of patches is decoded before it is searched.
+
+    ``clean`` are the URIs in which ``scanner`` has found nothing: a seal that is tried again does not search them again.
     """
 
-    def __init__(self, source: ArtifactSource, run: Run, scanner: SecretScanner) -> None:
+    def __init__(self, source: ArtifactSource, run: Run, scanner: SecretScanner, clean: CleanContents | None = None) -> None:
+        self._clean = clean or CleanContents()
         self._source = source
         self._scanner = scanner
-        self._unseen = frozenset(_let_through(run))
+        self._candidate = run.candidate.patch if run.candidate is not None else ""
+        self._judged = frozenset({run.candidate.patch, run.candidate.names} if run.candidate is not None else ())
+        self._applied = frozenset(_applied(run))
+        self._composed = frozenset(_composed(run))
 
     async def get_artifact(self, uri: str) -> bytes:
         """Raises ArtifactError (``secret_found``) for what looks like a secret, and what the source and the scanner raise."""
         data = await self._source.get_artifact(uri)
-        if uri in self._unseen:
+        if uri in self._judged or uri in self._clean:  # 1
             return data
-        hits = await asyncio.to_thread(self._scanner.find, data)
-        if hits:
+        search = self._values_beside if uri in self._composed else self._values
+        values = await asyncio.to_thread(search, uri, data)
+        if not values and uri not in self._composed | self._applied:
+            self._clean.add((uri,))
+        if values and self._candidate:  # 4
+            shown = EarlierValues([await self._source.get_artifact(self._candidate)])
+            values = [value for value in values if not shown.held(value)]
+        if values:
             raise ArtifactError(f"{uri} holds what looks like a secret", code="secret_found")
         return data
 
+    def _values_beside(self, uri: str, data: bytes) -> list[bytes]:
+        """What looks like a secret in the text of a patch that no file gets."""
+        reading = _as_patch(data)
+        return list(values_in_patch_text(data, reading, self._scanner)) if reading is not None else self._values(uri, data)
 
-def _let_through(run: Run) -> Iterator[str]:
-    if run.candidate is not None:
-        yield from (run.candidate.patch, run.candidate.names)
+    def _values(self, uri: str, data: bytes) -> list[bytes]:
+        """What looks like a secret in ``data``."""
+        applied = uri in self._applied
+        hits = self._scanner.find(data)
+        reading = _as_patch(data) if (hits and applied) or _BINARY in data else None
+        if reading is not None and applied:  # 3
+            hits = tuple(hit for hit in hits if not _is_earlier(data, reading, hit))
+        values = [data[hit.start : hit.end] for hit in hits]
+        for file in reading.files if reading is not None else ():
+            parts = (file.binary.forward, file.binary.reverse) if file.binary is not None else ()
+            for _, content in decoded_parts(data, [part for part in parts if part is not None]):  # 5
+                values += [content[hit.start : hit.end] for hit in self._scanner.find(content)]
+        return values
+
+
+def _applied(run: Run) -> Iterator[str]:
+    """The patches that the diff gate has applied: what they remove or leave stood in the repository."""
     for task in run.tasks.values():
-        if task.status == "SUCCESS" and task.result is not None:
+        if task.tree and task.result is not None:
             yield task.result.git.patch
-        if run.status == "SUCCESS" and task.contract is not None:
-            yield from (artifact.uri for artifact in task.contract.inputs.artifacts)
-    if run.status == "SUCCESS" and run.accepted.request is not None:
-        yield from (artifact.uri for artifact in run.accepted.request.artifacts)
+
+
+def _composed(run: Run) -> Iterator[str]:
+    """The patches that together are the run's candidate."""
+    if run.candidate is not None:
+        for task in run.workers():
+            if task.tree and task.status == "SUCCESS" and task.result is not None:
+                yield task.result.git.patch
+
+
+def _as_patch(data: bytes) -> Reading | None:
+    try:
+        return read_patch(data)
+    except PatchError:
+        return None
+
+
+def _is_earlier(data: bytes, reading: Reading, hit: Hit) -> bool:
+    """Whether all lines of a hit are removed lines or context of one hunk."""
+    spans: Sequence[tuple[int, int]] = [(hunk.at, hunk.end) for file in reading.files for hunk in file.hunks]
+    if not any(start <= hit.start and hit.end <= end for start, end in spans):
+        return False
+    first = data.rfind(b"\n", 0, hit.start) + 1
+    return all(line.startswith((b"-", b" ")) for line in data[first : hit.end].split(b"\n"))

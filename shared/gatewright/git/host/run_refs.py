@@ -13,7 +13,9 @@ from typing import Literal
 from gatewright.errors import GitError
 from gatewright.git.command import GitCommand
 from gatewright.git.host.checkout import checked_out_at
+from gatewright.git.host.local_repository import LocalRepository
 from gatewright.git.host.staged import common_directory
+from gatewright.git.host.target_rules import HAS_HOOKS, watching_hook
 from gatewright.git.refs import RUN_BRANCHES, is_object_id
 
 #: merged: a branch that is no run's has it all; checked out: a work tree stands on it; unmerged: it has what no other has.
@@ -84,8 +86,8 @@ def run_refs(start: Path, name: str = "") -> tuple[RunRef, ...]:
 def delete(start: Path, found: RunRef) -> None:
     """Delete the branch, if it still is at that commit and is checked out nowhere.
 
-    GitError: ``ref_moved``, ``target_checked_out``, ``ref_folder_is_link`` for a repository that would have files elsewhere
-    deleted.
+    GitError: ``ref_moved``, ``target_checked_out``, ``target_has_hooks`` (a hook watches deletions), ``ref_folder_is_link`` for
+    a repository that would have files elsewhere deleted.
     """
     common = common_directory(start)
     for folder in _FOLDERS:
@@ -93,6 +95,9 @@ def delete(start: Path, found: RunRef) -> None:
             raise GitError(f"{common / folder} is a link: nothing is deleted through it", code="ref_folder_is_link")
     if (place := checked_out_at(common, found.ref)) is not None:
         raise GitError(f"{found.ref} is checked out in {place}", code="target_checked_out")
+    if hook := watching_hook(LocalRepository(common, common)):
+        words = f"{hook} watches deletions, and is not run from here"
+        raise GitError(f"{words}: git branch -D {found.ref.removeprefix('refs/heads/')}", code=HAS_HOOKS)
     try:
         GitCommand(common).execute("update-ref", "--no-deref", "-d", found.ref, found.commit)
     except GitError as error:

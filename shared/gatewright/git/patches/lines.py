@@ -1,57 +1,89 @@
-"""Which lines a canonical patch shows, on either side. Pure; linear in the patch."""
+"""Which lines a canonical patch shows and writes, and how many. Pure; linear in the patch.
+
+A canonical patch is the gatekeeper's own diff of two trees. What claims to be one and cannot be read shows nothing.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
 
-_HUNK = b"@@ -"
+from gatewright.errors import PatchError
+from gatewright.git.patches.files import FilePatch, Hunk
+from gatewright.git.patches.reader import read_patch
+
+
+def files_of(patch: bytes) -> tuple[FilePatch, ...]:
+    """The files of a canonical patch; none where it cannot be read."""
+    try:
+        return read_patch(patch).files
+    except PatchError:
+        return ()
 
 
 def shown_lines(patch: bytes) -> Mapping[str, frozenset[int]]:
-    """Numbers of the lines in the hunks, by path: those of the new side as they are, removed ones as negative numbers.
-
-    Of files whose names git writes without quotes; a patch that is none of git's is read as far as it goes.
-    """
+    """Numbers of the lines in the hunks, by path: those of the new side as they are, removed ones as negative numbers."""
     found: dict[str, set[int]] = {}
-    before = after = ""
-    old = new = old_number = number = 0
-    for line in patch.split(b"\n"):
-        if old > 0 or new > 0:  # in a hunk, where a line may look like anything
-            sign = line[:1]
-            if sign == b"-":
-                found.setdefault(before, set()).add(-old_number)
-            elif sign in {b"+", b" "}:
-                found.setdefault(after, set()).add(number)
-            old -= sign in {b"-", b" "}
-            old_number += sign in {b"-", b" "}
-            new -= sign in {b"+", b" "}
-            number += sign in {b"+", b" "}
-        elif line.startswith(b"diff --git "):
-            before = after = ""
-        elif line.startswith(b"--- a/"):
-            before = _name(line[6:])
-        elif line.startswith(b"+++ b/"):
-            after = _name(line[6:])
-        elif line.startswith(_HUNK):
-            old_number, old, number, new = _ranges(line)
-    return {path: frozenset(lines) for path, lines in found.items() if path}
+    for file in files_of(patch):
+        for sign, number in _numbered(patch, file.hunks):
+            name = file.old if sign == "-" else file.new
+            if name is not None:
+                found.setdefault(_text(name), set()).add(-number if sign == "-" else number)
+    return {path: frozenset(lines) for path, lines in found.items()}
 
 
-def _name(name: bytes) -> str:
-    return name.rstrip(b"\t").decode("utf-8", "backslashreplace")
+def written_lines(patch: bytes) -> dict[str, set[int]]:
+    """Numbers of added lines, from 1, by path."""
+    found: dict[str, set[int]] = {}
+    for file in files_of(patch):
+        if file.new is not None and file.hunks:
+            lines = found.setdefault(_text(file.new), set())
+            lines.update(number for sign, number in _numbered(patch, file.hunks) if sign == "+")
+    return found
 
 
-def _ranges(header: bytes) -> tuple[int, int, int, int]:
-    words = header.split(b" ", 3)
-    if len(words) < 3:
-        return 0, 0, 0, 0
-    return (*_range(words[1]), *_range(words[2]))
+def changed_lines(patch: bytes) -> int:
+    """Lines that ``patch`` adds and removes; of a binary file, the lines of its encoded content."""
+    return sum(file.added + file.removed + (file.binary.lines if file.binary is not None else 0) for file in files_of(patch))
 
 
-def _range(word: bytes) -> tuple[int, int]:
-    """``-3,4``: four lines from the third on; nothing where that is not to be read."""
-    start, comma, count = word[1:].partition(b",")
-    numbers = (start, count if comma else b"1")
-    if not all(each.isdigit() and len(each) < 10 for each in numbers):
-        return 0, 0
-    return int(numbers[0]), int(numbers[1])
+def added_bytes(patch: bytes, files: Sequence[FilePatch]) -> int:
+    """How many bytes of ``patch`` bring something in: all but removed lines, and content that ``files`` of it only move."""
+    size = len(patch)
+    gone: set[bytes] = set()
+    for file in files:
+        for hunk in file.hunks if file.removed else ():
+            lines = [line for line in patch[hunk.at : hunk.end].split(b"\n") if line.startswith(b"-")]
+            size -= sum(map(len, lines)) + len(lines)
+            if file.new is None:
+                gone.add(hashlib.sha256(b"\n".join(line[1:] for line in lines)).digest())
+    for file in files:
+        if file.old is None and file.hunks:
+            lines = [line for line in patch[file.hunks[0].at : file.hunks[0].end].split(b"\n") if line.startswith(b"+")]
+            digest = hashlib.sha256(b"\n".join(line[1:] for line in lines)).digest()
+            if digest in gone:
+                gone.discard(digest)
+                size -= sum(map(len, lines)) + len(lines)
+    return size
+
+
+def _numbered(patch: bytes, hunks: tuple[Hunk, ...]) -> Iterator[tuple[str, int]]:
+    """Sign and number of each line: of a removed one on the old side, of all others on the new side."""
+    for hunk in hunks:
+        old, new = hunk.old_start, hunk.new_start
+        body = patch[hunk.at : hunk.end].split(b"\n")
+        for line in body[:-1] if not body[-1] else body:
+            sign = line[:1].decode("latin-1") or " "
+            if sign == "-":
+                yield sign, old
+                old += 1
+            elif sign == "+":
+                yield sign, new
+                new += 1
+            elif sign == " ":
+                yield sign, new
+                old, new = old + 1, new + 1
+
+
+def _text(name: bytes) -> str:
+    return name.decode("utf-8", "backslashreplace")

@@ -6,9 +6,11 @@ For dependency updates that a person approves in advance. What is not plainly a 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Final, Literal
 
-from gatewright.git.patches.size import hunk_lengths
+from gatewright.git.patches.files import FilePatch
+from gatewright.git.patches.lines import files_of
 
 Move = Literal["patch", "minor", "major"]
 MOVES: Final[tuple[Move, ...]] = ("patch", "minor", "major")
@@ -21,7 +23,6 @@ _VERSION = re.compile(  # noqa: TID251 - linear: its parts are bounded, and each
 _DIGEST = re.compile(  # noqa: TID251 - linear: its parts are bounded but for spaces, which nothing else begins with
     rb'[ \t]*(?:--hash=sha256:[0-9a-f]{64}|"integrity": "sha512-[0-9A-Za-z+/]{86}=="|checksum = "[0-9a-f]{64}")[ ,\\]{0,3}'
 )
-_HEADERS: Final = (b"diff --git ", b"index ", b"--- a/", b"+++ b/", b'--- "a/', b'+++ "b/')
 
 
 def version_move(patch: bytes) -> Move | None:
@@ -32,31 +33,36 @@ def version_move(patch: bytes) -> Move | None:
     one that is higher  4. digests may change in a block in which a version moves.
     """
     widest: Move | None = None
-    removed: list[bytes] = []
-    added: list[bytes] = []
-    old = new = 0
-    for line in [*patch.split(b"\n"), b"diff --git "]:
-        sign = line[:1]
-        if (old > 0 or new > 0) and sign in {b"-", b"+"}:
-            (removed if sign == b"-" else added).append(line[1:])
-            old -= sign == b"-"
-            new -= sign == b"+"
-            continue
-        if removed or added:
+    for file in files_of(patch):
+        if not _is_edit(file):  # 1
+            return None
+        for removed, added in _blocks(patch, file):
             move = _block(removed, added)
             if move is None:
                 return None
             widest = move if widest is None else max(widest, move, key=MOVES.index)
-            removed, added = [], []
-        if old > 0 or new > 0:
-            if sign != b" ":
-                return None
-            old, new = old - 1, new - 1
-        elif line.startswith(b"@@ -"):
-            old, new = hunk_lengths(line)
-        elif line and not line.startswith(_HEADERS):  # 1
-            return None
     return widest
+
+
+def _is_edit(file: FilePatch) -> bool:
+    """Whether lines of a file are changed, and nothing else about it; the end of the file is not touched."""
+    same = file.old is not None and file.old == file.new and file.old_mode == file.new_mode and file.binary is None
+    return same and not any(hunk.old_ends or hunk.new_ends for hunk in file.hunks)
+
+
+def _blocks(patch: bytes, file: FilePatch) -> Iterator[tuple[list[bytes], list[bytes]]]:
+    """The removed and added lines that stand together, without their signs."""
+    for hunk in file.hunks:
+        removed: list[bytes] = []
+        added: list[bytes] = []
+        for line in patch[hunk.at : hunk.end].split(b"\n"):
+            if line.startswith(b"-"):
+                removed.append(line[1:])
+            elif line.startswith(b"+"):
+                added.append(line[1:])
+            elif removed or added:
+                yield removed, added
+                removed, added = [], []
 
 
 def _block(removed: list[bytes], added: list[bytes]) -> Move | None:

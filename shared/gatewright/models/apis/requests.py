@@ -273,6 +273,6 @@ def _fetched(node: Mapping[str, Any]) -> str | None:
         return "`image_url`"
     if node.get("type") == "url" and "url" in node:
         return "a source of the type `url`"
-    if node.get("type") in _KEPT:
+    if isinstance(kind := node.get("type"), str) and kind in _KEPT:
         return "an `item_reference`"
     return None

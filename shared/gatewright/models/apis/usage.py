@@ -101,7 +101,7 @@ def is_end(api: Api, event: Mapping[str, Any]) -> bool:
     """Whether an event of a stream says that the reply is whole."""
     match api:
         case "responses":
-            return event.get("type") in {"response.completed", "response.incomplete", "response.failed"}
+            return event.get("type") in ("response.completed", "response.incomplete", "response.failed")
         case "chat_completions":
             return any(isinstance(each, dict) and each.get("finish_reason") for each in _list(event.get("choices")))
         case "messages":

@@ -11,6 +11,7 @@ from aiohttp import web
 
 from gatewright.clock import Clock, timestamp
 from gatewright.errors import BudgetError, DeniedError, GatewrightError, UnavailableError
+from gatewright.models.apis.endings import ending_of_recorded
 from gatewright.models.apis.endpoints import Endpoint
 from gatewright.models.apis.error_answers import error_body
 from gatewright.models.apis.requests import ModelRequest, admit, read_request
@@ -22,7 +23,7 @@ from gatewright.models.gateway.call_spans import tell_call
 from gatewright.models.gateway.client_reply import ClientReply
 from gatewright.models.gateway.limits import GatewayLimits
 from gatewright.models.gateway.reading import forwarded, parsed, read_body
-from gatewright.models.gateway.relay import BrokenReplyError, Relay
+from gatewright.models.gateway.relay import STREAM_TYPE, BrokenReplyError, Relay
 from gatewright.models.gateway.spending import CallMeter, InputEstimate, Spending, nano_of
 from gatewright.models.grant import ModelGrant
 from gatewright.models.policy import ModelEntry, ModelsPolicy
@@ -88,6 +89,7 @@ class ModelCall:
         self._canonical: bytes | None = None
         self._model_used: str | None = None
         self._provider: str | None = None
+        self._ending: str | None = None
         self._dropped: tuple[str, ...] = ()
         self._refused: str | None = None
 
@@ -163,7 +165,11 @@ class ModelCall:
             meter = CallMeter(shared.spending, obtained.model.price, shared.estimate.of(name, words))
             self._meters.append(meter)
             meter.begin()
-        await Relay(self._endpoint, obtained.reply, self._client, meter, shared.limits).pass_on()
+        relay = Relay(self._endpoint, obtained.reply, self._client, meter, shared.limits)
+        try:
+            await relay.pass_on()
+        finally:
+            self._ending = relay.ending if self._endpoint.action == "generate" else None
         if meter is not None and meter.believed is not None:
             shared.estimate.learn(name, words, meter.believed)
 
@@ -177,6 +183,9 @@ class ModelCall:
         meter.streamed(0, 0, recorded.usage)
         for piece in recorded.pieces:
             await self._client.write(piece, recorded.content_type, status=recorded.status)
+        if self._endpoint.action == "generate" and recorded.status < _OK:
+            streamed = recorded.content_type == STREAM_TYPE
+            self._ending = ending_of_recorded(self._endpoint.api, b"".join(recorded.pieces), streamed=streamed)
         self._client.whole = recorded.whole
         if not recorded.whole:
             raise UnavailableError("the recorded reply ends here", code="model_unavailable")
@@ -232,6 +241,7 @@ class ModelCall:
             whole=client.whole,
             played=shared.playing is not None,
             usage_doubted=any(meter.doubted for meter in self._meters),
+            ending=self._ending,
         )
         shared.records.add(record)
         tell_call(record, self._endpoint, self._begun)

@@ -8,6 +8,7 @@ from typing import Any
 import aiohttp
 
 from gatewright.errors import DeniedError, MalformedError, UnavailableError
+from gatewright.models.apis.endings import ending_in, ending_of, later_ending
 from gatewright.models.apis.endpoints import Endpoint
 from gatewright.models.apis.error_answers import error_body
 from gatewright.models.apis.event_stream import EventReader
@@ -19,7 +20,7 @@ from gatewright.models.gateway.spending import CallMeter
 from gatewright.models.gateway.upstream import UpstreamReply
 from gatewright.models.prices import TokenUsage
 
-_SSE = "text/event-stream"
+STREAM_TYPE = "text/event-stream"
 _JSON = "application/json"
 #: Bytes of an error of a provider that are passed on.
 _ERROR_BYTES = 1 << 16
@@ -33,7 +34,7 @@ class BrokenReplyError(UnavailableError):
 
 
 class Relay:
-    """One reply to one call. ``meter`` is None where nothing is counted."""
+    """One reply to one call. ``meter`` is None where nothing is counted; ``ending`` is why the reply ended, once it has."""
 
     def __init__(
         self, endpoint: Endpoint, reply: UpstreamReply, client: ClientReply, meter: CallMeter | None, limits: GatewayLimits
@@ -43,6 +44,7 @@ class Relay:
         self._client = client
         self._meter = meter
         self._limits = limits
+        self.ending: str | None = None
         self._told: TokenUsage | None = None
         self._ended = False
 
@@ -51,7 +53,7 @@ class Relay:
         try:
             if self._reply.status >= _OK:
                 await self._error()
-            elif self._reply.content_type == _SSE:
+            elif self._reply.content_type == STREAM_TYPE:
                 await self._stream()
             else:
                 await self._one_piece()
@@ -68,12 +70,12 @@ class Relay:
                 self._seen(event)
             if self._meter is not None:
                 self._meter.streamed(len(raw), 0, None)
-            await self._client.write(scrubber.feed(raw), _SSE)
+            await self._client.write(scrubber.feed(raw), STREAM_TYPE)
         for event in reader.finish():
             self._seen(event)
         if size == 0:
             raise BrokenReplyError("the reply is empty", code="model_reply_invalid")
-        await self._client.write(scrubber.finish(), _SSE)
+        await self._client.write(scrubber.finish(), STREAM_TYPE)
         self._client.whole = self._ended
         if self._meter is not None:
             self._meter.settle()
@@ -82,6 +84,7 @@ class Relay:
         """Count one event. One at a time: what a provider sends in one go may be more than there is left."""
         api = self._endpoint.api
         self._ended = self._ended or is_end(api, event)
+        self.ending = later_ending(api, self.ending, ending_in(api, event))
         if self._meter is not None:
             self._told = greatest(self._told, usage_of(api, event))
             self._meter.streamed(0, written_bytes(api, event), self._told)
@@ -101,6 +104,7 @@ class Relay:
             reply = None
         if not isinstance(reply, dict):
             raise BrokenReplyError("the provider's reply is no JSON object", code="model_reply_invalid")
+        self.ending = ending_of(self._endpoint.api, reply)
         if self._meter is not None:
             self._meter.streamed(0, reply_bytes(self._endpoint.api, reply), usage_of(self._endpoint.api, reply))
             self._meter.settle()

@@ -59,6 +59,9 @@ class PlayedAgent:
     def say(self, message: Message) -> None:
         self._to_worker.put_nowait({"jsonrpc": "2.0", **message})
 
+    def send_as_it_is(self, message: Message) -> None:
+        self._to_worker.put_nowait(message)
+
     def leave(self) -> None:
         self._to_worker.put_nowait(None)
 

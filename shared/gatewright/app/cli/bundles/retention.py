@@ -9,8 +9,8 @@ from gatewright.app.cli.bundles.stored import store_at
 from gatewright.app.cli.bundles.verifying import trusted_keys
 from gatewright.app.cli.context import find_place
 from gatewright.app.cli.output import note
-from gatewright.app.cli.run.request import user_name
 from gatewright.app.cli.runs.sources import BundleSource, find_run
+from gatewright.app.cli.user_git import user_name
 from gatewright.app.report.visible import size_words
 from gatewright.app.retention.collection import Collector
 from gatewright.app.retention.holds import HoldBook

@@ -33,7 +33,7 @@ def approve(
     """Approve exactly the changes of CI files that RUN was refused for, signed, for a time."""
     from gatewright.app.cli.bundles.approving import approval_of, asked_by, file_of
     from gatewright.app.cli.context import find_place
-    from gatewright.app.cli.run.request import user_name
+    from gatewright.app.cli.user_git import user_name
     from gatewright.clock import SystemClock
     from gatewright.errors import ConfigurationError
     from gatewright.evidence.approvals import signed

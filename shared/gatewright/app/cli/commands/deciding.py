@@ -181,7 +181,7 @@ def stats(json_output: JsonOutput = False) -> None:
 def _answer(verdict: DecisionVerdict, person: str, key: Path | None, words: str, phrase: str | None = None) -> Answer:
     from gatewright.app.cli.people.session import Answer
     from gatewright.app.cli.people.signing import usual_key
-    from gatewright.app.cli.run.request import user_name
+    from gatewright.app.cli.user_git import user_name
 
     return Answer(verdict, person or user_name(), key or usual_key(Path.home()), words, phrase)
 

@@ -61,12 +61,14 @@ def submit(
     wait: Annotated[bool, typer.Option("--wait", help="Follow the run until it has ended.")] = False,
     json_output: JsonOutput = False,
 ) -> None:
-    """Submit a run request or a task contract to the running system."""
+    """Submit a run request or a task contract to the running system; you are who orders it, unless it names a person."""
     import asyncio
+    from pathlib import Path
 
     from gatewright.app.cli.checking.documents import read_submittable
+    from gatewright.app.cli.user_git import with_orderer
 
-    document = read_submittable(file)
+    document = with_orderer(read_submittable(file), Path())
     raise typer.Exit(asyncio.run(_submit(document, wait=wait, json_output=json_output)))
 
 

@@ -13,7 +13,7 @@ from gatewright.app.cli.hosts.connection import HostAccess
 from gatewright.app.cli.hosts.run_tools import RunName
 from gatewright.app.cli.runs.sources import find_run
 from gatewright.ledger.run import AskedApproval, Run
-from gatewright.rules.delegations import holders
+from gatewright.rules.people.delegations import holders
 
 _MOST = 50
 

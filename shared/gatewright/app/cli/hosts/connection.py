@@ -22,7 +22,7 @@ _NO_STACK = "no stack runs here: start one with `gatewright up`, or set GATEWRIG
 class HostAccess:
     """What a host is given. ``repository``: the only one that it may read, if any. ``read_only``: it may begin nothing.
 
-    ``requested_by``: who ends runs, in the words of the ledger.
+    ``requested_by``: who ends runs, in the words of the ledger. ``ordered_by``: the person whose host this is, where known.
     """
 
     place: CommandContext
@@ -30,6 +30,7 @@ class HostAccess:
     publisher: str = DEFAULT_PUBLISHER
     read_only: bool = False
     requested_by: str = "mcp host"
+    ordered_by: tuple[str, ...] = ()
 
     @contextlib.asynccontextmanager
     async def client(self) -> AsyncIterator[Client]:

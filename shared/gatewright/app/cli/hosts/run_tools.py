@@ -96,6 +96,7 @@ class SubmittingTools:
             "request": request,
             "repository": {"url": place, **((fields or {}).get("repository") or {})},
             "requested_by": "mcp host",
+            "ordered_by": self.access.ordered_by,
             "allowed_paths": paths,
             "acceptance_tests": [
                 {"name": f"test-{number}", "cmd": command, "must_pass": True} for number, command in enumerate(tests, 1)

@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 from gatewright.app.cli import settings
 from gatewright.app.cli.bundles.retention import make_collector
 from gatewright.app.cli.context import CommandContext, find_place
-from gatewright.app.cli.run.request import user_name
 from gatewright.app.cli.settings import AgentSettings
+from gatewright.app.cli.user_git import user_name
 from gatewright.app.retention.branch_expiry import BranchItem
 from gatewright.app.retention.expiry_policy import load_expiry
 from gatewright.app.retention.ledger_expiry import LedgerItem

@@ -14,7 +14,7 @@ from gatewright.app.cli.output import printable
 from gatewright.contracts.people.approvals import ApprovalStanding
 from gatewright.errors import MalformedError
 from gatewright.rules.approvals import tree_words
-from gatewright.rules.delegations import holders
+from gatewright.rules.people.delegations import holders
 
 _RISKS = {"high": 0, "medium": 1, "low": 2}
 
@@ -31,6 +31,7 @@ class RuleStatistics(msgspec.Struct, frozen=True):
     withdrawn: int
     autopilot: int
     granted: int
+    lapsed: int
     median_wait_sec: float | None
 
 
@@ -136,7 +137,7 @@ def _statistics(rule: str, found: Sequence[ApprovalStanding]) -> RuleStatistics:
     return RuleStatistics(rule=rule, asked=len(found), median_wait_sec=median(waits) if waits else None, **count)
 
 
-_STATUSES = ("pending", "approved", "rejected", "expired", "withdrawn", "autopilot", "granted")
+_STATUSES = ("pending", "approved", "rejected", "expired", "withdrawn", "autopilot", "granted", "lapsed")
 
 
 def _seconds(since: str | datetime, until: str | datetime) -> float:

@@ -22,7 +22,7 @@ from gatewright.app.cli.output import emit, note, printable, say
 from gatewright.app.cli.people.session import open_inbox, waiting
 from gatewright.contracts.people.approvals import ApprovalStanding
 from gatewright.errors import ConfigurationError, UnavailableError
-from gatewright.rules.delegations import holders
+from gatewright.rules.people.delegations import holders
 
 #: Seconds that a command or a webhook may take.
 _PATIENCE = 10.0

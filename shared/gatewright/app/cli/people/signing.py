@@ -12,7 +12,7 @@ from gatewright.errors import ConfigurationError
 from gatewright.evidence.signing import keys
 from gatewright.git.command import executable
 from gatewright.rules.approvals import NAMESPACE
-from gatewright.ssh_signatures import public_blob, public_line, sign_ssh
+from gatewright.ssh_signatures import check_key, public_line, sign_ssh
 
 _PEM = b"-----BEGIN PRIVATE KEY-----"
 #: Looked for, in this order, where no key is named.
@@ -53,7 +53,7 @@ def public_key(key: Path) -> str:
         line = " ".join(public.read_text("utf-8").split()[:2])
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{public} cannot be read: {error}", code="key_unreadable") from error
-    public_blob(line)
+    check_key(line)
     return line
 
 

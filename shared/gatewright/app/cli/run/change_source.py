@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from gatewright.app.cli.user_git import person
-from gatewright.contracts.vocabulary import Executor, Person, SourceBranch
-from gatewright.errors import Fault
+from gatewright.contracts.people.authors import commit_author
+from gatewright.contracts.people.identities import person_key
+from gatewright.contracts.vocabulary import MOST_AUTHORS, Executor, Person, SourceBranch
+from gatewright.errors import Fault, MalformedError
 from gatewright.git.host.checkout import branch_change
 from gatewright.worker_role import ASKED_ANEW
 
@@ -77,13 +78,30 @@ def read_answer(commands: tuple[str, ...], patch: str | None, replies: Sequence[
 def read_branch(repository: Path, branch: str, onto: str) -> BranchAnswer:
     """What ``branch`` of a repository on this host adds to ``onto``, squashed into one patch.
 
-    Raises GitError, MalformedError, PatchError as ``branch_change`` does.
+    Raises GitError, MalformedError, PatchError as ``branch_change`` does, and MalformedError (``too_many_authors``).
     """
     change = branch_change(repository, branch, onto)
-    (name, email), *others = change.authors
+    (name, email), *others = authors = _distinct(change.authors)
+    if len(authors) > MOST_AUTHORS:
+        words = f"{len(authors)} people made its commits, and a run can name {MOST_AUTHORS}: land the branch in parts"
+        raise MalformedError(words, code="too_many_authors")
     return BranchAnswer(
         answer=ChangeSource(Executor(kind="patch", artifacts=(PATCH,)), ((PATCH, change.patch),)),
-        source=SourceBranch(name=branch, head=change.head, base=change.base, commits=change.commits),
-        author=person(name, email) if not others else None,
+        source=SourceBranch(
+            name=branch,
+            head=change.head,
+            base=change.base,
+            commits=change.commits,
+            authors=tuple(f"{name[:200]} <{email[:300]}>" for name, email in authors),
+        ),
+        author=commit_author(name, email) if not others else None,
         subject=change.subject.strip() or f"the commits of {branch}",
     )
+
+
+def _distinct(authors: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The people among these names and addresses: of several spellings of one person the first."""
+    by_person: dict[str, tuple[str, str]] = {}
+    for name, email in authors:
+        by_person.setdefault(person_key(email) or person_key(name), (name, email))
+    return list(by_person.values())

@@ -17,39 +17,67 @@ from gatewright.bus.topology import LIVE_SUBJECT
 from gatewright.client.client import Client
 from gatewright.contracts import AgentActivity, OrchestratorEvent, codec
 from gatewright.errors import UnavailableError
+from gatewright.host_errors import check_room
 from gatewright.ledger.events import RunFinished
 
-#: Seconds that the bundle of a run that has ended may take to be sealed.
+#: Seconds without news of the seal after which the disk is looked at, and seconds that a seal may take in all: the evidence of
+#: a large change is searched for secrets, and a gatekeeper may have many runs to seal.
 SEAL_PATIENCE = 20.0
+LONGEST_SEAL = 180.0
 #: Seconds without an event after which it is looked what a run waits for, and between two looks.
 _LOOK_SECONDS = 2.0
 
 
 async def events_to_the_seal(
-    client: Client, run_id: str, patience: float = SEAL_PATIENCE
+    client: Client, run_id: str, home: Path | None, patience: float = SEAL_PATIENCE, longest: float = LONGEST_SEAL
 ) -> AsyncGenerator[OrchestratorEvent, None]:
     """The events of a run until its bundle is sealed.
 
-    Raises UnavailableError (``bundle_not_sealed``) when that does not come within ``patience`` seconds of the end: the disk of
-    the gatekeeper may be full. The run itself stands in the ledger as it ended, and its bundle is made as soon as it can be.
+    Raises UnavailableError (``bundle_not_sealed``) when that does not come within ``longest`` seconds of the end, or within
+    ``patience`` where the volume of ``home``, the folder of the system on this host, is full. The run stands in the ledger as
+    it ended, and its bundle is made as soon as it can be.
     """
     ended = ""
     async with contextlib.aclosing(client.follow(run_id)) as events:
         while True:
+            coming = asyncio.ensure_future(_next(events))
+            waited = 0.0
             try:
-                async with asyncio.timeout(patience if ended else None):
-                    record = await anext(events)
-            except StopAsyncIteration:
+                while not (await asyncio.wait({coming}, timeout=patience if ended else None))[0]:
+                    waited += patience
+                    full = await asyncio.to_thread(_full_disk, home)
+                    if full or waited >= longest:
+                        raise _not_sealed(run_id, ended, waited, full)
+                record = await coming
+            finally:
+                coming.cancel()
+                await asyncio.gather(coming, return_exceptions=True)
+            if record is None:
                 return
-            except TimeoutError:
-                raise UnavailableError(
-                    f"{run_id} has ended as {ended}, but its bundle is not sealed after {patience:.0f} s. Is the disk of the "
-                    "gatekeeper full? It tries again until there is room, and after every start",
-                    code="bundle_not_sealed",
-                ) from None
             if record.event_type == RunFinished.event_type:
                 ended = str(record.payload["status"])
             yield record
+
+
+async def _next(events: AsyncGenerator[OrchestratorEvent, None]) -> OrchestratorEvent | None:
+    return await anext(events, None)
+
+
+def _full_disk(home: Path | None) -> str:
+    """What is said of the volume of ``home`` where it has no room; empty where it has, or lies on another host."""
+    if home is None:
+        return ""
+    try:
+        check_room(home)
+    except UnavailableError as error:
+        return error.message
+    return ""
+
+
+def _not_sealed(run_id: str, ended: str, seconds: float, full: str) -> UnavailableError:
+    words = f"{run_id} has ended as {ended}, and its bundle is not sealed after {seconds:.0f} s"
+    cause = full or "The log of the gatekeeper names the cause (bundle_not_sealed)"
+    return UnavailableError(f"{words}. {cause}. The gatekeeper tries again by itself", code="bundle_not_sealed")
 
 
 @contextlib.asynccontextmanager
@@ -109,7 +137,7 @@ async def follow_to_end(client: Client, run_id: str, home: Path | None, *, json_
         async with (
             told_of_waits(WaitFinder(client.bus, home), lambda: view, display),
             told_of_agents(client, run_id, home, lambda: view, display),
-            contextlib.aclosing(events_to_the_seal(client, run_id)) as events,
+            contextlib.aclosing(events_to_the_seal(client, run_id, home)) as events,
         ):
             async for record in events:
                 view = advance(view, record)

@@ -6,7 +6,6 @@ All that is missing or wrong is said at once, before anything is started.
 from __future__ import annotations
 
 import os
-import pwd
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -21,7 +20,7 @@ from gatewright.app.cli.run.files.provided import read_provided
 from gatewright.app.cli.run.places import in_repository
 from gatewright.app.cli.run.preflight import missing_programs
 from gatewright.app.cli.settings import AgentSettings
-from gatewright.app.cli.user_git import author
+from gatewright.app.cli.user_git import author, user_name, who_orders
 from gatewright.clock import new_id
 from gatewright.contracts import RunRequest
 from gatewright.contracts.vocabulary import (
@@ -161,6 +160,7 @@ def prepare(
         timeout_retry=TimeoutRetry(timeout_sec=options.timeout, max_retries=retries, retry_backoff_sec=0),
         author=(branch.author if branch is not None else None) or author(Path(repository) if _local(repository) else here),
         source_branch=branch.source if branch is not None else None,
+        ordered_by=who_orders(Path(repository) if _local(repository) else here),
         idempotency_key=new_id(),
     )
     written = tuple((f"{PROVIDED}{path}", content) for path, content in options.written)
@@ -393,11 +393,3 @@ def _environment(shown: Environments) -> Environment | None:
 def environment_prefix(given: Path, here: Path) -> Path:
     """The absolute form under which an environment is offered and asked for: links resolved, so that both agree."""
     return (here / given.expanduser()).resolve()
-
-
-def user_name() -> str:
-    """Who is at work here, for records; it decides nothing."""
-    try:
-        return pwd.getpwuid(os.geteuid()).pw_name
-    except KeyError:
-        return f"uid-{os.geteuid()}"

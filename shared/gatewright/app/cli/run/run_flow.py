@@ -143,7 +143,7 @@ class RunFlow:
             answered,
             told_of_waits(WaitFinder(session.client.bus, session.home), lambda: self.view, self.display),
             told_of_agents(session.client, run_id, session.home, lambda: self.view, self.display),
-            contextlib.aclosing(events_to_the_seal(session.client, run_id)) as events,
+            contextlib.aclosing(events_to_the_seal(session.client, run_id, session.home)) as events,
         ):
             async for record in events:
                 self.view = advance(self.view, record)

@@ -17,7 +17,7 @@ from gatewright.contracts.reports import Violation
 from gatewright.ledger import events as e
 from gatewright.ledger.candidates import why_chosen
 from gatewright.ledger.expiry import expired_words
-from gatewright.rules.approvals import key_words
+from gatewright.rules.people.signers import key_words
 from gatewright.rules.proof import in_words
 
 Mark = Literal["good", "bad", "given", "plain", "warn"]
@@ -97,6 +97,8 @@ def _said(record: OrchestratorEvent, view: RunView) -> list[tuple[Mark, str, str
             | e.ApprovalExpired()
         ):
             return [_people(payload, view)]
+        case e.RosterHeld(lapsed=lapsed):
+            return [("warn", "gatekeeper", words) for words in dict.fromkeys(each.words for each in lapsed)]
         case e.TaskFinished(result=result):
             mark: Mark = "good" if result.status == "SUCCESS" else "bad"
             words = _count(len(result.git.changed_files), "file") + " changed" if mark == "good" else result.failure or ""

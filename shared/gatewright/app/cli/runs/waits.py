@@ -25,7 +25,7 @@ from gatewright.clock import timestamp
 from gatewright.errors import BusError, UnavailableError
 from gatewright.host_errors import check_room
 from gatewright.rules.approvals import pending, waited_for
-from gatewright.rules.delegations import holders
+from gatewright.rules.people.delegations import holders
 
 
 class Wait(msgspec.Struct, frozen=True):

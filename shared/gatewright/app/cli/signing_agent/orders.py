@@ -17,6 +17,7 @@ from gatewright.app.cli.people.inbox import page
 from gatewright.clock import timestamp
 from gatewright.contracts import ApprovalDecision, ApprovalRequest, codec
 from gatewright.contracts.people.approvals import ApprovalStanding, PersonName
+from gatewright.contracts.people.identities import same_person
 from gatewright.errors import DeniedError, MalformedError
 from gatewright.rules.approvals import decision_on, is_over, request_digest
 
@@ -68,7 +69,7 @@ def read_order(data: bytes, person: str, now: datetime) -> OrderedDecision:
         raise DeniedError(f"the rule wants the exact words {request.phrase!r}", code="approval_phrase_differs")
     if (order.verdict == "delegate") == (order.delegate_to is None):
         raise DeniedError("a request is handed on to a person, and by nothing else", code="delegation_misplaced")
-    if order.delegate_to == person:
+    if order.delegate_to is not None and same_person(order.delegate_to, person):
         raise DeniedError(f"{person} has it already", code="delegate_not_allowed")
     said = {"verdict": order.verdict, "person": person, "decided_at": timestamp(now), "comment": order.comment}
     return OrderedDecision(request, decision_on(request, **said, phrase=phrase, delegate_to=order.delegate_to))

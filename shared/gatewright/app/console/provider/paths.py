@@ -10,10 +10,10 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from gatewright.app.console.doors import SESSION_COOKIE, SignedIn, status_of
+from gatewright.app.console.doors import SESSION_COOKIE, SignedIn, SignedInPerson, status_of
 from gatewright.app.console.provider.attempts import ATTEMPT_SECONDS, SignInAttempts, refusal
 from gatewright.app.console.provider.exchange import ProviderExchange
-from gatewright.app.console.provider.settings import RETURN_PATH, role_of
+from gatewright.app.console.provider.settings import RETURN_PATH, person_of, role_of
 from gatewright.app.console.roles import ConsoleRole
 from gatewright.errors import DeniedError, GatewrightError
 
@@ -62,13 +62,13 @@ class ProviderPaths:
     async def come_back(self, request: Request) -> Response:
         """From the provider, with a code for what it says of the person."""
         try:
-            role, who = await self._known(request)
+            role, who, person = await self._known(request)
         except GatewrightError as error:
             return self._refused(error)
         seconds = self.exchange.settings.file.session_seconds
         # The session that this browser had before is over: one of another person, for instance.
         self.signed_in.sign_out(request.cookies.get(SESSION_COOKIE, ""))
-        session = self.signed_in.begin(role, seconds, who=who)
+        session = self.signed_in.begin(role, seconds, who=who, person=person)
         answer = HTMLResponse(self.templates.get_template("signed_in.html").render(role=role))
         answer.delete_cookie(ATTEMPT_COOKIE, path="/sign-in", httponly=True, samesite="lax", secure=self.secure)
         answer.set_cookie(
@@ -76,8 +76,8 @@ class ProviderPaths:
         )
         return answer
 
-    async def _known(self, request: Request) -> tuple[ConsoleRole, str]:
-        """The person's role, and whom the provider calls so. Raises DeniedError, LimitError, UnavailableError."""
+    async def _known(self, request: Request) -> tuple[ConsoleRole, str, SignedInPerson | None]:
+        """Role, whom the provider calls so, and the person. Raises DeniedError, LimitError, UnavailableError."""
         given = request.query_params
         if any(
             len(given.getlist(name)) > 1 or len(given.get(name, "")) > _LONGEST for name in ("state", "code", "iss", "error")
@@ -97,7 +97,8 @@ class ProviderPaths:
         except GatewrightError:
             self.attempts.failed()
             raise
-        return role, f"{claims['sub']} at {self.exchange.settings.host}"
+        settings = self.exchange.settings
+        return role, f"{claims['sub']} at {settings.host}", person_of(claims, settings)
 
     def _refused(self, error: GatewrightError) -> Response:
         text = self.templates.get_template("sign_in.html").render(

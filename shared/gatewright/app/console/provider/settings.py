@@ -9,14 +9,18 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from gatewright.app.console.doors import SignedInPerson
 from gatewright.app.console.roles import CONSOLE_ROLES, ConsoleRole
 from gatewright.app.http_access import is_loopback, read_private_text
+from gatewright.contracts.people.authors import commit_author
 from gatewright.contracts.strict_json import parse
 from gatewright.errors import ConfigurationError, MalformedError
 
 #: Where the provider sends people back to, below the address of the console.
 RETURN_PATH = "/sign-in/return"
 _MOST_BYTES = 65_536
+#: Characters of the name of a person.
+_LONGEST_PERSON = 320
 
 _Text = Annotated[str, msgspec.Meta(min_length=1, max_length=1024)]
 
@@ -27,7 +31,7 @@ class ProviderFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ``console``: the address that people reach this console by, as the provider knows it. ``client_secret_file``: beside this
     file, where its name begins with no ``/``; without one the console is a public client, by PKCE alone. ``ca_file``:
     certificates that the provider's is held against instead of those of this host. ``session_seconds``: how long a sign-in
-    counts.
+    counts. ``person_claim``: the claim that names a person as the roster of approvers does; without it a verified ``email``.
     """
 
     version: Literal["1"]
@@ -38,8 +42,9 @@ class ProviderFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     roles: Annotated[dict[_Text, Literal["viewer", "approver", "operator"]], msgspec.Meta(min_length=1, max_length=1000)]
     client_secret_file: _Text | None = None
     ca_file: _Text | None = None
-    scopes: Annotated[tuple[_Text, ...], msgspec.Meta(max_length=20)] = ("openid", "profile")
+    scopes: Annotated[tuple[_Text, ...], msgspec.Meta(max_length=20)] = ("openid", "profile", "email")
     session_seconds: Annotated[int, msgspec.Meta(ge=60, le=43_200)] = 28_800
+    person_claim: _Text | None = None
 
 
 class ProviderSettings(msgspec.Struct, frozen=True):
@@ -110,3 +115,23 @@ def role_of(claims: Mapping[str, Any], file: ProviderFile) -> ConsoleRole | None
     values = [told] if isinstance(told, str) else told if isinstance(told, list) else []
     found = {file.roles[value] for value in values if isinstance(value, str) and value in file.roles}
     return max(found, key=CONSOLE_ROLES.index) if found else None
+
+
+def person_of(claims: Mapping[str, Any], settings: ProviderSettings) -> SignedInPerson | None:
+    """Who the person is whose claims these are; None where no claim says so that the person could not write.
+
+    1. ``person_claim``, which the operator trusts, or else an ``email`` that the provider has verified  2. ``sub``, which no
+    other person at this provider has. A claim that is no text, or longer than a name, names no person.
+    """
+    verified = claims.get("email_verified") is True
+    named = claims.get(settings.file.person_claim or "email")
+    if settings.file.person_claim is None and not verified:
+        return None
+    if not isinstance(named, str) or not named.strip() or len(named) > _LONGEST_PERSON:  # 1
+        return None
+    subject = f"{claims['sub']}@{settings.host}"  # 2
+    name, email = claims.get("name"), claims.get("email") if verified else None
+    names = dict.fromkeys(each for each in (named, email, subject) if isinstance(each, str) and len(each) <= _LONGEST_PERSON)
+    address = next((each for each in (named, email) if isinstance(each, str) and "@" in each), subject)
+    shown = name if isinstance(name, str) and name.strip() else named
+    return SignedInPerson(tuple(names), commit_author(shown[:_LONGEST_PERSON], address))

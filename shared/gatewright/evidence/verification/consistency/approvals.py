@@ -12,18 +12,20 @@ from gatewright.contracts import (
     ApproverRoster,
     codec,
 )
+from gatewright.contracts.people.identities import identities_of
 from gatewright.errors import DeniedError, GatewrightError
 from gatewright.evidence import layout
-from gatewright.evidence.verification.consistency.telling import Contradiction, Moment, Telling
+from gatewright.evidence.verification.consistency.telling import Contradiction, Moment, Telling, moment_of
 from gatewright.evidence.verification.reading import Reading
 from gatewright.ledger import events as e
+from gatewright.ledger.run import Run
 from gatewright.rules.approvals import (
     JudgedDecision,
     MatchedRule,
     cleared,
+    has_lapsed,
     is_over,
     judge_decision,
-    key_words,
     make_request,
     matched,
     next_asked,
@@ -32,8 +34,11 @@ from gatewright.rules.approvals import (
 from gatewright.rules.blocked.agent_questions import known_question, question_request
 from gatewright.rules.blocked.asking import next_request
 from gatewright.rules.grants import judge_grant, uncovered
+from gatewright.rules.people.signers import key_words
+from gatewright.rules.people.signing_times import CLOCK_TOLERANCE
 from gatewright.rules.repairs import recorded, refused_now, refused_trees, revision_order
 from gatewright.rules.reviewing import check_anchors
+from gatewright.rules.standing import GRANT_OVER, hold_roster, rests_on_people, revoked_words, used_grants
 
 APPROVAL = "approval_contradicts"
 
@@ -42,7 +47,9 @@ def check_approvals(telling: Telling) -> Iterator[Contradiction]:
     """1. every request is the one that the rules make of the run  2. every decision is signed, by who may decide, about just
     that, in time; so is every grant that answered, and it covers just that  3. a rule approved only what it may, and no answer
     was late that was not  4. nothing went on without  5. what was refused was sent back by a rule alone, and neither went on
-    nor came again."""
+    nor came again  6. the person whom the order names is among those who ordered it  7. what a roster left of people's words is
+    what its entries say, and it was held against them as the change landed."""
+    yield from _orderers(telling)  # 6
     decided = 0
     for moment in telling.moments:
         match moment.payload:
@@ -55,9 +62,22 @@ def check_approvals(telling: Telling) -> Iterator[Contradiction]:
                 yield from _granted(moment, moment.payload, telling)  # 2
             case e.ApprovalByRule() | e.ApprovalExpired():
                 yield from _without_person(moment, moment.payload)  # 3
+            case e.RosterHeld():
+                yield from _held(moment, moment.payload)  # 7
             case _:
                 yield from _gone_on(moment)  # 4
                 yield from _sent_back(moment)  # 5
+
+
+def _orderers(telling: Telling) -> Iterator[Contradiction]:
+    accepted = telling.run.accepted
+    document = accepted.request or accepted.contract
+    if document is None or accepted.orderers is None:
+        return
+    left_out = identities_of(*document.ordered_by) - set(accepted.orderers)
+    if left_out:
+        words = f"the order names {', '.join(sorted(left_out))}, and not among those who ordered it"
+        yield Contradiction(APPROVAL, layout.EVENTS, layout.CONTRACT, words)
 
 
 def approved_by(telling: Telling) -> Iterator[str]:
@@ -72,6 +92,10 @@ def approved_by(telling: Telling) -> Iterator[str]:
             to = f" to {moment.payload.delegate.name}" if moment.payload.delegate is not None else ""
             key = f"{moment.payload.approver.name} ({key_words(moment.payload.fingerprint, moment.payload.signed)})"
             yield f"{key} {verb} {request.rule}{to} at {moment.record.ts}, over {over}"
+        elif isinstance(moment.payload, e.RosterHeld):
+            yield from (
+                f"{words} (at {moment.record.ts})" for words in dict.fromkeys(each.words for each in moment.payload.lapsed)
+            )
         elif isinstance(moment.payload, e.ApprovalByRule):
             yield f"the rule {moment.payload.rule} approved by itself at {moment.record.ts}: no person was asked"
         elif isinstance(moment.payload, e.ApprovalByGrant):
@@ -126,7 +150,7 @@ def _decided(moment: Moment, event: e.ApprovalDecided, number: int) -> Iterator[
         roster = ApproverRoster(
             version="1", people=tuple(each for each in (event.approver, event.delegate) if each is not None)
         )
-        judged = judge_decision(moment.before, event.signed, roster, moment.when)
+        judged = judge_decision(moment.before, event.signed, roster, moment.when, recorded=True)
     except GatewrightError as error:
         yield moment.says(APPROVAL, path, layout.EVENTS, f"the decision does not count ({error.reason}): {error.message}")
         return
@@ -152,13 +176,32 @@ def _granted(moment: Moment, event: e.ApprovalByGrant, telling: Telling) -> Iter
     except GatewrightError as error:
         yield moment.says(APPROVAL, path, layout.EVENTS, f"the grant does not count ({error.reason}): {error.message}")
         return
-    why = uncovered(run, rule, judged, telling.changed_by(run.candidate), moment.when)
+    why = uncovered(run, rule, judged, telling.changed_by(run.candidate), moment.when, recorded=True)
     if why:
         yield moment.says(APPROVAL, path, layout.EVENTS, f"the grant does not cover this: {why}")
     if not 1 <= event.use <= judged.grant.max_uses:
         yield moment.says(APPROVAL, path, layout.EVENTS, f"it was used {event.use} times, of {judged.grant.max_uses}")
     if (judged.grant.grant_id, judged.fingerprint) != (event.grant_id, event.fingerprint):
         yield moment.says(APPROVAL, path, layout.EVENTS, "another grant or another key was recorded than signed it")
+
+
+def _held(moment: Moment, event: e.RosterHeld) -> Iterator[Contradiction]:
+    at, when = moment_of(event.at), moment.when
+    before = moment_of(moment.before.at)
+    if at is None or when is None or before is None or not before - CLOCK_TOLERANCE <= at <= when:
+        words = f"the roster was held against people's words {event.at[:40]}, which is not between the events around that"
+        yield moment.says(APPROVAL, layout.EVENTS, layout.EVENTS, words)
+        return
+    revoked = {grant_id for grant_id in used_grants(moment.before) if _says_revoked(grant_id, event)}
+    roster = ApproverRoster(version="1", people=event.people)
+    if hold_roster(moment.before, roster, at, revoked).event(event.roster_sha256) != event:
+        words = "what was recorded of people's words is not what the entries of the roster leave of them"
+        yield moment.says(APPROVAL, layout.EVENTS, layout.EVENTS, words)
+
+
+def _says_revoked(grant_id: str, event: e.RosterHeld) -> bool:
+    """Whether the gatekeeper says that a grant was revoked, which its own table alone can show."""
+    return any(each.code == GRANT_OVER and each.words.endswith(revoked_words(grant_id)) for each in event.lapsed)
 
 
 def _vote(moment: Moment, event: e.ApprovalDecided, judged: JudgedDecision, path: str) -> Iterator[Contradiction]:
@@ -215,11 +258,13 @@ def _gone_on(moment: Moment) -> Iterator[Contradiction]:
             if stage is None or not cleared(run, stage):
                 yield moment.says(APPROVAL, layout.EVENTS, layout.EVENTS, "it went on before all had their answer")
         case e.StateEntered(state="S2") | e.LocksTaken():
-            if not cleared(run, "contract"):
+            # A further round rests on the yes to the first; what has lapsed since is asked for again before it lands.
+            if not cleared(run, "contract") and not (run.attempt > 1 and has_lapsed(run, "contract")):
                 yield moment.says(APPROVAL, layout.EVENTS, layout.CONTRACT, "work was given out that a person had to approve")
         case e.Landed():
             if not (cleared(run, "contract") and cleared(run, "candidate")):
                 yield moment.says(APPROVAL, layout.GIT_LANDED, layout.EVENTS, "it landed, and a person had to approve that")
+            yield from _landed_on(moment, run)
             if moment.when is not None and next_request(run, moment.when) is not None:
                 yield moment.says(
                     APPROVAL, layout.EVENTS, layout.EVENTS, "it landed, and what a task could not tell was not asked"
@@ -229,6 +274,16 @@ def _gone_on(moment: Moment) -> Iterator[Contradiction]:
                 yield moment.says(APPROVAL, layout.EVENTS, layout.EVENTS, "it is not the time to give paths up")
         case _:
             pass
+
+
+def _landed_on(moment: Moment, run: Run) -> Iterator[Contradiction]:
+    """What landed rests on words of people that the roster of that moment left. Older runs did not look."""
+    found = isinstance(moment.payload, e.Landed) and moment.payload.found
+    if run.accepted.orderers is None or found or not rests_on_people(run):
+        return
+    if run.roster_held_at != moment.record.ts:
+        words = "it landed, and the roster of that moment was not held against what people had said"
+        yield moment.says(APPROVAL, layout.GIT_LANDED, layout.EVENTS, words)
 
 
 def _sent_back(moment: Moment) -> Iterator[Contradiction]:

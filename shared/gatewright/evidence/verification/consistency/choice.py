@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gatewright.evidence import layout
 from gatewright.evidence.verification.consistency.telling import Contradiction, Telling
 from gatewright.evidence.verification.reading import MAX_PATCH_BYTES, Reading
-from gatewright.git.patches.size import changed_lines
+from gatewright.git.patches.lines import changed_lines
 from gatewright.git.patches.version_moves import version_move
 from gatewright.ledger import candidates as rules
 from gatewright.ledger import events as e

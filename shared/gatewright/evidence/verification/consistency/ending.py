@@ -11,7 +11,9 @@ from gatewright.ledger import events as e
 from gatewright.ledger.candidates import NONE_PASSED, seen_from
 from gatewright.models.transfers import NOT_APPROVED
 from gatewright.rules import completion, endings
+from gatewright.rules.approvals import unapprovable
 from gatewright.rules.landing import landing_ref
+from gatewright.rules.people.ownership import ORDERER_UNKNOWN
 from gatewright.rules.rounds import ESCALATED, candidates_escalate, escalates
 from gatewright.rules.transfers import oversent
 
@@ -98,6 +100,8 @@ def _expected(event: e.RunFinished, cause: Moment | None) -> endings.Ending | No
         return None  # earlier versions had words of their own for what is no success
     if event.code == NOT_APPROVED and (words := oversent(cause.after)):
         return endings.Ending(NOT_APPROVED, words)
+    if event.code == ORDERER_UNKNOWN:
+        return endings.orderer_unknown(cause.after)
     if event.code in {NONE_PASSED, ESCALATED} and cause.after.candidates:
         return endings.none_passed(cause.after)
     match cause.payload:
@@ -123,6 +127,8 @@ def _unfounded(event: e.RunFinished, cause: Moment | None) -> str:
     """Why the last event before the end is no reason for it; empty when it is."""
     if event.code == NOT_APPROVED and cause is not None and oversent(cause.after):
         return "" if event.status == "FAILED" else f"it ended as {event.status}, and a task had sent more than may be"
+    if event.code == ORDERER_UNKNOWN and cause is not None and unapprovable(cause.after):
+        return "" if event.status == "FAILED" else f"it ended as {event.status}, and it was not known who ordered it"
     match cause.payload if cause is not None else None:
         case e.GateJudged(report=report) if report.verdict == "FAIL":
             handed_over = event.code == ESCALATED and _handed_over(cause, report.code)

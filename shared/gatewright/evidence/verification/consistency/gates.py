@@ -105,6 +105,10 @@ def _itself(moment: Moment, path: str, report: GateReport) -> Iterator[Contradic
         yield moment.says(CONTRADICTS, path, path, "the verdict is PASS, and a rule was broken")
     if report.verdict == "FAIL" and (not report.violations or report.violations[0].code != report.code):
         yield moment.says(CONTRADICTS, path, path, f"the verdict is FAIL as {report.code}, and no violation begins so")
+    applied = {rule.rule for rule in report.rules}
+    for remark in report.remarks:
+        if remark.rule not in applied:
+            yield moment.says(CONTRADICTS, path, path, f"a remark names the rule {remark.rule}, which was not applied")
 
 
 def _evidence(moment: Moment, path: str, report: GateReport) -> Iterator[Contradiction]:

@@ -43,5 +43,6 @@ def _asked(run: Run, task: SummonsTask) -> Iterator[str]:
 def _answered(moment: Moment, event: e.SummonsAnswered) -> Iterator[Contradiction]:
     asked = moment.before.summonses.get(event.answer.task_id)
     path = layout.summons_answer(event.answer.task_id)
-    if asked is not None and answer_to(asked, event.answer) != event.answer:  # 3
+    now = moment.when if moment.before.accepted.orderers is not None else None
+    if asked is not None and answer_to(asked, event.answer, now) != event.answer:  # 3
         yield moment.says(SUMMONS, path, layout.EVENTS, "the answer is not one to its question")

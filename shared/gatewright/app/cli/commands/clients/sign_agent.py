@@ -39,10 +39,10 @@ def sign_agent(
     import secrets
 
     from gatewright.app.cli.people.signing import usual_key
-    from gatewright.app.cli.run.request import user_name
     from gatewright.app.cli.signing_agent.access import AgentAccess, origin_of
     from gatewright.app.cli.signing_agent.serving import SigningAgent, check_agent_address, serve_agent
     from gatewright.app.cli.signing_agent.terminal import SigningTerminal
+    from gatewright.app.cli.user_git import user_name
     from gatewright.app.http_access import read_address, read_token
     from gatewright.clock import SystemClock
 

@@ -94,7 +94,7 @@ def steering_of(place: CommandContext, key: Path | None, person: str, *, read_on
 
     from gatewright.app.cli.people.session import Answer, decided, signed_answers
     from gatewright.app.cli.people.signing import usual_key
-    from gatewright.app.cli.run.request import user_name
+    from gatewright.app.cli.user_git import user_name
     from gatewright.app.top.steering import Steering, WithTerminal
     from gatewright.clock import SystemClock
     from gatewright.contracts.people.approvals import ApprovalStanding, SignedDecision

@@ -106,7 +106,7 @@ def revoke(
 
 def _signer(person: str, key: Path | None) -> tuple[str, Path]:
     from gatewright.app.cli.people.signing import usual_key
-    from gatewright.app.cli.run.request import user_name
+    from gatewright.app.cli.user_git import user_name
 
     return person or user_name(), key or usual_key(Path.home())
 

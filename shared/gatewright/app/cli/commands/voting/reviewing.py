@@ -52,7 +52,7 @@ def vote(
 
     from gatewright.app.cli.people.signing import usual_key
     from gatewright.app.cli.people.voting import cast, vote_of
-    from gatewright.app.cli.run.request import user_name
+    from gatewright.app.cli.user_git import user_name
 
     said = vote_of(colour, scope, rationale, evidence, mitigation or [])
     found = asyncio.run(cast(name, said, person or user_name(), key or usual_key(Path.home())))

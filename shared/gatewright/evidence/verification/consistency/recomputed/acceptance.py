@@ -14,8 +14,8 @@ from gatewright.ledger.run import Run, run_id_of
 from gatewright.order_artifacts.canonical_memory import without_memory
 from gatewright.rules.artifacts import broken_by_artifacts
 from gatewright.rules.gate_evidence import BASELINE, PLAN
+from gatewright.rules.people.ownership import requester_of
 from gatewright.rules.policy_digest import policies_sha256
-from gatewright.rules.task_contracts import requested_by
 
 RUN = "run_contradicts"
 ORDER = "order_contradicts"
@@ -31,8 +31,8 @@ def check_acceptance(telling: Telling) -> Iterator[Contradiction]:
     run = telling.run
     yield from _run_id(run)  # 1
     order = run.accepted.request or run.accepted.contract
-    if order is not None and run.accepted.requested_by != requested_by(order):  # 2
-        words = f"{run.accepted.requested_by} ordered the run, and its document says {requested_by(order)}"
+    if order is not None and run.accepted.requested_by != requester_of(order):  # 2
+        words = f"{run.accepted.requested_by} ordered the run, and its document says {requester_of(order)}"
         yield Contradiction(ORDER, layout.EVENTS, layout.REQUEST if run.request is not None else layout.CONTRACT, words)
     given = () if order is None else order.artifacts if isinstance(order, RunRequest) else order.inputs.artifacts
     for broken in broken_by_artifacts(given):

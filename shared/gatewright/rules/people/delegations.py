@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from gatewright.contracts import ApprovalDecision, ApproverRoster
 from gatewright.contracts.people.approvals import ApprovalStanding, Delegation, RosterPerson
+from gatewright.contracts.people.identities import same_person
 from gatewright.errors import DeniedError
 from gatewright.ledger.run import AskedApproval
 
@@ -19,7 +20,7 @@ MOST_DELEGATIONS = 4
 def keeps(asked: AskedApproval, name: str) -> None:
     """Whether the person ``name`` has not handed the request on. Raises DeniedError (``approval_handed_on``)."""
     for each in asked.delegations:
-        if each.person == name:
+        if same_person(each.person, name):
             raise DeniedError(f"{name} has handed it to {each.to} at {each.at}", code="approval_handed_on")
 
 
@@ -35,9 +36,9 @@ def delegate_of(decision: ApprovalDecision, asked: AskedApproval, roster: Approv
         raise DeniedError(f"{decision.verdict} {words} a person to hand it to", code="delegation_misplaced")
     if name is None:
         return None
-    if name == decision.person:  # 2
+    if same_person(name, decision.person):  # 2
         raise DeniedError(f"{name} has it already", code="delegate_not_allowed")
-    person = next((each for each in roster.people if each.name == name), None)
+    person = next((each for each in roster.people if same_person(each.name, name)), None)
     if person is None:  # 3
         raise DeniedError(f"{name} is not on the roster of approvers", code="delegate_unknown")
     keeps(asked, name)  # 4
@@ -50,8 +51,8 @@ def waited_for(approvers: Sequence[str], delegations: Sequence[Delegation]) -> t
     """Whom a request waits for: people and ``@groups``, each person that has handed it on replaced by who has it now."""
     names = list(approvers)
     for each in delegations:
-        names = [each.to if name == each.person else name for name in names]
-        if each.to not in names:
+        names = [each.to if same_person(name, each.person) else name for name in names]
+        if not any(same_person(name, each.to) for name in names):
             names.append(each.to)
     return tuple(dict.fromkeys(names))
 

@@ -1,0 +1,168 @@
+"""Content that a change takes from elsewhere: from a sacred path it is refused, from outside the contract reported.
+
+A copy is found in the two trees, whatever made the change, and in the words of a patch. Content that also lies at a path that
+is not sacred is no secret. Content that is moved in parts, or rewritten, is out of reach.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+from gatewright import scope
+from gatewright.git.changes import TreeChange
+from gatewright.git.mirror import Mirror
+from gatewright.git.modes import ABSENT, DIRECTORY, EMPTY_BLOBS, NO_CONTENT
+from gatewright.git.patches.files import Reading
+from gatewright.git.paths import display
+from gatewright.services.gatekeeper.gates.context import ChangeContext
+from gatewright.services.gatekeeper.policies.load import Policies
+
+CODE: Final = "sacred_content"
+SACRED_RULE: Final = "protected_paths.sacred"
+COPIES_RULE: Final = "copied_content"
+_SACRED: Final = "sacred"
+#: Folders whose sacred files are remembered.
+_REMEMBERED: Final = 50_000
+#: Bytes of a sacred file that is compared without its blanks and line ends.
+_LARGEST: Final = 256 << 10
+#: So much larger may a copy be that has more blanks: a factor, and bytes.
+_FACTOR, _MORE = 4, 1024
+
+
+class SacredFile(NamedTuple):
+    """A file at a sacred path of a tree."""
+
+    path: bytes
+    object_id: str
+
+
+class SacredFiles:
+    """The sacred files of trees. Folders are remembered: of a tree that differs little from one before, little is read."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[tuple[str, bytes, str], tuple[SacredFile, ...]] = OrderedDict()
+
+    async def of(self, tree: str, mirror: Mirror, policies: Policies) -> tuple[SacredFile, ...]:
+        """Those of ``tree`` by ``policies``. Raises GitError."""
+        found: dict[tuple[bytes, str], tuple[SacredFile, ...]] = {}
+        below: dict[tuple[bytes, str], list[tuple[bytes, str]]] = {}
+        level = [(b"", tree)]
+        while level:
+            unknown = []
+            for folder in level:
+                known = self._known.get((policies.sha256, *folder))
+                if known is None:
+                    unknown.append(folder)
+                else:
+                    found[folder] = known
+            nodes = await mirror.directories({object_id for _, object_id in unknown})
+            level = []
+            for folder in unknown:
+                prefix = folder[0] + b"/" if folder[0] else b""
+                entries = nodes[folder[1]]
+                files = [(prefix + node.name, node) for node in entries if node.mode != DIRECTORY]
+                sacred = (SacredFile(path, node.object_id) for path, node in files if _is_sacred(path, policies))
+                found[folder] = tuple(sacred)
+                below[folder] = [(prefix + node.name, node.object_id) for node in entries if node.mode == DIRECTORY]
+                level += below[folder]
+        for folder in reversed(below):
+            found[folder] += tuple(file for inner in below[folder] for file in found[inner])
+            self._known[policies.sha256, *folder] = found[folder]
+        while len(self._known) > _REMEMBERED:
+            self._known.popitem(last=False)
+        return found[b"", tree]
+
+
+async def judge_copies(
+    context: ChangeContext, sacred: SacredFiles, changes: Sequence[TreeChange], baseline: str, reading: Reading | None = None
+) -> None:
+    """Judge where the content of ``changes`` comes from, and what the patch that was read as ``reading`` says of it.
+
+    1. nothing is made of a sacred file, by the words of the patch  2. nothing has the content of one  3. nor that content with
+    other line ends and blanks  4. what comes from outside the contract's paths is remarked. Raises GitError.
+    """
+    report, policies = context.report, context.policies
+    report.checked(SACRED_RULE)
+    report.checked(COPIES_RULE)
+    outside = scope.AllowedPaths(context.contract.allowed_paths)
+    for file in reading.files if reading is not None else ():
+        if file.move and file.old is not None and file.new is not None:
+            if _is_sacred(file.old, policies):  # 1
+                _refuse(context, file.new, file.old)
+            elif not outside.cover(file.old):  # 4
+                _remark(context, file.new, file.old)
+    written = [
+        change
+        for change in changes
+        if change.new_mode not in NO_CONTENT and change.new_id != change.old_id and change.new_id not in EMPTY_BLOBS
+    ]
+    files = [file for file in await sacred.of(baseline, context.mirror, policies) if file.object_id not in EMPTY_BLOBS]
+    if files and written:
+        await _judge_content(context, files, written, baseline)
+
+
+async def remark_copies(context: ChangeContext, changes: Sequence[TreeChange], baseline: str, candidate: str) -> None:
+    """4. New files with the very content of a file outside the contract's paths are remarked. Raises GitError."""
+    context.report.checked(COPIES_RULE)
+    added = {change.path for change in changes if change.old_mode == ABSENT and change.new_id not in EMPTY_BLOBS}
+    if not added:
+        return
+    allowed = scope.AllowedPaths(context.contract.allowed_paths)
+    for path, source in sorted((await context.mirror.copies(baseline, candidate)).items()):
+        if path in added and not allowed.cover(source):
+            _remark(context, path, source)
+
+
+async def _judge_content(
+    context: ChangeContext, files: Sequence[SacredFile], written: Sequence[TreeChange], baseline: str
+) -> None:
+    by_id = {file.object_id: file for file in files}
+    found = [(change, by_id[change.new_id]) for change in written if change.new_id in by_id]  # 2
+    sizes = await context.mirror.sizes({*by_id, *(change.new_id for change in written)})
+    small = [file for file in by_id.values() if sizes[file.object_id] <= _LARGEST]
+    largest = max((sizes[file.object_id] for file in small), default=0) * _FACTOR + _MORE
+    rest = [change for change in written if small and change.new_id not in by_id and sizes[change.new_id] <= largest]
+    if rest:  # 3
+        contents = await context.mirror.blobs({*(file.object_id for file in small), *(change.new_id for change in rest)})
+        plain = await asyncio.to_thread(lambda: {object_id: _plain(content) for object_id, content in contents.items()})
+        by_plain = {plain[file.object_id]: file for file in small if plain[file.object_id]}
+        found += [(change, by_plain[plain[change.new_id]]) for change in rest if plain[change.new_id] in by_plain]
+    if not found:
+        return
+    secret = await _nowhere_else({file.object_id for _, file in found}, baseline, context)
+    for change, file in found:
+        if file.object_id in secret:
+            _refuse(context, change.path, file.path)
+
+
+async def _nowhere_else(object_ids: Iterable[str], baseline: str, context: ChangeContext) -> frozenset[str]:
+    """Those of ``object_ids`` that lie at sacred paths of the baseline alone."""
+    wanted = set(object_ids)
+    for entry in await context.mirror.files(baseline):
+        if entry.object_id in wanted and not _is_sacred(entry.path, context.policies):
+            wanted.discard(entry.object_id)
+    return frozenset(wanted)
+
+
+def _plain(content: bytes) -> bytes:
+    """A digest of ``content`` without byte order mark, blanks at the ends of lines, and empty lines; empty for nothing else."""
+    lines = [line for line in map(bytes.rstrip, content.removeprefix(b"\xef\xbb\xbf").split(b"\n")) if line]
+    return hashlib.sha256(b"\n".join(lines)).digest() if lines else b""
+
+
+def _is_sacred(path: bytes, policies: Policies) -> bool:
+    return any(kind.name == _SACRED for kind in policies.path_classes(path))
+
+
+def _refuse(context: ChangeContext, path: bytes, source: bytes) -> None:
+    words = f"has content of {display(source)}, which no contract opens"
+    context.report.violate(CODE, SACRED_RULE, words, path)
+
+
+def _remark(context: ChangeContext, path: bytes, source: bytes) -> None:
+    words = f"Has content of {display(source)}, which is outside the contract's paths."
+    context.report.remark(COPIES_RULE, words, path)

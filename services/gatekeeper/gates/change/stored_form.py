@@ -1,0 +1,127 @@
+"""Whether the files of a change have the form in which git stores them, by the candidate's own attributes; and their line ends.
+
+A blob that git would have stored otherwise is refused. What stood there in the same form before, and line ends that a change
+mixes or turns round, are remarks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from gatewright.git.attributes.stored_form import (
+    Attributes,
+    FormFault,
+    LineEndRemark,
+    form_fault,
+    is_lfs_pointer,
+    line_end_remark,
+)
+from gatewright.git.changes import TreeChange, TreeEntry
+from gatewright.git.mirror import Mirror
+from gatewright.git.modes import ABSENT, REGULAR
+from gatewright.git.paths import display, is_gitattributes
+from gatewright.services.gatekeeper.gates.context import ChangeContext
+
+RULE: Final = "stored_form"
+LINE_ENDS_RULE: Final = "line_ends"
+#: Bytes of contents, old and new, that are looked at in one go.
+_AT_ONCE: Final = 64 << 20
+#: Files that are compared when attributes change, and bytes of one of them.
+_MOST_COMPARED: Final = 5000
+_LARGEST_COMPARED: Final = 1 << 20
+
+
+class _Pair(NamedTuple):
+    """A changed file: ids of its contents, ``old_id`` is empty where there was no file."""
+
+    path: bytes
+    old_id: str
+    new_id: str
+
+
+async def judge_stored_form(context: ChangeContext, changes: Sequence[TreeChange], baseline: str, candidate: str) -> None:
+    """1. each written file has the form that its attributes ask for  2. line ends that are mixed or turned round are remarked
+    3. so is what changed attributes make of files that stay as they are. Raises GitError.
+    """
+    report, mirror = context.report, context.mirror
+    report.checked(RULE)
+    report.checked(LINE_ENDS_RULE)
+    pairs = [
+        _Pair(change.path, change.old_id if change.old_mode in REGULAR else "", change.new_id)
+        for change in changes
+        if change.new_mode in REGULAR and change.new_id != change.old_id
+    ]
+    attributes = await mirror.attributes(candidate, [pair.path for pair in pairs])
+    async for some, contents in _in_portions(pairs, mirror):
+        for pair, fault, remark in await asyncio.to_thread(_look, some, contents, attributes):
+            if fault is not None and fault.earlier:
+                report.remark(RULE, f"As before this change: {fault.words}", pair.path)
+            elif fault is not None:  # 1
+                report.violate(fault.code, RULE, fault.words, pair.path)
+            if remark is not None:  # 2
+                report.remark(LINE_ENDS_RULE, remark.words, pair.path, remark.line)
+    for change in changes:
+        if is_gitattributes(change.path.rpartition(b"/")[2]) and change.old_id != change.new_id:
+            await _remark_attributes(context, change, changes, baseline, candidate)  # 3
+
+
+def _look(
+    pairs: Sequence[_Pair], contents: Mapping[str, bytes], attributes: Mapping[bytes, Attributes]
+) -> list[tuple[_Pair, FormFault | None, LineEndRemark | None]]:
+    found = []
+    for pair in pairs:
+        new, old = contents[pair.new_id], contents[pair.old_id] if pair.old_id else None
+        fault = form_fault(attributes[pair.path], new, old) if pair.path in attributes else None
+        remark = line_end_remark(old, new) if fault is None else None
+        if fault is not None or remark is not None:
+            found.append((pair, fault, remark))
+    return found
+
+
+async def _in_portions(pairs: Sequence[_Pair], mirror: Mirror) -> AsyncIterator[tuple[list[_Pair], Mapping[str, bytes]]]:
+    """``pairs`` with their contents, so many at a time that they lie in memory easily."""
+    sizes = await mirror.sizes({each for pair in pairs for each in (pair.old_id, pair.new_id) if each})
+    some: list[_Pair] = []
+    held = 0
+    for pair in [*pairs, None]:
+        size = sizes[pair.new_id] + (sizes[pair.old_id] if pair.old_id else 0) if pair is not None else 0
+        if some and (pair is None or held + size > _AT_ONCE):
+            yield some, await mirror.blobs({each for one in some for each in (one.old_id, one.new_id) if each})
+            some, held = [], 0
+        if pair is not None:
+            some.append(pair)
+            held += size
+
+
+async def _remark_attributes(
+    context: ChangeContext, change: TreeChange, changes: Sequence[TreeChange], baseline: str, candidate: str
+) -> None:
+    """What a changed file of attributes makes of the files that the change leaves as they are."""
+    folder = change.path.rpartition(b"/")[0].decode("utf-8", "surrogateescape")
+    touched = {each.path for each in changes if each.new_mode == ABSENT or each.new_id != each.old_id}
+    entries = await context.mirror.files(candidate, (folder,) if folder else ())
+    files = [each for each in entries if each.mode in REGULAR and each.path not in touched and each.size <= _LARGEST_COMPARED]
+    if len(files) > _MOST_COMPARED:
+        words = f"{len(files)} files lie below it; what the new attributes make of them was not looked at."
+        context.report.remark(RULE, words, change.path)
+        return
+    paths = [each.path for each in files]
+    old, new = [await context.mirror.attributes(tree, paths) for tree in (baseline, candidate)]
+    differing = [each for each in files if old.get(each.path, Attributes()) != new.get(each.path, Attributes())]
+    found: defaultdict[str, list[TreeEntry]] = defaultdict(list)
+    pairs = [_Pair(each.path, "", each.object_id) for each in differing]
+    by_path = {each.path: each for each in differing}
+    async for some, contents in _in_portions(pairs, context.mirror):
+        for pair in some:
+            attributes = new.get(pair.path, Attributes())
+            fault = form_fault(attributes, contents[pair.new_id], None)
+            if fault is not None:
+                found["are stored in another form than the new attributes ask for"].append(by_path[pair.path])
+            elif is_lfs_pointer(contents[pair.new_id]) and attributes.filter != "lfs":
+                found["are pointers of Git LFS that nothing replaces by content any more"].append(by_path[pair.path])
+    for words, some_files in found.items():
+        first = display(some_files[0].path)
+        context.report.remark(RULE, f"{len(some_files)} files {words}, {first} among them.", change.path)

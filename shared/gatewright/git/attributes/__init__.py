@@ -1,0 +1,1 @@
+"""The attributes that decide in which form git stores a file."""

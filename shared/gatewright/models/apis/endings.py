@@ -1,0 +1,136 @@
+"""Why a model's reply ended, as each API reports it, and whether the reply is complete. Pure.
+
+The values are those of the vendors' references: ``finish_reason`` (chat completions), ``stop_reason`` (messages), ``status``
+with ``incomplete_details`` (responses), ``finishReason`` (Gemini). A value that no reference lists counts as incomplete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from gatewright.contracts.strict_json import parse
+from gatewright.errors import MalformedError
+from gatewright.models.apis.event_stream import EventReader
+from gatewright.models.apis.usage import is_end
+from gatewright.models.policy import Api
+
+#: How each API reports that the model finished by itself.
+_FINISHED: Final[Mapping[Api, frozenset[str]]] = {
+    "chat_completions": frozenset({"stop"}),
+    "messages": frozenset({"end_turn", "stop_sequence"}),
+    "responses": frozenset({"completed"}),
+    "gemini": frozenset({"STOP"}),
+}
+#: The model declined, and says so in a part of the reply of its own.
+REFUSAL: Final = "refusal"
+#: The reply has several alternatives, of which none is the answer, or calls a tool that no program runs.
+SEVERAL: Final = "several_choices"
+TOOL_CALL: Final = "tool_call"
+#: The provider gave no reason.
+NO_ENDING: Final = "none"
+_LONGEST: Final = 64
+
+
+def is_complete(api: Api, ending: str | None) -> bool:
+    """Whether a reply that ended for this reason is the model's complete answer in words."""
+    return ending in _FINISHED[api]
+
+
+def ending_of(api: Api, reply: Mapping[str, Any]) -> str:
+    """Why a reply that came in one piece ended."""
+    return next((ending for ending in _endings(api, reply) if not is_complete(api, ending)), None) or next(
+        _endings(api, reply), NO_ENDING
+    )
+
+
+def ending_in(api: Api, event: Mapping[str, Any]) -> str | None:
+    """Why the reply ends, where an event of a stream says so; an ending that is not complete comes first."""
+    match api:
+        case "messages" if event.get("type") == "message_delta":
+            said = _object(event.get("delta")).get("stop_reason")
+            return None if said is None else _text(said)
+        case "responses" if is_end(api, event):
+            return ending_of(api, _object(event.get("response")))
+        case "chat_completions" | "gemini":
+            found = [ending for ending in _endings(api, event) if ending != NO_ENDING]
+            return next((ending for ending in found if not is_complete(api, ending)), next(iter(found), None))
+        case _:
+            return None
+
+
+def ending_of_recorded(api: Api, data: bytes, *, streamed: bool) -> str | None:
+    """The same of a reply as bytes; None where it does not say."""
+    if streamed:
+        reader = EventReader(len(data) + 1)
+        return later_ending(api, *(ending_in(api, event) for event in [*reader.feed(data), *reader.finish()]))
+    try:
+        document = parse(data)
+    except MalformedError:
+        return None
+    return ending_of(api, document) if isinstance(document, dict) else None
+
+
+def later_ending(api: Api, *endings: str | None) -> str | None:
+    """Of several events of one stream: the last ending, unless an earlier one was not complete."""
+    found: str | None = None
+    for ending in endings:
+        if ending is not None and (found is None or is_complete(api, found)):
+            found = ending
+    return found
+
+
+def _endings(api: Api, reply: Mapping[str, Any]) -> Iterator[str]:
+    """Each ending that a document reports, of every alternative."""
+    match api:
+        case "chat_completions":
+            yield from _alternatives(reply.get("choices"), "finish_reason", "message")
+        case "gemini":
+            yield from _alternatives(reply.get("candidates"), "finishReason", "content")
+            blocked = _object(reply.get("promptFeedback")).get("blockReason")
+            if blocked is not None:
+                yield _text(blocked)
+        case "messages":
+            yield _text(reply.get("stop_reason"))
+        case "responses":
+            yield from _of_response(reply)
+
+
+def _alternatives(value: object, field: str, content: str) -> Iterator[str]:
+    choices = [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+    for choice in choices:
+        yield _text(choice.get(field))
+        said = _object(choice.get(content))
+        if said.get("refusal"):
+            yield REFUSAL
+        if said.get("tool_calls") or said.get("function_call"):
+            yield TOOL_CALL
+    if len({choice.get("index") for choice in choices if isinstance(choice.get("index"), int)}) > 1:
+        yield SEVERAL
+
+
+def _of_response(reply: Mapping[str, Any]) -> Iterator[str]:
+    why = _object(reply.get("incomplete_details")).get("reason") or _object(reply.get("error")).get("code")
+    yield _text(reply.get("status")) if why is None else _text(why)
+    output = reply.get("output")
+    for item in output if isinstance(output, list) else []:
+        found = _object(item)
+        if found.get("status") in ("incomplete", "failed"):
+            yield _text(found["status"])
+        if str(found.get("type", "")).endswith("_call"):
+            yield TOOL_CALL
+        content = found.get("content")
+        parts = content if isinstance(content, list) else []
+        if any(_object(part).get("type") == "refusal" for part in parts):
+            yield REFUSAL
+
+
+def _object(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _text(value: object) -> str:
+    """A reason in the record's own alphabet: what a provider sends is not passed on as it is."""
+    if not isinstance(value, str) or not value:
+        return NO_ENDING
+    return value[:_LONGEST] if value.replace("_", "").isalnum() and value.isascii() else NO_ENDING

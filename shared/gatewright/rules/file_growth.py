@@ -1,0 +1,52 @@
+"""How much a change adds to each of its files, in bytes: what was there before is not counted. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Mapping, Sequence
+
+from gatewright.git.changes import TreeChange
+from gatewright.git.modes import REGULAR
+
+
+def file_growth(changes: Sequence[TreeChange], sizes: Mapping[str, int]) -> dict[bytes, int]:
+    """By path, of each written file: its size less that of the file that it replaces.
+
+    A new file replaces one of the same content that the change takes away, or else one of the same name in another folder; each
+    file is replaced once. ``sizes`` are those of the contents by their ids.
+    """
+    gone = [change for change in changes if change.old_mode in REGULAR and change.new_mode not in REGULAR]
+    written = [change for change in changes if change.new_mode in REGULAR and change.new_id != change.old_id]
+    before = {change.path: sizes[change.old_id] for change in written if change.old_mode in REGULAR}
+    by_id: defaultdict[str | bytes, deque[TreeChange]] = defaultdict(deque)
+    by_name: defaultdict[str | bytes, deque[TreeChange]] = defaultdict(deque)
+    for change in gone:
+        by_id[change.old_id].append(change)
+        by_name[_name(change.path)].append(change)
+    taken: set[bytes] = set()
+    for places, key in ((by_id, _content), (by_name, _place)):
+        for change in written:
+            if change.path not in before and (replaced := _next(places.get(key(change)), taken)) is not None:
+                taken.add(replaced.path)
+                before[change.path] = sizes[replaced.old_id]
+    return {change.path: sizes[change.new_id] - before.get(change.path, 0) for change in written}
+
+
+def _next(places: deque[TreeChange] | None, taken: set[bytes]) -> TreeChange | None:
+    while places:
+        found = places.popleft()
+        if found.path not in taken:
+            return found
+    return None
+
+
+def _content(change: TreeChange) -> str | bytes:
+    return change.new_id
+
+
+def _place(change: TreeChange) -> str | bytes:
+    return _name(change.path)
+
+
+def _name(path: bytes) -> bytes:
+    return path.rpartition(b"/")[2]

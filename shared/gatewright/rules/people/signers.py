@@ -1,0 +1,40 @@
+"""Whose signature it is, by the roster of approvers, and whether the key is in force. Pure."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from gatewright.contracts import ApproverRoster
+from gatewright.contracts.people.approvals import RosterKey, RosterPerson, SignedDecision
+from gatewright.errors import DeniedError
+from gatewright.ssh_signatures import fingerprint, page_of, signer_of, verify_ssh
+
+
+def signer_on(roster: ApproverRoster, signature: str, data: bytes, namespace: str, now: datetime) -> tuple[RosterPerson, str]:
+    """Whose signature it is, and the fingerprint of the key, which is in force.
+
+    A key that stands with two people belongs to none of them; the roster's loader refuses it. Raises DeniedError,
+    VerificationError (``signature_invalid``, and what passkeys are refused for).
+    """
+    named = signer_of(signature)
+    for person in roster.people:
+        for key in person.keys:
+            if fingerprint(key.key) == named:
+                _in_force(key, named, now)
+                verify_ssh(key.key, namespace, data, signature, key.origins)
+                return person, named
+    raise DeniedError(f"the key {named} is not on the roster of approvers", code="approver_unknown")
+
+
+def key_words(key_print: str, signed: SignedDecision) -> str:
+    """The key of a signature that counted, for people; of a passkey with the page that it signed on."""
+    page = page_of(signed.signature)
+    return f"{key_print}, by passkey on {page}" if page else key_print
+
+
+def _in_force(key: RosterKey, named: str, now: datetime) -> None:
+    if key.revoked_at is not None and datetime.fromisoformat(key.revoked_at) <= now:
+        raise DeniedError(f"the key {named} was revoked {key.revoked_at}", code="approver_key_revoked")
+    early = key.valid_from is not None and now < datetime.fromisoformat(key.valid_from)
+    if early or (key.valid_until is not None and datetime.fromisoformat(key.valid_until) <= now):
+        raise DeniedError(f"the key {named} is not valid now", code="approver_key_not_valid")
