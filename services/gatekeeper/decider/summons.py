@@ -11,7 +11,6 @@ from gatewright.ledger import events as e
 from gatewright.ledger.candidates import reason_of
 from gatewright.ledger.run import AskedSummons, Run
 from gatewright.rules.summons import UNFIT, answer_to, summons_orders
-from gatewright.rules.times import out_of_time
 from gatewright.services.gatekeeper.decider.draft import Draft
 from gatewright.services.gatekeeper.decider.inputs import RoleDocument, RoleReplied, SummonsReceived
 
@@ -37,10 +36,8 @@ def answered(draft: Draft, item: RoleReplied, question: AskedSummons) -> None:
     task, now = question.task, timestamp(draft.now)
     if question.answer is not None or item.role != task.item.role:
         return
-    said = _answer_of(item.document, task, now)
-    if words := out_of_time(draft.run, draft.now, said.answered_at):
-        said = _not_answered(task, now, UNFIT, words)
-    draft.add(e.SummonsAnswered(answer=answer_to(question, said, draft.now)))
+    answer = answer_to(question, _answer_of(item.document, task, now), draft.now)
+    draft.add(e.SummonsAnswered(answer=answer))
 
 
 def _answer_of(document: RoleDocument, task: SummonsTask, now: str) -> SummonsAnswer:

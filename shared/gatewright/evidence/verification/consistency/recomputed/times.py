@@ -20,30 +20,19 @@ _BEGUN: frozenset[e.State] = frozenset({"S2", "FAILED"})
 
 
 def check_times(telling: Telling) -> Iterator[Contradiction]:
-    """1. what follows from an event has its time  2. verdicts, and answers beside the run, name times that can be true."""
+    """1. what follows from an event has its time  2. verdicts name times that can be true."""
     last = telling.history.records[0].ts
     for number, moment in enumerate(telling.moments):
         if moment.record.ts != last and (number == 0 or _follows(moment)):  # 1
             words = f"{moment.record.event_type} follows from the event before it, which happened {last}"
             yield moment.says(TIMES, layout.EVENTS, layout.EVENTS, f"{words}, and it happened {moment.record.ts}")
         last = moment.record.ts
-        path, stamp = _named(moment)
+        report = moment.payload.report if isinstance(moment.payload, e.GateJudged) else None
         when = moment.when if moment_of(moment.whole.created_at) is not None else None
-        if stamp and when is not None and (words := out_of_time(moment.whole, when, stamp)):  # 2
-            yield moment.says(TIMES, path, layout.EVENTS, words)
+        if report is not None and when is not None and (words := out_of_time(moment.whole, when, report.evaluated_at)):  # 2
+            yield moment.says(TIMES, gate_file(moment.gates, report), layout.EVENTS, words)
 
 
 def _follows(moment: Moment) -> bool:
     payload = moment.payload
     return isinstance(payload, _FOLLOWING) or (isinstance(payload, e.StateEntered) and payload.state not in _BEGUN)
-
-
-def _named(moment: Moment) -> tuple[str, str]:
-    """The file of a document that the event holds, and the time that it names."""
-    match moment.payload:
-        case e.GateJudged(report=report):
-            return gate_file(moment.gates, report), report.evaluated_at
-        case e.SummonsAnswered(answer=answer):
-            return layout.summons_answer(answer.task_id), answer.answered_at
-        case _:
-            return "", ""
