@@ -34,7 +34,6 @@ CLAIMS: tuple[Claim, ...] = (
     Claim("run_accepted", "/payload/caller_span", "the publisher's own trace"),
     Claim("run_accepted", "/payload/versions/*", HOST),
     Claim("run_accepted", "/payload/host*", HOST),
-    Claim("run_accepted", "/payload/progress", "runs older than progress packets have none"),
     Claim("run_accepted", "/payload/approval_rules/*", POLICY),
     Claim("run_accepted", "/payload/routing/*", POLICY),
     Claim("run_accepted", "/payload/pools*", "pools of roles that get their task by the contract's"),

@@ -9,8 +9,9 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -32,13 +33,15 @@ _DIGEST = re.compile(r"(?:artifact:sha256:)?([0-9a-f]{64})")
 
 @dataclass(frozen=True)
 class Mutation:
-    """A story with one value changed. ``document`` and ``pattern`` say which field it is, ``change`` what became of it, and
-    ``event`` in the how manieth event; 0: in an artifact."""
+    """A story with one value changed, which ``make_story`` makes. ``document`` and ``pattern`` name the field.
+
+    ``event`` is the number of the changed event; 0: the change is in an artifact.
+    """
 
     document: str
     pattern: str
     change: str
-    story: BundleStory
+    make_story: Callable[[], BundleStory]
     event: int = 0
 
     @property
@@ -65,13 +68,17 @@ def mutations(story: BundleStory) -> Iterator[Mutation]:
     others = _others(story)
     for number, event in enumerate(story.events):
         document = name_of(event)
-        before, after = story.events[:number], story.events[number + 1 :]
-        yield Mutation(document, "", "left out", replace(story, events=(*before, *after)), number + 1)
-        yield Mutation(document, "", "twice", replace(story, events=(*before, event, event, *after)), number + 1)
+        yield Mutation(document, "", "left out", partial(_with, story, number), number + 1)
+        yield Mutation(document, "", "twice", partial(_with, story, number, event, event), number + 1)
         for change in _changes(event, _event_type(event), (), others):
-            pattern, told = pattern_of(change.pointer), _told(story, number, change)
-            yield Mutation(document, pattern, change.words, told, number + 1)
+            pattern = pattern_of(change.pointer)
+            yield Mutation(document, pattern, change.words, partial(_told, story, number, change), number + 1)
     yield from _of_artifacts(story, others)
+
+
+def _with(story: BundleStory, number: int, *events: Json) -> BundleStory:
+    """The story with ``events`` in the place of one."""
+    return replace(story, events=(*story.events[:number], *events, *story.events[number + 1 :]))
 
 
 def name_of(event: Json) -> str:
@@ -288,9 +295,12 @@ def _of_artifacts(story: BundleStory, others: Mapping[str, str]) -> Iterator[Mut
             continue
         document = f"artifact:{_first_place(story, uri)}"
         for pattern, words, new in _other_contents(data, others):
-            name = hashlib.sha256(new).hexdigest()
-            told = replace(story, blobs={**story.blobs, name: new}).renamed({digest: name})
-            yield Mutation(document, pattern, words, told)
+            yield Mutation(document, pattern, words, partial(_with_artifact, story, digest, new))
+
+
+def _with_artifact(story: BundleStory, digest: str, new: bytes) -> BundleStory:
+    name = hashlib.sha256(new).hexdigest()
+    return replace(story, blobs={**story.blobs, name: new}).renamed({digest: name})
 
 
 def _first_place(story: BundleStory, uri: str) -> str:

@@ -181,6 +181,7 @@ def asked_request(repository: Path) -> RunRequest:
         request="Edit both files.",
         repository=RepositoryField(url=str(repository)),
         requested_by="tests",
+        ordered_by=("kim@example.org",),
         allowed_paths=("src",),
         acceptance_tests=(AcceptanceTest(name="edited", cmd="python tools/check.py 0", must_pass=True),),
         executor=Executor(kind="model", model="write-model"),

@@ -196,7 +196,8 @@ class RecordedRun:
                 self.store.put(codec.encode(document))
         before = [each.payload for each in events[:number]]
         decisions = [each for each in before if isinstance(each, e.ApprovalDecided | e.ApprovalByGrant)]
-        expected = expected_evidence(run, report, decisions, [each.payload for each in events[number + 1 :]])
+        held = before[-1] if before and isinstance(before[-1], e.RosterHeld) else None
+        expected = expected_evidence(run, report, decisions, [each.payload for each in events[number + 1 :]], held)
         named = {seen.name for seen in report.evidence}
         more = tuple(Evidence(name=name, digest=digest or "1") for name, digest in expected if name not in named)
         rules = tuple(RuleOutcome(rule=rule, verdict="PASS") for rule in missing_rules(run, report, decisions))

@@ -60,7 +60,7 @@ def test_every_changed_field_is_found_or_a_claim_by_design(
     missed: dict[tuple[str, str], list[str]] = defaultdict(list)
     number = 0
     for number, mutation in enumerate(sampled(story), 1):  # noqa: B007 - their number is told below
-        if not mutation.story.findings(signer, tmp_path):
+        if not mutation.make_story().findings(signer, tmp_path):
             missed[mutation.field].append(f"event {mutation.event}: {mutation.change}")
     assert number > 1000
     unfound[name] = set(missed)

@@ -23,6 +23,7 @@ from gatewright.models.recorded_transfers import records_in
 from gatewright.rules import mutation
 from gatewright.rules.approvals import request_digest
 from gatewright.rules.completion import RULES as COMPLETION
+from gatewright.rules.standing import rests_on_people
 from gatewright.rules.tests import Ordered, match_commands
 from gatewright.rules.transfers import FILE as TRANSFERS
 
@@ -157,12 +158,17 @@ Decision = e.ApprovalDecided | e.ApprovalByGrant
 
 
 def expected_evidence(
-    run: Run, report: GateReport, decisions: Sequence[Decision] = (), following: Sequence[e.Payload] = ()
+    run: Run,
+    report: GateReport,
+    decisions: Sequence[Decision] = (),
+    following: Sequence[e.Payload] = (),
+    held: e.RosterHeld | None = None,
 ) -> tuple[LookedAt, ...]:
     """What the report must name, on a run as it was before the verdict, seen from the candidate that the verdict is about.
 
-    ``decisions`` are what people said and the verdict is on; ``following`` are the events that came of it. A gate that refuses
-    may stop early: of those, only the reviewer's, the tests' and the approval gate look at everything.
+    ``decisions`` are what people said and the verdict is on; ``following`` are the events that came of it. ``held`` is the
+    comparison with the roster that was recorded right before it. A gate that refuses may stop early: of those, only the
+    reviewer's, the tests' and the approval gate look at everything.
     """
     match report.gate:
         case "reviewer" if run.review is not None:
@@ -186,7 +192,7 @@ def expected_evidence(
         case "integrated":
             return tuple(_integrated(run, _first(following, e.CandidateComposed)))
         case "landing":
-            return tuple(_landing(run, _first(following, e.Landed)))
+            return tuple(_landing(run, _first(following, e.Landed), held))
         case _:
             return ()
 
@@ -337,7 +343,10 @@ def _approval(run: Run, decisions: Sequence[Decision]) -> Iterator[LookedAt]:
     yield from _candidate(run)
 
 
-def _landing(run: Run, landed: e.Landed | None) -> Iterator[LookedAt]:
+def _landing(run: Run, landed: e.Landed | None, held: e.RosterHeld | None) -> Iterator[LookedAt]:
+    # Runs older than the field held nothing against the roster again.
+    if held is not None or (run.accepted.orderers is not None and rests_on_people(run)):
+        yield LookedAt(ROSTER, held.roster_sha256 if held is not None else None)
     yield LookedAt(TREE, landed.tree if landed is not None else None)
     if landed is not None and landed.commit:
         yield LookedAt(COMMIT, landed.commit)

@@ -18,6 +18,7 @@ from gatewright.evidence.verification.consistency.memory import check_memory
 from gatewright.evidence.verification.consistency.orders import check_orders
 from gatewright.evidence.verification.consistency.recomputed.acceptance import check_acceptance
 from gatewright.evidence.verification.consistency.recomputed.labels import check_labels
+from gatewright.evidence.verification.consistency.recomputed.rosters import check_rosters
 from gatewright.evidence.verification.consistency.recomputed.tasks import check_tasks
 from gatewright.evidence.verification.consistency.recomputed.times import check_times
 from gatewright.evidence.verification.consistency.recomputed.verdicts import check_verdicts
@@ -63,6 +64,7 @@ CHECKS: tuple[Check, ...] = (
     check_choice,
     check_budgets,
     check_approvals,
+    check_rosters,
     check_routing,
     check_transfers,
     check_summons,

@@ -39,6 +39,7 @@ def check_acceptance(telling: Telling) -> Iterator[Contradiction]:
         yield Contradiction(broken.code, layout.EVENTS, layout.CONTRACT, broken.detail)
     if run.accepted.recording > 1:
         yield from _policies(run)  # 3
+        yield from _always(run)  # 2
         yield from _document(telling)  # 4
     else:
         yield from _later_facts(telling)  # 5
@@ -54,6 +55,17 @@ def _run_id(run: Run) -> Iterator[Contradiction]:
     if key is not None and run.run_id != run_id_of(key, run.publisher):
         words = f"key and publisher {run.publisher} make {run_id_of(key, run.publisher)}, and the run is {run.run_id}"
         yield Contradiction(RUN, layout.EVENTS, layout.REQUEST if own is not None else layout.META, words)
+
+
+def _always(run: Run) -> Iterator[Contradiction]:
+    """What every run of this recording has: who ordered it, each once and in order, and a progress packet."""
+    orderers = run.accepted.orderers
+    if orderers is None or list(orderers) != sorted(set(orderers)):
+        words = "who ordered the run was recorded twice, out of order or not at all"
+        yield Contradiction(ORDER, layout.EVENTS, layout.META, words)
+    if not run.accepted.progress:
+        words = "it was recorded that the run has no progress packet, and every run of its time has one"
+        yield Contradiction(ORDER, layout.EVENTS, layout.META, words)
 
 
 def _policies(run: Run) -> Iterator[Contradiction]:

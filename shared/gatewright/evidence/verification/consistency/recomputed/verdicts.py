@@ -43,7 +43,8 @@ def check_verdicts(telling: Telling) -> Iterator[Contradiction]:
         report, path = moment.payload.report, gate_file(moment.gates, moment.payload.report)
         following = [each.payload for each in takewhile(_no_verdict, moments[number + 1 :])]
         decisions = _decisions(moments[:number], moment, report)
-        expected = expected_evidence(moment.before, report, decisions, following)
+        held = before if isinstance(before, e.RosterHeld) else None
+        expected = expected_evidence(moment.before, report, decisions, following, held)
         for words in faults_of_evidence(report, expected):  # 1
             yield moment.says(EVIDENCE, path, layout.EVENTS, words)
         for rule in missing_rules(moment.before, report, decisions):  # 2
