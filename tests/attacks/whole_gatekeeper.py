@@ -24,7 +24,7 @@ from gatewright.contracts.reports import (
     TestCommand,
 )
 from gatewright.contracts.task_contract import Rollback
-from gatewright.contracts.vocabulary import Agent
+from gatewright.contracts.vocabulary import Agent, Surroundings
 from gatewright.contracts.vocabulary import Repository as RepositoryField
 from gatewright.evidence.signing import keys
 from gatewright.evidence.signing.envelopes import Signer
@@ -235,6 +235,7 @@ def make_tests(run: Run) -> TestReport:
         artifacts=(),
         tree=run.candidate.tree,
         sandbox="bubblewrap",
+        surroundings=Surroundings(versions={}, host={}, sandbox={"sandbox": "bubblewrap"}),
     )
 
 

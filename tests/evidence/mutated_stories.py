@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -74,6 +75,16 @@ def mutations(story: BundleStory) -> Iterator[Mutation]:
             pattern = pattern_of(change.pointer)
             yield Mutation(document, pattern, change.words, partial(_told, story, number, change), number + 1)
     yield from _of_artifacts(story, others)
+
+
+def sampled(story: BundleStory, most: int) -> Iterator[Mutation]:
+    """Of each kind of change of each field the first ``most``."""
+    tried: Counter[tuple[str, str, str]] = Counter()
+    for mutation in mutations(story):
+        kind = (*mutation.field, mutation.kind)
+        tried[kind] += 1
+        if tried[kind] <= most:
+            yield mutation
 
 
 def _with(story: BundleStory, number: int, *events: Json) -> BundleStory:
@@ -198,7 +209,7 @@ def _of_field(value: Json, field: inspect.Field, kind: Any, pointer: Pointer, ot
         if optional:
             yield from _added(field, kind, place)
         return
-    if optional:
+    if optional and (field.default is msgspec.NODEFAULT or there != field.default):
         yield _Change(place, DROPPED if not field.required else None, "left out")
     yield from _changes(there, kind, place, others)
 

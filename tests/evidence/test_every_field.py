@@ -5,8 +5,7 @@ The bundles are those of a run that landed, one that failed and one that people 
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,7 @@ from gatewright.evidence.signing.envelopes import Signer
 from gatewright.evidence.verification.verify import verify
 from tests.evidence.bundle_stories import BundleStory
 from tests.evidence.claims_by_design import CLAIMS
-from tests.evidence.mutated_stories import Mutation, mutations
+from tests.evidence.mutated_stories import sampled
 from tests.evidence.real_bundles import NAMES, RealBundles, make_real_bundles
 
 pytestmark = pytest.mark.long
@@ -35,16 +34,6 @@ def unfound() -> dict[str, set[tuple[str, str]]]:
     return {}
 
 
-def sampled(story: BundleStory) -> Iterator[Mutation]:
-    """A few of each kind of change of each field."""
-    tried: Counter[tuple[str, str, str]] = Counter()
-    for mutation in mutations(story):
-        kind = (*mutation.field, mutation.kind)
-        tried[kind] += 1
-        if tried[kind] <= MOST_OF_A_KIND:
-            yield mutation
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_an_untouched_real_bundle_holds(name: str, bundles: RealBundles) -> None:
     key = keys.load(bundles.homes[name] / "keys" / "gatekeeper.pem").public
@@ -59,7 +48,7 @@ def test_every_changed_field_is_found_or_a_claim_by_design(
     assert story.findings(signer, tmp_path) == ()
     missed: dict[tuple[str, str], list[str]] = defaultdict(list)
     number = 0
-    for number, mutation in enumerate(sampled(story), 1):  # noqa: B007 - their number is told below
+    for number, mutation in enumerate(sampled(story, MOST_OF_A_KIND), 1):  # noqa: B007 - their number is told below
         if not mutation.make_story().findings(signer, tmp_path):
             missed[mutation.field].append(f"event {mutation.event}: {mutation.change}")
     assert number > 1000

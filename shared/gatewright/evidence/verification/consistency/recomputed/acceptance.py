@@ -58,7 +58,9 @@ def _run_id(run: Run) -> Iterator[Contradiction]:
 
 
 def _always(run: Run) -> Iterator[Contradiction]:
-    """What every run of this recording has: who ordered it, each once and in order, and a progress packet."""
+    """What every run of this recording has: a publisher, who ordered it, each once and in order, and a progress packet."""
+    if not run.accepted.publisher:
+        yield Contradiction(ORDER, layout.EVENTS, layout.META, "no publisher was recorded, and every run of its time has one")
     orderers = run.accepted.orderers
     if orderers is None or list(orderers) != sorted(set(orderers)):
         words = "who ordered the run was recorded twice, out of order or not at all"
