@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -22,6 +22,7 @@ from gatewright.errors import BusError, ConflictError, GatewrightError, Malforme
 from gatewright.evidence.projection.screening import ScreenedArtifacts
 from gatewright.evidence.signing.envelopes import Signer
 from gatewright.evidence.writer import UNWRITABLE, BundleWriter, Sealed
+from gatewright.host_errors import host_errors
 from gatewright.ledger.run import Run
 from gatewright.ledger.spans import run_spans
 from gatewright.ledger.store import NOWHERE, Ledger, Position
@@ -39,6 +40,8 @@ from gatewright.telemetry.logs import Logger
 from gatewright.telemetry.metrics import Metrics
 from gatewright.tracing.spans import NoSpans, SpanSink, finish
 
+#: Bundles that are made and stored in the background at a time.
+_STORED_TOGETHER = 4
 #: Times an input is decided anew after another gatekeeper appended first.
 CONFLICT_TRIES = 20
 
@@ -60,6 +63,9 @@ class Orchestrator:
     owed: dict[str, str] = field(default_factory=dict)
     #: Steps that no message is waiting for.
     background: set[asyncio.Task[None]] = field(default_factory=set)
+    #: Ended runs whose bundle waits for the bundle store, in the background.
+    storing: set[str] = field(default_factory=set)
+    storing_places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_STORED_TOGETHER))
     #: Open runs whose events the disk did not take: they stand still until it does.
     behind: dict[str, str] = field(default_factory=dict)
     #: Raises UnavailableError when this host has no room for work.
@@ -172,7 +178,10 @@ class Orchestrator:
                     self.left_behind(run_id)
                 return
             if step == "seal":
-                await self._seal_or_owe(run)
+                if self.bundles.outside:
+                    self._store_beside(run)
+                else:
+                    await self._seal_or_owe(run, self._seal)
                 return
             after, _ = await self._step(run_id, Continue(f"{message_id}:{step}"))
             if after.run is not None and next_step(after.run) == step:
@@ -287,19 +296,38 @@ class Orchestrator:
             self.log.error("run_unreadable", run_id=run_id, code=error.reason, cause=error.message)  # noqa: TRY400 - the cause is named
 
     async def pay_debts(self) -> None:
-        """Write what could not be written, seal what could not be sealed when its run ended; what still cannot stays owed."""
-        for run_id in tuple(self.behind):
-            async with self._turn(run_id):
-                await self._catch_up(run_id)
+        """Write the events that a disk refused, and seal the runs whose bundle could not be written. What fails stays owed.
+
+        1. events come first: they need only this host  2. one request probes the bundle store before all debts are sent there
+        3. other paths pay debts too: a stalled run is taken up, and another gatekeeper may seal it  4. debts are independent: a
+        run whose history cannot be read is reported, and stops no other.
+        Raises UnavailableError; StoreError when the bundle store cannot be used.
+        """
+        for run_id in tuple(self.behind):  # 1
+            await self._pay(run_id, self._catch_up)
+        await self.bundles.check()  # 2
         for run_id in tuple(self.owed):
-            async with self._turn(run_id):
-                run = (await self.ledger.load(run_id)).run
-                if run is None or run.sealed is not None:
-                    del self.owed[run_id]  # another gatekeeper had room
-                else:
-                    await self._continue(run_id, f"{run_id}:owed")
+            await self._pay(run_id, self._seal_owed)
+
+    async def _pay(self, run_id: str, pay: Callable[[str], Awaitable[None]]) -> None:
+        async with self._turn(run_id):
+            try:
+                await pay(run_id)
+            except MalformedError as error:  # 4
+                self.behind.pop(run_id, None)
+                self.owed.pop(run_id, None)
+                self.log.error("run_unreadable", run_id=run_id, code=error.reason, cause=error.message)  # noqa: TRY400 - the cause is named
+
+    async def _seal_owed(self, run_id: str) -> None:
+        run = (await self.ledger.load(run_id)).run
+        if run is None or run.sealed is not None:  # 3
+            self.owed.pop(run_id, None)
+        else:
+            await self._continue(run_id, f"{run_id}:owed")
 
     async def _catch_up(self, run_id: str) -> None:
+        if run_id not in self.behind:
+            return
         position = await self.ledger.load(run_id)
         records = [record for transition in position.transitions for record in transition.events]
         try:
@@ -311,10 +339,32 @@ class Orchestrator:
             self.behind.pop(run_id, None)
             self.log.info("evidence_written", run_id=run_id)
 
-    async def _seal_or_owe(self, run: Run) -> None:
+    def _store_beside(self, run: Run) -> None:
+        """Seal a run in the background when its bundle goes to an outside system: no input and no other run waits for it."""
+        if run.run_id in self.storing:
+            return
+        self.storing.add(run.run_id)
+        storing = asyncio.get_running_loop().create_task(self._store(run))
+        self.background.add(storing)
+        storing.add_done_callback(self.background.discard)
+
+    async def _store(self, run: Run) -> None:
+        try:
+            # Few at a time: making a bundle takes threads of the executor that decisions share.
+            async with self.storing_places:
+                with host_errors():
+                    await self._seal_or_owe(run, self._seal_in_turn)
+        except UnavailableError as error:
+            self._log(run).warning("run_left_for_later", code=error.reason, cause=error.message)
+        except GatewrightError as error:
+            self._log(run).error("run_unreadable", code=error.reason, cause=error.message)
+        finally:
+            self.storing.discard(run.run_id)
+
+    async def _seal_or_owe(self, run: Run, seal: Callable[[Run], Awaitable[None]]) -> None:
         """A bundle that cannot be written now is owed: the run has ended, and its input has nothing more to bring about."""
         try:
-            await self._seal(run)
+            await seal(run)
         except UnavailableError as error:
             if error.reason != UNWRITABLE and not isinstance(error, StoreError):
                 raise
@@ -324,6 +374,15 @@ class Orchestrator:
             self.owed.pop(run.run_id, None)
 
     async def _seal(self, run: Run) -> None:
+        await self._report_seal(run, *await self._write_bundle(run))
+
+    async def _seal_in_turn(self, run: Run) -> None:
+        """As ``_seal``, but take the run's turn only for the ledger: other inputs of the run do not wait for the store."""
+        written = await self._write_bundle(run)
+        async with self._turn(run.run_id):
+            await self._report_seal(run, *written)
+
+    async def _write_bundle(self, run: Run) -> tuple[Sealed, MemoryEntry | None]:
         await self.dispatcher.withdraw(run)  # again: the bus may have been away when the run ended
         await self._release(run)
         position = await self.ledger.get(run.run_id)
@@ -331,7 +390,9 @@ class Orchestrator:
         artifacts = ScreenedArtifacts(self.gates.artifacts, run, secrets.scanner, secrets.clean)
         signer = await asyncio.to_thread(self.signer.current, run.finished_at)
         sealed = await self.bundles.seal(run, position.transitions, artifacts, signer, position.sequences)
-        memory = await asyncio.to_thread(self._memory, run, sealed)
+        return sealed, await asyncio.to_thread(self._memory, run, sealed)
+
+    async def _report_seal(self, run: Run, sealed: Sealed, memory: MemoryEntry | None) -> None:
         said = f"{run.run_id}:sealed"
         after, first = await self._step(
             run.run_id, SealReported(sealed.manifest_sha256, sealed.signer, sealed.location, said, memory)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from importlib import metadata
 
@@ -105,7 +106,9 @@ async def serve(service: Service, settings: Settings) -> None:
                 apart=doors,
             )
             group.create_task(_release(service.stop, follower.index))
-            group.create_task(_pay_debts(service, orchestrator))
+            debts = _Debts(service, orchestrator)
+            paying = group.create_task(debts.pay())
+            group.create_task(debts.report())
             group.create_task(claims.keep(service.stop))
             group.create_task(follower.notices.keep(service.bus, service.clock, service.stop))
             group.create_task(watch_queues(service, lambda: consumers(settings.pools, coming.publishers)))
@@ -113,6 +116,7 @@ async def serve(service: Service, settings: Settings) -> None:
             group.create_task(coming.keep(service.stop))
             await inputs.run(queues)
             tending.cancel()
+            paying.cancel()  # it may wait for a hanging store
             await asyncio.wait({following, timing}, timeout=settings.drain_seconds)
             following.cancel()
             timing.cancel()
@@ -216,27 +220,40 @@ async def _release(stop: asyncio.Event, index: RunIndex) -> None:
     index.release()
 
 
-async def _pay_debts(service: Service, orchestrator: Orchestrator) -> None:
-    """Until the process is told to leave, try to seal what the disk did not take; meanwhile the process says so."""
-    while not service.stop.is_set():
-        await pause_unless(service.stop, DEBTS)
-        try:
-            with host_errors():
-                await orchestrator.bundles.check()
-                await orchestrator.pay_debts()
-            trouble = ""
-        except StoreError as error:
-            trouble = error.message
-            service.log.warning("bundle_store_unusable", code=error.reason, cause=error.message)
-        except UnavailableError as error:
-            trouble = ""
-            service.log.warning("debts_left_for_later", code=error.reason, cause=error.message)
-        service.metrics.bundles_owed(len(orchestrator.owed))
-        unwritten = {**orchestrator.owed, **orchestrator.behind}
-        if trouble or unwritten:
-            service.readiness.lacks("evidence", trouble or next(iter(unwritten.values())))
-        else:
-            service.readiness.has("evidence")
+@dataclass
+class _Debts:
+    """Retries what could not be written, and reports it meanwhile. ``trouble``: why the bundle store cannot be used."""
+
+    service: Service
+    orchestrator: Orchestrator
+    trouble: str = ""
+
+    async def pay(self) -> None:
+        """Until the process stops, try to write and seal what the disk or the store refused."""
+        while not self.service.stop.is_set():
+            await pause_unless(self.service.stop, DEBTS)
+            try:
+                with host_errors():
+                    await self.orchestrator.pay_debts()
+                self.trouble = ""
+            except StoreError as error:
+                self.trouble = error.message
+                self.service.log.warning("bundle_store_unusable", code=error.reason, cause=error.message)
+            except UnavailableError as error:
+                self.service.log.warning("debts_left_for_later", code=error.reason, cause=error.message)
+
+    async def report(self) -> None:
+        """Report what is owed. It runs beside ``pay``, which may wait for a store that hangs."""
+        service, orchestrator = self.service, self.orchestrator
+        while not service.stop.is_set():
+            await pause_unless(service.stop, DEBTS)
+            service.metrics.bundles_owed(len(orchestrator.owed))
+            unwritten = {**orchestrator.owed, **orchestrator.behind}
+            if cause := self.trouble or next(iter(unwritten.values()), ""):
+                runs = f"{len(unwritten)} runs are not written or sealed: " if unwritten else ""
+                service.readiness.lacks("evidence", f"{runs}{cause}")
+            else:
+                service.readiness.has("evidence")
 
 
 async def _open(service: Service, consumer: Consumer, stack: contextlib.AsyncExitStack) -> tuple[Consumer, Subscription]:

@@ -21,8 +21,10 @@ from gatewright.reasons import REASONS
 #: Reasons (``error.reason``): there is no room on a disk of this host, or in the store of the bus.
 DISK_FULL: Final = "disk_full"
 BUS_FULL: Final = "bus_storage_full"
-#: What passes once an operator has made room: work that meets it waits, however long that takes, and has not failed.
-WAITED_FOR: Final = frozenset({DISK_FULL, BUS_FULL})
+#: As many calls to the host of a repository are under way as there may be.
+REPOSITORY_HOST_BUSY: Final = "repository_host_busy"
+#: What passes once there is room again: work that meets it waits, however long that takes, and has not failed.
+WAITED_FOR: Final = frozenset({DISK_FULL, BUS_FULL, REPOSITORY_HOST_BUSY})
 
 #: Bytes that work of any kind leaves free on a volume. A NATS server that finds none writes nothing more until it is restarted.
 LEAST_FREE: Final = 32 << 20

@@ -24,6 +24,7 @@ from gatewright.bus.jetstream.setup import ensure_topology
 from gatewright.bus.server_config import accounts
 from gatewright.bus.topology import task_consumer
 from tests.volumes import on_volume
+from tests.waiting import PATIENCE
 
 MIB = 1 << 20
 
@@ -106,7 +107,7 @@ async def test_doctor_says_which_processes_share_an_identity_and_can_see_what_th
         gatekeeper = await serving(stack, server, "gatekeeper")
         await gatekeeper.publish(task_consumer("worker").subject, b"for one alone", schema="s", message_id="t1")
         assert await subscription.next(10) is not None
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             while await spied.get() != b"for one alone":
                 pass
 
@@ -121,3 +122,24 @@ async def serving(stack: contextlib.AsyncExitStack, server: NatsServer, identity
 
 async def test_doctor_says_so_where_an_identity_may_not_ask(tmp_path: Path) -> None:
     assert "told to an operator only" in await ask(tmp_path, 50 * MIB, "publisher")
+
+
+async def test_doctor_reports_a_process_that_cannot_store_bundles(tmp_path: Path) -> None:
+    keys = tmp_path / "keys"
+    identities.make(keys)
+    table = accounts(identities.public_keys(keys))
+    async with contextlib.AsyncExitStack() as stack:
+        server = await stack.enter_async_context(await NatsServer.launch(tmp_path / "nats", table, keys))
+        place = CommandContext(tmp_path, tmp_path / "home", server.address(OPERATOR), tmp_path / "key")
+        assert await asyncio.to_thread(bus_findings.look_at_processes, place) == "no process of a role answers"
+        lacks = {"lacks": ""}
+        gatekeeper = await JetStreamBus.connect(server.address("gatekeeper"), name="gatekeeper")
+        stack.push_async_callback(gatekeeper.close)
+        gatekeeper.tell_operators(lambda: lacks)
+        await gatekeeper.serve("gw-gatekeeper", {})
+        assert "1 processes report that they are ready" in await asyncio.to_thread(bus_findings.look_at_processes, place)
+        lacks["lacks"] = "evidence: 8 runs are not written or sealed: the store s3://evidence is away"
+        with pytest.raises(UnfitError, match=r"gatekeeper .*: evidence: 8 runs are not written or sealed"):
+            await asyncio.to_thread(bus_findings.look_at_processes, place)
+        guest = CommandContext(tmp_path, tmp_path / "home", server.address("publisher"), tmp_path / "key")
+        assert "to an operator only" in await asyncio.to_thread(bus_findings.look_at_processes, guest)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -110,3 +114,38 @@ def test_a_link_among_the_folders_of_refs_does_not_lead_a_deletion_out(
 def test_a_repository_without_runs_has_nothing_to_tidy(gatewright: Command, make_repository: MakeRepository) -> None:
     said = gatewright("refs", "tidy", "--repo", make_repository("r"), "--yes")
     assert (said.exit_code, said.out) == (0, "no run has left a branch here\n")
+
+
+def test_many_branches_are_listed_with_few_git_processes(repository: Path, tmp_path: Path) -> None:
+    git(repository, "branch", "release", "HEAD")  # of unmerged work: a second branch of the owner's that has branches of runs
+    heads = [git(repository, "rev-parse", name) for name in ("gatewright/run-merged", "release", "gatewright/run-unmerged")]
+    lines = (f"create refs/heads/gatewright/run-{number:03} {heads[number % 3]}\n" for number in range(60))
+    subprocess.run(("git", "update-ref", "--stdin"), cwd=repository, input="".join(lines), text=True, check=True)
+    counted = tmp_path / "counted"
+    shim = tmp_path / "bin" / "git"
+    shim.parent.mkdir()
+    shim.write_text(f'#!/bin/sh\necho "$@" >>{counted}\nexec {shutil.which("git")} "$@"\n')
+    shim.chmod(0o755)
+    words = (sys.executable, "-m", "gatewright.app.cli.main", "refs", "list", "--json")
+    variables = {**os.environ, "PATH": f"{shim.parent}:{os.environ['PATH']}"}
+    document = json.loads(subprocess.run(words, cwd=repository, env=variables, check=True, capture_output=True).stdout)
+    states = {each["name"]: (each["state"], each["where"]) for each in document["refs"]}
+    assert len(states) == 64
+    assert states["run-000"][0] == "merged"
+    assert states["run-001"] == ("merged", "refs/heads/release")
+    assert states["run-002"] == ("unmerged", "")
+    assert len(counted.read_text().splitlines()) < 20
+
+
+def test_a_tag_of_a_file_among_the_owners_tags_does_not_stop_the_list(repository: Path) -> None:
+    git(repository, "tag", "a-file", "HEAD:a.txt")
+    git(repository, "tag", "-a", "-m", "of a file", "a-noted-file", "HEAD:a.txt")
+    git(repository, "tag", "-a", "-m", "a release", "v1", "gatewright/run-unmerged")
+    states = {each.name: (each.state, each.where) for each in listed(repository)}
+    assert states["run-unmerged"] == ("merged", "refs/tags/v1")
+
+
+def test_a_branch_of_a_run_that_names_no_commit_is_unmerged(repository: Path) -> None:
+    blob = git(repository, "rev-parse", "HEAD:a.txt")
+    (repository / ".git/refs/heads/gatewright/run-odd").write_text(f"{blob}\n")
+    assert {each.name: each.state for each in listed(repository)}["run-odd"] == "unmerged"

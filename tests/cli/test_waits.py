@@ -14,6 +14,7 @@ from rich.console import Console
 from gatewright.app.cli.run.display import Display, JsonDisplay, PlainDisplay
 from gatewright.app.cli.run.following import events_to_the_seal, follow_to_end
 from gatewright.app.cli.run.live import LiveDisplay
+from gatewright.app.cli.runs.ledger_source import LedgerSource
 from gatewright.app.cli.runs.view import RunView, view_of
 from gatewright.app.cli.runs.waits import Wait, WaitFinder, queue_waits
 from gatewright.bus.jetstream import queue_control
@@ -30,6 +31,7 @@ from tests.cli.conftest import Command
 from tests.client.conftest import write_run
 from tests.gatekeeper.simulated_run import NOW, RUN_ID, Script, SimulatedRun
 from tests.unauthenticated_nats import OpenServer
+from tests.waiting import PATIENCE
 
 WORKER = task_consumer("worker")
 
@@ -97,6 +99,15 @@ def test_a_full_disk_of_this_host_is_told(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert asyncio.run(WaitFinder(bus, None).waits_of(view)) == ()
 
 
+async def test_a_list_of_runs_names_a_full_disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def full(folder: Path) -> None:
+        raise UnavailableError(f"{folder}: 3 MiB are free", code="disk_full")
+
+    monkeypatch.setattr("gatewright.app.cli.runs.waits.check_room", full)
+    source = LedgerSource(Client(MemoryBus(MemoryServer())), tmp_path)
+    assert [wait.kind for wait in await source.system_waits()] == ["disk_full"]
+
+
 async def test_a_connection_that_is_broken_is_told_until_it_is_back(bus: JetStreamBus) -> None:
     view, finder = view_after(at_work()), WaitFinder(bus, None)
     await bus.connection._on_disconnect()
@@ -137,7 +148,7 @@ async def test_following_a_run_that_stands_still_says_why_and_goes_on_when_it_do
     await write_run(bus, simulated.transitions)
     written = len(simulated.transitions)
     await bus.publish(WORKER.subject, b"a task", schema="task_contract.v1", message_id="task-1")
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         following = asyncio.create_task(follow_to_end(Client(bus, requested_by="t"), RUN_ID, None, json_output=json_output))
         assert [wait.kind for wait in await told.get()] == ["no_process"]
         while simulated.under_way:

@@ -23,6 +23,7 @@ def test_every_accepted_run_waits_for_a_full_disk_and_ends_by_itself_when_there_
     assert seen.ends == {"SUCCESS": seen.accepted}
     assert "write error" in seen.full_fault
     assert any(line.startswith("disk: ") for line in seen.full_health)
+    assert "open runs wait: " in seen.listed_while_full
     assert seen.refused_while_full == "disk_full"
     assert (seen.after_health, seen.after_fault) == ("ok\n", "")
     assert seen.server_restarts == 1

@@ -22,10 +22,16 @@ from gatewright.bus.identities import PROVISIONER, BusAddress, seed_file
 from gatewright.bus.jetstream.bus import JetStreamBus
 from gatewright.bus.jetstream.setup import ensure_topology
 from gatewright.bus.operator_mode.files import make_jwt
+from gatewright.bus.port import Message, Reply
 from gatewright.bus.server_config import accounts
-from gatewright.bus.topology import DEFAULT_POOL, task_consumer, upload_stream
-from gatewright.errors import BusError, ConfigurationError, UnavailableError
+from gatewright.bus.topology import DEFAULT_POOL, RUNS_SUBJECT, task_consumer, upload_stream
+from gatewright.contracts import RunList
+from gatewright.errors import BusError, ConfigurationError, GatewrightError, UnavailableError
+from gatewright.services.gatekeeper.intake.publishers import sender
+from gatewright.services.gatekeeper.intake.replies import error_document, reply
+from gatewright.services.gatekeeper.policies.publishers import Publishers
 from tests.command_line import invoke_in
+from tests.gatekeeper.publishing import make_publisher
 
 QUEUE = task_consumer("worker")
 MANY = 200
@@ -146,7 +152,8 @@ async def test_a_publisher_that_is_added_publishes_without_a_restart(house: Hous
     with pytest.raises(UnavailableError) as unknown:
         await apply_topology(place, (DEFAULT_POOL,), None, ("payments",))
     assert unknown.value.reason == "identities_unconfirmed"
-    assert (await house.command("add", "publisher-payments"))["confirmed"] is True
+    added = await house.command("add", "publisher-payments")
+    assert (added["confirmed"], added["publishers"]) == (True, {"payments": "unanswered"})
     await apply_topology(place, (DEFAULT_POOL,), None, ("payments",))
     payments = await house.connect("publisher-payments")
     await payments.publish("gw.intake.contract.payments", b"{}", schema="s", message_id="m")
@@ -157,6 +164,24 @@ async def test_a_publisher_that_is_added_publishes_without_a_restart(house: Hous
     assert house.lost == {}
     for bus in (payments, gatekeeper):
         await bus.close()
+
+
+async def test_a_publisher_that_the_gatekeeper_does_not_list_is_reported_as_unknown(house: House) -> None:
+    listed = Publishers(version="1", publishers=(make_publisher("payments"),))
+
+    async def answer(message: Message) -> Reply:
+        try:
+            sender(message, listed)
+        except GatewrightError as error:
+            return reply(error_document(error))
+        return reply(RunList(runs=(), more=False))
+
+    gatekeeper = await house.connect("gatekeeper")
+    await gatekeeper.serve("gw-gatekeeper", {f"{RUNS_SUBJECT}.*": answer})
+    added = await house.command("add", "publisher-payments", "publisher-unlisted")
+    assert (added["confirmed"], added["publishers"]) == (True, {"payments": "known", "unlisted": "unknown"})
+    assert (await house.command("check"))["publishers"]["unlisted"] == "unknown"
+    await gatekeeper.close()
 
 
 async def test_what_an_identity_may_take_of_the_server_is_bounded_while_it_runs_and_others_are_not(house: House) -> None:
@@ -230,6 +255,54 @@ async def test_a_key_is_replaced_without_a_stop_and_the_old_one_is_refused_at_th
     assert await house.refused(old)
     for bus in (before, during, after):
         await bus.close()
+
+
+async def test_tasks_of_before_many_rotations_can_still_be_answered(house: House) -> None:
+    first = await house.connect("gatekeeper")
+    tokens = [first.keyed_hashes("task:1")[0]]
+    await first.close()
+    for _ in range(3):
+        await house.command("rotate", "gatekeeper")
+        between = await house.connect("gatekeeper")
+        assert between.keyed_hashes("task:1")[0] == tokens[-1]
+        await house.command("rotate", "gatekeeper", "--finish")
+        # Without a start of its own, it gives tokens out under the key that stays.
+        tokens.append(between.keyed_hashes("task:1")[0])
+        assert len(set(tokens)) == len(tokens)
+        assert set(tokens) <= set(between.keyed_hashes("task:1"))
+        await between.close()
+    last = await house.connect("gatekeeper")
+    assert last.keyed_hashes("task:1")[0] == tokens[-1]
+    assert set(tokens) <= set(last.keyed_hashes("task:1"))
+    await house.command("revoke", "gatekeeper")
+    await house.wait_for_loss("gatekeeper")
+    after = await house.connect("gatekeeper")
+    assert not set(tokens) & set(after.keyed_hashes("task:1"))
+    await after.close()
+    await last.close()
+
+
+async def test_a_rotation_that_was_cut_short_is_completed_by_the_same_command(house: House) -> None:
+    for words in (("rotate", "gatekeeper"), ("rotate", "gatekeeper", "--finish")):
+        public = seed_file(house.keys, "gatekeeper").with_suffix(identities.PUBLIC_SUFFIX)
+        before = public.read_text()
+        if words[-1] == "--finish":
+            identity_changes.finish(house.keys, "gatekeeper")
+        else:
+            identity_changes.rotate(house.keys, "gatekeeper")
+        public.write_text(before)  # the command ended before it wrote the public half
+        assert (await house.command(*words))["confirmed"] is True
+        assert public.read_text() != before
+        gatekeeper = await house.connect("gatekeeper")
+        await gatekeeper.close()
+
+
+def test_a_seed_file_keeps_a_bounded_number_of_earlier_seeds(tmp_path: Path) -> None:
+    identities.make(tmp_path, ("worker",))
+    for _ in range(identities.MOST_EARLIER + 2):
+        identity_changes.rotate(tmp_path, "worker")
+        identity_changes.finish(tmp_path, "worker")
+    assert len(identities.load(seed_file(tmp_path, "worker")).earlier) == identities.MOST_EARLIER
 
 
 async def test_a_server_that_was_not_told_is_found_out_by_the_check(house: House) -> None:

@@ -15,7 +15,7 @@ from gatewright.bus.memory.bus import MemoryBus
 from gatewright.bus.port import Message
 from gatewright.client.client import Client
 from gatewright.contracts import AbortRequest, BundlePart, BundleRequest, Error, RunRequest, SubmitReply, codec
-from gatewright.errors import VerificationError
+from gatewright.errors import StoreError, VerificationError
 from gatewright.evidence.signing import keys
 from gatewright.evidence.store.objects import MAX_ARCHIVE_BYTES
 from gatewright.evidence.verification.verify import verify
@@ -138,3 +138,14 @@ async def test_parts_that_are_not_of_one_archive_are_refused(
     with pytest.raises(VerificationError) as refused:
         await client.receive_bundle(run_id, io.BytesIO(), limit=MAX_ARCHIVE_BYTES)
     assert refused.value.reason == "stored_bundle_altered"
+
+
+async def test_a_bundle_larger_than_the_limit_is_not_reported_as_altered(
+    intake: IntakeFixture, request_for: RunRequest
+) -> None:
+    run_id = await begin(intake, request_for, "acme")
+    await end(intake, run_id, "acme")
+    client = Client(_Asking(intake, "acme"), publisher="acme", reads_ledger=False)  # type: ignore[arg-type]
+    with pytest.raises(StoreError) as refused:
+        await client.receive_bundle(run_id, io.BytesIO(), limit=10)
+    assert refused.value.reason == "stored_bundle_too_large"

@@ -8,6 +8,7 @@ import random
 import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -15,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gatewright.bus.memory.bus import MemoryBus, MemoryServer
+from gatewright.bus.port import PublishAck
 from gatewright.bus.topology import STREAMS, consumers
 from gatewright.contracts.records import CommandRef
 from gatewright.contracts.vocabulary import Repository
@@ -192,6 +194,42 @@ async def test_what_the_bus_did_not_take_waits_again_where_it_stood(monkeypatch:
     monkeypatch.setattr(world.bus, "publish", publish)
     await world.dispatcher.give_waiting()
     assert await world.given_out() == ["run-0000000001.w00", "run-0000000001.w01"]
+
+
+async def test_a_run_that_ends_while_the_bus_refuses_its_tasks_is_given_out_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another gatekeeper ended and sealed it: what this one was about to give out has no run any more."""
+    world = World(bounds(repository=2))
+    run = make_run(1, 3)
+
+    async def end_and_refuse(*_arguments: object, **_named: object) -> None:
+        world.dispatcher.forget(run.run_id)
+        raise BusError("the server is away", code="bus_no_answer")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(world.bus, "publish", end_and_refuse)
+        with pytest.raises(BusError):
+            await world.begin(run)
+    await world.dispatcher.give_waiting()
+    assert await world.given_out() == []
+    assert world.dispatcher.shares.waiting == 0
+
+
+async def test_a_run_forgotten_while_its_task_is_published_stays_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(NO_SHARES)
+    run, publish, published = make_run(1, 1), world.bus.publish, 0
+
+    async def forget_and_publish(*arguments: Any, **named: Any) -> PublishAck:
+        nonlocal published
+        published += 1
+        world.dispatcher.forget(run.run_id)
+        return await publish(*arguments, **named)
+
+    monkeypatch.setattr(world.bus, "publish", forget_and_publish)
+    await world.begin(run)
+    [lying] = [message async for message in world.bus.unsettled(TASK_QUEUES)]
+    await world.bus.remove("TASKS", lying.sequence)
+    await world.dispatcher.give_missing(run, (), HandClock().now(), UnderWay(world.bus))
+    assert published == 2, "what is forgotten is looked for anew"
 
 
 async def _away(*_arguments: object, **_named: object) -> None:

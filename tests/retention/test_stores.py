@@ -184,6 +184,19 @@ def test_a_tombstone_of_a_stranger_lets_nothing_be_removed(old: OldStore, house:
     assert old.server.objects[old.archive(run_id)]
 
 
+@pytest.mark.parametrize(("folder", "why"), [("runs/", "holds no bundle"), ("tombstones/", "bundle_changed")])
+def test_an_object_that_goes_while_it_is_listed_is_not_reported_as_altered(
+    old: OldStore, house: House, folder: str, why: str
+) -> None:
+    run_id = old.put(house, 1)
+    name = pointer_name(run_id) if folder == "runs/" else tombstone_name(run_id)
+    if folder == "tombstones/":
+        old.server.overwrite(old.key(name), b"{}")
+    old.server.hook = lambda method, key, _: Reply(404) if (method, key) == ("GET", old.key(name)) else None
+    (item,) = old.collector().plan()
+    assert (item.action, why in item.why) == ("keep", True), item.why
+
+
 def test_an_export_is_read_and_never_written() -> None:
     with pytest.raises(StoreError) as refused:
         open_store(parse_store("https://evidence.example.org/team"), StoresPolicy(version="1", stores=()))

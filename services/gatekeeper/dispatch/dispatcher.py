@@ -117,7 +117,8 @@ class Dispatcher:
         results = await asyncio.gather(*given, return_exceptions=True)
         failures = [(task, result) for task, result in zip(tasks, results, strict=True) if isinstance(result, BaseException)]
         for task, _ in failures:
-            self.shares.give_back(task)
+            if task.run_id in self._runs:  # it may have ended and been forgotten while the bus was asked
+                self.shares.give_back(task)
         if failures:
             raise failures[0][1]
 
@@ -183,6 +184,8 @@ class Dispatcher:
 
     async def _put(self, run: Run, command: CommandRef, task_class: Priority) -> None:
         document = task_document(run, command)
+        # Taken before the bus is asked: a run that is forgotten meanwhile is not remembered again.
+        given = self._given.setdefault(run.run_id, {})
         stored = await self._bus.publish(
             task_subject(command.role, command.pool, task_class),
             codec.encode(document),
@@ -197,7 +200,7 @@ class Dispatcher:
                 **written_here(),
             },
         )
-        self._given.setdefault(run.run_id, {})[command.task_id] = stored.sequence
+        given[command.task_id] = stored.sequence
 
 
 def _people_asked(run: Run) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 An identity is a file ``<name>.nk`` with the seed, readable by its owner alone, and ``<name>.pub`` with the public key, which
 the server's configuration holds. The file's name says which identity it is. The seed never leaves the file and the memory of
-the process that connects with it. While a key is replaced, a second line holds the one before (``identity_changes``).
+the process that connects with it. The lines below it hold the seeds before, the newest first (``identity_changes``).
 """
 
 from __future__ import annotations
@@ -45,10 +45,12 @@ PUBLIC_SUFFIX = ".pub"
 CREDENTIALS_SUFFIX = ".creds"
 
 _PUBLISHER_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,31}\Z")  # noqa: TID251 - linear: anchored, and no repetition can give to the next
-#: Second line of a seed file: the seed before, which the server still accepts, or accepts no more.
+#: How a line of a seed file names a seed before: one that the server still accepts, or accepts no more.
 PREVIOUS = "previous"
 RETIRED = "retired"
-_MAX_SEED_BYTES = 256
+#: Seeds before the present one that a file keeps. Tasks that are given out under an older one can no longer be answered.
+MOST_EARLIER = 64
+_MAX_SEED_BYTES = 8192
 _MAX_CREDENTIALS_BYTES = 1 << 18
 _TOKEN_BEGINS = "-----BEGIN NATS USER JWT-----"  # noqa: S105 - a line of the format
 _SEED_BEGINS = "-----BEGIN USER NKEY SEED-----"
@@ -62,13 +64,13 @@ _PUBLIC_KEY = re.compile(r"U[A-Z2-7]{55}\Z")  # noqa: TID251 - linear: anchored,
 class Credential:
     """An identity that can sign. ``repr`` shows no seed.
 
-    ``earlier``: the seed before this one; ``replacing``: the server still accepts it, and other processes have it. ``token``:
-    what its account has signed for it, for a server in operator mode.
+    ``earlier``: the seeds before this one, the newest first; ``replacing``: the server still accepts the newest of them, and
+    other processes have it. ``token``: what its account has signed for it, for a server in operator mode.
     """
 
     identity: str
     seed: str
-    earlier: str = ""
+    earlier: tuple[str, ...] = ()
     replacing: bool = False
     token: str = ""
 
@@ -98,11 +100,11 @@ class Credential:
     def keyed_hashes(self, text: str) -> tuple[str, ...]:
         """``text`` as only holders of this credential can make it: the first to give out, each to accept.
 
-        While the key is replaced, the earlier one counts first: a process that was not started anew knows no other. Afterwards
-        what was given out under it is still accepted.
+        While the key is replaced, the one before comes first: a process that was not started anew knows no other. What was
+        given out under an earlier key is accepted, however often the key was replaced meanwhile.
         """
-        seeds = (self.earlier, self.seed) if self.replacing else (self.seed, self.earlier)
-        return tuple(_keyed(seed, text) for seed in (seeds if self.earlier else (self.seed,)))
+        first = (self.earlier[0], self.seed, *self.earlier[1:]) if self.replacing else (self.seed, *self.earlier)
+        return tuple(_keyed(seed, text) for seed in first)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +191,7 @@ def make(directory: Path, identities: Iterable[str] = STANDING) -> tuple[str, ..
             path = seed_file(directory, identity)
             if not path.exists() and _create(path):
                 made.append(identity)
-            _write_public(path)
+            write_public(path)
     except OSError as error:
         raise ConfigurationError(
             f"{directory}: identities cannot be made there: {error.strerror}", code="key_unwritable"
@@ -231,23 +233,25 @@ def read_private(path: Path) -> str:
 
 
 def _parsed(identity: str, text: str, path: Path) -> Credential:
-    seed, _, second = text.strip().partition("\n")
-    state, _, earlier = second.partition(" ")
+    seed, *lines = text.strip().split("\n")
     _public_key(seed, path)
-    if second:
-        _public_key(earlier, path)
-        if state not in (PREVIOUS, RETIRED):
+    earlier = []
+    for number, line in enumerate(lines):
+        state, _, before = line.partition(" ")
+        _public_key(before, path)
+        if state != RETIRED and (state != PREVIOUS or number > 0):
             raise ConfigurationError(f"{path} holds no seed of an nkey", code="key_not_nkey")
-    return Credential(identity, seed, earlier, replacing=state == PREVIOUS)
+        earlier.append(before)
+    return Credential(identity, seed, tuple(earlier), replacing=bool(lines) and lines[0].startswith(PREVIOUS))
 
 
 def _parsed_credentials(identity: str, text: str, path: Path) -> Credential:
-    """What follows the seed is ours: the seed before, as in a seed file. Clients of others do not read it."""
+    """What follows the seed is ours: the seeds before, as in a seed file. Clients of others do not read it."""
     _, _, rest = text.partition(_TOKEN_BEGINS)
     token, _, rest = rest.partition("\n-")
     _, _, rest = rest.partition(_SEED_BEGINS)
-    seed, _, second = rest.partition(_SEED_ENDS)
-    held = _parsed(identity, f"{seed.strip()}\n{second.strip()}", path)
+    seed, _, earlier = rest.partition(_SEED_ENDS)
+    held = _parsed(identity, f"{seed.strip()}\n{earlier.strip()}", path)
     if not token.strip():
         raise ConfigurationError(f"{path} holds no token of a user", code="key_not_nkey")
     return replace(held, token=token.strip())
@@ -258,7 +262,7 @@ def credentials_text(credential: Credential) -> str:
     return (
         f"{_TOKEN_BEGINS}\n{credential.token}\n------END NATS USER JWT------\n\n"
         "This file holds a secret: it is the identity of its user.\n\n"
-        f"{_SEED_BEGINS}\n{credential.seed}\n{_SEED_ENDS}\n{_second_line(credential)}"
+        f"{_SEED_BEGINS}\n{credential.seed}\n{_SEED_ENDS}\n{_earlier_lines(credential)}"
     )
 
 
@@ -325,15 +329,16 @@ def write_seed(path: Path, credential: Credential) -> None:
     """Replace a seed file, and then the public one beside it: whole files of mode 0600 and 0644. Raises OSError."""
     part = _written(path, credential)
     part.replace(path)
-    _write_public(path)
+    write_public(path)
 
 
 def _written(path: Path, credential: Credential) -> Path:
-    return _private_part(path, f"{credential.seed}\n{_second_line(credential)}")
+    return _private_part(path, f"{credential.seed}\n{_earlier_lines(credential)}")
 
 
-def _second_line(credential: Credential) -> str:
-    return f"{PREVIOUS if credential.replacing else RETIRED} {credential.earlier}\n" if credential.earlier else ""
+def _earlier_lines(credential: Credential) -> str:
+    kept = enumerate(credential.earlier[:MOST_EARLIER])
+    return "".join(f"{PREVIOUS if credential.replacing and number == 0 else RETIRED} {seed}\n" for number, seed in kept)
 
 
 def write_private(path: Path, text: str) -> None:
@@ -368,18 +373,20 @@ def create_private(path: Path, text: str) -> bool:
     return True
 
 
-def _write_public(path: Path) -> None:
+def write_public(path: Path) -> bool:
+    """Write the public half of a seed file; False when it was right already. Raises OSError, ConfigurationError."""
     public = path.with_suffix(PUBLIC_SUFFIX)
     held = load(path)
-    seeds = (held.seed, held.earlier) if held.replacing else (held.seed,)
+    seeds = (held.seed, *(held.earlier[:1] if held.replacing else ()))
     text = "".join(f"{_public_key(seed, path)}\n" for seed in seeds)
     with contextlib.suppress(OSError, UnicodeDecodeError):
         if public.read_text("ascii") == text:
-            return
+            return False
     part = public.with_name(f".{public.name}.{os.getpid()}")
     part.write_text(text, "ascii")
     part.chmod(0o644)
     part.replace(public)
+    return True
 
 
 def _keyed(seed: str, text: str) -> str:

@@ -54,7 +54,7 @@ def revoke(directory: Path, name: str) -> None:
     with _changing(directory):
         path = _existing(directory, name)
         held = identities.load(path)
-        _set_aside(directory, name, (held.seed, *((held.earlier,) if held.replacing else ())))
+        _set_aside(directory, name, (held.seed, *(held.earlier[:1] if held.replacing else ())))
         if name in STANDING:
             identities.write_seed(path, Credential(name, identities.new_seed()))
             return
@@ -69,30 +69,36 @@ def revoke(directory: Path, name: str) -> None:
 def rotate(directory: Path, name: str) -> None:
     """Give an identity a new key beside the one that it has; both are accepted until ``finish``.
 
+    One that was cut short is completed.
+
     Raises MalformedError (``identity_unknown``, ``identity_replaced``: it has two already), ConfigurationError.
     """
     with _changing(directory):
         path = _existing(directory, name)
         held = identities.load(path)
+        if held.replacing and identities.write_public(path):
+            return
         if held.replacing:
             raise MalformedError(
                 f"the key of {name} is being replaced: end that first, with `gatewright identities rotate {name} --finish`",
                 code="identity_replaced",
             )
-        identities.write_seed(path, Credential(name, identities.new_seed(), held.seed, replacing=True))
+        identities.write_seed(path, Credential(name, identities.new_seed(), (held.seed, *held.earlier), replacing=True))
 
 
 def finish(directory: Path, name: str) -> None:
-    """Have the key before accepted no more.
+    """Have the key before accepted no more. A change that was cut short is completed.
 
     Raises MalformedError (``identity_unknown``, ``identity_replaced``: there is none), ConfigurationError.
     """
     with _changing(directory):
         path = _existing(directory, name)
         held = identities.load(path)
+        if not held.replacing and identities.write_public(path):
+            return
         if not held.replacing:
             raise MalformedError(f"the key of {name} is not being replaced", code="identity_replaced")
-        _set_aside(directory, name, (held.earlier,))
+        _set_aside(directory, name, held.earlier[:1])
         identities.write_seed(path, replace(held, replacing=False))
 
 

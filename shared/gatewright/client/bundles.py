@@ -10,7 +10,7 @@ from typing import IO
 from gatewright.bus.port import Bus
 from gatewright.client.refusals import answered
 from gatewright.contracts import BundlePart, BundleRequest, codec
-from gatewright.errors import VerificationError
+from gatewright.errors import StoreError, VerificationError
 
 #: Seconds that a part may take: the gatekeeper may have to fetch the bundle first.
 PART_SECONDS = 60.0
@@ -19,7 +19,8 @@ PART_SECONDS = 60.0
 async def receive_bundle(bus: Bus, subject: str, run_id: str, file: IO[bytes], limit: int) -> BundlePart:
     """Write the archive of the run's bundle to ``file``, ``limit`` bytes at most; returns its first part, without data.
 
-    Raises what the gatekeeper refuses with, VerificationError (``stored_bundle_altered``): the parts are not of one archive.
+    Raises what the gatekeeper refuses with, VerificationError (``stored_bundle_altered``) when the parts are not of one
+    archive, StoreError (``stored_bundle_too_large``).
     """
     digest, offset = hashlib.sha256(), 0
     first: BundlePart | None = None
@@ -27,9 +28,12 @@ async def receive_bundle(bus: Bus, subject: str, run_id: str, file: IO[bytes], l
         question = codec.encode(BundleRequest(run_id=run_id, offset=offset))
         part = answered(await bus.request(subject, question, schema="bundle_request.v1", timeout=PART_SECONDS), BundlePart)
         data = _bytes(part)
+        if first is None and part.size > limit:
+            words = f"the bundle of {run_id} has {part.size} bytes; at most {limit} are received"
+            raise StoreError(words, code="stored_bundle_too_large")
         first = first or part
         same = (part.manifest_sha256, part.size, part.sha256) == (first.manifest_sha256, first.size, first.sha256)
-        if not same or part.run_id != run_id or part.offset != offset or part.size > limit or not data:
+        if not same or part.run_id != run_id or part.offset != offset or not data:
             raise _odd(run_id)
         offset += len(data)
         digest.update(data)

@@ -52,6 +52,9 @@ class Sealed:
 class BundleWriter:
     """Writes the bundles below ``root``, one folder per run. Any number of processes may do so on one host."""
 
+    #: Whether ``seal`` asks a system outside, which may take long: nothing but a bundle is to wait for it then.
+    outside = False
+
     def __init__(self, root: Path, disk: Disk | None = None) -> None:
         self._root = root.absolute()
         self._disk = disk or Disk()

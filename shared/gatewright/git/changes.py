@@ -88,14 +88,19 @@ class TreeListings:
 
     def keep(self, repository: str, tree: str, listing: TreeListing) -> None:
         """As one that was asked for now."""
-        self._known[repository, tree] = listing
-        left = sum(len(each.entries) for each in self._known.values())
-        while left > self._most:
-            left -= len(self._known.pop(next(iter(self._known))).entries)
+        known = self._known  # ``forget`` may put another table in its place at any moment
+        known[repository, tree] = listing
+        sizes = {key: len(each.entries) for key, each in list(known.items())}
+        left = sum(sizes.values())
+        for key, size in sizes.items():
+            if left <= self._most:
+                return
+            known.pop(key, None)
+            left -= size
 
     def forget(self, repository: str) -> None:
-        """All of one repository."""
-        self._known = {key: each for key, each in self._known.items() if key[0] != repository}
+        """All of one repository. The collector calls it when a mirror ends, in whatever thread it runs."""
+        self._known = {key: each for key, each in list(self._known.items()) if key[0] != repository}
 
 
 class Node(NamedTuple):

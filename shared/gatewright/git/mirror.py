@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import time
-import uuid
 import weakref
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -22,10 +20,12 @@ from gatewright.contracts.vocabulary import Person
 from gatewright.errors import GitError, MalformedError
 from gatewright.git import refs
 from gatewright.git.access.credentials import NO_ACCESS, RepositoryAccess
+from gatewright.git.access.host_calls import HostCalls
 from gatewright.git.attributes.stored_form import Attributes
 from gatewright.git.changes import FileChange, Node, TreeChange, TreeEntry, TreeListing, TreeListings
 from gatewright.git.command import GitCommand
 from gatewright.git.host.identity import PROTOCOLS, mirror_keys
+from gatewright.git.host.new_mirror import PRIVATE, make_mirror
 from gatewright.git.host.target_rules import TargetRules
 from gatewright.git.kept.readers import KeptReaders
 from gatewright.git.locks import held
@@ -35,15 +35,10 @@ from gatewright.git.names import NameFault, TreeLimits, surely_readable, surely_
 from gatewright.git.notes import Notes
 from gatewright.git.objects import BLOBS_LIMIT, Objects
 from gatewright.git.patches.files import Reading
-from gatewright.git.process import in_thread
+from gatewright.git.process import in_thread, in_thread_of
 from gatewright.git.remote import Remote
+from gatewright.outside_calls import OutsideCalls
 
-#: For the strongest place of attributes. Whatever a tree's own .gitattributes says, content is content: no conversion of line
-#: ends or encodings, no filter, no keyword, no merge driver, and text or binary is told by looking.
-_ATTRIBUTES = (
-    "* -text -eol -filter -ident -working-tree-encoding !diff !merge !whitespace !conflict-marker-size !export-subst\n"
-)
-_PRIVATE = "gate"
 _REMEMBERED = 4096
 #: Seconds for which it is; shorter than the time after which a commit that is not used is let go.
 _REMEMBERED_SECONDS = 1800.0
@@ -83,6 +78,7 @@ class Mirrors:
         self._protocols = protocols
         self._seconds = transfer_seconds
         self._room = MirrorRoom(self._root, most, needed)
+        self._hosts = HostCalls()
         self._kept = KeptReaders()
         self._listings = TreeListings(_REMEMBERED_FILES)
         #: Those that anything here works with, and, for a while, those that were opened last.
@@ -99,7 +95,11 @@ class Mirrors:
         source = refs.parse_url(url, self._protocols)
         mirror = self._open.get(url)
         if mirror is None:
-            mirror = await in_thread(self._opened, url, source)
+            calls = self._hosts.of(source)
+            # What is here already needs nothing of the repository's host, which may hang.
+            mirror = await in_thread(self._opened, url, source, calls, make=calls is None)
+            mirror = mirror or await in_thread_of(calls, self._opened, url, source, calls, make=True)
+            assert mirror is not None  # noqa: S101 - it was made
             mirror = self._open.setdefault(url, mirror)
         self._recent[url] = (time.monotonic(), mirror)
         touch(mirror.path)
@@ -127,17 +127,22 @@ class Mirrors:
             self.let_go()
             return self._room.left()
 
-    def _opened(self, url: str, source: refs.Source) -> Mirror:
+    def _opened(self, url: str, source: refs.Source, calls: OutsideCalls | None, *, make: bool) -> Mirror | None:
+        """The mirror; None where it would have to be made and is not to be."""
         self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
         paths = [self._root / f"{key}.git" for key in mirror_keys(source)]
         path = next((path for path in paths if path.is_dir()), paths[0])
+        if not make and not path.is_dir():
+            return None
         remote = Remote(GitCommand(path, protocols=(source.protocol,)), source, seconds=self._seconds, access=self._access)
         descriptor = use(path)
         try:
             if not path.is_dir():
-                self._make(path, remote)
+                make_mirror(path, remote.object_format())
             kept, listings = self._kept, self._listings
-            mirror = Mirror(url, path, remote, seconds=self._seconds, room=self._left, kept=kept, listings=listings)
+            mirror = Mirror(
+                url, path, remote, seconds=self._seconds, room=self._left, calls=calls, kept=kept, listings=listings
+            )
         except BaseException:
             os.close(descriptor)
             raise
@@ -146,22 +151,12 @@ class Mirrors:
         weakref.finalize(mirror, self._listings.forget, str(path))
         return mirror
 
-    def _make(self, path: Path, remote: Remote) -> None:
-        fresh = self._root / f"new-{uuid.uuid4().hex}"
-        object_format = _object_format(remote)
-        try:
-            _initialise(fresh, object_format)
-            fresh.rename(path)
-        except OSError:
-            # A directory cannot take the place of one that is not empty: another process was first.
-            if not path.is_dir():
-                raise
-        finally:
-            shutil.rmtree(fresh, ignore_errors=True)
-
 
 class Mirror:
-    """One bare mirror. ``url`` is the address as it was given; ``room`` tells what a fetch may bring, in bytes."""
+    """One bare mirror. ``url`` is the address as it was given; ``room`` tells what a fetch may bring, in bytes.
+
+    ``calls`` are those to the repository's host; None where the repository is on this one.
+    """
 
     def __init__(
         self,
@@ -171,16 +166,18 @@ class Mirror:
         *,
         seconds: float,
         room: Callable[[], int | None] = lambda: None,
+        calls: OutsideCalls | None = None,
         kept: KeptReaders | None = None,
         listings: TreeListings | None = None,
     ) -> None:
         self.url = url
         self.path = path
         self._git = GitCommand(path)
-        self._objects = Objects(self._git, path / _PRIVATE, kept)
+        self._objects = Objects(self._git, path / PRIVATE, kept)
         self._remote = remote
         self._seconds = seconds
         self._room = room
+        self._calls = calls
         self._since = time.monotonic()
         self._kept: set[str] = set()
         self._trees: dict[str, str] = {}
@@ -195,12 +192,14 @@ class Mirror:
         ``ref`` is a branch, a tag (peeled), ``HEAD``, a full ref name or a full object id. MalformedError (``bad_ref``) for
         anything else and for a name that is a branch and a tag at different commits; GitError (``ref_not_found``).
         """
-        return await in_thread(self._resolve, refs.check_ref(ref))
+        return await in_thread_of(self._calls, self._resolve, refs.check_ref(ref))
 
     async def ensure(self, commit: str) -> None:
         """Have ``commit`` (a full id) and all it needs in the mirror. GitError (``ref_not_found``)."""
-        if refs.check_object_id(commit) not in self._kept or self._is_stale():
-            await in_thread(self._ensure, commit)
+        if refs.check_object_id(commit) in self._kept and not self._is_stale():
+            return
+        if self._calls is None or await in_thread(self._recall, commit) != commit:
+            await in_thread_of(self._calls, self._ensure, commit)
 
     async def tree_of(self, commit: str) -> str:
         """The tree id of a commit or tree in the mirror. GitError (``object_missing``)."""
@@ -375,7 +374,7 @@ class Mirror:
 
     async def current(self, ref: str) -> str | None:
         """What the full name ``ref`` points to in the repository now, None when it does not exist there."""
-        found = await in_thread(self._remote.refs, refs.check_full_ref(ref))
+        found = await in_thread_of(self._calls, self._remote.refs, refs.check_full_ref(ref))
         return found.get(ref)
 
     async def checked_out(self, ref: str) -> Path | None:
@@ -394,7 +393,7 @@ class Mirror:
         refs.check_object_id(commit)
         if expected is not None:
             refs.check_object_id(expected)
-        await in_thread(self._remote.push, commit, refs.check_landing_ref(ref), expected=expected)
+        await in_thread_of(self._calls, self._remote.push, commit, refs.check_landing_ref(ref), expected=expected)
 
     def _resolve(self, ref: str) -> str:
         if refs.is_object_id(ref):
@@ -415,16 +414,26 @@ class Mirror:
 
     def _fetched(self, object_id: str) -> str:
         """The commit that ``object_id`` stands for, fetched unless a ref keeps it already."""
+        commit = self._recall(object_id)
+        if commit is None:
+            with held(self.path / PRIVATE / "lock", seconds=self._seconds) as lock:
+                commit = self._kept_commit(object_id) or self._fetch(object_id, lock)
+            self._remember(commit)
+        return commit
+
+    def _recall(self, object_id: str) -> str | None:
+        """The commit that ``object_id`` stands for, if a ref keeps it already. Asks nothing of the repository's host."""
         if self._is_stale():
             self._forget()
         commit = self._kept_commit(object_id)
-        if commit is None:
-            with held(self.path / _PRIVATE / "lock", seconds=self._seconds) as lock:
-                commit = self._kept_commit(object_id) or self._fetch(object_id, lock)
+        if commit is not None:
+            self._remember(commit)
+        return commit
+
+    def _remember(self, commit: str) -> None:
         self._kept.add(commit)
         if len(self._kept) > _REMEMBERED:
             self._kept.clear()
-        return commit
 
     def _kept_commit(self, object_id: str) -> str | None:
         """An object can be here without all it needs (a fetch that was cut off); only a ref says that it is whole."""
@@ -485,20 +494,3 @@ def holds(path: Path, commit: str) -> bool:
 
 def _keep_ref(object_id: str) -> str:
     return f"refs/gate/keep/{object_id}"
-
-
-def _object_format(remote: Remote) -> str:
-    """``sha1`` or ``sha256``, as the ids of the repository's refs tell."""
-    found = remote.refs()
-    if not found:
-        raise GitError("the repository has no commit yet", code="repository_empty")
-    return "sha256" if len(next(iter(found.values()))) == 64 else "sha1"
-
-
-def _initialise(path: Path, object_format: str) -> None:
-    git = GitCommand(path)
-    git.execute("init", "--quiet", "--bare", "--template=", f"--object-format={object_format}", "--initial-branch=gate")
-    (path / "info").mkdir(exist_ok=True)
-    (path / "info" / "attributes").write_text(_ATTRIBUTES, encoding="ascii")
-    (path / _PRIVATE).mkdir()
-    path.chmod(0o700)

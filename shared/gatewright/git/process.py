@@ -14,13 +14,14 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from gatewright.errors import GitError
 from gatewright.host_errors import host_error
+from gatewright.outside_calls import OutsideCalls
 
 _CHUNK = 1 << 18
 _STDERR_KEPT = 1 << 16
@@ -111,10 +112,24 @@ async def in_thread(work: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs)
     Raises HostError when this host fails it (no space, no permission), GitError (``git_failed``) for what else the file system
     says.
     """
+    return await _within_reach_of(asyncio.to_thread(work, *args, **kwargs))
+
+
+async def in_thread_of(calls: OutsideCalls | None, work: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+    """``in_thread``, for work that asks a repository of another host: in the threads of the ``calls`` to that host.
+
+    Without ``calls`` the repository is on this host. Raises as well what ``calls`` raise.
+    """
+    if calls is None:
+        return await in_thread(work, *args, **kwargs)
+    return await _within_reach_of(calls.call(None, work, *args, **kwargs))
+
+
+async def _within_reach_of(working: Coroutine[Any, Any, _T]) -> _T:
     reach = _Reach()
     token = _REACH.set(reach)
     try:
-        return await asyncio.to_thread(work, *args, **kwargs)
+        return await working
     except asyncio.CancelledError:
         reach.let_go()
         raise

@@ -127,6 +127,13 @@ class Remote:
         found = dict(_ref_lines(output))
         return {name: found[name] for name in found if not names or name in wanted}
 
+    def object_format(self) -> str:
+        """``sha1`` or ``sha256``, as the ids of the refs tell. GitError (``repository_empty``), and as ``refs``."""
+        found = self.refs()
+        if not found:
+            raise GitError("the repository has no commit yet", code="repository_empty")
+        return "sha256" if len(next(iter(found.values()))) == 64 else "sha1"
+
     def branches_and_tags(self) -> dict[str, str]:
         """As ``refs``, of all refs of these two kinds: others may be the merge requests of years."""
         try:

@@ -99,6 +99,7 @@ _REPOSITORIES = {
     "mirrors_full": "raise GATEWRIGHT_MIRROR_BYTES on the host that the message is from, or wait until runs have ended",
     "repository_access_denied": "renew the credential that repositories.json refers to, or give it the right that it lacks",
     "repository_credentials_missing": "have policies/repositories.json refer to a credential, and put it where that says",
+    "repository_host_busy": "wait: the gatekeeper tries again; if it goes on, check whether the git server answers",
     "repository_not_trusted": "check whose key or certificate the server has, then name it: known_hosts, ca_file",
     "repository_proxy_refused": "correct `proxy` in policies/repositories.json, or its password",
     "repository_redirected": "name the repository by the address that its server sends to",

@@ -49,7 +49,7 @@ _CONTRACTS = {
     "repository_role_not_allowed": "repositories.json says which roles read it; of the roles only the gatekeeper pushes",
     "role_contract_drift": "the role works by another contract than policies/roles.json has: start it again",
     "scope_violation": "narrow or correct the path that the message names",
-    "task_not_held": "the answer came from a process that was not given the task: look at its host",
+    "task_not_held": "abort the run if the gatekeeper's key was revoked meanwhile; else look at the host that answered",
     "tool_unknown": "name tools that policies/agent_registry.json lists for the agent",
 }
 _COMMANDS = {

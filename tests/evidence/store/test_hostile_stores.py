@@ -290,3 +290,11 @@ def _file(folder: Path, data: bytes) -> Path:
     path = folder / "archive.zip"
     path.write_bytes(data)
     return path
+
+
+def test_a_pointer_of_a_later_version_is_no_altered_bundle(stored: tuple[StoreHouse, RecordedRun, str], tmp_path: Path) -> None:
+    house, run, _ = stored
+    name = house.key(pointer_name(run.run_id))
+    data = house.server.objects[name][-1].data
+    house.server.overwrite(name, data.replace(b'"version": 1', b'"version": 2, "codec": "zstd"'))
+    assert refusal(house, run.run_id, tmp_path / "in") == "layout_unknown"

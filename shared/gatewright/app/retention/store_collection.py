@@ -22,11 +22,13 @@ from gatewright.errors import GatewrightError, StoreError, UnavailableError
 from gatewright.evidence import layout, tombstone
 from gatewright.evidence.signing.envelopes import Signer
 from gatewright.evidence.signing.keys import PublicKey
-from gatewright.evidence.store.fetching import fetch_archive
+from gatewright.evidence.store.fetching import fetch_archive, stored_pointer
 from gatewright.evidence.store.objects import RUNS, ObjectLock, ObjectStore, archive_name, tombstone_name
-from gatewright.evidence.store.pointer import BundlePointer, read_pointer
+from gatewright.evidence.store.pointer import BundlePointer
 from gatewright.evidence.verification.verify import verify
 
+#: Reasons why a pointer cannot be used. Its run is reported, and stops no other.
+_POINTER_FAULTS = frozenset({"stored_bundle_altered", "stored_bundle_missing", "layout_unknown"})
 _STATUS: dict[str, Status] = {"SUCCESS": "SUCCESS", "FAILED": "FAILED", "ABORTED": "ABORTED"}
 
 
@@ -120,12 +122,14 @@ class StoreCollector:
         run_id = _run_of(name)
         folder = Path(name)
         try:
-            pointer = read_pointer(self.store.read(name) or b"", run_id)
+            pointer = stored_pointer(self.store, run_id)
             finished = datetime.fromisoformat(pointer.finished_at)
         except (StoreError, ValueError) as error:
-            if isinstance(error, StoreError) and error.reason != "stored_bundle_altered":
+            if not isinstance(error, StoreError):
+                return InventoryItem(run_id, folder, "odd", "its pointer names no time")
+            if error.reason not in _POINTER_FAULTS:
                 raise
-            return InventoryItem(run_id, folder, "odd", "its pointer cannot be read")
+            return InventoryItem(run_id, folder, "odd", error.message)
         if not layout.is_safe(run_id) or pointer.status not in _STATUS or finished.tzinfo is None:
             return InventoryItem(run_id, folder, "odd", "its pointer is not that of a sealed run")
         self._pointers[run_id] = pointer
@@ -151,7 +155,10 @@ class StoreCollector:
             return error.reason
 
     def _forged_stone(self, entry: InventoryItem) -> str:
-        stone, _ = tombstone.open_tombstone(self.store.read(tombstone_name(entry.run_id)) or b"", self.trusted)
+        data = self.store.read(tombstone_name(entry.run_id))
+        if data is None:
+            return "bundle_changed"  # it was there when the store was listed
+        stone, _ = tombstone.open_tombstone(data, self.trusted)
         same = (stone.run_id, stone.manifest_sha256) == (entry.run_id, self._pointers[entry.run_id].manifest_sha256)
         return "" if same else "other_run"
 

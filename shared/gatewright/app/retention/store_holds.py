@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections import defaultdict
 
 from gatewright.contracts import LegalHold, codec
-from gatewright.errors import ConfigurationError, MalformedError, StoreError, UnavailableError
+from gatewright.errors import ConfigurationError, MalformedError, UnavailableError
+from gatewright.evidence.store.fetching import stored_pointer
 from gatewright.evidence.store.objects import HOLDS, ObjectStore, archive_name, hold_name, pointer_name, tombstone_name
-from gatewright.evidence.store.pointer import read_pointer
 
 #: Times an act is numbered anew because another came in between.
 _TRIES = 20
@@ -41,10 +41,7 @@ class StoreHoldBook:
         comes while the bundle is being removed sees the tombstone, or is seen by who removes it. Raises MalformedError
         (``already_held``, ``not_held``), UnavailableError (``bundle_changed``), ConfigurationError, StoreError.
         """
-        found = self._store.read(pointer_name(act.run_id))
-        if found is None:
-            raise StoreError(f"the store holds no bundle of {act.run_id}", code="stored_bundle_missing")
-        names = (archive_name(read_pointer(found, act.run_id).manifest_sha256), pointer_name(act.run_id))
+        names = (archive_name(stored_pointer(self._store, act.run_id).manifest_sha256), pointer_name(act.run_id))
         held = act.run_id in self.held(act.run_id)
         if act.act == "place" and held:
             raise MalformedError(f"{act.run_id} is on hold already", code="already_held")

@@ -97,8 +97,8 @@ class JetStreamBus:
         return self._services.process
 
     def keyed_hashes(self, text: str) -> tuple[str, ...]:
-        credential = self.connection.credential or Credential("", "")  # a server without identities keeps no clients apart
-        return credential.keyed_hashes(text)
+        held = self.connection.present_credential() or Credential("", "")  # a server without identities keeps no clients apart
+        return held.keyed_hashes(text)
 
     async def publish(
         self,

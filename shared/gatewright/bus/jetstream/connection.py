@@ -73,6 +73,9 @@ class Connection:
         self._goodbye: asyncio.Task[None] | None = None
         self._lost: BusError | None = None
         self._complaint = ""
+        #: What the file of the credential held when it was read last, and which file that was.
+        self._file_held: Credential | None = None
+        self._file_read: tuple[int, int, int] | None = None
         self._up = asyncio.Event()
         self._watchers: set[Callable[[], None]] = set()
         self._open_requests: set[asyncio.Timeout] = set()
@@ -111,6 +114,20 @@ class Connection:
         self._opened = True
         self._up.set()
         return self
+
+    def present_credential(self) -> Credential | None:
+        """The credential as its file holds it now; where that cannot be read, as it was read last.
+
+        An operator replaces the key, and ends its replacement, while processes run.
+        """
+        file = self.address.seed
+        if file is not None:
+            with contextlib.suppress(OSError, ConfigurationError):
+                facts = file.stat()
+                changed = (facts.st_mtime_ns, facts.st_ino, facts.st_size)
+                if changed != self._file_read:
+                    self._file_held, self._file_read = identities.load(file), changed
+        return self._file_held or self.credential
 
     async def _connect(self, url: str, trust: ssl.SSLContext | None) -> None:
         credential = self.credential

@@ -48,10 +48,7 @@ def fetch(store: ObjectReader, run_id: str, into: Path) -> Path:
     files alone are unpacked  4. the manifest is the one that the pointer names. Raises StoreError (``stored_bundle_missing``,
     ``stored_bundle_altered``, ``stored_bundle_too_large``, and as the store does), HostError.
     """
-    found = store.read(pointer_name(run_id))  # 1
-    if found is None:
-        raise StoreError(f"the store holds no bundle of {run_id}", code="stored_bundle_missing")
-    pointer, stone = read_pointer(found, run_id), store.read(tombstone_name(run_id))
+    pointer, stone = stored_pointer(store, run_id), store.read(tombstone_name(run_id))  # 1
     folder = into / layout.safe(run_id)
     try:
         into.mkdir(parents=True, exist_ok=True)
@@ -62,6 +59,14 @@ def fetch(store: ObjectReader, run_id: str, into: Path) -> Path:
     except OSError as error:
         raise HostError(f"{into}: {error.strerror or error}") from error
     return folder
+
+
+def stored_pointer(store: ObjectReader, run_id: str) -> BundlePointer:
+    """The pointer to the bundle of a run. Raises StoreError (``stored_bundle_missing``, and as ``read_pointer``)."""
+    found = store.read(pointer_name(run_id))
+    if found is None:
+        raise StoreError(f"the store holds no bundle of {run_id}", code="stored_bundle_missing")
+    return read_pointer(found, run_id)
 
 
 def fetch_archive(store: ObjectReader, pointer: BundlePointer, folder: Path, *, gone: bool = False) -> None:

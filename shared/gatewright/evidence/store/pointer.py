@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
@@ -14,6 +15,9 @@ from gatewright.contracts import RunManifest, codec
 from gatewright.contracts.vocabulary import RunId, Sha256, Timestamp
 from gatewright.errors import StoreError
 from gatewright.evidence import layout
+
+#: The version of the pointers that are written.
+_VERSION: Final = 1
 
 
 class BundlePointer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -40,16 +44,26 @@ def pointer_of(folder: Path, size: int, sha256: str) -> BundlePointer:
     signer = manifest.integrity.signer if manifest.integrity else ""
     aborted = (manifest.failure_reason or "").startswith("aborted")
     status = "SUCCESS" if manifest.status == "SUCCESS" else "ABORTED" if aborted else "FAILED"
-    return BundlePointer(1, manifest.run_id, digest, signer, size, sha256, status, manifest.finished_at or "")
+    return BundlePointer(_VERSION, manifest.run_id, digest, signer, size, sha256, status, manifest.finished_at or "")
+
+
+class _Version(msgspec.Struct):
+    version: int
 
 
 def read_pointer(data: bytes, run_id: str) -> BundlePointer:
-    """Raises StoreError (``stored_bundle_altered``): no pointer, or that of another run."""
+    """Raises StoreError.
+
+    ``stored_bundle_altered``: it is no pointer, or that of another run. ``layout_unknown``: it names a later version.
+    """
     try:
+        if (version := msgspec.json.decode(data, type=_Version).version) > _VERSION:
+            words = f"the pointer to the bundle of {run_id} names version {version}; this Gatewright reads version {_VERSION}"
+            raise StoreError(words, code="layout_unknown")
         pointer = msgspec.json.decode(data, type=BundlePointer)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         raise StoreError(f"what the store gave for {run_id} is no pointer to a bundle", code="stored_bundle_altered") from None
-    if pointer.version != 1 or pointer.run_id != run_id or pointer.size < 0:
-        words = f"what the store gave for {run_id} is the pointer of another run, or of another version"
+    if pointer.version != _VERSION or pointer.run_id != run_id or pointer.size < 0:
+        words = f"what the store gave for {run_id} is the pointer of another run, or of no version"
         raise StoreError(words, code="stored_bundle_altered")
     return pointer

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from gatewright.errors import GatewrightError, StoreError
+from gatewright.errors import GatewrightError, StoreError, UnavailableError
 from gatewright.evidence import tombstone
 from gatewright.evidence.signing.keys import PublicKey
 from gatewright.evidence.store import archive
@@ -28,6 +28,8 @@ from gatewright.evidence.store.objects import (
 )
 from gatewright.evidence.store.pointer import BundlePointer, pointer_of, read_pointer
 from gatewright.evidence.verification.verify import verify
+from gatewright.evidence.writer import SEAL_PATIENCE, UNWRITABLE
+from gatewright.file_locks import lock_folder
 
 _MARK = b'{"gatewright": "a second write of this object is refused"}\n'
 
@@ -43,8 +45,12 @@ class BundlePublisher:
         self._checked = False
 
     def check(self) -> None:
-        """Raises StoreError: it cannot be written, or it lets an object be written over (``store_not_write_once``)."""
+        """Raises StoreError: it cannot be had, cannot be written, or lets an object be written over.
+
+        (``store_not_write_once``) Once it has been seen to refuse a second write, it is only read.
+        """
         if self._checked:
+            self._store.read(WRITE_ONCE)
             return
         # Where the mark stands already, the first write is the one that must be refused.
         if self._store.create(WRITE_ONCE, _MARK) and self._store.create(WRITE_ONCE, _MARK):
@@ -72,15 +78,15 @@ class BundlePublisher:
         """Have the store hold the sealed bundle in ``folder``; the pointer that stands then, which may be another writer's.
 
         1. the archive is written under the digest of its manifest  2. it is read back: these bytes, and locked where that was
-        asked for  3. the pointer of the run is written, once  4. it is read back. Raises StoreError, OSError.
+        asked for  3. the pointer of the run is written, once  4. it is read back. Raises StoreError, OSError,
+        UnavailableError (``bundle_unwritable``).
         """
-        self.check()
+        if not self._checked:
+            self.check()
         self._scratch.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=self._scratch, prefix="put-") as scratch:
             packed = Path(scratch) / "bundle.zip"
-            archive.pack(folder, packed)
-            with packed.open("rb") as file:
-                pointer = pointer_of(folder, packed.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest())
+            pointer = _packed(folder, packed)
             name = archive_name(pointer.manifest_sha256)
             self._store.create(name, packed, locked=self._locked)  # 1
         self._look(pointer)  # 2
@@ -118,6 +124,24 @@ class BundlePublisher:
         if self._locked and not _is_later(came.lock.until):
             words = f"the store took the bundle of {pointer.run_id}, and has not locked it"
             raise StoreError(words, code="store_lock_refused")
+
+
+def _packed(folder: Path, packed: Path) -> BundlePointer:
+    """Write the archive of the sealed bundle in ``folder``; its pointer.
+
+    The folder is locked meanwhile, so that no process replaces or removes it: an archive with the name of one bundle and the
+    bytes of another could never be replaced. Raises UnavailableError (``bundle_unwritable``) while another process holds it.
+    """
+    try:
+        held = lock_folder(folder, seconds=SEAL_PATIENCE)
+    except BlockingIOError:
+        raise UnavailableError(f"{folder}: another process has had it for {SEAL_PATIENCE:g} s", code=UNWRITABLE) from None
+    try:
+        archive.pack(folder, packed)
+        with packed.open("rb") as file:
+            return pointer_of(folder, packed.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest())
+    finally:
+        os.close(held)
 
 
 def _is_later(until: str) -> bool:

@@ -103,12 +103,19 @@ def uncommitted(start: Path, excludes: Path | None = None) -> Uncommitted:
 
 def checked_out_at(git_dir: Path, ref: str) -> Path | None:
     """The work tree, the main one or a linked one, in which the branch of the full name ``ref`` is checked out."""
+    return checked_out_branches(git_dir).get(ref)
+
+
+def checked_out_branches(git_dir: Path) -> dict[str, Path]:
+    """The work trees, the main one and linked ones, by the full name of the branch that is checked out there."""
     listed = GitCommand(git_dir).execute("worktree", "list", "--porcelain", limit=_LIMIT).decode("utf-8", "surrogateescape")
+    found: dict[str, Path] = {}
     for block in listed.split("\n\n"):
         lines = block.splitlines()
-        if f"branch {ref}" in lines and "bare" not in lines:
-            return Path(lines[0].removeprefix("worktree "))
-    return None
+        branch = next((line.removeprefix("branch ") for line in lines if line.startswith("branch ")), None)
+        if branch is not None and "bare" not in lines:
+            found.setdefault(branch, Path(lines[0].removeprefix("worktree ")))
+    return found
 
 
 def _without_filters(git: GitCommand) -> list[str]:

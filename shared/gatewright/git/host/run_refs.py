@@ -6,13 +6,14 @@ with the commit that it was at, so that it can be made again.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from gatewright.errors import GitError
 from gatewright.git.command import GitCommand
-from gatewright.git.host.checkout import checked_out_at
+from gatewright.git.host.checkout import checked_out_at, checked_out_branches
 from gatewright.git.host.local_repository import LocalRepository
 from gatewright.git.host.staged import common_directory
 from gatewright.git.host.target_rules import HAS_HOOKS, watching_hook
@@ -21,6 +22,8 @@ from gatewright.git.refs import RUN_BRANCHES, is_object_id
 #: merged: a branch that is no run's has it all; checked out: a work tree stands on it; unmerged: it has what no other has.
 State = Literal["merged", "unmerged", "checked out"]
 _FIELD = "\x1f"
+#: Where an owner keeps branches and tags.
+_OWNERS = ("refs/heads/", "refs/remotes/", "refs/tags/")
 _LIMIT = 64 << 20
 #: Folders through which a ref is deleted; one that is a link leads out of the repository.
 _FOLDERS = ("refs", "refs/heads", "refs/heads/gatewright", "logs", "logs/refs", "logs/refs/heads", "logs/refs/heads/gatewright")
@@ -72,14 +75,18 @@ def run_refs(start: Path, name: str = "") -> tuple[RunRef, ...]:
     """
     common = common_directory(start)
     git = GitCommand(common)
-    form = _FIELD.join(("%(refname)", "%(objectname)", "%(committerdate:iso-strict)", "%(contents:subject)"))
+    form = _FIELD.join(("%(refname)", "%(objectname)", "%(objecttype)", "%(committerdate:iso-strict)", "%(contents:subject)"))
     listed = git.execute("for-each-ref", "--sort=committerdate", f"--format={form}", RUN_BRANCHES + name, limit=_LIMIT)
+    lines = [(*line.split(_FIELD, 4), "", "", "", "")[:5] for line in listed.decode("utf-8", "replace").splitlines()]
+    named = [line for line in lines if is_object_id(line[1])]
+    used = checked_out_branches(common) if named else {}
+    idle = {ref: commit for ref, commit, kind, _, _ in named if ref not in used and kind == "commit"}
+    holders = _holders(git, idle)
     found = []
-    for line in listed.decode("utf-8", "replace").splitlines():
-        ref, commit, date, subject = (*line.split(_FIELD, 3), "", "", "")[:4]
-        if is_object_id(commit):
-            state, where = _state(git, ref, commit)
-            found.append(RunRef(ref.removeprefix(RUN_BRANCHES), commit, date, subject, state, where))
+    for ref, commit, _, date, subject in named:
+        state: State = "checked out" if ref in used else "merged" if ref in holders else "unmerged"
+        where = str(used[ref]) if ref in used else holders.get(ref, "")
+        found.append(RunRef(ref.removeprefix(RUN_BRANCHES), commit, date, subject, state, where))
     return tuple(found)
 
 
@@ -104,19 +111,45 @@ def delete(start: Path, found: RunRef) -> None:
         raise GitError(f"{found.ref} could not be deleted: {error.message}", code="ref_moved") from error
 
 
-def _state(git: GitCommand, ref: str, commit: str) -> tuple[State, str]:
-    if (place := checked_out_at(git.git_dir, ref)) is not None:
-        return "checked out", str(place)
-    holding = git.execute(
-        "for-each-ref",
-        f"--contains={commit}",
-        "--format=%(refname)",
-        "refs/heads/",
-        "refs/remotes/",
-        "refs/tags/",
-        limit=_LIMIT,
-    )
-    for name in holding.decode("utf-8", "replace").splitlines():
-        if not name.startswith(RUN_BRANCHES):
-            return "merged", name
-    return "unmerged", ""
+def _holders(git: GitCommand, runs: Mapping[str, str]) -> dict[str, str]:
+    """By run branch, an owner's branch or tag that has all its commits; run branches that none has are left out.
+
+    The number of git processes grows with the owner's branches that are named, not with the branches of runs.
+    """
+    owners = _owners(git)
+    if not runs or not owners:
+        return {}
+    wanted = (*sorted(set(runs.values())), *(f"^{owner}" for owner in owners))
+    lines = "".join(f"{each}\n" for each in wanted).encode()
+    unmerged = set(git.execute("rev-list", "--stdin", stdin=lines, limit=_LIMIT).decode("ascii", "replace").split())
+    waiting = {ref: commit for ref, commit in runs.items() if commit not in unmerged}
+    found: dict[str, str] = {}
+    while waiting:
+        ref, commit = next(iter(waiting.items()))
+        holder = _first_holder(git, commit)
+        if holder is None:
+            del waiting[ref]  # the owner's branch has gone meanwhile
+            continue
+        have = _names(git, f"--merged={holder}", RUN_BRANCHES)
+        found |= {each: holder for each in waiting if each in have or each == ref}
+        waiting = {each: commit for each, commit in waiting.items() if each not in found}
+    return found
+
+
+def _owners(git: GitCommand) -> set[str]:
+    """The commits that the owner's branches and tags lead to."""
+    form = _FIELD.join(("%(refname)", "%(objecttype)", "%(objectname)", "%(*objecttype)", "%(*objectname)"))
+    listed = git.execute("for-each-ref", f"--format={form}", *_OWNERS, limit=_LIMIT).decode("utf-8", "replace")
+    lines = [line.split(_FIELD) for line in listed.splitlines() if not line.startswith(RUN_BRANCHES)]
+    pairs = [pair for line in lines if len(line) == 5 for pair in ((line[1], line[2]), (line[3], line[4]))]
+    return {object_id for kind, object_id in pairs if kind == "commit"}
+
+
+def _first_holder(git: GitCommand, commit: str) -> str | None:
+    names = _names(git, f"--contains={commit}", *_OWNERS)
+    return next((name for name in names if not name.startswith(RUN_BRANCHES)), None)
+
+
+def _names(git: GitCommand, *words: str) -> dict[str, None]:
+    listed = git.execute("for-each-ref", "--format=%(refname)", *words, limit=_LIMIT)
+    return dict.fromkeys(listed.decode("utf-8", "replace").splitlines())

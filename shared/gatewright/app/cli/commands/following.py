@@ -74,10 +74,13 @@ async def _runs(limit: int, before: str | None, *, json_output: bool) -> None:
 
     async with _source() as source:
         page = await source.page(limit, before and await find_run(source, before))
+        waits = await source.system_waits()
     entries = [entry_of(view, page.claims) for view in reversed(page.views)]
     if json_output:
-        emit({"runs": entries, "more": page.more})
+        emit({"runs": entries, "more": page.more, "waits": waits})
         return
+    for wait in waits:
+        note(f"open runs wait: {printable(wait.detail)}")
     if page.more:
         note(f"older ones: gatewright runs --before {entries[0].run_id}")
     for line in table(entries):

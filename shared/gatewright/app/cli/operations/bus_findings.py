@@ -1,5 +1,5 @@
-"""What ``gatewright doctor`` says of the bus: whether there is room for its streams, whether they take what they are sent, and
-whether several processes of a role are one to it.
+"""What ``gatewright doctor`` reports about the bus: whether there is room for its streams, whether they take what they are
+sent, whether several processes of a role are one to it, and what the processes lack.
 
 For a bus that was named, its server is asked; for the embedded one, the volume of the home folder is looked at as the server
 will when it starts. It changes nothing.
@@ -12,6 +12,7 @@ import contextlib
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gatewright.app.cli.context import CommandContext
 from gatewright.app.cli.settings import load
@@ -21,6 +22,9 @@ from gatewright.bus.identities import DEFAULT_PUBLISHER, PUBLISHER, SEED_SUFFIX,
 from gatewright.bus.jetstream.offered import Offered, offered, reserved
 from gatewright.bus.topology import STREAMS, publisher_streams
 from gatewright.errors import BusError, ConfigurationError
+
+if TYPE_CHECKING:
+    from gatewright.bus.jetstream.processes import Process
 
 _PATIENCE = 3.0
 
@@ -47,6 +51,37 @@ def look(place: CommandContext) -> str:
     named = [publisher_of(path.stem) for path in bus_keys(place.home).glob(f"{PUBLISHER}-*{SEED_SUFFIX}")]
     publishers = (DEFAULT_PUBLISHER, *(name for name in named if name))
     return _fits(granted(folder, taken), f"{folder} gives its streams", publishers)
+
+
+def look_at_processes(place: CommandContext) -> str:
+    """What the processes of the system that runs report about themselves. Raises UnfitError, BusError, ConfigurationError."""
+    address = place.bus
+    if address is None:
+        running = state.read(place.home)
+        if running is None:
+            return "no system runs here"
+        address = running.address()
+    processes = asyncio.run(_processes(address))
+    if processes is None:
+        return "the processes report to an operator only"
+    lacking = [f"{each.role} {each.id}: {lacks}" for each in processes if (lacks := each.metadata.get("lacks"))]
+    if lacking:
+        raise UnfitError("; ".join(sorted(lacking)))
+    return f"{len(processes)} processes report that they are ready" if processes else "no process of a role answers"
+
+
+async def _processes(address: BusAddress) -> Sequence[Process] | None:
+    """Those that answer; None for an identity that may not ask."""
+    from gatewright.bus.jetstream.bus import JetStreamBus
+    from gatewright.bus.jetstream.processes import ask_processes
+
+    bus = await JetStreamBus.connect(address, name="doctor", patience=_PATIENCE)
+    try:
+        if bus.connection.guest:
+            return None
+        return await ask_processes(bus.connection)
+    finally:
+        await bus.close()
 
 
 def _fits(room: int, giver: str, publishers: Sequence[str] = (DEFAULT_PUBLISHER,)) -> str:

@@ -63,6 +63,11 @@ def diagnose() -> tuple[Diagnosis, ...]:
         ("key", lambda: _key(place.key), "run `gatewright init`"),
         ("disk", lambda: _disk(place.home), "free some space, or set GATEWRIGHT_HOME to a folder on a local disk"),
         ("bus", lambda: bus_findings.look(place), "see the server's log; docs/deploy.md says what to do about its storage"),
+        (
+            "processes",
+            lambda: bus_findings.look_at_processes(place),
+            "correct the cause above, or see the log of that process; the runs go on by themselves then",
+        ),
     )
     return tuple(_finding(name, look, hint) for name, look, hint in checks)
 

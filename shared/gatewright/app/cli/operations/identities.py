@@ -11,18 +11,19 @@ import logging
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 from gatewright.app.cli.context import find_place
 from gatewright.app.cli.settings import load
 from gatewright.app.stack import state
 from gatewright.app.stack.nats_server import CONFIG_FILE
 from gatewright.bus import identities, identity_changes, identity_limits
-from gatewright.bus.identities import PROVISIONER, BusAddress
+from gatewright.bus.identities import PROVISIONER, BusAddress, publisher_of
 from gatewright.bus.server_config import with_identities
-from gatewright.errors import BusError, ConfigurationError, MalformedError, UnavailableError
+from gatewright.errors import BusError, ConfigurationError, DeniedError, LimitError, MalformedError, UnavailableError
 
 #: Seconds that servers may take until they hold to what they were told.
 _CONFIRM_SECONDS = 30.0
@@ -32,6 +33,8 @@ CHECK_SECONDS = 2.0
 _BETWEEN_SECONDS = 1.0
 _WHILE_IT_READS = frozenset({"credential_refused", BusError.code})
 _SERVER = "nats-server"
+#: Whether the gatekeeper knows a publisher; ``unanswered``: no gatekeeper answers.
+PublisherStanding = Literal["known", "unknown", "unanswered"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +101,46 @@ def apply(servers: Servers) -> IdentityOutcome:
     _set_up(servers)
     _reach(servers)
     return IdentityOutcome(servers.files, told=True, confirmed=True)
+
+
+def publisher_standings(servers: Servers, names: Iterable[str]) -> dict[str, PublisherStanding]:
+    """Whether the gatekeeper knows the publishers among the identities ``names``; empty when no server can be asked.
+
+    A server that accepts a publisher is not enough: the gatekeeper refuses one that ``publishers.json`` does not list.
+    """
+    publishers = {name: publisher for name in names if (publisher := publisher_of(name))}
+    address = servers.address
+    if address is None:
+        return {}
+    return {
+        publisher: asyncio.run(_standing(replace(address, seed=identities.seed_file(servers.keys, name)), publisher))
+        for name, publisher in publishers.items()
+    }
+
+
+async def _standing(address: BusAddress, publisher: str) -> PublisherStanding:
+    # Imported late: few of these commands need the client.
+    from gatewright.bus.jetstream.bus import JetStreamBus
+    from gatewright.client.client import Client
+
+    try:
+        bus = await JetStreamBus.connect(address, name="identities", patience=CHECK_SECONDS)
+    except UnavailableError:
+        return "unanswered"
+    try:
+        await Client(bus, publisher=publisher, reads_ledger=False).list_runs(limit=1)
+    except DeniedError as error:
+        if error.reason != "publisher_unknown":
+            raise
+        return "unknown"
+    except LimitError:
+        return "known"
+    except UnavailableError:
+        return "unanswered"
+    else:
+        return "known"
+    finally:
+        await bus.close()
 
 
 def _tell(pid: int) -> None:

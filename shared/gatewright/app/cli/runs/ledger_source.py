@@ -71,6 +71,9 @@ class LedgerSource:
     async def waits(self, view: RunView) -> tuple[Wait, ...]:
         return await self._waits.waits_of(view)
 
+    async def system_waits(self) -> tuple[Wait, ...]:
+        return await self._waits.system_waits()
+
     async def claims(self, run_id: str) -> ToldClaims:
         if not may_ask(self._client):
             return ToldClaims()

@@ -72,6 +72,9 @@ class RunSource(Protocol):
     async def waits(self, view: RunView) -> tuple[Wait, ...]:
         """What the run waits for now, as far as that can be seen."""
 
+    async def system_waits(self) -> tuple[Wait, ...]:
+        """What every open run waits for now, as far as that can be seen."""
+
     async def claims(self, run_id: str) -> ToldClaims:
         """What the gatekeeper has heard of the tasks of a run, where this identity may ask it; else nothing."""
 
@@ -139,6 +142,9 @@ class BundleSource:
         raise UnavailableError(f"{uri} is in no bundle here, and no system runs that may have it", code="artifact_unavailable")
 
     async def waits(self, view: RunView) -> tuple[Wait, ...]:  # noqa: ARG002 - no system runs, and nothing goes on
+        return ()
+
+    async def system_waits(self) -> tuple[Wait, ...]:
         return ()
 
     async def claims(self, run_id: str) -> ToldClaims:  # noqa: ARG002 - no process has it

@@ -60,8 +60,12 @@ class WaitFinder:
             *_approval_waits(view),
             *_lock_waits(view),
             *await self._queue_waits(view),
-            *await asyncio.to_thread(self._disk_waits, view),
+            *await asyncio.to_thread(self._disk_waits, view.last),
         )
+
+    async def system_waits(self) -> tuple[Wait, ...]:
+        """What keeps every open run from going on, seen now: no room on this host's disk."""
+        return await asyncio.to_thread(self._disk_waits, timestamp(datetime.now(UTC)))
 
     async def _queue_waits(self, view: RunView) -> tuple[Wait, ...]:
         if not isinstance(self.bus, JetStreamBus) or self.bus.connection.guest:
@@ -75,13 +79,13 @@ class WaitFinder:
             return ()  # an extra: a bus that does not answer is told of by what needs it
         return queue_waits([state for state in states if state is not None], datetime.now(UTC))
 
-    def _disk_waits(self, view: RunView) -> tuple[Wait, ...]:
+    def _disk_waits(self, since: str) -> tuple[Wait, ...]:
         if self.home is None:
             return ()
         try:
             check_room(self.home)
         except UnavailableError as error:
-            return (Wait("disk_full", view.last, error.message),)
+            return (Wait("disk_full", since, error.message),)
         return ()
 
 

@@ -29,6 +29,8 @@ ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES25
 #: Seconds that the provider's description counts, that one answer may take, and that clocks may differ by.
 _FRESH, _PATIENCE, _LEEWAY = 300.0, 10.0, 60
 _MOST_BYTES = 1_048_576
+#: Reason of the error when the provider cannot be had.
+UNAVAILABLE: Final = "sign_in_unavailable"
 _ENDPOINTS = ("authorization_endpoint", "token_endpoint", "jwks_uri")
 
 
@@ -183,4 +185,4 @@ class ProviderExchange:
 
 
 def _unavailable(words: str) -> GatewrightError:
-    return UnavailableError(words, code="sign_in_unavailable")
+    return UnavailableError(words, code=UNAVAILABLE)

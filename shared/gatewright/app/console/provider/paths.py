@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass, field
 
 from jinja2 import Environment
@@ -12,16 +11,28 @@ from starlette.routing import Route
 
 from gatewright.app.console.doors import SESSION_COOKIE, SignedIn, SignedInPerson, status_of
 from gatewright.app.console.provider.attempts import ATTEMPT_SECONDS, SignInAttempts, refusal
-from gatewright.app.console.provider.exchange import ProviderExchange
+from gatewright.app.console.provider.exchange import UNAVAILABLE, ProviderExchange
 from gatewright.app.console.provider.settings import RETURN_PATH, person_of, role_of
 from gatewright.app.console.roles import ConsoleRole
-from gatewright.errors import DeniedError, GatewrightError
+from gatewright.errors import DeniedError, GatewrightError, UnavailableError
+from gatewright.outside_calls import CallLimits, OutsideCalls
 
 ATTEMPT_COOKIE = "gatewright_sign_in"
 #: Characters of what comes back with a browser.
 _LONGEST = 4096
-#: Sign-ins that the provider is asked about at a time.
-_AT_ONCE = 4
+#: Requests to the provider at a time. A provider that hangs delays other sign-ins only, and no page.
+_LIMITS = CallLimits(places=4, patience=10.0)
+#: Seconds for all requests of one step of a sign-in.
+_ANSWER_SECONDS = 30.0
+
+
+def _unavailable(words: str) -> UnavailableError:
+    return UnavailableError(words, code=UNAVAILABLE)
+
+
+def _calls() -> OutsideCalls:
+    """No circuit breaker but for a provider that hangs: sign-ins are limited, and a corrected provider works at once."""
+    return OutsideCalls("the provider", _LIMITS, _unavailable, lambda _: False)
 
 
 @dataclass(slots=True)
@@ -33,7 +44,7 @@ class ProviderPaths:
     signed_in: SignedIn
     templates: Environment
     secure: bool
-    _asking: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
+    _asking: OutsideCalls = field(default_factory=_calls)
 
     def routes(self) -> list[Route]:
         return [Route("/sign-in/provider", self.leave), Route(RETURN_PATH, self.come_back)]
@@ -42,8 +53,7 @@ class ProviderPaths:
         """To the provider."""
         attempt = self.attempts.begin()
         try:
-            async with self._asking:
-                address = await asyncio.to_thread(self.exchange.address, attempt)
+            address = await self._asking.call(_ANSWER_SECONDS, self.exchange.address, attempt)
         except GatewrightError as error:
             return self._refused(error)
         answer = RedirectResponse(address, 303)
@@ -88,8 +98,7 @@ class ProviderPaths:
         try:
             if "error" in given or not given.get("code"):
                 raise refusal("the provider let no one in")
-            async with self._asking:
-                claims = await asyncio.to_thread(self.exchange.claims, attempt, given["code"], given.get("iss"))
+            claims = await self._asking.call(_ANSWER_SECONDS, self.exchange.claims, attempt, given["code"], given.get("iss"))
             role = role_of(claims, self.exchange.settings.file)
             if role is None:
                 words = "you are known to the provider, and have no role here: ask the operator of this console for one"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -15,7 +15,7 @@ from gatewright.app.cli.option_groups import grouped
 from gatewright.app.cli.output import emit, printable, reported, say
 
 if TYPE_CHECKING:
-    from gatewright.app.cli.operations.identities import IdentityOutcome
+    from gatewright.app.cli.operations.identities import IdentityOutcome, PublisherStanding
 
 group = typer.Typer(help="Identities of the bus: added, revoked and replaced while its servers run.", no_args_is_help=True)
 
@@ -91,12 +91,15 @@ def add(
     json_output: JsonOutput = False,
 ) -> None:
     """Make further identities, and have the servers accept them."""
+    from gatewright.app.cli.operations.identities import change, find_servers, publisher_standings
     from gatewright.bus.identity_changes import add as made
 
     def changed(folder: Path) -> None:
         made(folder, names)
 
-    _tell("added", names, _change(changed, keys, config, pid), json_output=json_output)
+    servers = find_servers(keys, tuple(config or ()), pid)
+    done = change(servers, changed)
+    _tell("added", names, done, publisher_standings(servers, names) if done.confirmed else {}, json_output=json_output)
 
 
 @group.command()
@@ -156,13 +159,17 @@ def limit_identity(
 @reported
 def check(keys: Keys = None, json_output: JsonOutput = False) -> None:
     """Offer every server every key: those that are there have to be accepted, those that were revoked refused."""
-    from gatewright.app.cli.operations.identities import CHECK_SECONDS, confirm, find_servers
+    from gatewright.app.cli.operations.identities import CHECK_SECONDS, confirm, find_servers, publisher_standings
+    from gatewright.bus import identities
 
-    offered = confirm(find_servers(keys, (), None), CHECK_SECONDS)
+    servers = find_servers(keys, (), None)
+    offered = confirm(servers, CHECK_SECONDS)
+    standings = publisher_standings(servers, identities.public_keys(servers.keys))
     if json_output:
-        emit({"offered": offered, "confirmed": True})
+        emit({"offered": offered, "confirmed": True, "publishers": standings})
     else:
         say(f"{offered} keys offered: every server accepts and refuses what it should")
+        _tell_standings({name: standing for name, standing in standings.items() if standing == "unknown"})
 
 
 @group.command()
@@ -214,10 +221,18 @@ def _change(changed: Callable[[Path], None], keys: Path | None, files: list[Path
     return change(find_servers(keys, tuple(files or ()), pid), changed)
 
 
-def _tell(what: str, names: list[str], done: IdentityOutcome, *, json_output: bool) -> None:
+def _tell(
+    what: str,
+    names: list[str],
+    done: IdentityOutcome,
+    standings: Mapping[str, PublisherStanding] | None = None,
+    *,
+    json_output: bool,
+) -> None:
     if json_output:
         written = [str(file) for file in done.written]
-        emit({what: names, "written": written, "told": done.told, "confirmed": done.confirmed})
+        known = {} if standings is None else {"publishers": standings}
+        emit({what: names, "written": written, "told": done.told, "confirmed": done.confirmed, **known})
         return
     say(f"{what} {', '.join(names)}")
     for file in done.written:
@@ -228,3 +243,14 @@ def _tell(what: str, names: list[str], done: IdentityOutcome, *, json_output: bo
         say("  not told   have each server read its configuration anew (SIGHUP), then `gatewright identities check`")
     else:
         say("  not asked  set GATEWRIGHT_NATS_URL, then `gatewright identities check`")
+    _tell_standings(standings or {})
+
+
+def _tell_standings(standings: Mapping[str, PublisherStanding]) -> None:
+    lines = {
+        "known": "  known      the gatekeeper accepts documents of {name}",
+        "unknown": "  unknown    the gatekeeper refuses {name}: list it in policies/publishers.json and restart the gatekeeper",
+        "unanswered": "  not asked  no gatekeeper answers: list {name} in policies/publishers.json, then start one",
+    }
+    for name, standing in standings.items():
+        say(lines[standing].format(name=printable(name)))
