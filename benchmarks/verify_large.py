@@ -50,8 +50,8 @@ class LargeRun(RecordedRun):
     def work(self) -> None:
         for task in self.run.workers():
             result = self.result(task.task_id, patch=b"a patch\n", extra=self.attached)
-            finished = e.Event(e.TaskFinished(result=result, accepted=True, tree=self.git.tree), task_id=task.task_id)
-            self.step(self.gate("diff", task_id=task.task_id, evidence=result.git.patch), finished)
+            finished = e.Event(e.TaskFinished(result=result, accepted=True, tree=self.git.tree))
+            self.step(finished, self.gate("diff", task_id=task.task_id, evidence=result.git.patch))
 
 
 def measure(megabytes: int = 1024) -> Cost:

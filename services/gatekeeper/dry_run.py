@@ -17,9 +17,9 @@ from gatewright.clock import SystemClock
 from gatewright.contracts import GateReport, TaskContract, codec
 from gatewright.contracts.reports import GateName
 from gatewright.errors import ArtifactError, ConfigurationError, DeniedError, GitError
-from gatewright.evidence.projection.history import POLICIES
 from gatewright.git.access.credentials import RepositoryAccess
 from gatewright.git.mirror import Mirror, Mirrors
+from gatewright.rules.gate_evidence import POLICIES
 from gatewright.secrets.selection import DEFAULT_SCANNER, local_catalogue, make_scanner
 from gatewright.services.gatekeeper.gates.change.candidate import ComposedCandidate, judge_patch_on
 from gatewright.services.gatekeeper.gates.change.copies import remark_copies

@@ -13,6 +13,7 @@ from gatewright.contracts.task_contract import Inputs, LogPaths, LogRefs, Rollba
 from gatewright.contracts.vocabulary import Agent, TimeoutRetry
 from gatewright.profiles.choice import chosen_profile, environment_of
 from gatewright.profiles.policy import NO_PROFILES, EnvironmentsPolicy
+from gatewright.rules.contracts import contract_task_id
 from gatewright.services.pm.completeness import check_complete
 from gatewright.worker_role import (
     ASKED_ANEW,
@@ -43,7 +44,7 @@ def compile_contract(task: RequestTask, owner: Agent, profiles: EnvironmentsPoli
     check_complete(request)
     profile = chosen_profile(request, profiles)
     contract = TaskContract(
-        task_id=f"{task.run_id}.contract",
+        task_id=contract_task_id(task.run_id),
         task_type="IMPLEMENT",
         owner_agent=owner,
         assigned_agent=WORKER,

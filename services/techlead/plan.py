@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from gatewright.contracts import Plan, TaskContract
 from gatewright.contracts.vocabulary import Agent
+from gatewright.rules.shards import shard_of
 from gatewright.services.techlead.partition import Group
-from gatewright.worker_role import REQUIRED_OUTPUTS, WORKER, least_permissions, resolve_role
 
 #: With this many shards or more, one can be broad.
 _ENOUGH_TO_COMPARE = 3
@@ -30,22 +30,13 @@ def make_plan(task: TaskContract, groups: Sequence[Group], producer: Agent, crea
 
 
 def _shard(task: TaskContract, number: int, group: Group, producer: Agent) -> TaskContract:
-    """Everything that the contract fixed stays; only paths, ids, agents and permissions are the shard's own."""
-    shard = replace(
+    """A part of the contract that ``task`` is about. What workers may have is what was requested there."""
+    contract = replace(
         task,
-        task_id=f"{task.task_id}.w{number:02}",
-        parent_task_id=task.parent_task_id or task.task_id,
-        task_type="IMPLEMENT",
-        owner_agent=producer,
-        assigned_agent=WORKER,
-        required_outputs=REQUIRED_OUTPUTS,
-        allowed_paths=group.paths,
-        tool_permissions=least_permissions(task.requested_permissions or task.tool_permissions, interactive=task.interactive),
-        requested_permissions=None,
-        sharding=None,
-        questions=None,
+        task_id=task.parent_task_id or task.task_id,
+        tool_permissions=task.requested_permissions or task.tool_permissions,
     )
-    return replace(shard, role_contract=resolve_role(shard))
+    return shard_of(contract, f"{task.task_id}.w{number:02}", group.paths, producer)
 
 
 def _batches(ids: Sequence[str], groups: Sequence[Group]) -> tuple[tuple[str, ...], ...]:

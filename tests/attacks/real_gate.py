@@ -113,7 +113,9 @@ class RealGate:
         await mirror.ensure(self.run.accepted.baseline_commit)
         tree = await mirror.apply(self.run.accepted.baseline_commit, patch)
         uri = await self.bus.put_artifact(await mirror.diff(self.run.accepted.baseline_tree, tree))
-        composed = CandidateComposed(tree=tree, patch=uri, names=await self.bus.put_artifact(b"src/a.py\0"), changed_files=1)
+        changes = await mirror.changes(self.run.accepted.baseline_tree, tree)
+        names = await self.bus.put_artifact(b"".join(change.path + b"\0" for change in changes))
+        composed = CandidateComposed(tree=tree, patch=uri, names=names, changed_files=len(changes))
         done = replace(self.task(), status="SUCCESS", result=await self.worked(patch), tree=tree)
         self.run = replace(self.run, candidate=composed, tasks={SHARD: done})
         return tree
@@ -195,7 +197,7 @@ def make_test_report(tree: str, *commands: TestCommand, **changes: object) -> Te
         task_id=f"{RUN}.test.a1",
         runner=Agent(role="TEST_RUNNER", agent_id="testrunner-1"),
         started_at=WHEN,
-        finished_at=WHEN,
+        finished_at="2026-01-02T00:01:00.000Z",
         status="PASS",
         commands=commands,
         artifacts=(),

@@ -12,10 +12,12 @@ import pytest
 from msgspec.structs import replace
 
 from gatewright.clock import Clock
-from gatewright.contracts.vocabulary import Scope
+from gatewright.contracts.reports import TestProof
+from gatewright.contracts.vocabulary import AcceptanceTest, Scope
 from gatewright.errors import ConfigurationError
 from gatewright.evidence.signing import keys
 from gatewright.evidence.verification.verify import verify
+from gatewright.ledger import events as e
 from gatewright.ledger.run import Run
 from gatewright.rules.approvals import pending
 from gatewright.secrets.scanner import SecretScanner
@@ -51,18 +53,25 @@ class Routed(Inbox):
 
     async def made(self, files: dict[str, bytes | None], *, proved: bool = True, **contract: object) -> Run:
         """All work is done, and the tests were proved or not."""
-        await self.submit(allowed_paths=tuple(files), **contract)
+        unit = (AcceptanceTest(name="unit", cmd="python -m pytest", must_pass=True),)
+        await self.submit(allowed_paths=tuple(files), acceptance_tests=unit, **contract)
         await self.gatekeeper.work(self.gatekeeper.patch(files))
         await self.gatekeeper.answer("reviewer", make_review(await self.run()))
         tests = make_tests(await self.run())
         if proved:
-            tests = replace(tests, commands=tuple(replace(each, proof=self.proof()) for each in tests.commands))
+            proof = await self.proof()
+            tests = replace(tests, commands=tuple(replace(each, proof=proof) for each in tests.commands))
         return await self.gatekeeper.answer("testrunner", tests)
 
-    def proof(self) -> object:
-        recorded = RecordedRun().tests("test").payload
-        proof = recorded.report.commands[0].proof  # type: ignore[attr-defined] # it is the event of tests
-        return replace(proof, mutation=None, table="")
+    async def proof(self) -> TestProof:
+        """What shows that tests ran, with their table in the store."""
+        recorded = RecordedRun()
+        told = recorded.tests("test").payload
+        assert isinstance(told, e.TestsReceived)
+        proof = told.report.commands[0].proof
+        assert proof is not None
+        await self.gatekeeper.bus.put_artifact(recorded.store.blobs[proof.table])
+        return replace(proof, mutation=None, baseline_tests=None)
 
 
 @asynccontextmanager

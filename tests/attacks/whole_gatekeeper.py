@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,7 +14,7 @@ from msgspec.structs import replace
 from gatewright.bus.jetstream.setup import ensure_topology
 from gatewright.bus.memory.bus import MemoryBus, MemoryServer
 from gatewright.clock import Clock, SystemClock
-from gatewright.contracts import GateReport, Plan, ReviewReport, RunRequest, TaskContract, TaskResult, TestReport
+from gatewright.contracts import GateReport, Plan, ReviewReport, RunRequest, TaskContract, TaskResult, TestReport, codec
 from gatewright.contracts.reports import (
     GateOutcome,
     GateOutcomes,
@@ -23,15 +24,16 @@ from gatewright.contracts.reports import (
     TestCommand,
 )
 from gatewright.contracts.task_contract import Rollback
-from gatewright.contracts.vocabulary import Agent
+from gatewright.contracts.vocabulary import Agent, Surroundings
 from gatewright.contracts.vocabulary import Repository as RepositoryField
 from gatewright.evidence.signing import keys
 from gatewright.evidence.signing.envelopes import Signer
 from gatewright.evidence.writer import BundleWriter
 from gatewright.git.mirror import Mirrors
 from gatewright.ledger.events import GateJudged, payload_of
-from gatewright.ledger.run import Run, RunTask
+from gatewright.ledger.run import Run, RunTask, run_id_of
 from gatewright.ledger.store import Ledger
+from gatewright.rules.shards import shard_of
 from gatewright.services.gatekeeper.artifact_cache import ArtifactCache
 from gatewright.services.gatekeeper.decider.inputs import RoleDocument, RoleReplied, Submitted
 from gatewright.services.gatekeeper.gates.engine import GateEngine
@@ -41,12 +43,12 @@ from gatewright.services.gatekeeper.orchestrator import Orchestrator
 from gatewright.services.gatekeeper.policies.load import load
 from gatewright.telemetry.logs import make_logger
 from gatewright.telemetry.metrics import Metrics
-from gatewright.worker_role import PERMISSIONS, REQUIRED_OUTPUTS, WORKER, resolve_role
 from tests.factories import make_contract
 from tests.gatekeeper.contexts import delivered_policies
 from tests.git.repositories import Repository
 
-RUN = "run-0123456789abcdef0123"
+KEY = "the run of these tests"
+RUN = run_id_of(KEY)
 WHEN = "2026-01-02T00:00:00.000Z"
 TECH_LEAD = Agent(role="TECH_LEAD", agent_id="techlead-1")
 _FINE = GateOutcome(passed=True, violations=())
@@ -64,7 +66,9 @@ class Gatekeeper:
 
     async def submit(self, document: RunRequest | TaskContract) -> Run:
         """A document from outside; the run as it stands when the gatekeeper has done all that it can do alone."""
-        await self.orchestrator.advance(RUN, Submitted(RUN, "0" * 32, document, "0" * 64, "submit"))
+        digest = hashlib.sha256(codec.encode(document)).hexdigest()
+        item = Submitted(RUN, "0" * 32, document, "0" * 64, "submit", document_sha256=digest, key=KEY)
+        await self.orchestrator.advance(RUN, item)
         return await self.run()
 
     async def answer(self, role: str, document: RoleDocument) -> Run:
@@ -160,23 +164,13 @@ def make_plan(run: Run, **changes: object) -> Plan:
     """A plan of one shard; ``changes`` are fields of the shard."""
     contract = run.contract
     assert contract is not None
-    shard = replace(
-        contract,
-        task_id=f"{run.run_id}.plan.w01",
-        parent_task_id=contract.task_id,
-        owner_agent=TECH_LEAD,
-        assigned_agent=WORKER,
-        required_outputs=REQUIRED_OUTPUTS,
-        tool_permissions=replace(PERMISSIONS, shell=contract.tool_permissions.shell),
-        requested_permissions=None,
-        sharding=None,
-    )
-    shard = replace(replace(shard, role_contract=resolve_role(shard)), **changes)
+    shard = shard_of(contract, f"{run.run_id}.plan.w01", contract.allowed_paths, TECH_LEAD)
+    shard = replace(shard, **changes)
     return Plan(
         run_id=run.run_id,
         task_id=f"{run.run_id}.plan",
         producer=TECH_LEAD,
-        created_at=WHEN,
+        created_at=run.at,
         contracts=(shard,),
         batches=((shard.task_id,),),
     )
@@ -188,8 +182,8 @@ def make_result(run: Run, patch: str) -> TaskResult:
         task_id=_running(run, "worker").task_id,
         producer=Agent(role="WORKER", agent_id="worker-1"),
         status="SUCCESS",
-        started_at=WHEN,
-        finished_at=WHEN,
+        started_at=run.at,
+        finished_at=run.at,
         summary="all is well",
         artifacts=(),
         git=GitOutcome(baseline_ref=run.accepted.baseline_commit, head_ref="", changed_files=(), patch=patch),
@@ -204,7 +198,7 @@ def make_review(run: Run) -> ReviewReport:
     return ReviewReport(
         run_id=run.run_id,
         reviewer=Agent(role="REVIEWER", agent_id="reviewer-1"),
-        reviewed_at=WHEN,
+        reviewed_at=run.at,
         verdict="PASS",
         summary="nothing found",
         scope_check=ScopeCheck(passed=True, violations=()),
@@ -234,13 +228,14 @@ def make_tests(run: Run) -> TestReport:
         run_id=run.run_id,
         task_id=_running(run, "testrunner").task_id,
         runner=Agent(role="TEST_RUNNER", agent_id="testrunner-1"),
-        started_at=WHEN,
-        finished_at=WHEN,
+        started_at=run.at,
+        finished_at=run.at,
         status="PASS",
         commands=tuple(commands),
         artifacts=(),
         tree=run.candidate.tree,
         sandbox="bubblewrap",
+        surroundings=Surroundings(versions={}, host={}, sandbox={"sandbox": "bubblewrap"}),
     )
 
 

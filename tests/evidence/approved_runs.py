@@ -74,8 +74,13 @@ class ApprovedRun(RecordedRun):
         """What lands when all have answered."""
         landed = e.Landed(mode="branch", commit=self.git.commit, tree=self.git.tree, ref=f"refs/heads/gatewright/{self.run_id}")
         over = e.Event(e.RunFinished(status="SUCCESS", code="ok", message="landed"))
-        held = [e.Event(self.held())] if rests_on_people(self.run) else []
-        self.step(*held, self.gate("landing"), e.Event(landed), e.Event(e.StateEntered(state="S6")), over)
+        self.step(
+            *self.held_where_it_counts(), self.gate("landing"), e.Event(landed), e.Event(e.StateEntered(state="S6")), over
+        )
+
+    def held_where_it_counts(self) -> list[e.Event]:
+        """The roster held against what was said, where anything counts that a person said."""
+        return [e.Event(self.held())] if rests_on_people(self.run) else []
 
     def held(self) -> e.RosterHeld:
         """The roster of now held against what was said: it has everybody as the ledger has them."""

@@ -6,13 +6,15 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from gatewright.contracts import RunRequest, TaskContract
+from gatewright.contracts import RunRequest
 from gatewright.contracts.reports import Finding
 from gatewright.contracts.vocabulary import Executor
 from gatewright.git.patches.lines import changed_lines
 from gatewright.ledger import events as e
-from gatewright.ledger.candidates import best, standings
-from tests.evidence.recorded_runs import BOUNDS, REVIEWER, TEST_RUNNER, RecordedRun
+from gatewright.ledger.candidates import best, seen_from, standings
+from gatewright.ledger.run import Run, TaskRole
+from gatewright.rules import task_contracts
+from tests.evidence.recorded_runs import RecordedRun
 
 NAME = b"src/a.py"
 #: What each candidate adds, in lines.
@@ -28,9 +30,6 @@ class CandidateRuns(RecordedRun):
         makers = (Executor(kind="reply", artifacts=("reply.a1",)), Executor(kind="reply", artifacts=("reply.a2",)))
         return replace(super().request(), executor=None, candidates=makers, sharding=None)
 
-    def contract(self, task_id: str, **changes: object) -> TaskContract:
-        return super().contract(task_id, **{"candidates": self.request().candidates, **changes})
-
     def patch(self, number: int) -> bytes:
         header = b"diff --git a/%s b/%s\n--- a/%s\n+++ b/%s\n" % ((NAME,) * 4)
         return header + b"@@ -0,0 +1,%d @@\n" % LINES[number] + b"+line\n" * LINES[number]
@@ -40,7 +39,7 @@ class CandidateRuns(RecordedRun):
 
     def compose_all(self) -> None:
         names = self.store.put(NAME + b"\0")
-        events, orders = [], []
+        events = []
         for number in LINES:
             patch = self.artifact("candidate.patch", self.patch(number))
             composed = e.CandidateComposed(
@@ -53,40 +52,41 @@ class CandidateRuns(RecordedRun):
             )
             worker = f"{self.run_id}.plan.w01.c{number}"
             events += [self.gate("integrated", task_id=worker, evidence=patch.uri), e.Event(composed)]
-            review = self.judge(number, "review")
-            inputs = replace(self.contract(review).inputs, artifacts=(patch,))
-            contract = self.contract(review, task_type="REVIEW", inputs=inputs, assigned_agent=REVIEWER)
-            orders.append(self.dispatch(review, "reviewer", replace(contract, candidates=None, candidate=number)))
-        self.step(*events, e.Event(e.StateEntered(state="S3")), *orders)
+        events.append(e.Event(e.StateEntered(state="S3")))
+        self.step(*events, *self.orders("reviewer", self.after(*events)))
+
+    def orders(self, role: TaskRole, run: Run) -> list[e.Event]:
+        """The task of a judge for each candidate."""
+        made = task_contracts.reviewing if role == "reviewer" else task_contracts.testing
+        events = []
+        for number in LINES:
+            seen = seen_from(run, number)
+            assert seen.candidate is not None
+            order = made(seen, self.contract(), seen.candidate.patch)
+            events.append(self.dispatch(order.task_id, role, order))
+        return events
 
     def review_all(self, findings: dict[int, int]) -> None:
         for number in LINES:
             review = self.review(self.judge(number, "review"))
             assert isinstance(review.payload, e.ReviewReceived)
             report = replace(review.payload.report, findings=(REMARK,) * findings.get(number, 0))
-            told = e.Event(e.ReviewReceived(report=report), task_id=review.task_id)
-            self.step(told, self.gate("reviewer", task_id=review.task_id))
-        orders = []
-        for number in LINES:
-            shown = self.run.tasks[self.judge(number, "review")].contract
-            assert shown is not None
-            task = self.judge(number, "test")
-            contract = self.contract(
-                task, task_type="TEST", inputs=shown.inputs, assigned_agent=TEST_RUNNER, mutation=BOUNDS, candidates=None
-            )
-            orders.append(self.dispatch(task, "testrunner", replace(contract, candidate=number)))
-        self.step(e.Event(e.StateEntered(state="S4")), *orders)
+            told = [e.Event(e.ReviewReceived(report=report)), self.gate("reviewer", task_id=report.task_id)]
+            if number == max(LINES):
+                told.append(e.Event(e.StateEntered(state="S4")))
+                told += self.orders("testrunner", self.after(*told))
+            self.step(*told)
 
-    def judge_tests(self) -> None:
+    def test_all_and_choose(self) -> None:
         for number in LINES:
             task = self.judge(number, "test")
-            self.step(self.tests(task), self.gate("tests", task_id=task))
-
-    def choose(self) -> None:
-        ranked = standings(self.run)
-        chosen = best(ranked)
-        assert chosen is not None
-        self.step(e.Event(e.CandidateChosen(candidate=chosen, standings=ranked)))
+            told = [self.tests(task), self.gate("tests", task_id=task)]
+            if number == max(LINES):
+                ranked = standings(self.after(*told))
+                chosen = best(ranked)
+                assert chosen is not None
+                told.append(e.Event(e.CandidateChosen(candidate=chosen, standings=ranked)))
+            self.step(*told)
 
     def land_chosen(self) -> None:
         landed = e.Landed(mode="branch", commit=self.git.commit, tree=self.git.tree, ref=f"refs/heads/gatewright/{self.run_id}")
@@ -102,7 +102,6 @@ def make_candidates(findings: dict[int, int] | None = None) -> RecordedRun:
     run.work()
     run.compose_all()
     run.review_all(findings or {})
-    run.judge_tests()
-    run.choose()
+    run.test_all_and_choose()
     run.land_chosen()
     return run

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 from msgspec.structs import replace
 
+from gatewright.clock import timestamp
 from gatewright.contracts import (
     Error,
     GateReport,
@@ -55,11 +57,15 @@ from gatewright.contracts.vocabulary import (
 )
 from gatewright.evidence.projection.names import quoted
 from gatewright.ledger import events as e
+from gatewright.ledger.candidates import candidate_of, seen_from
 from gatewright.ledger.chain import GENESIS, link
-from gatewright.ledger.evolve import fold
+from gatewright.ledger.evolve import evolve, fold
+from gatewright.ledger.labels import labels_of
 from gatewright.ledger.run import Run, TaskRole
-from gatewright.rules.completion import RULES
-from gatewright.rules.mutation import evidence_of
+from gatewright.rules import task_contracts
+from gatewright.rules.gate_evidence import expected_evidence, missing_rules
+from gatewright.rules.shards import shard_of
+from gatewright.worker_role import REQUIRED_OUTPUTS, resolve_role
 from tests.evidence.recorded_artifacts import Store
 from tests.factories import BASELINE, BASELINE_TREE, make_contract, make_request
 
@@ -115,6 +121,19 @@ class RecordedRun:
     store: Store = field(default_factory=Store)
     transitions: list[Transition] = field(default_factory=list)
     git: GitFacts = GitFacts()
+    #: When it was accepted; each transition comes a second after the one before it.
+    start: datetime = START
+
+    @property
+    def mutants(self) -> MutationSample:
+        """Of the first changed file."""
+        path = self.git.names[0].decode()
+        return replace(MUTANTS, mutants=tuple(replace(each, path=path) for each in MUTANTS.mutants))
+
+    @property
+    def stamp(self) -> str:
+        """The time that every document of a role and every verdict names."""
+        return timestamp(self.start)
 
     @property
     def run(self) -> Run:
@@ -132,21 +151,57 @@ class RecordedRun:
         return tuple(range(1, len(self.transitions) + 1))
 
     def step(self, *events: e.Event) -> None:
-        """One transition."""
-        run = fold(self.transitions)
-        records = link(
-            events,
-            run_id=self.run_id,
-            trace_id="ab" * 16,
-            seq=run.seq if run else 0,
-            head=run.head if run else GENESIS,
-            now=START + timedelta(seconds=len(self.transitions)),
-        )
+        """One transition, with the labels that the decider gives its events."""
+        records = self._linked(events)
         number = len(self.transitions) + 1
         cause = Cause(kind="answered", message_id=f"message-{number}")
         self.transitions.append(
             Transition(run_id=self.run_id, number=number, cause=cause, events=records, commands=()),
         )
+
+    def after(self, *events: e.Event) -> Run:
+        """The run as it would be after one more transition."""
+        run = fold(self.transitions)
+        for record in self._linked(events):
+            run = evolve(run, record)
+        assert run is not None
+        return run
+
+    def _linked(self, events: Sequence[e.Event]) -> tuple[OrchestratorEvent, ...]:
+        run = fold(self.transitions)
+        now = self.start + timedelta(seconds=len(self.transitions))
+        records: list[OrchestratorEvent] = []
+        for number, event in enumerate(events):
+            payload = event.payload if run is None else self._judged(run, events, number)
+            labels = labels_of(run, payload, event.task_id)
+            records += link(
+                [e.Event(payload, labels.level, labels.task_id, labels.attempt, labels.role)],
+                run_id=self.run_id,
+                trace_id="ab" * 16,
+                seq=run.seq if run else 0,
+                head=run.head if run else GENESIS,
+                now=now,
+            )
+            run = evolve(run, records[-1])
+        return tuple(records)
+
+    def _judged(self, run: Run, events: Sequence[e.Event], number: int) -> e.Payload:
+        """An event; a verdict with all that its gate must have looked at, and the rules that it must have applied."""
+        judged = events[number].payload
+        if not isinstance(judged, e.GateJudged):
+            return judged
+        report, run = judged.report, seen_from(run, candidate_of(run, judged))
+        for document in (run.review, run.tests):
+            if document is not None:
+                self.store.put(codec.encode(document))
+        before = [each.payload for each in events[:number]]
+        decisions = [each for each in before if isinstance(each, e.ApprovalDecided | e.ApprovalByGrant)]
+        held = before[-1] if before and isinstance(before[-1], e.RosterHeld) else None
+        expected = expected_evidence(run, report, decisions, [each.payload for each in events[number + 1 :]], held)
+        named = {seen.name for seen in report.evidence}
+        more = tuple(Evidence(name=name, digest=digest or "1") for name, digest in expected if name not in named)
+        rules = tuple(RuleOutcome(rule=rule, verdict="PASS") for rule in missing_rules(run, report, decisions))
+        return e.GateJudged(report=replace(report, evidence=(*report.evidence, *more), rules=(*report.rules, *rules)))
 
     def artifact(self, name: str, data: bytes) -> Artifact:
         uri = self.store.put(data)
@@ -159,37 +214,37 @@ class RecordedRun:
             gate=gate,
             verdict="PASS" if code == "ok" else "FAIL",
             code=code,
-            summary="passed" if code == "ok" else "refused",
+            summary="passed" if code == "ok" else f"{violation.path}: {violation.detail}",
             violations=() if code == "ok" else (violation,),
-            evidence=(
-                *((Evidence(name="patch", digest=evidence),) if evidence else ()),
-                *((evidence_of("unit", MUTANTS),) if gate == "tests" else ()),
-            ),
-            evaluated_at=STAMP,
+            evidence=(Evidence(name="patch", digest=evidence),) if evidence else (),
+            evaluated_at=self.stamp,
             task_id=task_id,
             attempt=self.run.attempt if self.transitions else 1,
             duration_ms=1.5,
-            rules=tuple(RuleOutcome(rule=rule, verdict="PASS") for rule in RULES) if gate == "landing" else (),
         )
-        return e.Event(e.GateJudged(report=report), "INFO" if code == "ok" else "ERROR", task_id)
+        return e.Event(e.GateJudged(report=report))
 
     def dispatch(self, task_id: str, role: TaskRole, contract: TaskContract | None = None) -> e.Event:
-        return e.Event(e.TaskDispatched(task_id=task_id, role=role, pool="default", contract=contract), task_id=task_id)
+        return e.Event(e.TaskDispatched(task_id=task_id, role=role, pool="default", contract=contract))
 
-    def contract(self, task_id: str, **changes: object) -> TaskContract:
+    def contract(self, **changes: object) -> TaskContract:
+        """What the pm makes of the request."""
         request = self.request()
         contract = make_contract(
             self.run_id,
             executor=request.executor,
+            candidates=request.candidates,
             allowed_paths=request.allowed_paths,
             acceptance_tests=request.acceptance_tests,
             timeout_retry=request.timeout_retry,
             policy_pack=request.policy_pack,
             sharding=request.sharding,
+            required_outputs=REQUIRED_OUTPUTS,
         )
         inputs = replace(contract.inputs, artifacts=request.artifacts)
         rollback = replace(contract.rollback, baseline_ref=self.git.baseline)
-        return replace(contract, **{"task_id": task_id, "inputs": inputs, "rollback": rollback, **changes})
+        contract = replace(contract, inputs=inputs, rollback=rollback)
+        return replace(contract, **{"role_contract": resolve_role(contract), **changes})
 
     def request(self) -> RunRequest:
         """What was asked for: two answers of a model, for at most two attempts."""
@@ -216,8 +271,8 @@ class RecordedRun:
             task_id=task_id,
             producer=WORKER,
             status="SUCCESS",
-            started_at=STAMP,
-            finished_at=STAMP,
+            started_at=self.stamp,
+            finished_at=self.stamp,
             summary="done",
             artifacts=(
                 self.artifact("work_report", codec.encode(report)),
@@ -238,7 +293,7 @@ class RecordedRun:
         report = ReviewReport(
             run_id=self.run_id,
             reviewer=REVIEWER,
-            reviewed_at=STAMP,
+            reviewed_at=self.stamp,
             verdict=verdict,
             summary="looked at",
             scope_check=ScopeCheck(passed=True, violations=()),
@@ -246,7 +301,7 @@ class RecordedRun:
             task_id=task_id,
             tree=self.git.tree,
         )
-        return e.Event(e.ReviewReceived(report=report), task_id=task_id)
+        return e.Event(e.ReviewReceived(report=report))
 
     def tests(self, task_id: str) -> e.Event:
         command = TestCommand(
@@ -272,13 +327,13 @@ class RecordedRun:
                     passing_outcome="passed",
                 ),
                 baseline_tests=BaselineTests(
-                    paths=("src/test_a.py",),
+                    paths=(self.git.names[0].decode(),),
                     exit_code=1,
                     complete=True,
                     counts=TestCounts(passed=2, failed=1, skipped=0),
                     failed=("src/test_a.py::test_old",),
                 ),
-                mutation=MUTANTS,
+                mutation=self.mutants,
                 table=self.store.put(b"a.py::test_a\tpassed\na.py::test_b\tpassed\na.py::test_c\tskipped\n"),
             ),
         )
@@ -288,8 +343,8 @@ class RecordedRun:
             run_id=self.run_id,
             task_id=task_id,
             runner=TEST_RUNNER,
-            started_at=STAMP,
-            finished_at=STAMP,
+            started_at=self.stamp,
+            finished_at=timestamp(self.start + timedelta(seconds=3)),
             status="PASS",
             commands=(command, lint),
             artifacts=(self.artifact("coverage.xml", b"<coverage/>\n"),),
@@ -297,7 +352,7 @@ class RecordedRun:
             tree=self.git.tree,
             sandbox="bubblewrap",
         )
-        return e.Event(e.TestsReceived(report=report), task_id=task_id)
+        return e.Event(e.TestsReceived(report=report))
 
     def accept(self, requested_by: str = "tests") -> None:
         accepted = e.RunAccepted(
@@ -319,25 +374,21 @@ class RecordedRun:
 
     def plan(self, shards: int = 2) -> None:
         planning = f"{self.run_id}.plan"
-        contract = self.contract(f"{self.run_id}.contract")
+        contract = self.contract()
         self.step(
             self.gate("policy"),
-            e.Event(e.ContractCompiled(contract=contract), task_id=f"{self.run_id}.pm"),
+            e.Event(e.ContractCompiled(contract=contract)),
             e.Event(e.StateEntered(state="S1")),
-            self.dispatch(
-                planning, "techlead", replace(contract, task_id=planning, task_type="PLAN", assigned_agent=TECH_LEAD)
-            ),
+            self.dispatch(planning, "techlead", task_contracts.planning(contract, self.run_id)),
         )
         ids = tuple(f"{planning}.w{number:02}" for number in range(1, shards + 1))
+        parts = (("src", "docs"),) if shards == 1 else (("src",), ("docs",))
         plan = Plan(
             run_id=self.run_id,
             task_id=planning,
             producer=TECH_LEAD,
-            created_at=STAMP,
-            contracts=tuple(
-                self.contract(task_id, parent_task_id=contract.task_id, allowed_paths=paths)
-                for task_id, paths in zip(ids, (("src", "docs"),) if shards == 1 else (("src",), ("docs",)), strict=True)
-            ),
+            created_at=self.stamp,
+            contracts=tuple(shard_of(contract, task_id, paths, TECH_LEAD) for task_id, paths in zip(ids, parts, strict=True)),
             batches=(ids,),
         )
         self.step(self.gate("plan", task_id=planning), e.Event(e.PlanAccepted(plan=plan)))
@@ -349,10 +400,8 @@ class RecordedRun:
         for task in self.run.workers():
             patch = f"--- the patch of {task.task_id}\n".encode()
             result = self.result(task.task_id, patch=patch, extra=(self.artifact("notes", b"more\n"),))
-            finished = e.Event(
-                e.TaskFinished(result=result, accepted=result.status == "SUCCESS", tree=self.git.tree), task_id=task.task_id
-            )
-            self.step(finished, self.gate("diff", task_id=task.task_id, evidence=result.git.patch))
+            finished = e.TaskFinished(result=result, accepted=result.status == "SUCCESS", tree=self.git.tree)
+            self.step(e.Event(finished), self.gate("diff", task_id=task.task_id, evidence=result.git.patch))
 
     def compose(self) -> None:
         attempt = self.run.attempt
@@ -360,50 +409,37 @@ class RecordedRun:
         patch = self.artifact("candidate.patch", self.git.patch or headers + f"{attempt}\n".encode())
         names = self.store.put(b"".join(name + b"\0" for name in self.git.names))
         composed = e.CandidateComposed(tree=self.git.tree, patch=patch.uri, names=names, changed_files=len(self.git.names))
-        review = f"{self.run_id}.review.a{attempt}"
-        inputs = replace(self.contract(review).inputs, artifacts=(patch,))
-        contract = self.contract(review, task_type="REVIEW", inputs=inputs, attempt=attempt, assigned_agent=REVIEWER)
-        self.step(
-            self.gate("integrated", evidence=patch.uri),
-            e.Event(composed),
-            e.Event(e.StateEntered(state="S3")),
-            self.dispatch(review, "reviewer", contract),
-        )
+        told = (self.gate("integrated", evidence=patch.uri), e.Event(composed), e.Event(e.StateEntered(state="S3")))
+        review = task_contracts.reviewing(self.after(*told), self.contract(), patch.uri)
+        self.step(*told, self.dispatch(review.task_id, "reviewer", review))
 
     def pass_review(self) -> None:
         attempt = self.run.attempt
-        test = f"{self.run_id}.test.a{attempt}"
         review = f"{self.run_id}.review.a{attempt}"
-        shown = self.run.tasks[review].contract
-        assert shown
-        contract = self.contract(
-            test,
-            task_type="TEST",
-            inputs=shown.inputs,
-            attempt=attempt,
-            assigned_agent=TEST_RUNNER,
-            mutation=BOUNDS,
-        )
+        assert self.run.candidate is not None
+        test = task_contracts.testing(self.run, self.contract(), self.run.candidate.patch)
         self.step(
             self.review(review),
             self.gate("reviewer", task_id=review),
             e.Event(e.StateEntered(state="S4")),
-            self.dispatch(test, "testrunner", contract),
+            self.dispatch(test.task_id, "testrunner", test),
         )
 
     def fail_review(self) -> None:
         """A blocking review and a new round."""
-        review = f"{self.run_id}.review.a{self.run.attempt}"
+        review = self.review(f"{self.run_id}.review.a{self.run.attempt}", "FAIL")
+        assert isinstance(review.payload, e.ReviewReceived)
+        self.store.put(codec.encode(review.payload.report))
         attempt = self.run.attempt + 1
         contracts = tuple(
-            replace(task.contract, task_id=f"{task.task_id}.a{attempt}", attempt=attempt)
+            task_contracts.fixing(task.contract, attempt, review.payload.report, task.result)
             for task in self.run.workers()
             if task.contract
         )
         self.step(
-            self.review(review, "FAIL"),
-            self.gate("reviewer", task_id=review, code="review_failed"),
-            e.Event(e.StateEntered(state="S5"), "WARN"),
+            review,
+            self.gate("reviewer", task_id=review.payload.report.task_id, code="review_failed"),
+            e.Event(e.StateEntered(state="S5")),
             e.Event(e.FixOrdered(attempt=attempt, reason="review_failed", contracts=contracts)),
             e.Event(e.StateEntered(state="S2")),
             *(self.dispatch(contract.task_id, "worker") for contract in contracts),
@@ -423,14 +459,14 @@ class RecordedRun:
     def end(self, status: Literal["FAILED", "ABORTED"], code: str, message: str, *before: e.Event) -> None:
         self.step(
             *before,
-            e.Event(e.StateEntered(state=status), "ERROR"),
-            e.Event(e.RunFinished(status=status, code=code, message=message), "ERROR"),
+            e.Event(e.StateEntered(state=status)),
+            e.Event(e.RunFinished(status=status, code=code, message=message)),
         )
 
 
-def make_success(git: GitFacts = GitFacts()) -> RecordedRun:
-    """Two shards, two test commands, landed on a branch."""
-    run = RecordedRun(git=git)
+def make_success(git: GitFacts = GitFacts(), run: RecordedRun | None = None) -> RecordedRun:
+    """Two shards, two test commands, landed on a branch; ``run`` is one that nothing has happened to yet."""
+    run = run or RecordedRun(git=git)
     run.accept()
     run.plan()
     run.work()
@@ -440,9 +476,9 @@ def make_success(git: GitFacts = GitFacts()) -> RecordedRun:
     return run
 
 
-def make_fixed() -> RecordedRun:
+def make_fixed(run: RecordedRun | None = None) -> RecordedRun:
     """The same after a first review that failed."""
-    run = RecordedRun()
+    run = run or RecordedRun()
     run.accept()
     run.plan(shards=1)
     run.work()
@@ -455,38 +491,39 @@ def make_fixed() -> RecordedRun:
     return run
 
 
-def make_failed(git: GitFacts = GitFacts()) -> RecordedRun:
+def make_failed(git: GitFacts = GitFacts(), run: RecordedRun | None = None) -> RecordedRun:
     """Refused by the diff gate: the worker's patch leaves its scope."""
-    run = RecordedRun(git=git)
+    run = run or RecordedRun(git=git)
     run.accept()
     run.plan(shards=1)
     (task,) = run.run.workers()
-    patch = run.store.put(b"--- a patch of etc/passwd\n")
-    refused = run.gate("diff", task_id=task.task_id, code="path_out_of_scope", evidence=patch)
-    run.end("FAILED", "path_out_of_scope", "diff gate: etc/passwd", refused)
+    result = run.result(task.task_id, patch=b"--- a patch of etc/passwd\n")
+    refused = run.gate("diff", task_id=task.task_id, code="path_out_of_scope", evidence=result.git.patch)
+    finished = e.Event(e.TaskFinished(result=result, accepted=False))
+    run.end("FAILED", "path_out_of_scope", "diff gate: etc/passwd", finished, refused)
     return run
 
 
-def make_unplanned() -> RecordedRun:
+def make_unplanned(run: RecordedRun | None = None) -> RecordedRun:
     """The pm could not compile a contract."""
-    run = RecordedRun()
+    run = run or RecordedRun()
     run.accept()
     task_id = f"{run.run_id}.pm"
     error = Error(code="request_incomplete", message="no paths", run_id=run.run_id, task_id=task_id, role="pm")
-    run.end("FAILED", "request_incomplete", "no paths", e.Event(e.TaskFailed(error=error), "ERROR", task_id))
+    run.end("FAILED", "request_incomplete", "no paths", e.Event(e.TaskFailed(error=error)))
     return run
 
 
-def make_aborted() -> RecordedRun:
+def make_aborted(run: RecordedRun | None = None) -> RecordedRun:
     """Stopped while its workers worked."""
-    run = RecordedRun()
+    run = run or RecordedRun()
     run.accept()
     run.plan()
     run.end("ABORTED", "aborted", "changed my mind", e.Event(e.AbortRequested(reason="changed my mind", requested_by="tests")))
     return run
 
 
-MAKERS = {
+MAKERS: dict[str, Callable[..., RecordedRun]] = {
     "success": make_success,
     "fixed": make_fixed,
     "failed": make_failed,

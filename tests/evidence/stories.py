@@ -143,7 +143,7 @@ STORIES: dict[str, Story] = {
     "tests of another tree": Story(make_success, report(e.TestsReceived, tree=OTHER_TREE), "tests_wrong_tree", CI, CANDIDATE),
     "tests by a worker": Story(make_success, report(e.TestsReceived, runner=GIVEN), "tests_not_run", CI),
     "tests that ended before they began": Story(
-        make_success, report(e.TestsReceived, started_at="2026-01-02T03:04:06.000Z"), "report_contradicts", CI
+        make_success, report(e.TestsReceived, started_at="2026-01-02T03:04:16.000Z"), "report_contradicts", CI
     ),
     # what the review says
     "a review of another tree": Story(

@@ -50,7 +50,9 @@ def make_handed(first: Made = to_ben, second: Made = by_ben) -> ApprovedRun:
     run.up_to_the_request()
     (asked,) = run.run.approvals.values()
     run.step(e.Event(first(asked.request)))
-    run.step(e.Event(second(asked.request)), run.gate("approval"), e.Event(e.StateEntered(state="S4")))
+    run.step(
+        *run.held_where_it_counts(), e.Event(second(asked.request)), run.gate("approval"), e.Event(e.StateEntered(state="S4"))
+    )
     run.finish()
     return run
 

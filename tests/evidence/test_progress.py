@@ -81,7 +81,7 @@ def test_a_cured_run_tells_its_repair_and_the_refusal_before_it() -> None:
 
 def test_a_refused_run_tells_what_stood_in_the_way_and_no_words() -> None:
     packet = packet_of(make_remembered("refused"))
-    assert [(item.kind, item.reason) for item in packet.open] == [("gate", "path_out_of_scope"), ("task", "task_unanswered")]
+    assert [(item.kind, item.reason) for item in packet.open] == [("gate", "path_out_of_scope"), ("task", "task_failed")]
     assert packet.open[0].ref.startswith("reports/gates/")
     assert b"IGNORE" not in codec.encode(packet)
 

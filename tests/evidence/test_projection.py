@@ -144,11 +144,13 @@ async def test_the_output_of_all_commands_is_there_together_and_one_by_one() -> 
     assert files[f"{folder}/02-stderr.log"] == b""
 
 
-async def test_inputs_and_attachments_are_kept_once_by_digest() -> None:
-    files = await project(make_success())
+async def test_inputs_attachments_and_judged_reports_are_kept_once_by_digest() -> None:
+    recorded = make_success()
+    files = await project(recorded)
     kept = sorted(data for path, data in files.items() if path.startswith("artifacts/"))
     answers = [b"the model's answer\n", b"its other answer\n"]
-    assert kept == sorted([b"<coverage/>\n", b"more\n", *answers, b"".join(n + b"\0" for n in NAMES)])
+    reports = [codec.encode(document) for document in (recorded.run.review, recorded.run.tests) if document is not None]
+    assert kept == sorted([b"<coverage/>\n", b"more\n", *answers, *reports, b"".join(n + b"\0" for n in NAMES)])
 
 
 async def test_a_transcript_lies_where_the_specification_wants_it() -> None:
@@ -219,7 +221,7 @@ async def test_a_hostile_task_id_stops_the_projection() -> None:
     recorded = RecordedRun()
     recorded.accept()
     recorded.plan()
-    recorded.step(recorded.dispatch("../../escape", "reviewer", recorded.contract("../../escape")))
+    recorded.step(recorded.dispatch("../../escape", "reviewer", recorded.contract(task_id="../../escape")))
     recorded.end("FAILED", "review_failed", "no")
     with pytest.raises(MalformedError) as caught:
         await project(recorded)
@@ -231,8 +233,10 @@ async def test_a_file_can_not_be_the_folder_of_another() -> None:
     recorded.accept()
     recorded.plan()
     tests = "a-test-of.json"
-    recorded.step(recorded.dispatch("a-test-of", "testrunner", recorded.contract("a-test-of")), recorded.tests("a-test-of"))
-    recorded.step(recorded.dispatch(tests, "testrunner", recorded.contract(tests)), recorded.tests(tests))
+    recorded.step(
+        recorded.dispatch("a-test-of", "testrunner", recorded.contract(task_id="a-test-of")), recorded.tests("a-test-of")
+    )
+    recorded.step(recorded.dispatch(tests, "testrunner", recorded.contract(task_id=tests)), recorded.tests(tests))
     recorded.end("FAILED", "tests_failed", "no")
     with pytest.raises(MalformedError, match="inside another file"):
         await project(recorded)

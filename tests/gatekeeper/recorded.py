@@ -6,6 +6,9 @@ from gatewright.contracts import TaskContract
 from gatewright.ledger.events import RunAccepted
 from gatewright.ledger.run import Run
 
+#: When its runs were accepted.
+ACCEPTED = "2026-01-02T00:00:00.000Z"
+
 
 def make_open_run(run_id: str, contract: TaskContract, baseline: str, tree: str) -> Run:
     """A run in S2 on ``baseline`` (a commit) with its ``tree``."""
@@ -22,4 +25,6 @@ def make_open_run(run_id: str, contract: TaskContract, baseline: str, tree: str)
         baseline_tree=tree,
         contract=contract,
     )
-    return Run(run_id=run_id, trace_id="0" * 32, accepted=accepted, state="S2", contract=contract)
+    return Run(
+        run_id=run_id, trace_id="0" * 32, accepted=accepted, state="S2", contract=contract, created_at=ACCEPTED, at=ACCEPTED
+    )

@@ -24,14 +24,15 @@ from gatewright.contracts.reports import (
 from gatewright.contracts.vocabulary import Agent, Artifact, Executor, Judging, TimeoutRetry
 from gatewright.ledger.events import StateEntered, payload_of
 from gatewright.ledger.evolve import fold
-from gatewright.ledger.run import Run
+from gatewright.ledger.run import Run, run_id_of
 from gatewright.services.gatekeeper.decider import gate_checks as q
 from gatewright.services.gatekeeper.decider.decide import decide
 from gatewright.services.gatekeeper.decider.inputs import Continue, Input, RoleReplied, SealReported, Submitted
 from gatewright.tasks.earlier_round import AGENT_SESSION
 from tests.factories import BASELINE, BASELINE_TREE, make_contract, make_request
 
-RUN_ID = "run-0123456789"
+KEY = "the simulated run"
+RUN_ID = run_id_of(KEY)
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 PATCH = "artifact:sha256:" + "8" * 64
 OUTCOME = GateOutcome(passed=True, violations=())
@@ -71,7 +72,7 @@ class SimulatedRun:
     def __post_init__(self) -> None:
         document = self.contract() if self.script.from_contract else self.request()
         self.lock_refusals = self.script.lock_refusals
-        self.under_way.append(Submitted(RUN_ID, "a" * 32, document, "0" * 64, "submit"))
+        self.under_way.append(Submitted(RUN_ID, "a" * 32, document, "0" * 64, "submit", key=KEY))
 
     def request(self) -> RunRequest:
         return make_request(
@@ -157,9 +158,11 @@ class SimulatedRun:
                     self._report("integrated"), "4" * 40, "artifact:sha256:" + "5" * 64, "artifact:sha256:" + "6" * 64, 1
                 )
             case q.ReviewCheck(report=review):
-                return q.Verdict(self._report("reviewer", code="ok" if review.verdict == "PASS" else "review_failed"))
+                code = "ok" if review.verdict == "PASS" else "review_failed"
+                return q.Verdict(self._report("reviewer", code=code, task_id=review.task_id))
             case q.TestsCheck(report=tests):
-                return q.Verdict(self._report("tests", code="ok" if tests.status == "PASS" else "tests_failed"))
+                code = "ok" if tests.status == "PASS" else "tests_failed"
+                return q.Verdict(self._report("tests", code=code, task_id=tests.task_id))
             case q.LandingCheck():
                 code = "landing_conflict" if self.script.landing_refused else "ok"
                 return q.LandingVerdict(self._report("landing", code=code), "7" * 40, "4" * 40, "refs/heads/x", None)

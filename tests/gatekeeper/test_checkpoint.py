@@ -253,7 +253,7 @@ async def test_what_runs_came_to_and_what_is_left_of_expired_ones_is_recalled(
         orchestrator = remembering(gatekeeper)
         start = Start(orchestrator, tmp_path / "ledger", counting=False)
         for number in range(3):
-            await end(orchestrator, contract_on(repository), run_id(number))
+            await end(orchestrator, contract_on(repository), number)
         (await start()).close()
         for number, when in ((0, "before"), (1, "after")):
             position = await orchestrator.ledger.load(run_id(number))

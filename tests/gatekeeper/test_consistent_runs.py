@@ -23,7 +23,15 @@ from tests.gatekeeper.simulated_run import NOW, RUN_ID, Script, SimulatedRun
 
 #: What follows from the decider alone; documents of the simulated roles and gates are shorter than real ones.
 DECIDED = frozenset(
-    {"out_of_turn", "time_reversed", "role_contradicts", "gate_missing", "gate_ignored", "rounds_contradict"}
+    {
+        "out_of_turn",
+        "time_reversed",
+        "role_contradicts",
+        "label_contradicts",
+        "gate_missing",
+        "gate_ignored",
+        "rounds_contradict",
+    }
     | {"choice_contradicts", "budget_contradicts", "end_contradicts", "task_contradicts", "locks_contradict", "run_contradicts"}
 )
 ABORT = AbortReceived(AbortRequest(run_id=RUN_ID, reason="changed my mind", requested_by="tests"), "abort")

@@ -9,13 +9,12 @@ from msgspec.structs import replace
 
 from gatewright import scope
 from gatewright.artifacts import inline_uri
-from gatewright.contracts.vocabulary import AcceptanceTest, Artifact, Repository
+from gatewright.contracts.vocabulary import AcceptanceTest, Agent, Artifact, Repository
 from gatewright.order_artifacts.hidden_acceptance import visible
 from gatewright.rules.contracts import differences
-from gatewright.rules.shards import broken_by_shard
+from gatewright.rules.shards import broken_by_shard, shard_of
 from gatewright.services.gatekeeper.decider.gate_checks import IntakeCheck
 from gatewright.services.gatekeeper.gates.engine import GateEngine
-from gatewright.worker_role import least_permissions
 from tests.factories import make_contract, make_request
 from tests.git.repositories import MakeRepository
 
@@ -65,12 +64,8 @@ def test_a_pm_that_orders_a_hidden_check_of_its_own_is_refused() -> None:
 @pytest.mark.parametrize("tests", [(SEEN, HIDDEN), (HIDDEN,)])
 def test_a_tech_lead_that_tells_a_worker_of_a_hidden_check_is_refused(tests: tuple[AcceptanceTest, ...]) -> None:
     contract = make_contract(acceptance_tests=(SEEN, HIDDEN))
-    shard = replace(
-        visible(contract),
-        task_id="run-0123456789.plan.w01",
-        parent_task_id=contract.task_id,
-        tool_permissions=least_permissions(contract.tool_permissions, interactive=False),
-    )
+    producer = Agent(role="TECH_LEAD", agent_id="techlead-1")
+    shard = shard_of(contract, "run-0123456789.plan.w01", contract.allowed_paths, producer)
     allowed = scope.AllowedPaths(contract.allowed_paths)
     assert list(broken_by_shard(shard, contract, allowed, "run-0123456789")) == []
     telling = replace(shard, acceptance_tests=tests)

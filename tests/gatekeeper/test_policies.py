@@ -23,9 +23,10 @@ from gatewright.permissions import (
     narrower,
 )
 from gatewright.resources import policy_directory, schema_directory
+from gatewright.rules.policy_digest import FILES
 from gatewright.services.gatekeeper.policies import load as load_policies
 from gatewright.services.gatekeeper.policies.full_access import names_full_access
-from gatewright.services.gatekeeper.policies.load import FILES, Policies, load
+from gatewright.services.gatekeeper.policies.load import Policies, load
 from gatewright.services.gatekeeper.policies.roles import CEILINGS
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -37,6 +37,7 @@ from gatewright.services.gatekeeper.policies.shares import SharesPolicy
 from gatewright.services.gatekeeper.projections.follower import LedgerFollower
 from gatewright.services.gatekeeper.projections.stalled_runs import StalledRuns
 from tests.attacks.whole_gatekeeper import (
+    KEY,
     RUN,
     Gatekeeper,
     contract_on,
@@ -135,7 +136,7 @@ async def pair(make_repository: MakeRepository, tmp_path: Path) -> AsyncIterator
 
 
 def submitted(document: TaskContract) -> Submitted:
-    return Submitted(RUN, "0" * 32, document, "0" * 64, "submit")
+    return Submitted(RUN, "0" * 32, document, "0" * 64, "submit", key=KEY)
 
 
 async def test_a_submission_that_reaches_two_at_once_is_new_to_one_of_them(pair: Pair) -> None:

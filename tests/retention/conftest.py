@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from gatewright.app.retention.collection import Collector
@@ -31,9 +30,8 @@ from gatewright.contracts import LegalHold, Transition, codec
 from gatewright.evidence.signing import keys
 from gatewright.evidence.signing.envelopes import Signer
 from gatewright.evidence.writer import BundleWriter
-from gatewright.ledger import chain
 from gatewright.ledger import events as e
-from tests.evidence.recorded_runs import MAKERS, STAMP, RecordedRun
+from tests.evidence.recorded_runs import MAKERS, RecordedRun
 from tests.evidence.store.conftest import StoreHouse
 from tests.evidence.store.s3_server import S3Server, serving
 
@@ -81,25 +79,7 @@ class House:
 
     def recorded(self, number: int, name: str = "success", *, days_old: float = 100) -> RecordedRun:
         """A run of the same events under another id and at another time."""
-        made = MAKERS[name]()
-        run_id, shift = f"run-{number:020}", (NOW - timedelta(days=days_old)).isoformat(timespec="milliseconds")
-        stamp = shift.replace("+00:00", "Z")
-        head, seq, transitions = chain.GENESIS, 0, []
-        for transition in made.transitions:
-            records = []
-            for record in transition.events:
-                seq += 1
-                text = (
-                    msgspec.json.encode(record)
-                    .replace(made.run_id.encode(), run_id.encode())
-                    .replace(STAMP.encode(), stamp.encode())
-                )
-                fresh = msgspec.json.decode(text, type=type(record))
-                fresh = msgspec.structs.replace(fresh, ts=stamp, prev_hash=head, hash="", seq=seq)
-                head = chain.digest(fresh)
-                records.append(msgspec.structs.replace(fresh, hash=head))
-            transitions.append(msgspec.structs.replace(transition, run_id=run_id, events=tuple(records)))
-        return RecordedRun(run_id=run_id, store=made.store, transitions=transitions)
+        return MAKERS[name](run=RecordedRun(run_id=f"run-{number:020}", start=NOW - timedelta(days=days_old)))
 
     def collector(self, policy: RetentionPolicy = STRICT) -> Collector:
         return Collector(self.home, [self.key.public], policy, self.clock, "operator")

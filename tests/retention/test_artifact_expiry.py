@@ -82,20 +82,28 @@ async def test_what_nothing_refers_to_goes_when_it_is_old_enough(installation: I
     assert await there(installation, uri)
 
 
+def named_by(installation: Installation, number: int, *, days_old: float = 100) -> frozenset[str]:
+    """The artifacts of a run; runs have some in common."""
+    return frozenset(map(stored_digest, installation.house.recorded(number, days_old=days_old).store.blobs))
+
+
 async def test_artifacts_go_with_the_last_run_of_the_ledger_that_names_them(installation: Installation) -> None:
-    first, young = await installation.seal(1), await installation.seal(2, days_old=(NOW - datetime.now(UTC)).days)
-    names = await stored_names(installation.provisioner)
-    assert names
+    age = (NOW - datetime.now(UTC)).days
+    first, young = await installation.seal(1), await installation.seal(2, days_old=age)
+    old, kept = named_by(installation, 1), named_by(installation, 2, days_old=age)
+    assert old - kept
+    assert old & kept
+    assert await stored_names(installation.provisioner) == old | kept
     outcome = await policy_round(installation, yes=False)
-    assert outcome.artifacts == ArtifactPlan((), len(names), 0)
+    assert outcome.artifacts == ArtifactPlan((), len(old | kept), 0)
     outcome = await policy_round(installation)
     assert [done.item.run_id for done in outcome.expired_runs] == [first]
-    assert outcome.artifacts == ArtifactPlan((), len(names), 0)  # the young run has the same ones
+    assert {done.item.name for done in outcome.expired_artifacts} == old - kept  # the young run has the others
     installation.hold(await installation.seal(3))
     outcome = await policy_round(installation, days=60)
     assert [done.item.run_id for done in outcome.expired_runs] == [young]
-    assert outcome.artifacts == ArtifactPlan((), len(names), 0)  # the held one, too
-    assert await stored_names(installation.provisioner) == names
+    assert {done.item.name for done in outcome.expired_artifacts} == kept - named_by(installation, 3)  # and the held one
+    assert await stored_names(installation.provisioner) == named_by(installation, 3)
 
 
 async def test_all_artifacts_of_a_run_that_has_left_the_ledger_go(installation: Installation) -> None:

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from gatewright.contracts import Error, ReviewReport, TaskResult, TestReport
 from gatewright.ledger import candidates as rules
 from gatewright.ledger import events as e
-from gatewright.ledger.candidates import NONE_PASSED
-from gatewright.rules.rounds import ESCALATED, candidates_escalate, curable
-from gatewright.services.gatekeeper.decider import task_contracts as orders
+from gatewright.rules import endings
+from gatewright.rules import task_contracts as orders
+from gatewright.rules.rounds import curable
 from gatewright.services.gatekeeper.decider.draft import Draft
 from gatewright.services.gatekeeper.decider.gate_checks import CandidateVerdict, DiffVerdict, Verdict, verdict_of
 from gatewright.services.gatekeeper.decider.inputs import RoleReplied
@@ -24,13 +24,13 @@ def answered(draft: Draft, item: RoleReplied, verdicts: Sequence[Verdict]) -> No
     """Record what a role said of one candidate and what the gate said of that; go on where it was the last of its stage."""
     match item.document:
         case Error() as error:
-            draft.add(e.TaskFailed(error=error), level="ERROR", task_id=error.task_id, role=item.role)
+            draft.add(e.TaskFailed(error=error))
         case TaskResult() as result:
             draft.finished(result, verdict_of(verdicts, DiffVerdict))
         case ReviewReport() as review:
-            draft.add(e.ReviewReceived(report=review), role="reviewer", task_id=review.task_id)
+            draft.add(e.ReviewReceived(report=review))
         case TestReport() as tests:
-            draft.add(e.TestsReceived(report=tests), role="testrunner", task_id=tests.task_id)
+            draft.add(e.TestsReceived(report=tests))
         case _:
             return
     if not verdicts and _must_be_judged(item):
@@ -78,7 +78,7 @@ def _settle(draft: Draft) -> None:
         case "S4" if all(state.tests_passed for state in going):
             ranked = rules.standings(run)
             if (number := rules.best(ranked)) is not None:
-                draft.add(e.CandidateChosen(candidate=number, standings=ranked), role="gatekeeper")
+                draft.add(e.CandidateChosen(candidate=number, standings=ranked))
 
 
 def _none_left(draft: Draft) -> None:
@@ -88,5 +88,4 @@ def _none_left(draft: Draft) -> None:
     if again:
         draft.fix(run.candidates[again[0][0].candidate].failure, again)
         return
-    outcomes = [f"candidate {number}: {state.failure}" for number, state in sorted(run.candidates.items())]
-    draft.end("FAILED", ESCALATED if candidates_escalate(run) else NONE_PASSED, "; ".join(outcomes))
+    draft.fail(endings.none_passed(run))

@@ -15,19 +15,19 @@ from gatewright.budgets import Excess, overdrawn
 from gatewright.contracts import Error, GateReport, Plan, ReviewReport, RunRequest, TaskContract, TaskResult, TestReport, codec
 from gatewright.contracts.records import Transition
 from gatewright.ledger import events as e
-from gatewright.ledger.candidates import reason_of
 from gatewright.ledger.run import Run, RunTask
 from gatewright.order_artifacts.hidden_acceptance import completed
-from gatewright.rules.approvals import unapprovable
-from gatewright.rules.people.ownership import ORDERER_UNKNOWN, requester_of
+from gatewright.rules import endings
+from gatewright.rules import task_contracts as orders
+from gatewright.rules.endings import BUDGET_EXCEEDED
+from gatewright.rules.people.ownership import requester_of
 from gatewright.rules.rounds import CURABLE
 from gatewright.rules.routing import route
 from gatewright.rules.shards import plan_task_id
 from gatewright.rules.standing import APPROVAL_LAPSED
 from gatewright.rules.transfers import oversent
 from gatewright.services.gatekeeper.decider import candidates, people, summons
-from gatewright.services.gatekeeper.decider import task_contracts as orders
-from gatewright.services.gatekeeper.decider.draft import BUDGET_EXCEEDED, Draft
+from gatewright.services.gatekeeper.decider.draft import Draft
 from gatewright.services.gatekeeper.decider.gate_checks import (
     CandidateVerdict,
     ContractVerdict,
@@ -83,7 +83,7 @@ def decide(run: Run | None, item: Input, verdicts: Sequence[Verdict], now: datet
         case AbortReceived() if not run.ended:
             asked = item.request
             abort = e.AbortRequested(reason=asked.reason, requested_by=asked.requested_by, publisher=item.publisher)
-            draft.add(abort, level="WARN")
+            draft.add(abort)
             draft.end("ABORTED", "aborted", item.request.reason)
         case RoleReplied() if not run.ended:
             _answered(draft, item, verdicts)
@@ -136,6 +136,9 @@ def _accept(item: Submitted, verdicts: Sequence[Verdict], now: datetime) -> Tran
         routing=verdict.routing,
         progress=True,
         memory=verdict.memory,
+        recording=e.RECORDING,
+        idempotency_key=item.key,
+        named_publishers=verdict.named_publishers,
         orderers=verdict.orderers,
     )
     draft = Draft.begin(item, accepted, now)
@@ -185,32 +188,32 @@ def _answered(draft: Draft, item: RoleReplied, verdicts: Sequence[Verdict]) -> N
 def _counted(draft: Draft, item: RoleReplied, verdicts: Sequence[Verdict]) -> None:
     match item.document:
         case Error() as error:
-            draft.add(e.TaskFailed(error=error), level="ERROR", task_id=error.task_id, role=item.role)
-            draft.end("FAILED", reason_of(error.code, "task_failed"), error.message)
+            draft.add(e.TaskFailed(error=error))
+            draft.fail(endings.task_failed(error))
         case TaskContract() as contract:
-            if report := _passing(draft, verdicts):
+            if _passing(draft, verdicts):
                 request = draft.run.request
                 contract = contract if request is None else completed(contract, request)
                 compiled = verdict_of(verdicts, ContractVerdict)
                 pools = compiled.pools if compiled is not None else {}
-                draft.add(e.ContractCompiled(contract=contract, pools=pools), role="pm", task_id=report.task_id)
+                draft.add(e.ContractCompiled(contract=contract, pools=pools))
                 _plan(draft, contract)
         case Plan() as plan:
             if _passing(draft, verdicts):
                 judged = verdict_of(verdicts, PlanVerdict)
                 for manifest in judged.transfers if judged is not None else ():
-                    draft.add(e.TransferPlanned(manifest=manifest), role="gatekeeper")
-                draft.add(e.PlanAccepted(plan=plan), role="techlead", task_id=plan.task_id)
+                    draft.add(e.TransferPlanned(manifest=manifest))
+                draft.add(e.PlanAccepted(plan=plan))
         case TaskResult() as result:
             _worked(draft, result, verdicts)
         case ReviewReport() as review:
-            draft.add(e.ReviewReceived(report=review), role="reviewer", task_id=review.task_id)
+            draft.add(e.ReviewReceived(report=review))
             if _passing(draft, verdicts[:1], evidence=review):
                 draft.add(e.StateEntered(state="S4"))
                 _test(draft, verdicts[1:])
         case TestReport() as tests:
             early = comes_before_its_turn(draft.run)
-            draft.add(e.TestsReceived(report=tests), role="testrunner", task_id=tests.task_id)
+            draft.add(e.TestsReceived(report=tests))
             if not early:
                 _passing(draft, verdicts, evidence=tests)
 
@@ -228,12 +231,11 @@ def _within_budget(draft: Draft, item: RoleReplied, task: RunTask) -> bool:
     """Count what the answer says was used up. False when that is too much, or the time is up: it comes too late to count."""
     result = item.document if isinstance(item.document, TaskResult) else None
     if result is not None and result.usage is not None:
-        draft.used(task, result.usage, item.role)
+        draft.used(task, result.usage)
     if draft.excess() is None and not oversent(draft.run):
         return True
     if result is not None:
-        finished = e.TaskFinished(result=result, accepted=False)
-        draft.add(finished, level="ERROR", role="worker", task_id=result.task_id)
+        draft.add(e.TaskFinished(result=result, accepted=False))
     return not (draft.over_budget() or draft.over_leave())
 
 
@@ -241,7 +243,7 @@ def _used(draft: Draft, item: UsageReceived) -> None:
     """Reports of any attempt and any delivery count: what was used up was used up."""
     task = draft.run.tasks.get(item.document.task_id)
     if task is not None and task.role == item.role and task.status != "PENDING":
-        draft.used(task, item.document.usage, item.role)
+        draft.used(task, item.document.usage)
         if not draft.over_budget():
             draft.over_leave()
 
@@ -256,19 +258,18 @@ def _ignored(draft: Draft, item: RoleReplied) -> None:
             "task_done" if said == task.attempt == draft.run.attempt else "attempt_over"
         )
         event = e.AnswerIgnored(reason=reason, message_id=item.message_id, document_sha256=digest)
-        draft.add(event, level="WARN", task_id=task.task_id, role=item.role)
+        draft.add(event, task_id=task.task_id)
 
 
 def _worked(draft: Draft, result: TaskResult, verdicts: Sequence[Verdict]) -> None:
     draft.finished(result, verdict_of(verdicts, DiffVerdict))
     if result.status != "SUCCESS":
-        code, _, words = (result.failure or "").partition(":")
-        task = draft.run.tasks[result.task_id]
-        gone = _share_used_up(task, result) if code == BUDGET_EXCEEDED else None
+        why, task = endings.worker_failed(result), draft.run.tasks[result.task_id]
+        gone = _share_used_up(task, result) if why.code == BUDGET_EXCEEDED else None
         if gone is not None:
             draft.exceeded(gone, task)
             return
-        draft.end("FAILED", reason_of(code, "executor_failed"), words.strip() or result.summary or "the worker failed")
+        draft.fail(why)
     elif _passing(draft, verdicts):
         draft.dispatch_ready_workers()
 
@@ -286,9 +287,9 @@ def _share_used_up(task: RunTask, result: TaskResult) -> Excess | None:
 def _continue(draft: Draft, verdicts: Sequence[Verdict]) -> None:
     match next_step(draft.run):
         case "route":
-            draft.add(e.ReviewRouted(routing=route(draft.run)), role="gatekeeper")
+            draft.add(e.ReviewRouted(routing=route(draft.run)))
         case "refuse":
-            draft.end("FAILED", ORDERER_UNKNOWN, unapprovable(draft.run))
+            draft.fail(endings.orderer_unknown(draft.run))
         case "ask":
             people.ask(draft, verdict_of(verdicts, GrantsVerdict))
         case "locks":
@@ -302,7 +303,7 @@ def _continue(draft: Draft, verdicts: Sequence[Verdict]) -> None:
 def _lock(draft: Draft, verdict: LocksVerdict | None) -> None:
     if verdict is not None and not verdict.passed and verdict.holders:
         if not draft.run.waiting_for_locks:
-            draft.add(e.LocksWaiting(holders=verdict.holders), level="WARN")
+            draft.add(e.LocksWaiting(holders=verdict.holders))
         return
     if _passing(draft, () if verdict is None else (verdict,)) and verdict is not None:
         draft.add(e.LocksTaken(repository_url=draft.run.accepted.repository_key, paths=verdict.paths, token=verdict.token))
@@ -344,7 +345,7 @@ def _land(draft: Draft, verdicts: Sequence[Verdict]) -> None:
         )
         draft.add(landed)
         draft.add(e.StateEntered(state="S6"))
-        draft.finish("SUCCESS", "ok", "landed" if verdict.ref else "proven; nothing was to be landed")
+        draft.finish("SUCCESS", *endings.landed(verdict.ref))
 
 
 def _passing(

@@ -18,17 +18,18 @@ from gatewright.ledger import spending
 from gatewright.ledger.candidates import in_the_running, seen_from
 from gatewright.ledger.chain import GENESIS, link
 from gatewright.ledger.evolve import evolve
+from gatewright.ledger.labels import labels_of
 from gatewright.ledger.run import Run, RunTask, TaskRole
 from gatewright.models.transfers import NOT_APPROVED
 from gatewright.order_artifacts.hidden_acceptance import shown_to_makers
-from gatewright.rules.rounds import ESCALATED, escalates, most_attempts
+from gatewright.rules import endings
+from gatewright.rules import task_contracts as orders
+from gatewright.rules.endings import Ending
+from gatewright.rules.rounds import escalates, most_attempts
 from gatewright.rules.shards import attempt_id
 from gatewright.rules.transfers import oversent
-from gatewright.services.gatekeeper.decider import task_contracts as orders
 from gatewright.services.gatekeeper.decider.gate_checks import DiffVerdict
 from gatewright.services.gatekeeper.decider.inputs import Input, Submitted, kind
-
-BUDGET_EXCEEDED = "budget_exceeded"
 
 
 class Draft:
@@ -50,43 +51,46 @@ class Draft:
         draft._records.extend(first)
         return draft
 
-    def add(self, payload: e.Payload, *, level: e.Level = "INFO", task_id: str | None = None, role: str | None = None) -> None:
-        """One more event."""
-        event = e.Event(payload, level, task_id, self.run.attempt, role)
+    def add(self, payload: e.Payload, *, task_id: str | None = None) -> None:
+        """One more event, with the labels that follow from it; ``task_id`` is the task of an ignored answer."""
         run = self.run
+        labels = labels_of(run, payload, task_id)
+        event = e.Event(payload, labels.level, labels.task_id, labels.attempt, labels.role)
         (record,) = link([event], run_id=run.run_id, trace_id=run.trace_id, seq=run.seq, head=run.head, now=self._now)
         self._records.append(record)
         self.run = evolve(run, record)
 
     def judged(self, report: GateReport) -> bool:
         """Record a gate's verdict; whether it passed."""
-        passed = report.verdict == "PASS"
-        self.add(e.GateJudged(report=report), level="INFO" if passed else "ERROR", task_id=report.task_id, role="gatekeeper")
-        return passed
+        self.add(e.GateJudged(report=report))
+        return report.verdict == "PASS"
 
     def end(self, status: e.Ending, code: str, message: str) -> None:
         """Enter FAILED or ABORTED, with the reason."""
-        self.add(e.StateEntered(state=status), level="ERROR" if status == "FAILED" else "WARN")
+        self.add(e.StateEntered(state=status))
         self.finish(status, code, message)
+
+    def fail(self, why: Ending) -> None:
+        """Enter FAILED, with the reason."""
+        self.end("FAILED", why.code, why.message)
 
     def refuse(self, report: GateReport) -> None:
         """End the run for the reason that a gate gave."""
-        self.end("FAILED", report.code, f"{report.gate} gate: {report.summary}")
+        self.fail(endings.refused(report))
 
     def finish(self, status: e.Status, code: str, message: str) -> None:
-        self.add(e.RunFinished(status=status, code=code, message=message), level="INFO" if status == "SUCCESS" else "ERROR")
+        self.add(e.RunFinished(status=status, code=code, message=message))
 
     def dispatch(self, task_id: str, role: TaskRole, contract: TaskContract | None, budget: Budget | None = None) -> None:
         """Give a task to a role: the event now, the message once the transition is in the ledger."""
         pool = self.run.pools.get(role, DEFAULT_POOL)
-        ordered = e.TaskDispatched(task_id=task_id, role=role, pool=pool, contract=contract, budget=budget)
-        self.add(ordered, role="gatekeeper", task_id=task_id)
+        self.add(e.TaskDispatched(task_id=task_id, role=role, pool=pool, contract=contract, budget=budget))
         self._commands.append(CommandRef(role=role, pool=pool, task_id=task_id))
 
     def summon(self, task: SummonsTask) -> None:
         """Ask a role a question: the event now, the message once the transition is in the ledger."""
         role = task.item.role
-        self.add(e.SummonsAsked(task=task), role="gatekeeper", task_id=task.task_id)
+        self.add(e.SummonsAsked(task=task))
         self._commands.append(CommandRef(role=role, pool=self.run.summonses[task.task_id].pool, task_id=task.task_id))
 
     def dispatch_judge(self, role: TaskRole, order: Callable[[Run, TaskContract, str], TaskContract]) -> None:
@@ -130,14 +134,13 @@ class Draft:
         """A worker has answered; ``verdict`` is the diff gate's on what it made."""
         accepted = result.status == "SUCCESS" and verdict is not None and verdict.passed
         tree = verdict.tree if verdict is not None and accepted else ""
-        finished = e.TaskFinished(result=result, accepted=accepted, tree=tree)
-        self.add(finished, level="INFO" if accepted else "ERROR", role="worker", task_id=result.task_id)
+        self.add(e.TaskFinished(result=result, accepted=accepted, tree=tree))
 
-    def used(self, task: RunTask, usage: Usage, role: TaskRole) -> None:
+    def used(self, task: RunTask, usage: Usage) -> None:
         """Note what a task has used up, if it is more than is known."""
         known = task.usage.get(usage.delivery)
         if spending.most(known, usage) != known:
-            self.add(e.UsageReported(task_id=task.task_id, usage=usage), task_id=task.task_id, role=role)
+            self.add(e.UsageReported(task_id=task.task_id, usage=usage))
 
     def excess(self) -> Excess | None:
         """The budget of which more was used than there is."""
@@ -159,28 +162,16 @@ class Draft:
 
     def exceeded(self, gone: Excess, task: RunTask | None = None) -> None:
         """End the run because of a budget; ``task`` when it is that task's share."""
-        run, used = self.run, spending.spent(self.run)
-        waiting = _waiting(run) if gone.budget == "wall_sec" else ""
-        self.add(
-            e.BudgetExceeded(
-                budget=gone.budget,
-                limit=gone.limit,
-                used=gone.used,
-                totals={
-                    "wall_sec": round(spending.elapsed(run, self._now), 3),
-                    "tokens": used.tokens,
-                    "cost_usd": used.cost_usd,
-                    "iterations": used.iterations,
-                },
-                task_id=task.task_id if task else None,
-                waiting=waiting,
-            ),
-            level="ERROR",
+        used = e.BudgetExceeded(
+            budget=gone.budget,
+            limit=gone.limit,
+            used=gone.used,
+            totals=spending.totals(self.run, self._now),
             task_id=task.task_id if task else None,
-            role="gatekeeper",
+            waiting=endings.waiting_for(self.run, gone.budget),
         )
-        whose = f" by {task.task_id}, of its share" if task else ""
-        self.end("FAILED", BUDGET_EXCEEDED, gone.words + whose + (f", {waiting}" if waiting else ""))
+        self.add(used)
+        self.fail(endings.budget_exceeded(used))
 
     def may_fix(self) -> bool:
         """Whether the contract allows, and the executor has an answer for, one more attempt."""
@@ -196,8 +187,7 @@ class Draft:
 
     def escalate(self, report: GateReport) -> None:
         """End the run, for a person to go on with: another round would be one more of the same."""
-        words = f"{report.gate} gate ({report.code}): {report.summary}; refused {self.run.attempt} times in a row"
-        self.end("FAILED", ESCALATED, f"{words}, a person has to look at it")
+        self.fail(endings.escalated(report, self.run.attempt))
 
     def fix(self, reason: str, failed: Iterable[tuple[RunTask, FoundFault]]) -> None:
         """Turn to S5, and after the back-off to S2, with new contracts; or end, where the budget has nothing left for it.
@@ -218,8 +208,8 @@ class Draft:
             for task, evidence in failed
             if task.contract is not None
         )
-        self.add(e.StateEntered(state="S5"), level="WARN")
-        self.add(e.FixOrdered(attempt=attempt, reason=reason, contracts=contracts), level="WARN")
+        self.add(e.StateEntered(state="S5"))
+        self.add(e.FixOrdered(attempt=attempt, reason=reason, contracts=contracts))
         if run.contract.timeout_retry.retry_backoff_sec <= 0 and self.run.locks is not None:
             self.try_again()
 
@@ -252,16 +242,3 @@ class Draft:
             events=tuple(self._records),
             commands=tuple(self._commands),
         )
-
-
-def _waiting(run: Run) -> str:
-    """What an open run is waiting for, in words."""
-    if run.parked:
-        return "while waiting for a person"
-    if run.state == "S5":
-        return "before the next round of fixing"
-    if run.waiting_for_locks:
-        return "while waiting for paths that others hold"
-    first, *others = [*(task.role for task in run.tasks.values() if task.status == "RUNNING"), ""]
-    more = f" and {len(others) - 1} more" if len(others) > 1 else ""
-    return f"while waiting for the {first}{more}" if first else ""

@@ -158,6 +158,8 @@ class IntakeVerdict(Verdict):
     routing: RoutingRules | None = None
     #: How much of earlier runs it is told; None where the policy has that off.
     memory: MemoryBounds | None = None
+    #: Publishers that the settings name beside the policy file.
+    named_publishers: tuple[str, ...] = ()
     #: Who ordered it or may have; empty: it is not known.
     orderers: tuple[str, ...] = ()
 

@@ -43,6 +43,8 @@ class Submitted:
     document_sha256: str = ""
     #: The publisher's own span, where the submission named one.
     caller_span: str = ""
+    #: What the run id is made of, with the publisher.
+    key: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,15 +24,13 @@ from gatewright.rules.approvals import (
 )
 from gatewright.rules.blocked.agent_questions import known_question, question_request
 from gatewright.rules.blocked.asking import beside, next_request
+from gatewright.rules.endings import approval_expired
 from gatewright.rules.grants import in_force
-from gatewright.rules.people.delegations import holders
 from gatewright.rules.repairs import recorded, revision_order
 from gatewright.rules.rounds import refused_by
 from gatewright.rules.standing import HeldRoster
 from gatewright.services.gatekeeper.decider.draft import Draft
 from gatewright.services.gatekeeper.decider.gate_checks import DecisionVerdict, GrantClaim, GrantsVerdict
-
-EXPIRED = "approval_expired"
 
 
 def ask(draft: Draft, granted: GrantsVerdict | None = None) -> None:
@@ -45,18 +43,18 @@ def ask(draft: Draft, granted: GrantsVerdict | None = None) -> None:
     for each in unasked(draft.run, stage):
         request_id = _request(draft, each)
         if each.rule.autopilot:
-            draft.add(e.ApprovalByRule(request_id=request_id, rule=each.rule.name), role="gatekeeper")
+            draft.add(e.ApprovalByRule(request_id=request_id, rule=each.rule.name))
         elif granted is not None and each.rule.name in claims:
             used = True
-            draft.add(_by_grant(request_id, claims[each.rule.name], granted.roster_sha256), role="gatekeeper")
+            draft.add(_by_grant(request_id, claims[each.rule.name], granted.roster_sha256))
         else:
             gives_up = gives_up or each.rule.release_locks
     if used and granted is not None:
         draft.judged(granted.report)
     if not cleared(draft.run, stage):
         if gives_up and stage == "candidate" and draft.run.locks is not None:
-            draft.add(e.LocksReleased(), role="gatekeeper")
-        draft.add(e.StateEntered(state=e.PARKED), level="WARN")
+            draft.add(e.LocksReleased())
+        draft.add(e.StateEntered(state=e.PARKED))
 
 
 def decided(draft: Draft, verdict: DecisionVerdict | None) -> None:
@@ -68,8 +66,7 @@ def decided(draft: Draft, verdict: DecisionVerdict | None) -> None:
     answered = False
     for each in verdict.judged:
         said = recorded(draft.run, each, verdict.roster_sha256)
-        blocks = each.decision.verdict == "reject" or (each.decision.vote is not None and each.decision.vote.colour == "red")
-        draft.add(said, level="WARN" if blocks else "INFO", role="gatekeeper")
+        draft.add(said)
         answered = answered or each.decision.verdict not in LEFT_OPEN
     if not answered:
         _ask_anew(draft)
@@ -87,7 +84,7 @@ def decided(draft: Draft, verdict: DecisionVerdict | None) -> None:
 
 def hold(draft: Draft, found: HeldRoster, roster_sha256: str) -> None:
     """Record what the roster in force leaves of what people have said."""
-    draft.add(found.event(roster_sha256), level="WARN" if found.lapsed or found.reopened else "INFO", role="gatekeeper")
+    draft.add(found.event(roster_sha256))
 
 
 def _ask_anew(draft: Draft) -> None:
@@ -109,7 +106,7 @@ def hand_over(draft: Draft) -> bool:
 def ask_beside(draft: Draft) -> None:
     """Ask what tasks could not tell, where a rule says so. The run goes on meanwhile."""
     while (request := next_request(draft.run, draft.now)) is not None:
-        draft.add(e.ApprovalRequested(request=request), level="WARN", role="gatekeeper")
+        draft.add(e.ApprovalRequested(request=request))
 
 
 def ask_leave(draft: Draft, question: AgentQuestion) -> None:
@@ -117,7 +114,7 @@ def ask_leave(draft: Draft, question: AgentQuestion) -> None:
     try:
         if known_question(draft.run, question) is None:
             request = question_request(draft.run, question, draft.now)
-            draft.add(e.ApprovalRequested(request=request), level="WARN", task_id=question.task_id, role="gatekeeper")
+            draft.add(e.ApprovalRequested(request=request))
     except DeniedError:
         return
 
@@ -126,7 +123,7 @@ def expire_beside(draft: Draft) -> None:
     """What was asked beside the run got no answer in time: it is asked no more, and nothing else changes."""
     for asked in beside(draft.run):
         if is_over(asked.request, draft.now):
-            draft.add(e.ApprovalExpired(request_id=asked.request.request_id), role="gatekeeper")
+            draft.add(e.ApprovalExpired(request_id=asked.request.request_id))
 
 
 def expire(draft: Draft) -> None:
@@ -134,15 +131,13 @@ def expire(draft: Draft) -> None:
     for asked in waited_for(draft.run):
         if not is_over(asked.request, draft.now):
             continue
-        draft.add(e.ApprovalExpired(request_id=asked.request.request_id), level="WARN", role="gatekeeper")
+        draft.add(e.ApprovalExpired(request_id=asked.request.request_id))
         others = next_asked(draft.run, asked)
         if others is None:
-            silent = ", ".join(holders(asked))
-            words = f"{silent} did not answer {asked.request.rule} until {asked.request.expires_at}"
-            draft.end("FAILED", EXPIRED, words)
+            draft.fail(approval_expired(asked))
             return
         request = make_request(draft.run, others, len(draft.run.approvals) + 1, draft.now, asked.request)
-        draft.add(e.ApprovalRequested(request=request), level="WARN", role="gatekeeper")
+        draft.add(e.ApprovalRequested(request=request))
 
 
 def _by_grant(request_id: str, claim: GrantClaim, roster_sha256: str) -> e.ApprovalByGrant:
@@ -159,7 +154,7 @@ def _by_grant(request_id: str, claim: GrantClaim, roster_sha256: str) -> e.Appro
 
 def _request(draft: Draft, each: MatchedRule) -> str:
     request = make_request(draft.run, each, len(draft.run.approvals) + 1, draft.now)
-    draft.add(e.ApprovalRequested(request=request), level="INFO" if each.rule.autopilot else "WARN", role="gatekeeper")
+    draft.add(e.ApprovalRequested(request=request))
     return request.request_id
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gatewright.clock import timestamp
 from gatewright.contracts import Error, SummonsAnswer, SummonsTask, TaskContract
+from gatewright.contracts.consultation import Consultation
 from gatewright.contracts.people.summons import MOST_WORDS
 from gatewright.errors import DeniedError
 from gatewright.ledger import events as e
@@ -32,22 +33,28 @@ def summoned(run: Run, item: RoleReplied) -> AskedSummons | None:
 
 def answered(draft: Draft, item: RoleReplied, question: AskedSummons) -> None:
     """Record what became of a question, once; of another role than the one that was asked, nothing."""
-    role = question.task.item.role
-    if question.answer is not None or item.role != role:
+    task, now = question.task, timestamp(draft.now)
+    if question.answer is not None or item.role != task.item.role:
         return
-    answer = answer_to(question, _answer_of(item.document, question.task, timestamp(draft.now)), draft.now)
-    level: e.Level = "INFO" if answer.status == "ANSWERED" else "WARN"
-    draft.add(e.SummonsAnswered(answer=answer), level=level, task_id=answer.task_id, role=role)
+    answer = answer_to(question, _answer_of(item.document, task, now), draft.now)
+    draft.add(e.SummonsAnswered(answer=answer))
 
 
 def _answer_of(document: RoleDocument, task: SummonsTask, now: str) -> SummonsAnswer:
     """What a role said, as an answer: an error is one without words, and another document than was asked for is none."""
-    if isinstance(document, SummonsAnswer):
-        return document
-    code, words = UNFIT, f"the {task.item.role} answered with another document"
-    consultation = None
-    if isinstance(document, Error):
-        code, words, consultation = reason_of(document.code, "task_failed"), document.message, document.consultation
+    match document:
+        case SummonsAnswer():
+            return document
+        case Error():
+            code = reason_of(document.code, "task_failed")
+            return _not_answered(task, now, code, document.message, document.consultation)
+        case _:
+            return _not_answered(task, now, UNFIT, f"the {task.item.role} answered with another document")
+
+
+def _not_answered(
+    task: SummonsTask, now: str, code: str, words: str, consultation: Consultation | None = None
+) -> SummonsAnswer:
     return SummonsAnswer(
         run_id=task.run_id,
         task_id=task.task_id,

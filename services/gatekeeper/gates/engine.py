@@ -17,7 +17,6 @@ from gatewright.contracts import ReviewReport, TaskContract, TestReport, codec
 from gatewright.contracts.reports import GateName
 from gatewright.contracts.transfers import TransferManifest
 from gatewright.errors import BusError, ConfigurationError, ConflictError, GatewrightError, UnavailableError
-from gatewright.evidence.projection.history import POLICIES
 from gatewright.evidence.signing.keys import PublicKey
 from gatewright.git.host.identity import repository_identity
 from gatewright.git.mirror import Mirror, Mirrors
@@ -30,6 +29,8 @@ from gatewright.ledger.candidates import made_by
 from gatewright.ledger.events import LocksTaken
 from gatewright.ledger.run import Run
 from gatewright.order_artifacts.hidden_acceptance import completed, shown_to_makers, visible
+from gatewright.rules import gate_evidence as seen
+from gatewright.rules import times
 from gatewright.rules.approvals import cleared, judge_batch, judge_decision
 from gatewright.rules.landing import landing_ref
 from gatewright.rules.people.ownership import orderers_of
@@ -45,6 +46,7 @@ from gatewright.rules.standing import (
     used_grants,
     with_roster,
 )
+from gatewright.rules.tests import stored_by
 from gatewright.services.gatekeeper.artifact_cache import ArtifactCache
 from gatewright.services.gatekeeper.decider import gate_checks as q
 from gatewright.services.gatekeeper.dispatch.priority import priority_of
@@ -59,19 +61,18 @@ from gatewright.services.gatekeeper.gates.context import ChangeContext, GateCont
 from gatewright.services.gatekeeper.gates.contract.intake import judge_intake
 from gatewright.services.gatekeeper.gates.contract.memory import RunMemories, give_memory
 from gatewright.services.gatekeeper.gates.contract.plan import judge_plan
-from gatewright.services.gatekeeper.gates.contract.policy import judge_compiled, judge_contract
+from gatewright.services.gatekeeper.gates.contract.policy import judge_compiled, judge_contract, judge_form
 from gatewright.services.gatekeeper.gates.contract.transfers import plan_transfers
 from gatewright.services.gatekeeper.gates.granted import claim_grants
 from gatewright.services.gatekeeper.gates.landing.completion import changed_paths, judge_completion
 from gatewright.services.gatekeeper.gates.landing.landing import LandingOutcome, has_landed, land
 from gatewright.services.gatekeeper.gates.landing.locks import Claim, PathLocks
 from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
-from gatewright.services.gatekeeper.gates.reports.artifact_checks import check_artifacts
+from gatewright.services.gatekeeper.gates.reports.artifact_checks import check_artifacts, judge_artifacts
 from gatewright.services.gatekeeper.gates.reports.recorded_calls import judge_calls, judge_consultation
-from gatewright.services.gatekeeper.gates.reports.role_reports import judge_review, judge_tests, stored_by
+from gatewright.services.gatekeeper.gates.reports.role_reports import judge_review, judge_tests
 from gatewright.services.gatekeeper.gates.standing_grants import StandingGrants
 from gatewright.services.gatekeeper.gates.whole_change import judge_whole_change
-from gatewright.services.gatekeeper.policies.approval_policy import ROSTER_FILE
 from gatewright.services.gatekeeper.policies.load import Policies
 from gatewright.services.gatekeeper.policies.pools import RunNeeds
 
@@ -103,7 +104,9 @@ class GateEngine:
                 return await self._contract(run, contract)
             case q.PlanCheck(run=run, plan=plan):
                 context = self._begin(run, "plan", plan.task_id)
+                context.report.saw(seen.PLAN, seen.plan_digest(plan))
                 await asyncio.to_thread(judge_plan, context, _contract(run), plan)
+                _judge_times(context, run, plan.created_at)
                 await judge_consultation(context, run, "techlead", plan.consultation)
                 transfers = await self._transfers(context, run)
                 return q.PlanVerdict(context.close(), transfers)
@@ -116,6 +119,7 @@ class GateEngine:
             case q.ReviewCheck(run=run, report=review):
                 context = self._begin(run, "reviewer", review.task_id)
                 await asyncio.to_thread(judge_review, context, review, run, question.makers)
+                _judge_times(context, run, review.reviewed_at)
                 await judge_consultation(context, run, "reviewer", review.consultation)
                 note_redactions(context, review, ())
                 return await _keep(context, review)
@@ -123,8 +127,10 @@ class GateEngine:
                 context = self._begin(run, "tests", tests.task_id)
                 changed = await changed_paths(run, self.artifacts)
                 await asyncio.to_thread(judge_tests, context, tests, run, _contract(run), changed)
+                _judge_times(context, run, tests.started_at, tests.finished_at)
                 note_redactions(context, tests, tests.artifacts)
                 outputs = [uri for command in tests.commands for uri in stored_by(command)]
+                judge_artifacts(context, tests.artifacts, outputs)
                 await check_artifacts(context, [*outputs, *(artifact.uri for artifact in tests.artifacts)])
                 shown = shown_to_makers(tests, _contract(run))
                 if shown is not tests:
@@ -149,7 +155,7 @@ class GateEngine:
 
     async def _intake(self, question: q.IntakeCheck) -> q.IntakeVerdict:
         context = self._context(GateReportBuilder(question.run_id, "policy"))
-        context.report.saw(POLICIES, self.policies.sha256)
+        context.report.saw(seen.POLICIES, self.policies.sha256)
         document, commit, tree = await judge_intake(context, question.document, self.mirrors, question.publisher)
         identity = ""
         if commit and document.repository is not None:
@@ -175,6 +181,7 @@ class GateEngine:
             pools,
             policies.routing,
             policies.memory,
+            policies.named_publishers,
             self._orderers(question),
         )
 
@@ -196,6 +203,8 @@ class GateEngine:
             judge_compiled(context, contract, visible(run.request), run.accepted.baseline_commit)
             contract = completed(contract, run.request)
         judge_contract(context, contract, from_outside=False)
+        if run.request is not None:
+            judge_form(context, contract)
         pools = self.policies.pools.placement(RunNeeds.of(contract, self.policies.environments))
         return q.ContractVerdict(context.close(), pools)
 
@@ -212,7 +221,7 @@ class GateEngine:
         grant = await self.locks.take(run.accepted.repository_key, claim)
         if not grant.token:
             context.report.violate("locks_held", "locks", "held by " + ", ".join(grant.holders))
-        context.report.saw("token", str(grant.token))
+        context.report.saw(seen.TOKEN, str(grant.token))
         return q.LocksVerdict(context.close(), claim.paths, grant.token, grant.holders)
 
     async def _diff(self, question: q.DiffCheck) -> q.DiffVerdict:
@@ -221,13 +230,15 @@ class GateEngine:
         report, tree = context.report, ""
         try:
             patch = await self.artifacts.get_artifact(result.git.patch) if result.git.patch else b""
-            report.saw("patch", result.git.patch)
+            report.saw(seen.PATCH, result.git.patch)
+            judge_artifacts(context, result.artifacts)
             await check_artifacts(context, [artifact.uri for artifact in result.artifacts])
             await judge_calls(context, run, task.role, result.artifacts, result.usage)
             note_redactions(context, result, result.artifacts)
             report.checked(RESULT_RULE)
             for broken in broken_by_result(result, task, run):
                 report.violate(*broken)
+            _judge_times(context, run, result.started_at, result.finished_at)
             contract = task.contract or _contract(run)
             change = await self._approved(context.of_change(contract, await self._mirror(run)), run)
             tree = await candidates.judge_patch(change, self.secrets, patch, run)
@@ -261,7 +272,7 @@ class GateEngine:
                     patch, names = await asyncio.gather(
                         self.artifacts.put_artifact(candidate.patch), self.artifacts.put_artifact(candidate.names)
                     )
-                    context.report.saw("patch", patch)
+                    context.report.saw(seen.PATCH, patch)
         except GatewrightError as error:
             _fail(context.report, error)
         report = context.close()
@@ -296,16 +307,16 @@ class GateEngine:
         judge_batch(judged)
         check_votes(run, judged, patch)
         report = context.report
-        report.saw(ROSTER_FILE, sha256)
+        report.saw(seen.ROSTER, sha256)
         for each in judged:
             decision = each.decision
             said = f"{decision.vote.colour} vote" if decision.vote is not None else decision.verdict
-            report.checked(f"approval.{each.request.rule}", f"{said} by {decision.person} with {each.fingerprint}")
-            report.saw(f"request {decision.request_id}", decision.request_sha256)
+            report.checked(seen.decided_rule(each.request.rule), f"{said} by {decision.person} with {each.fingerprint}")
+            report.saw(seen.decided_request(decision.request_id), decision.request_sha256)
         for broken in rejections(run, judged):
             report.violate(*broken)
         if run.candidate is not None:
-            report.saw("candidate_tree", run.candidate.tree)
+            report.saw(seen.CANDIDATE_TREE, run.candidate.tree)
         return q.DecisionVerdict(context.close(), judged, sha256, held)
 
     async def revoked_grants(self, run: Run) -> frozenset[str]:
@@ -333,7 +344,7 @@ class GateEngine:
         landed = LandingOutcome()
         held, sha256 = await self._held(run, context.now)
         if held is not None:
-            context.report.saw(ROSTER_FILE, sha256)
+            context.report.saw(seen.ROSTER, sha256)
         try:
             change = await self._approved(context.of_change(_contract(run), await self._mirror(run)), run)
             await bring_candidate(change, run)
@@ -371,9 +382,16 @@ class GateEngine:
         return mirror
 
 
+def _judge_times(context: GateContext, run: Run, *stamps: str) -> None:
+    """The times in a role's document can be true."""
+    context.report.checked(times.RULE)
+    for broken in times.broken_by_times(run, context.now, *stamps):
+        context.report.violate(*broken)
+
+
 async def _keep(context: GateContext, document: ReviewReport | TestReport) -> q.Verdict:
     """Keep the report as an artifact: a round of fixing is shown it as evidence."""
-    context.report.saw("report", await context.artifacts.put_artifact(codec.encode(document)))
+    context.report.saw(seen.REPORT, await context.artifacts.put_artifact(codec.encode(document)))
     return q.Verdict(context.close())
 
 

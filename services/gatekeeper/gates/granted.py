@@ -6,12 +6,12 @@ from gatewright.contracts import ApproverRoster
 from gatewright.errors import ConfigurationError, GatewrightError
 from gatewright.ledger.run import Run
 from gatewright.rules.approvals import MatchedRule, stage_of
+from gatewright.rules.gate_evidence import CANDIDATE_TREE, ROSTER, decided_rule
 from gatewright.rules.grants import grantable, judge_grant, subject_of, uncovered
 from gatewright.services.gatekeeper.decider.gate_checks import GrantClaim
 from gatewright.services.gatekeeper.gates.context import GateContext
 from gatewright.services.gatekeeper.gates.landing.completion import changed_paths
 from gatewright.services.gatekeeper.gates.standing_grants import GrantRecord, StandingGrants
-from gatewright.services.gatekeeper.policies.approval_policy import ROSTER_FILE
 
 
 async def claim_grants(context: GateContext, run: Run, grants: StandingGrants) -> tuple[tuple[GrantClaim, ...], str]:
@@ -37,11 +37,11 @@ async def claim_grants(context: GateContext, run: Run, grants: StandingGrants) -
             words = (
                 f"{claim.judged.grant.grant_id} of {claim.judged.person.name} with {claim.judged.fingerprint}, use {claim.use}"
             )
-            context.report.checked(f"approval.{each.rule.name}", words)
+            context.report.checked(decided_rule(each.rule.name), words)
     if claims:
-        context.report.saw(ROSTER_FILE, sha256)
+        context.report.saw(ROSTER, sha256)
     if claims and run.candidate is not None:
-        context.report.saw("candidate_tree", run.candidate.tree)
+        context.report.saw(CANDIDATE_TREE, run.candidate.tree)
     return tuple(claims), sha256
 
 

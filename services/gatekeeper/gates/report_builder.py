@@ -12,12 +12,11 @@ from gatewright.contracts.reports import Evidence, GateName, Remark, RuleOutcome
 from gatewright.git.paths import display
 from gatewright.ledger.events import ASKS
 from gatewright.reasons import family_of
+from gatewright.rules.gate_evidence import MOST_VIOLATIONS
 from gatewright.secrets.documents import redact_words
 from gatewright.secrets.scanner import SecretScanner
 
-#: More violations than this are counted, not listed: a hostile patch must not make the report huge.
-MAX_VIOLATIONS = 100
-#: The same of remarks.
+#: More remarks than this are counted, not listed.
 MAX_REMARKS = 100
 
 _PATTERNS = SecretScanner()
@@ -58,7 +57,7 @@ class GateReportBuilder:
         known = self.rules.get(rule)
         if known is None or known.verdict == "PASS":
             self.rules[rule] = RuleOutcome(rule=rule, verdict="FAIL", detail=detail)
-        if len(self.violations) == MAX_VIOLATIONS:
+        if len(self.violations) == MOST_VIOLATIONS:
             self.unlisted += 1
             return
         self.violations.append(Violation(code=code, rule=rule, detail=detail, path=_shown(path)))
@@ -143,7 +142,7 @@ class GateReportBuilder:
 
     def _summary(self, first: Violation | None) -> str:
         if first is None:
-            return "; ".join(["passed", *self.notes[:MAX_VIOLATIONS]])
+            return "; ".join(["passed", *self.notes[:MOST_VIOLATIONS]])
         words = f"{first.path}: {first.detail}" if first.path else first.detail
         more = len(self.violations) + self.unlisted - 1
         return f"{words} (and {more} more)" if more else words

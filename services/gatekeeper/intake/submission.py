@@ -65,6 +65,7 @@ def submission(
         publisher=publisher,
         document_sha256=hashlib.sha256(codec.encode(document)).hexdigest(),
         caller_span=caller.span_id if caller else "",
+        key=key,
     )
 
 

@@ -26,6 +26,7 @@ from gatewright.models.policy import MODELS_FILE, ModelsPolicy
 from gatewright.path_patterns.code_owners import read_code_owners
 from gatewright.policy_files import read_policy
 from gatewright.rules.approvals import NEVER_BY_RULE
+from gatewright.rules.gate_evidence import ROSTER as ROSTER_FILE
 from gatewright.rules.grants import GRANTABLE
 from gatewright.rules.quorum import names_person
 from gatewright.ssh_signatures import check_key, fingerprint, public_blob
@@ -33,7 +34,6 @@ from gatewright.ssh_signatures.passkeys import relying_party_of
 
 RULES_FILE = "approval_rules.json"
 OWNERS_FILE = "CODEOWNERS"
-ROSTER_FILE = "approvers.json"
 _MAKES_OR_JUDGES: Final = ("worker", "reviewer")
 _NO_PEOPLE = ApproverRoster(version="1", people=())
 

@@ -25,6 +25,7 @@ from gatewright.models.transfers import TRANSFERS_FILE, TransfersPolicy, load_tr
 from gatewright.path_patterns.matcher import PathMatcher
 from gatewright.policy_files import PolicyModel, parse_policy, read_policy
 from gatewright.profiles.policy import ENVIRONMENTS_FILE, EnvironmentsPolicy
+from gatewright.rules.policy_digest import FILES, ORGANISATION, policies_sha256
 from gatewright.rules.summons import FILE as SUMMONS_FILE
 from gatewright.rules.summons import SummonsBounds
 from gatewright.services.gatekeeper.policies.approval_policy import ApprovalPolicy, check_models, load_approval_policy
@@ -152,6 +153,8 @@ class Policies:
     sha256: str
     #: Digests of the single files, by their names below the folder.
     digests: dict[str, str]
+    #: Publishers that the settings name beside the file; the digest over all holds them.
+    named_publishers: tuple[str, ...] = ()
 
     def agent(self, role: str, agent_id: str) -> RegisteredAgent | None:
         """The registered agent of that id and role."""
@@ -165,23 +168,6 @@ class Policies:
     def runner(self) -> PathClass:
         """The class of what decides which tests run; files belong to it by what is read of them, too."""
         return next(kind for kind in self.protected.classes if kind.name == "runner")
-
-
-FILES = (
-    "agent_registry.json",
-    "command_allowlist.json",
-    "forbidden_actions.json",
-    "protected_paths.json",
-    "roles.json",
-    "policy_packs.json",
-    "approvals.json",
-    "publishers.json",
-    MODELS_FILE,
-    AGENTS_FILE,
-    ENVIRONMENTS_FILE,
-)
-#: The folder of the organisation's own rules; it may be empty.
-ORGANISATION = "organisation"
 
 
 def load(folder: Path, named: tuple[str, ...] = ()) -> Policies:
@@ -224,6 +210,9 @@ def load(folder: Path, named: tuple[str, ...] = ()) -> Policies:
         raise ConfigurationError(f"GATEWRIGHT_PUBLISHERS: {error}") from error
     models = parse_policy(folder / MODELS_FILE, ModelsPolicy, contents[MODELS_FILE])
     check_models(people.rules, models)
+    named_publishers = _named(contents, publishers)
+    digests = {name: hashlib.sha256(contents[name]).hexdigest() for name in FILES} | optional_digests
+    digests |= {f"{ORGANISATION}/{rule.name}": rule.sha256 for rule in rules}
     return Policies(
         registry=_registry(folder, contents["agent_registry.json"]),
         allowlist=parse_policy(folder / "command_allowlist.json", CommandAllowlist, contents["command_allowlist.json"]),
@@ -246,27 +235,16 @@ def load(folder: Path, named: tuple[str, ...] = ()) -> Policies:
         beats=beats,
         rules=rules,
         matcher=PathMatcher([kind.patterns for kind in protected.classes]),
-        sha256=_digest(contents, rules, publishers, optional_digests),
-        digests={name: hashlib.sha256(contents[name]).hexdigest() for name in FILES}
-        | optional_digests
-        | {f"{ORGANISATION}/{rule.name}": rule.sha256 for rule in rules},
+        sha256=policies_sha256(digests, named_publishers),
+        digests=digests,
+        named_publishers=named_publishers,
     )
 
 
-def _digest(contents: dict[str, bytes], rules: tuple[CelRule, ...], publishers: Publishers, optional: dict[str, str]) -> str:
-    """One digest for all: it changes with any policy that is changed, added, removed or renamed."""
-    digest = hashlib.sha256()
-    for name in FILES:
-        digest.update(hashlib.sha256(contents[name]).digest())
-    for name, sha256 in optional.items():
-        digest.update(name.removesuffix(".json").encode() + b"\0" + bytes.fromhex(sha256))
-    for rule in rules:
-        digest.update(rule.name.encode() + b"\0" + bytes.fromhex(rule.sha256))
+def _named(contents: dict[str, bytes], publishers: Publishers) -> tuple[str, ...]:
+    """The publishers that the settings name and the file does not list."""
     listed = {each.name for each in TypeAdapter(Publishers).validate_json(contents["publishers.json"]).publishers}
-    for publisher in publishers.publishers:
-        if publisher.name not in listed:
-            digest.update(b"publisher\0" + publisher.name.encode())
-    return digest.hexdigest()
+    return tuple(publisher.name for publisher in publishers.publishers if publisher.name not in listed)
 
 
 def _registry(folder: Path, data: bytes) -> AgentRegistry:

@@ -15,8 +15,9 @@ import msgspec
 
 from gatewright.contracts.reports import TestCommand
 from gatewright.evidence import layout
-from gatewright.evidence.projection.history import POLICIES, RunHistory
+from gatewright.evidence.projection.history import RunHistory
 from gatewright.evidence.projection.summary_reports import outcomes
+from gatewright.rules.gate_evidence import POLICIES
 from gatewright.rules.tests import passed
 
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"

@@ -61,6 +61,8 @@ SUCCESSORS: dict[State, tuple[State, ...]] = {
 }
 #: Where a parked run may turn to, in the place of where it stood: people sent the change back, or gave it one more round.
 SENT_BACK: dict[str, tuple[State, ...]] = {"S3": ("S5",), "S4": ("S5",)}
+#: What runs record that are accepted now: see ``RunAccepted.recording``.
+RECORDING: Literal[2] = 2
 #: How the name of a rule begins by which a gate names a reason to ask a person; and before the class of a command, as a reason.
 ASKS, COMMAND = "asks.", "command:"
 TERMINAL: frozenset[State] = frozenset({"S6", "FAILED", "ABORTED"})
@@ -107,6 +109,13 @@ class RunAccepted(Payload, frozen=True):
     progress: bool = False
     #: How much of earlier runs on the repository it was told, where the policy lets it be told of them.
     memory: MemoryBounds | None = None
+    #: Which facts its records hold: 2 since the plan gate names its plan, and the run its key and the publishers that settings
+    #: name. Runs older than the field have 1.
+    recording: Literal[1, 2] = 1
+    #: What the run id is made of, with the publisher.
+    idempotency_key: str = ""
+    #: Publishers that the gatekeeper's settings named beside the policy file: ``policy_sha256`` holds them.
+    named_publishers: tuple[str, ...] = ()
     #: Who ordered it or may have, in canonical form; empty: not known. None in older runs, which compared names byte for byte.
     orderers: tuple[str, ...] | None = None
 

@@ -59,6 +59,17 @@ def spent(run: Run) -> Spent:
     return Spent(sums.tokens, sums.nano_usd, max(rounds, sums.iterations))
 
 
+def totals(run: Run, now: datetime) -> dict[str, int | float]:
+    """What the run has used up of everything that a budget may bound."""
+    used = spent(run)
+    return {
+        "wall_sec": round(elapsed(run, now), 3),
+        "tokens": used.tokens,
+        "cost_usd": used.cost_usd,
+        "iterations": used.iterations,
+    }
+
+
 def excess(run: Run, now: datetime) -> Excess | None:
     """The first budget of which more was used than there is; of time: all that there is."""
     limits, used = budget_of(run), spent(run)

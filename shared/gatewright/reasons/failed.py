@@ -83,6 +83,7 @@ _ROLES = {
     "result_contradicts": _ROLE,
     "reviewer_not_independent": "let another agent review than the one that made the change",
     "reviewer_wrong_tree": _ROLE,
+    "times_contradict": "set the clock of the role's host by NTP, which is days off, and order the run again",
     "tests_incomplete": "every acceptance command has to be run: look at the test runner",
     "tests_wrong_image": _ROLE,
     "tests_wrong_tree": _ROLE,

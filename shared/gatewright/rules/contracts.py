@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from gatewright.contracts import RunRequest, TaskContract
 from gatewright.contracts.vocabulary import AcceptanceTest
 from gatewright.profiles.choice import environment_of
+from gatewright.worker_role import REQUIRED_OUTPUTS, WORKER, resolve_role, worker_permissions
 
 
 def differences(contract: TaskContract, request: RunRequest, baseline: str, run_id: str) -> Iterator[str]:
@@ -51,6 +52,28 @@ def differences(contract: TaskContract, request: RunRequest, baseline: str, run_
     for name, (compiled, asked) in pairs.items():
         if compiled != asked:
             yield name
+
+
+def unlike_compiled(contract: TaskContract, run_id: str) -> Iterator[str]:
+    """The fields that every contract compiled in run ``run_id`` fills alike, and this one does not."""
+    pairs = {
+        "task_id": (contract.task_id, contract_task_id(run_id)),
+        "task_type": (contract.task_type, "IMPLEMENT"),
+        "parent_task_id": (contract.parent_task_id, None),
+        "attempt": (contract.attempt, 1),
+        "assigned_agent": (contract.assigned_agent, WORKER),
+        "required_outputs": (contract.required_outputs, REQUIRED_OUTPUTS),
+        "tool_permissions": (contract.tool_permissions, worker_permissions(interactive=contract.interactive)),
+        "role_contract": (contract.role_contract, resolve_role(contract)),
+    }
+    for name, (compiled, expected) in pairs.items():
+        if compiled != expected:
+            yield name
+
+
+def contract_task_id(run_id: str) -> str:
+    """The id of the contract that the pm compiles in run ``run_id``."""
+    return f"{run_id}.contract"
 
 
 def _proposed_tests(contract: TaskContract) -> tuple[AcceptanceTest, ...]:

@@ -83,7 +83,12 @@ def samples_of(ordered: Iterable[Ordered]) -> Iterator[tuple[str, MutationSample
 
 def evidence_of(name: str, sample: MutationSample) -> Evidence:
     """What a gate notes that it saw of a sample: a digest of all that it says, so that no survivor can go afterwards."""
-    return Evidence(name=f"{name}{EVIDENCE}", digest=hashlib.sha256(msgspec.json.encode(sample, order="sorted")).hexdigest())
+    return Evidence(name=f"{name}{EVIDENCE}", digest=sample_digest(sample))
+
+
+def sample_digest(sample: MutationSample) -> str:
+    """The digest of all that a sample says."""
+    return hashlib.sha256(msgspec.json.encode(sample, order="sorted")).hexdigest()
 
 
 def _contradiction(sample: MutationSample, bounds: MutationBounds) -> str:

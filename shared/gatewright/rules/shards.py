@@ -9,13 +9,15 @@ from msgspec.structs import replace
 
 from gatewright import scope
 from gatewright.contracts import Plan, TaskContract
+from gatewright.contracts.vocabulary import Agent
 from gatewright.errors import ScopeError
 from gatewright.order_artifacts.hidden_acceptance import visible
 from gatewright.rules.broken import Broken
-from gatewright.worker_role import least_permissions
+from gatewright.worker_role import REQUIRED_OUTPUTS, WORKER, least_permissions, resolve_role
 
 #: Candidates were asked for together with a split.
 PARTS_OF_CANDIDATES = "candidates_in_parts"
+_PERMISSIONS = frozenset({"tool_permissions", "requested_permissions"})
 SHARD = re.compile(r"w[0-9]{2,3}")  # noqa: TID251 - linear: of a fixed length
 
 
@@ -28,10 +30,34 @@ def attempt_id(task_id: str, attempt: int) -> str:
     return task_id if attempt == 1 else f"{task_id}.a{attempt}"
 
 
+def shard_of(contract: TaskContract, task_id: str, paths: tuple[str, ...], producer: Agent) -> TaskContract:
+    """The worker's task for ``paths``, a part of ``contract``, as ``producer`` orders it.
+
+    Everything that the contract fixed stays. Ids, paths, agents, permissions and required outputs are the shard's own.
+    """
+    shard = replace(
+        visible(contract),
+        task_id=task_id,
+        parent_task_id=contract.task_id,
+        task_type="IMPLEMENT",
+        owner_agent=producer,
+        assigned_agent=WORKER,
+        required_outputs=REQUIRED_OUTPUTS,
+        allowed_paths=paths,
+        tool_permissions=least_permissions(contract.tool_permissions, interactive=contract.interactive),
+        requested_permissions=None,
+        sharding=None,
+        transfer=None,
+        questions=None,
+    )
+    return replace(shard, role_contract=resolve_role(shard))
+
+
 def broken_by_shard(shard: TaskContract, contract: TaskContract, allowed: scope.AllowedPaths, run_id: str) -> Iterator[Broken]:
     """``allowed``: the contract's paths.
 
-    1. its id is the run's own  2. nothing but paths and ids differs, permissions are a worker's  3. inside the contract.
+    1. its id is the run's own  2. it is the contract but for ``shard_of``'s own fields, permissions are a worker's
+    3. inside the contract.
     """
     prefix = plan_task_id(run_id) + "."
     name = shard.task_id.removeprefix(prefix)
@@ -39,12 +65,21 @@ def broken_by_shard(shard: TaskContract, contract: TaskContract, allowed: scope.
         yield Broken("plan_invalid", "task_id", f"{shard.task_id!r} is not a shard of this plan")
     yield from _changed(shard, contract)  # 2
     yield from _outside(shard, allowed)  # 3
+    if len(set(shard.allowed_paths)) != len(shard.allowed_paths) and shard.allowed_paths != contract.allowed_paths:
+        yield Broken("plan_invalid", "allowed_paths", f"{shard.task_id} names a path twice")
 
 
 def broken_by_candidates(plan: Plan, contract: TaskContract) -> Iterator[Broken]:
     """Several candidates are of one whole change: a plan of several parts has none."""
     if contract.candidates and len(plan.contracts) != 1:
         yield Broken(PARTS_OF_CANDIDATES, "candidates", f"{len(plan.contracts)} parts, and candidates are each of the whole")
+
+
+def broken_by_count(plan: Plan, contract: TaskContract) -> Iterator[Broken]:
+    """No more parts than the contract allows."""
+    most = contract.sharding.count if contract.sharding is not None else 1
+    if len(plan.contracts) > most:
+        yield Broken("plan_invalid", "sharding", f"{len(plan.contracts)} parts, and the contract allows {most}")
 
 
 def broken_by_split(plan: Plan) -> Iterator[Broken]:
@@ -59,27 +94,14 @@ def broken_by_split(plan: Plan) -> Iterator[Broken]:
 
 
 def _changed(shard: TaskContract, contract: TaskContract) -> Iterator[Broken]:
-    """Everything but the shard's own fields must be the contract's, as far as a tech lead sees it; permissions the worker's."""
-    contract = visible(contract)
-    aligned = replace(
-        shard,
-        task_id=contract.task_id,
-        task_type=contract.task_type,
-        parent_task_id=contract.parent_task_id,
-        owner_agent=contract.owner_agent,
-        assigned_agent=contract.assigned_agent,
-        allowed_paths=contract.allowed_paths,
-        tool_permissions=contract.tool_permissions,
-        requested_permissions=contract.requested_permissions,
-        role_contract=contract.role_contract,
-        required_outputs=contract.required_outputs,
-        sharding=contract.sharding,
-    )
-    if aligned != contract or shard.task_type != "IMPLEMENT" or shard.parent_task_id != contract.task_id:
-        yield Broken("plan_invalid", "contract", f"{shard.task_id} changes more than its paths")
-    least = least_permissions(contract.tool_permissions, interactive=contract.interactive)
-    if shard.tool_permissions != least or shard.requested_permissions is not None:
+    """``shard`` is what ``shard_of`` makes of the contract; its resolved role is that of its own permissions."""
+    expected = shard_of(contract, shard.task_id, shard.allowed_paths, shard.owner_agent)
+    expected = replace(expected, role_contract=resolve_role(shard))
+    other = {name for name in TaskContract.__struct_fields__ if getattr(shard, name) != getattr(expected, name)}
+    if other & _PERMISSIONS:
         yield Broken("permission_too_wide", "least_privilege", f"{shard.task_id} asks for more than a worker gets")
+    if others := sorted(other - _PERMISSIONS):
+        yield Broken("plan_invalid", "contract", f"{shard.task_id} changes more than its paths: {', '.join(others)}")
 
 
 def _outside(shard: TaskContract, allowed: scope.AllowedPaths) -> Iterator[Broken]:

@@ -51,6 +51,12 @@ class Ordered(NamedTuple):
         return len(self.runs) > 1 and passed(self.final)
 
 
+def stored_by(command: TestCommand) -> tuple[str, ...]:
+    """The URIs of what the test runner stored of one command."""
+    table = command.proof.table if command.proof is not None else ""
+    return tuple(uri for uri in (command.stdout, command.stderr, table) if uri)
+
+
 def passed(command: TestCommand) -> bool:
     """By its exit code alone; a command that was killed at a limit has not passed, whatever code it left."""
     return command.exit_code == 0 and not command.timed_out and not command.stopped
@@ -91,7 +97,7 @@ def broken_by_tests(report: TestReport, candidate: str, contract: TaskContract) 
     1. they could be run at all  2. on the right tree, in the contract's image if it has one
     3. exactly the contract's commands, in order, with their time limit
     4. again only where the contract allows it  5. exit codes, not words, decide  6. at least one must pass
-    7. the report does not contradict itself.
+    7. the report does not contradict itself: summary, status and times.
     """
     if report.status == "ERROR":  # 1
         code, _, words = (report.failure or "").partition(":")
@@ -111,7 +117,7 @@ def broken_by_tests(report: TestReport, candidate: str, contract: TaskContract) 
             broken.append(Broken(FAILED if one.test.hidden else "tests_failed", "acceptance_tests", words))
     if not any(test.must_pass for test in contract.acceptance_tests):  # 6
         broken.append(Broken("tests_not_run", "tests_gate", "no acceptance test must pass, so nothing is proved"))
-    return tuple(broken) or tuple(_contradictions(report, ordered))  # 7
+    return (*broken, *_contradictions(report, ordered, bool(broken)))  # 7
 
 
 def match_commands(report: TestReport, contract: TaskContract) -> tuple[tuple[Ordered, ...], Broken | None]:
@@ -153,12 +159,15 @@ def _runs(rest: list[TestCommand]) -> Iterator[TestCommand]:
             yield rest.pop(0)
 
 
-def _contradictions(report: TestReport, ordered: tuple[Ordered, ...]) -> Iterator[Broken]:
+def _contradictions(report: TestReport, ordered: tuple[Ordered, ...], failed: bool) -> Iterator[Broken]:
+    """``failed``: there is another reason to refuse it, which the status may tell."""
     good = sum(passed(one.final) for one in ordered)
     summary = TestSummary(passed=good, failed=len(ordered) - good, skipped=0)
-    if report.status != "PASS":
+    if report.status != "PASS" and not failed:
         yield Broken("tests_failed", "tests_gate", f"the runner reports {report.status}")
-    if report.summary is not None and report.summary != summary:
+    if report.status == "PASS" and report.failure is not None:
+        yield Broken("report_contradicts", "tests_gate", f"the runner reports PASS, and a failure: {report.failure[:200]}")
+    if ordered and report.summary is not None and report.summary != summary:
         yield Broken("report_contradicts", "tests_gate", "the summary does not count what the commands say")
     if (words := wrong_times(report.started_at, report.finished_at)) is not None:
         yield Broken("report_contradicts", "tests_gate", words)

@@ -14,6 +14,7 @@ from gatewright.contracts.vocabulary import Artifact
 from gatewright.errors import DeniedError, GatewrightError
 from gatewright.models.cassettes import SUFFIX, CassetteWriter
 from gatewright.models.records import CALLS_PART
+from gatewright.rules.artifacts import ANSWER
 from gatewright.secrets import SecretScanner
 from gatewright.structured.answers import P, StructuredQuestion
 from gatewright.structured.asking import Asking
@@ -48,7 +49,7 @@ async def consultation_of(
     """The record of ``asking``, its parts stored. ``proposed`` None: no answer could be used. Raises BusError."""
     question: StructuredQuestion[P] = asking.question
     parts: list[tuple[str, bytes]] = [("prompt.json", question.prompt.encode())]
-    parts += [(f"answer-{n}.txt", text.encode("utf-8", "replace")) for n, text in enumerate(asking.answers, 1)]
+    parts += [(f"{ANSWER}{n}.txt", text.encode("utf-8", "replace")) for n, text in enumerate(asking.answers, 1)]
     parts += [("proposed.json", codec.encode(proposed))] if proposed is not None else []
     if spent.records:
         cassette = await asyncio.to_thread(spent.recording.as_jsonl, SecretScanner())

@@ -19,6 +19,7 @@ from gatewright.git.patches.reader import read_patch
 from gatewright.git.process import OutputTooLargeError
 from gatewright.ledger.run import Run, RunTask
 from gatewright.rules.file_growth import file_growth
+from gatewright.rules.gate_evidence import CANDIDATE_TREE, FILES_REMOVED, FILES_WRITTEN, owned_files
 from gatewright.services.gatekeeper.gates.change.copies import judge_copies, remark_copies
 from gatewright.services.gatekeeper.gates.change.diff import LIMIT_RULE, judge_changes, judge_number, kind_rule
 from gatewright.services.gatekeeper.gates.change.links import judge_links
@@ -80,7 +81,7 @@ async def judge_patch_on(context: ChangeContext, secrets: SecretsCheck, patch: b
     except PatchError as error:
         report.violate(error.reason, "patch", error.message, error.path)
         return ""
-    report.saw("candidate_tree", tree)
+    report.saw(CANDIDATE_TREE, tree)
     changes = await mirror.changes(baseline, tree)
     await secrets.judge_patch_text(context, patch, reading, changes)
     await judge_tree(context, changes, Trees(baseline, tree))
@@ -145,7 +146,7 @@ async def judge_candidate(context: ChangeContext, secrets: SecretsCheck, candida
     report.checked("empty_diff", "audit_only" if contract.audit_only else "")
     if not candidate.changes and not contract.audit_only:
         report.violate("empty_diff", "empty_diff", "nothing was changed, and the contract is not audit_only")
-    report.saw("candidate_tree", candidate.tree)
+    report.saw(CANDIDATE_TREE, candidate.tree)
     trees = Trees(run.accepted.baseline_tree, candidate.tree)
     await judge_tree(context, candidate.changes, trees)
     await judge_copies(context, secrets.sacred, candidate.changes, trees.baseline)
@@ -162,7 +163,7 @@ async def _judge_owners(context: ChangeContext, candidate: ComposedCandidate, ru
     made = {task.task_id: await context.mirror.changes(run.accepted.baseline_tree, task.tree) for task in workers}
     for task in workers:
         report.saw(task.task_id, task.tree)
-        report.saw(f"{task.task_id} owns", f"{len(made[task.task_id])} of {len(candidate.changes)} changed files")
+        report.saw(owned_files(task.task_id), f"{len(made[task.task_id])} of {len(candidate.changes)} changed files")
         shard = task.contract.allowed_paths if task.contract is not None else ()
         for path in scope.outside(shard, (change.path for change in made[task.task_id])):
             report.violate("path_out_of_scope", OWNERS_RULE, f"not in the shard of {task.task_id}", path)
@@ -246,5 +247,5 @@ def _judge_contents(context: ChangeContext, changes: Sequence[TreeChange], conte
             report.violate("file_too_large", LIMIT_RULE, words, change.path)
         if b"\0" in contents.beginnings.get(change.new_id, b"") and "binary" not in opened:
             report.violate("binary_refused", BINARY_RULE, "opened only by scope.allow: binary", change.path)
-    report.saw("files_written", str(len(written)))
-    report.saw("files_removed", str(sum(change.new_mode == ABSENT for change in changes)))
+    report.saw(FILES_WRITTEN, str(len(written)))
+    report.saw(FILES_REMOVED, str(sum(change.new_mode == ABSENT for change in changes)))

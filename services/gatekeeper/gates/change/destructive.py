@@ -18,6 +18,7 @@ from gatewright.errors import CommandRefusedError, ScopeError
 from gatewright.git.changes import TreeChange
 from gatewright.git.mirror import Mirror
 from gatewright.git.modes import ABSENT, EMPTY_BLOBS, REGULAR
+from gatewright.rules.gate_evidence import FILES_LOST
 from gatewright.sandbox.argv import parse_command
 from gatewright.services.gatekeeper.gates.change.remains import destroyed_files, moved_files
 from gatewright.services.gatekeeper.gates.commands.classes import Classify, classify
@@ -95,7 +96,7 @@ async def judge_losses(context: ChangeContext, changes: Sequence[TreeChange], tr
     elsewhere = set(outside)
     inside = [path for path in lost if path not in elsewhere]
     report.checked(_RULE)
-    report.saw("files_lost", str(len(lost)))
+    report.saw(FILES_LOST, str(len(lost)))
     limit = sum(statement.blast_radius.max_deletions for statement in statements)
     if len(inside) > limit:  # 1
         report.violate(EXCEEDED, _RULE, f"{len(inside)} files are lost where {limit} were stated", inside[0])

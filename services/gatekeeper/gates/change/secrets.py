@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from gatewright.contracts.vocabulary import Artifact, Document
 from gatewright.git.changes import TreeChange
 from gatewright.git.patches.files import Reading
+from gatewright.rules.gate_evidence import SECRET_SCANNER
 from gatewright.secrets.changes import CleanContents, secrets_brought_in
 from gatewright.secrets.documents import redacted_places
 from gatewright.secrets.patch_text import secrets_in_patch_text
@@ -44,7 +45,7 @@ class SecretsCheck:
         for secret in secrets:
             where = "the file's name" if secret.path is None else f"line {secret.line}"
             report.violate(CODE, f"secrets.{secret.rule}", f"{where} looks like a secret", secret.path)
-        report.saw("secret_scanner", self.scanner.name)
+        report.saw(SECRET_SCANNER, self.scanner.name)
         return not secrets
 
     async def judge_patch_text(

@@ -18,6 +18,7 @@ from gatewright.git.access.credentials import NOT_FOR_ROLE
 from gatewright.git.mirror import Mirrors
 from gatewright.git.tracked import refuse_tracked_environment
 from gatewright.host_errors import is_waited_for
+from gatewright.rules.gate_evidence import BASELINE, BASELINE_COMMIT, BASELINE_TREE
 from gatewright.services.gatekeeper.gates.context import GateContext
 from gatewright.services.gatekeeper.gates.contract.breadth import judge_breadth
 from gatewright.services.gatekeeper.gates.contract.memory import refuse_given_memory
@@ -124,13 +125,13 @@ async def _pin(context: GateContext, baseline: _Baseline, mirrors: Mirrors) -> t
     repository = baseline.repository
     if repository is None or not report.clean:
         return "", ""
-    report.checked("baseline", baseline.ref)
+    report.checked(BASELINE, baseline.ref)
     try:
         mirror = await mirrors.open(repository.url)
         commit = await mirror.resolve(baseline.ref)
         tree = await mirror.tree_of(commit)
-        report.saw("baseline_commit", commit)
-        report.saw("baseline_tree", tree)
+        report.saw(BASELINE_COMMIT, commit)
+        report.saw(BASELINE_TREE, tree)
         await judge_target(context, repository, commit, mirror)
         pack = context.policies.packs.pack(baseline.pack)
         await judge_breadth(context, mirror, tree, pack, baseline.paths, repository.url)

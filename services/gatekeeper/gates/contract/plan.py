@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from gatewright import scope
 from gatewright.contracts import Plan, TaskContract
-from gatewright.rules.shards import broken_by_candidates, broken_by_shard, broken_by_split
+from gatewright.rules.shards import broken_by_candidates, broken_by_count, broken_by_shard, broken_by_split
 from gatewright.services.gatekeeper.gates.context import GateContext
 from gatewright.services.gatekeeper.gates.contract.dispatch import FORBIDDEN, may_dispatch
 
 RULES = (
     *("dispatch.table", "dispatch.owner", "task_id", "contract"),
-    *("least_privilege", "allowed_paths", "disjoint", "batches", "candidates"),
+    *("least_privilege", "allowed_paths", "disjoint", "batches", "candidates", "sharding"),
 )
 
 
 def judge_plan(context: GateContext, contract: TaskContract, plan: Plan) -> None:
     """0. planned by a tech lead, for its workers  1. ids are the run's own  2. nothing but paths and ids differs
-    3. inside the contract  4. disjoint  5. batches  6. one part, where there are candidates."""
+    3. inside the contract  4. disjoint  5. batches  6. one part, where there are candidates; no more parts than allowed."""
     report = context.report
     for rule in RULES:
         report.checked(rule)
@@ -26,7 +26,7 @@ def judge_plan(context: GateContext, contract: TaskContract, plan: Plan) -> None
         _dispatched(context, shard, plan)  # 0
         for broken in broken_by_shard(shard, contract, allowed, report.run_id):  # 1, 2, 3
             report.violate(*broken)
-    for broken in (*broken_by_split(plan), *broken_by_candidates(plan, contract)):  # 4, 5, 6
+    for broken in (*broken_by_split(plan), *broken_by_candidates(plan, contract), *broken_by_count(plan, contract)):  # 4, 5, 6
         report.violate(*broken)
 
 

@@ -17,7 +17,7 @@ from gatewright.contracts.vocabulary import Artifact, Executor, PolicyPack, Repo
 from gatewright.errors import MalformedError, ScopeError
 from gatewright.git.refs import check_landing_ref, holds_credentials
 from gatewright.profiles.choice import chosen_profile
-from gatewright.rules.contracts import differences
+from gatewright.rules.contracts import differences, unlike_compiled
 from gatewright.rules.shards import PARTS_OF_CANDIDATES
 from gatewright.services.gatekeeper.gates.cel_gate import judge_contract_rules
 from gatewright.services.gatekeeper.gates.change.destructive import by_allowlist, judge_destructive
@@ -101,6 +101,12 @@ def judge_compiled(context: GateContext, contract: TaskContract, request: RunReq
     whole = replace(request, acceptance_tests=contract.acceptance_tests, executor=contract.executor)
     if contract.environment_profile != chosen_profile(whole, context.policies.environments):
         report.violate("contract_differs", "environments", "the environment_profile is not that of environments.json")
+
+
+def judge_form(context: GateContext, contract: TaskContract) -> None:
+    """What the pm fills alike in every contract is filled so."""
+    for name in unlike_compiled(contract, context.report.run_id):
+        context.report.violate("contract_differs", "request", f"the compiled contract's {name} is not what the pm may give it")
 
 
 def _paths(context: GateContext, paths: Iterable[str]) -> None:

@@ -12,10 +12,9 @@ from gatewright.contracts import TaskContract
 from gatewright.contracts.task_contract import HandoffChain, RoleContract, RuntimeOptions
 from gatewright.contracts.vocabulary import Artifact, RoleName
 from gatewright.resources import schema_directory
+from gatewright.rules.gate_evidence import OUTPUT_SCHEMA
 from gatewright.services.gatekeeper.gates.context import GateContext
 from gatewright.services.gatekeeper.policies.roles import OUTPUT_SCHEMAS, TASKS
-
-OUTPUT_SCHEMA = "output_schema"
 
 
 def judge_role_contract(context: GateContext, contract: TaskContract) -> None:

@@ -11,11 +11,11 @@ from gatewright.contracts.strict_json import parse
 from gatewright.contracts.task_contract import RequiredOutput
 from gatewright.contracts.vocabulary import Artifact
 from gatewright.errors import ArtifactError, MalformedError, ScopeError
-from gatewright.evidence.projection.completion import output_evidence
 from gatewright.git.mirror import Mirror
 from gatewright.ledger.run import Run
 from gatewright.rules import completion as rules
 from gatewright.rules.completion import AUDIT, DOCUMENTS, OUTPUTS, OWNERS, SHARDS, TESTS, VIOLATIONS
+from gatewright.rules.gate_evidence import required_output
 from gatewright.services.gatekeeper.gates.context import Artifacts, ChangeContext
 from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
 
@@ -84,7 +84,7 @@ async def _outputs(context: ChangeContext, run: Run, changed: tuple[bytes, ...])
     for output in contract.required_outputs:
         place = await _place(context, output, run, changed)
         if place:
-            report.saw(output_evidence(output), place)
+            report.saw(required_output(output), place)
         else:
             words = f"{output.type} {output.name!r} was ordered and is not there"
             report.violate("completion_output_missing", OUTPUTS, words)

@@ -13,6 +13,7 @@ from gatewright.git.mirror import Mirror
 from gatewright.host_errors import is_waited_for
 from gatewright.ledger.events import CandidateComposed
 from gatewright.ledger.run import Run
+from gatewright.rules.gate_evidence import COMMIT, TREE
 from gatewright.rules.landing import commit_message, landing_ref
 from gatewright.services.gatekeeper.gates.context import ChangeContext, GateContext
 
@@ -82,7 +83,7 @@ async def land(context: ChangeContext, run: Run) -> LandingOutcome:
     ref = landing_ref(run.run_id, repository)
     baseline = run.accepted.baseline_commit
     if not ref:
-        report.saw("tree", candidate.tree)
+        report.saw(TREE, candidate.tree)
         return LandingOutcome(tree=candidate.tree)
     commit = await _commit(context, run, candidate)
     tree = await mirror.tree_of(commit)
@@ -104,8 +105,8 @@ async def land(context: ChangeContext, run: Run) -> LandingOutcome:
             words = f"{ref} holds {earlier}, another change that this run landed before, of which the ledger does not know"
             report.violate("landed_before", "landing", words)
             return LandingOutcome()
-    report.saw("commit", earlier or commit)
-    report.saw("tree", tree)
+    report.saw(COMMIT, earlier or commit)
+    report.saw(TREE, tree)
     return LandingOutcome(earlier or commit, tree, ref, previous, found=earlier is not None)
 
 

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
+from gatewright.contracts.vocabulary import Artifact
 from gatewright.errors import ArtifactError
+from gatewright.rules.artifacts import RULE, broken_by_addresses, broken_by_artifacts
 from gatewright.services.gatekeeper.gates.context import GateContext
 
 MAX_ARTIFACTS = 256
 MAX_TOTAL_BYTES = 128 * 1024 * 1024
+
+
+def judge_artifacts(context: GateContext, artifacts: Iterable[Artifact], addresses: Iterable[str] = ()) -> None:
+    """Each artifact of a role's document is one of the store under one digest; so is each further address of its output."""
+    context.report.checked(RULE)
+    for broken in (*broken_by_artifacts(artifacts), *broken_by_addresses(addresses)):
+        context.report.violate(*broken)
 
 
 async def check_artifacts(context: GateContext, uris: Sequence[str]) -> None:

@@ -11,13 +11,18 @@ from gatewright.errors import ArtifactError
 from gatewright.ledger.run import Run
 from gatewright.models.recorded_transfers import RULE, broken_by_calls, records_in
 from gatewright.models.transfers import NOT_APPROVED
+from gatewright.rules.artifacts import RULE as ARTIFACTS
+from gatewright.rules.artifacts import broken_by_consultation
 from gatewright.rules.transfers import FILE, leave_for
 from gatewright.services.gatekeeper.gates.context import GateContext
 
 
 async def judge_consultation(context: GateContext, run: Run, role: str, asked: Consultation | None) -> None:
-    """The same of what a role asked a model; nothing where it asked none."""
+    """The same of what a role asked a model, and the artifacts of that; nothing where it asked none."""
     if asked is not None:
+        context.report.checked(ARTIFACTS)
+        for broken in broken_by_consultation(asked):
+            context.report.violate(*broken)
         await judge_calls(context, run, role, asked.artifacts)
 
 

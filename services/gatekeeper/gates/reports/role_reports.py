@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gatewright.contracts import ReviewReport, TaskContract, TestReport
-from gatewright.contracts.reports import TestCommand
 from gatewright.environment_state import ADVICE, CHANGED
 from gatewright.ledger.run import Run, RunTask
 from gatewright.patterns import TextPattern
 from gatewright.rules import mutation
 from gatewright.rules import proof as proofs
+from gatewright.rules.gate_evidence import CANDIDATE_TREE, WORKSPACE_CHANGES, of_commands, of_surroundings
+from gatewright.rules.proof_facts import RULE, broken_by_facts
 from gatewright.rules.reviews import not_independent, not_passed
 from gatewright.rules.tests import Ordered, broken_by_tests, match_commands, wrong_tree
 from gatewright.services.gatekeeper.gates.context import GateContext
 from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
-
-#: The test runner's note of the candidate's own files that the commands edited.
-WORKSPACE_CHANGES = "workspace_changes"
 
 _URI = TextPattern(r"artifact:sha256:[0-9a-fA-F]{64}|data:[^\s\"']*,")
 
@@ -30,7 +28,7 @@ def judge_review(context: GateContext, review: ReviewReport, run: Run, makers: I
     """
     report = context.report
     report.checked("same_tree")
-    report.saw("candidate_tree", _candidate(run))
+    report.saw(CANDIDATE_TREE, _candidate(run))
     for broken in wrong_tree(review.tree, _candidate(run), "reviewer_wrong_tree"):  # 1
         report.violate(*broken)
     report.checked("reviewer_gate")
@@ -50,7 +48,7 @@ def judge_tests(context: GateContext, tests: TestReport, run: Run, contract: Tas
     """
     report, candidate = context.report, _candidate(run)
     if tests.status != "ERROR":
-        report.saw("candidate_tree", candidate)
+        report.saw(CANDIDATE_TREE, candidate)
         for rule in ("same_tree", "tests_gate", "rerun", "acceptance_tests"):
             report.checked(rule)
     ordered = match_commands(tests, contract)[0] if tests.status != "ERROR" else ()
@@ -60,20 +58,18 @@ def judge_tests(context: GateContext, tests: TestReport, run: Run, contract: Tas
     if tests.status == "ERROR":
         return
     _judge_proof(context, ordered, contract, changed)
+    report.checked(RULE)
+    for broken in broken_by_facts(tests, ordered, changed):
+        report.violate(*broken)
     _judge_mutants(context, ordered, run)
+    for seen in (*of_commands(ordered), *of_surroundings(tests)):
+        report.saw(*seen)
     for one in ordered:
-        _note(report, one)
+        if one.flaky:
+            report.note(f"flaky: {one.test.name} passed when it was run again")
     _same_environment(report, tests, run)
-    for artifact in tests.artifacts:
-        if artifact.name == WORKSPACE_CHANGES:
-            report.saw(WORKSPACE_CHANGES, artifact.sha256)
-            report.note("commands edited files of the candidate, and these edits do not land")
-
-
-def stored_by(command: TestCommand) -> tuple[str, ...]:
-    """The URIs of what the test runner stored of one command."""
-    table = command.proof.table if command.proof is not None else ""
-    return tuple(uri for uri in (command.stdout, command.stderr, table) if uri)
+    if any(artifact.name == WORKSPACE_CHANGES for artifact in tests.artifacts):
+        report.note("commands edited files of the candidate, and these edits do not land")
 
 
 def _judge_proof(
@@ -112,24 +108,11 @@ def _judge_mutants(context: GateContext, ordered: tuple[Ordered, ...], run: Run)
         context.report.saw(seen.name, seen.digest)
 
 
-def _note(report: GateReportBuilder, one: Ordered) -> None:
-    for command in one.runs:
-        name = one.test.name if command.run == 1 else f"{one.test.name}.run{command.run}"
-        report.saw(f"{name}.stdout", command.stdout)
-        report.saw(f"{name}.exit", f"{command.exit_code} {command.stopped}".strip())
-        if command.proof is not None and command.proof.table:
-            report.saw(f"{name}.tests", command.proof.table)
-    if one.flaky:
-        report.saw("flaky", one.test.name)
-        report.note(f"flaky: {one.test.name} passed when it was run again")
-
-
 def _same_environment(report: GateReportBuilder, tests: TestReport, run: Run) -> None:
     """Only states of one place are compared: another host may have an environment of its own under the same path."""
     tested = tests.surroundings.environment if tests.surroundings is not None else None
     if tested is None:
         return
-    report.saw("environment", tested.files_sha256)
     for task in run.workers():
         worked = task.result.surroundings if task.result is not None else None
         used = worked.environment if worked is not None else None

@@ -15,12 +15,8 @@ from gatewright.contracts.vocabulary import AcceptanceTest
 from gatewright.evidence.projection.history import RunHistory
 from gatewright.evidence.projection.summary_reports import why_not
 from gatewright.rules.completion import RULES
+from gatewright.rules.gate_evidence import required_output
 from gatewright.rules.tests import passed
-
-
-def output_evidence(output: RequiredOutput) -> str:
-    """Under which name the landing gate's report says where a required output is."""
-    return f"output.{output.type}.{output.name}"
 
 
 def completion_report(history: RunHistory) -> CompletionReport:
@@ -53,7 +49,7 @@ def _check(rule: str, gate: GateReport | None, history: RunHistory) -> Completio
 
 
 def _output(output: RequiredOutput, found: dict[str, str]) -> CompletionOutput:
-    place = found.get(output_evidence(output), "")
+    place = found.get(required_output(output), "")
     return CompletionOutput(name=output.name, type=output.type, acceptance=output.acceptance, found=place)
 
 

@@ -13,9 +13,7 @@ from gatewright.contracts.consultation import Consultation
 from gatewright.errors import MalformedError
 from gatewright.ledger import events as e
 from gatewright.ledger.run import Run
-
-#: As what a gate's report names the digest of the policies that it judged by.
-POLICIES = "policies"
+from gatewright.rules.gate_evidence import POLICIES
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,10 +93,14 @@ class Reading:
         """The bytes of the canonical patch, as ``document`` gives them."""
         return self.document(layout.PATCH, step, limit=MAX_PATCH_BYTES)
 
+    def place_of(self, uri: str) -> str | None:
+        """A listed file that holds the artifact; None where there is none."""
+        digest = layout.digest_of(uri)
+        return next((path for path, file in self.listed.items() if file.sha256 == digest), None)
+
     def patch_of(self, candidate: CandidateComposed | None, step: int) -> bytes:
         """The canonical patch of a candidate of any round; empty where it is not there."""
-        digest = layout.digest_of(candidate.patch) if candidate is not None else None
-        path = next((path for path, file in self.listed.items() if file.sha256 == digest), None)
+        path = self.place_of(candidate.patch) if candidate is not None else None
         return (self.document(path, step, limit=MAX_PATCH_BYTES) if path is not None else None) or b""
 
     def document(self, path: str, step: int, *, limit: int | None = None) -> bytes | None:

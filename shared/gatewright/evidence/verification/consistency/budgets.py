@@ -7,13 +7,17 @@ from collections.abc import Iterator
 from gatewright.evidence import layout
 from gatewright.evidence.verification.consistency.telling import Contradiction, Moment, Telling, just_before
 from gatewright.ledger import events as e
-from gatewright.ledger.spending import budget_of, excess
+from gatewright.ledger.spending import budget_of, excess, most, totals
+from gatewright.rules.endings import waiting_for
 
 BUDGET = "budget_contradicts"
+#: Times are recorded in milliseconds; whole numbers are compared as they are.
+_ROUNDING = 0.002
 
 
 def check_budgets(telling: Telling) -> Iterator[Contradiction]:
-    """1. every answer that counted came within the budget  2. a run that a budget ended had used it up."""
+    """1. every answer that counted came within the budget  2. a run that a budget ended had used it up  3. only what is more
+    than was known is recorded."""
     for moment in telling.moments:
         match moment.payload:
             case e.TaskFinished(accepted=False):
@@ -24,6 +28,11 @@ def check_budgets(telling: Telling) -> Iterator[Contradiction]:
                 yield from _within(moment)  # 1
             case e.BudgetExceeded():
                 yield from _used_up(moment, moment.payload)  # 2
+            case e.UsageReported(task_id=task_id, usage=usage):
+                known = moment.before.tasks[task_id].usage.get(usage.delivery) if task_id in moment.before.tasks else None
+                if most(known, usage) == known:  # 3
+                    words = f"{task_id} has used no more than was known"
+                    yield moment.says(BUDGET, layout.EVENTS, layout.EVENTS, words)
             case _:
                 pass
 
@@ -45,3 +54,12 @@ def _used_up(moment: Moment, event: e.BudgetExceeded) -> Iterator[Contradiction]
     if limit != event.limit or event.used < event.limit:
         words = f"{event.budget}: {event.used:g} of {event.limit:g} was used up, and the limit is {limit}"
         yield moment.says(BUDGET, layout.EVENTS, layout.CONTRACT, words)
+    when = moment.when
+    if run.accepted.recording == 1 or when is None or just_before(run.created_at) is None:
+        return  # earlier versions may have counted otherwise
+    spent = totals(run, when)
+    if event.totals.keys() != spent.keys() or any(abs(event.totals[each] - spent[each]) > _ROUNDING for each in spent):
+        yield moment.says(BUDGET, layout.EVENTS, layout.EVENTS, f"{event.totals} was used of everything, and it is {spent}")
+    if event.waiting != (waiting := waiting_for(run, event.budget)):
+        words = f"the run waited {event.waiting or 'for nothing'}, and it was {waiting or 'at nothing'}"
+        yield moment.says(BUDGET, layout.EVENTS, layout.EVENTS, words)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TypeVar
 
 from gatewright.errors import MalformedError
 from gatewright.evidence import layout
@@ -14,6 +16,12 @@ from gatewright.evidence.verification.consistency.ending import check_ending
 from gatewright.evidence.verification.consistency.gates import check_gates
 from gatewright.evidence.verification.consistency.memory import check_memory
 from gatewright.evidence.verification.consistency.orders import check_orders
+from gatewright.evidence.verification.consistency.recomputed.acceptance import check_acceptance
+from gatewright.evidence.verification.consistency.recomputed.labels import check_labels
+from gatewright.evidence.verification.consistency.recomputed.rosters import check_rosters
+from gatewright.evidence.verification.consistency.recomputed.tasks import check_tasks
+from gatewright.evidence.verification.consistency.recomputed.times import check_times
+from gatewright.evidence.verification.consistency.recomputed.verdicts import check_verdicts
 from gatewright.evidence.verification.consistency.recorded_calls import check_recorded_calls
 from gatewright.evidence.verification.consistency.reports import check_reports
 from gatewright.evidence.verification.consistency.rounds import check_rounds
@@ -27,17 +35,36 @@ from gatewright.evidence.verification.consistency.telling import Contradiction, 
 from gatewright.evidence.verification.consistency.transfers import check_transfers
 from gatewright.evidence.verification.reading import Reading
 
-Check = Callable[[Telling], Iterator[Contradiction]]
+#: A value was met that no rule can judge.
+UNJUDGED = "unjudgeable"
+_T = TypeVar("_T")
+Check = Callable[[Telling], Iterable[Contradiction]]
+#: One that reads files of the bundle besides.
+FileCheck = Callable[[Telling, Reading, int], Iterable[Contradiction]]
+CHECKS_OF_FILES: tuple[FileCheck, ...] = (
+    check_change,
+    check_tables,
+    check_sizes,
+    check_evidence,
+    check_memory,
+    check_recorded_calls,
+)
 CHECKS: tuple[Check, ...] = (
     check_subjects,
+    check_acceptance,
     check_sequence,
+    check_labels,
+    check_times,
     check_orders,
+    check_tasks,
     check_gates,
+    check_verdicts,
     check_reports,
     check_rounds,
     check_choice,
     check_budgets,
     check_approvals,
+    check_rosters,
     check_routing,
     check_transfers,
     check_summons,
@@ -69,18 +96,27 @@ def check_consistency(reading: Reading, step: int) -> str:
         return "the story could not be told"
     try:
         telling = retell(history, reading.names, reading.names_of)
-        found = [contradiction for check in CHECKS for contradiction in check(telling)]  # 1 to 8, 13, 14, 17, 18
-        reading.approved.extend(approved_by(telling))
-        found += check_change(telling, reading, step)  # 9
-        found += check_tables(telling, reading, step)  # 11
-        found += check_sizes(telling, reading, step)  # 12
-        found += check_evidence(telling, reading, step)  # 15
-        found += check_memory(telling, reading, step)  # 16
-        found += check_recorded_calls(telling, reading, step)  # 19
     except MalformedError as error:
         reading.findings.malformed(step, error.reason, layout.EVENTS, error.message)
         return "the events cannot be followed"
-    found += check_signed(reading)  # 10
+    checks: list[Callable[[], Iterable[Contradiction]]]
+    checks = [partial(check, telling) for check in CHECKS]  # 1 to 8, 13, 14, 17, 18
+    checks += [partial(check, telling, reading, step) for check in CHECKS_OF_FILES]  # 9, 11, 12, 15, 16, 19
+    checks.append(partial(check_signed, reading))  # 10
+    found = [contradiction for check in checks for contradiction in _judged(check, reading, step)]
+    reading.approved.extend(_judged(partial(approved_by, telling), reading, step))
     for contradiction in dict.fromkeys(found):
         reading.findings.contradiction(step, *contradiction)
     return ""
+
+
+def _judged(check: Callable[[], Iterable[_T]], reading: Reading, step: int) -> list[_T]:
+    """What a check finds. A value that its rules cannot judge, such as a time that is none, is a finding of its own."""
+    found: list[_T] = []
+    try:
+        found.extend(check())
+    except MalformedError as error:
+        reading.findings.malformed(step, error.reason, layout.EVENTS, error.message)
+    except (ValueError, TypeError, OverflowError) as error:
+        reading.findings.malformed(step, UNJUDGED, layout.EVENTS, f"a rule cannot judge a value of the events: {error}")
+    return found

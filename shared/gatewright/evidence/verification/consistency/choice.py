@@ -11,13 +11,23 @@ from gatewright.git.patches.lines import changed_lines
 from gatewright.git.patches.version_moves import version_move
 from gatewright.ledger import candidates as rules
 from gatewright.ledger import events as e
+from gatewright.rules.artifacts import broken_by_addresses
 
 CHOICE = "choice_contradicts"
 
 
 def check_choice(telling: Telling) -> Iterator[Contradiction]:
-    """1. what the choice is said to rest on is what the events before it tell  2. the rule leads to that candidate."""
+    """1. what the choice is said to rest on is what the events before it tell  2. the rule leads to that candidate  3. every
+    candidate is recorded with its number and its size."""
     for moment in telling.moments:
+        if isinstance(moment.payload, e.CandidateComposed):
+            composed = moment.payload
+            for broken in broken_by_addresses((composed.patch, composed.names)):
+                yield moment.says(broken.code, layout.EVENTS, layout.EVENTS, broken.detail)
+            unsized = composed.candidate != moment.candidate or composed.changed_lines is None
+            if unsized and telling.run.accepted.recording > 1:  # 3
+                words = f"candidate {moment.candidate} was composed, and number or size of {composed.candidate} is recorded"
+                yield moment.says(CHOICE, layout.EVENTS, layout.EVENTS, words)
         if not isinstance(moment.payload, e.CandidateChosen):
             continue
         told, ranked = moment.payload, rules.standings(moment.whole)

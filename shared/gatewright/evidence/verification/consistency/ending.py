@@ -10,7 +10,7 @@ from gatewright.evidence.verification.consistency.telling import Contradiction, 
 from gatewright.ledger import events as e
 from gatewright.ledger.candidates import NONE_PASSED, seen_from
 from gatewright.models.transfers import NOT_APPROVED
-from gatewright.rules import completion
+from gatewright.rules import completion, endings
 from gatewright.rules.approvals import unapprovable
 from gatewright.rules.landing import landing_ref
 from gatewright.rules.people.ownership import ORDERER_UNKNOWN
@@ -85,8 +85,42 @@ def _finished(moment: Moment, event: e.RunFinished, earlier: tuple[Moment, ...])
         words = f"it ended as {event.status} ({event.code}) in state {moment.before.state}"
         yield moment.says(END, layout.EVENTS, layout.MANIFEST, words)
     entered = [each for each in earlier if not isinstance(each.payload, e.StateEntered)]
-    if status not in {None, "SUCCESS"} and (why := _unfounded(event, entered[-1] if entered else None)):
+    cause = entered[-1] if entered else None
+    if status not in {None, "SUCCESS"} and (why := _unfounded(event, cause)):
         yield moment.says(END, layout.EVENTS, layout.MANIFEST, why)
+    expected = _expected(event, cause)
+    if expected is not None and (event.code, event.message) != expected:
+        words = f"it ended because of {event.code} ({event.message}), and the event before makes it {expected.code}"
+        yield moment.says(END, layout.EVENTS, layout.MANIFEST, f"{words} ({expected.message})")
+
+
+def _expected(event: e.RunFinished, cause: Moment | None) -> endings.Ending | None:
+    """What the decider writes of an end with this cause; None where no event tells the words."""
+    if cause is None or (cause.before.accepted.recording == 1 and not isinstance(cause.payload, e.Landed)):
+        return None  # earlier versions had words of their own for what is no success
+    if event.code == NOT_APPROVED and (words := oversent(cause.after)):
+        return endings.Ending(NOT_APPROVED, words)
+    if event.code == ORDERER_UNKNOWN:
+        return endings.orderer_unknown(cause.after)
+    if event.code in {NONE_PASSED, ESCALATED} and cause.after.candidates:
+        return endings.none_passed(cause.after)
+    match cause.payload:
+        case e.Landed(ref=ref):
+            return endings.landed(ref)
+        case e.GateJudged(report=report) if event.code == ESCALATED:
+            return endings.escalated(report, cause.before.attempt)
+        case e.GateJudged(report=report) if report.verdict == "FAIL":
+            return endings.refused(report)
+        case e.BudgetExceeded():
+            return endings.budget_exceeded(cause.payload)
+        case e.ApprovalExpired(request_id=request_id):
+            return endings.approval_expired(cause.before.approvals[request_id])
+        case e.TaskFailed(error=error):
+            return endings.task_failed(error)
+        case e.TaskFinished(result=result) if result.status != "SUCCESS":
+            return endings.worker_failed(result)
+        case _:
+            return None
 
 
 def _unfounded(event: e.RunFinished, cause: Moment | None) -> str:

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from gatewright.contracts import GateReport
 from gatewright.contracts.reports import GateName
 from gatewright.evidence import layout
-from gatewright.evidence.projection.history import POLICIES
 from gatewright.evidence.verification.consistency.telling import Contradiction, Moment, Telling, gate_file
 from gatewright.ledger import events as e
 from gatewright.ledger.run import Run
+from gatewright.rules.gate_evidence import POLICIES
 
 MISSING = "gate_missing"
 IGNORED = "gate_ignored"

@@ -6,14 +6,17 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from gatewright.contracts import GateReport
 from gatewright.evidence import layout
-from gatewright.evidence.verification.consistency.telling import Contradiction, Moment, Telling, gate_file
+from gatewright.evidence.verification.consistency.telling import Contradiction, Moment, Telling, gate_file, moment_of
 from gatewright.ledger import events as e
 from gatewright.ledger.candidates import makers
 from gatewright.ledger.run import Run
-from gatewright.rules import mutation, reviews
+from gatewright.rules import mutation, reviews, times
 from gatewright.rules import proof as proofs
 from gatewright.rules import tests as test_rules
+from gatewright.rules.artifacts import broken_by_addresses, broken_by_artifacts, broken_by_consultation
 from gatewright.rules.broken import Broken
+from gatewright.rules.gate_evidence import CANDIDATE_TREE, MOST_VIOLATIONS
+from gatewright.rules.proof_facts import broken_by_facts
 from gatewright.rules.results import broken_by_result
 
 UNFOUNDED = "refusal_unfounded"
@@ -35,7 +38,7 @@ def check_reports(telling: Telling) -> Iterator[Contradiction]:
             case e.GateJudged(report=report) if report.gate == "reviewer":
                 yield from _reviewed(moment, report)  # 1, 3
             case e.GateJudged(report=report) if report.gate == "tests":
-                yield from _tested(moment, report, telling.changed_by(moment.before.candidate))  # 2, 3
+                yield from _tested(moment, report, telling)  # 2, 3
             case e.TaskFinished():
                 yield from _finished(moment, moment.payload)  # 4
             case _:
@@ -52,12 +55,15 @@ def _reviewed(moment: Moment, gate: GateReport) -> Iterator[Contradiction]:
     broken = [
         *test_rules.wrong_tree(review.tree, _tree(run), "reviewer_wrong_tree"),
         *reviews.not_independent(review, makers(moment.whole)),
+        *_out_of_time(moment, review.reviewed_at),
     ]
-    yield from _weighed(moment, gate, path, [*broken, *reviews.not_passed(review)], reviews.CODES)
+    broken += broken_by_consultation(review.consultation)
+    yield from _weighed(moment, gate, path, [*broken, *reviews.not_passed(review)], reviews.CODES | {times.CODE})
 
 
-def _tested(moment: Moment, gate: GateReport, changed: tuple[bytes, ...]) -> Iterator[Contradiction]:
+def _tested(moment: Moment, gate: GateReport, telling: Telling) -> Iterator[Contradiction]:
     run, tests = moment.before, moment.before.tests
+    changed = telling.changed_by(run.candidate)
     verdict = gate_file(moment.gates, gate)
     if tests is None or run.contract is None:
         yield moment.says(UNFOUNDED, verdict, layout.TEST_REPORT, "a verdict on tests that never came")
@@ -66,15 +72,21 @@ def _tested(moment: Moment, gate: GateReport, changed: tuple[bytes, ...]) -> Ite
     # What its pack asks for stands in the gatekeeper's policies: only what it refused for is asked again.
     testing: proofs.Testing = "proved" if gate.code == proofs.UNPROVEN else "recorded"
     broken = [*test_rules.broken_by_tests(tests, _tree(run), run.contract)]
+    broken += _out_of_time(moment, tests.started_at, tests.finished_at)
+    broken += broken_by_artifacts(tests.artifacts)
+    broken += broken_by_addresses(uri for command in tests.commands for uri in test_rules.stored_by(command))
+    if tests.status == "ERROR" and any(seen.name == CANDIDATE_TREE for seen in gate.evidence):
+        yield moment.says(RESULT, path, verdict, "no command could be run, and the gate looked at what they came to")
     if tests.status != "ERROR":
         ordered = test_rules.match_commands(tests, run.contract)[0]
         untested: proofs.Untested = "refused" if gate.code == proofs.UNTESTED else "said"
         broken += [*proofs.broken_by_environment(ordered), *proofs.broken_by_proof(ordered, run.contract, testing)]
         broken += [*proofs.broken_by_left_out(ordered, changed, testing), *proofs.broken_by_untested(ordered, untested)]
+        broken += broken_by_facts(tests, ordered, telling.known_changes(run.candidate))
         if run.accepted.mutation is not None:
             broken += mutation.broken_by_mutants(ordered, run.accepted.mutation)
             yield from _other_samples(moment, gate, ordered)
-    yield from _weighed(moment, gate, path, broken, test_rules.CODES | proofs.CODES | mutation.CODES)
+    yield from _weighed(moment, gate, path, broken, test_rules.CODES | proofs.CODES | mutation.CODES | {times.CODE})
 
 
 def _other_samples(moment: Moment, gate: GateReport, ordered: Sequence[test_rules.Ordered]) -> Iterator[Contradiction]:
@@ -93,8 +105,13 @@ def _weighed(
     if gate.verdict == "PASS":
         for each in found:
             yield moment.says(each.code, path, _AGAINST.get(each.code, verdict), each.detail)
-    elif gate.code in codes and gate.code not in {each.code for each in found}:
+        return
+    if gate.code in codes and gate.code not in {each.code for each in found}:
         yield moment.says(UNFOUNDED, verdict, path, f"refused as {gate.code}, and the report does not bear it out")
+    named = {violation.code for violation in gate.violations}
+    for each in found:
+        if each.code not in named and len(gate.violations) < MOST_VIOLATIONS:
+            yield moment.says(each.code, path, verdict, f"{each.detail}, and the gate that refused does not name it")
 
 
 def _finished(moment: Moment, event: e.TaskFinished) -> Iterator[Contradiction]:
@@ -102,10 +119,22 @@ def _finished(moment: Moment, event: e.TaskFinished) -> Iterator[Contradiction]:
     task = moment.before.tasks.get(result.task_id)
     if task is None or not event.accepted:
         return
-    for broken in broken_by_result(result, task, moment.before):
-        yield moment.says(RESULT, path, layout.task_contract(task.task_id), broken.detail)
+    stamps = _out_of_time(moment, result.started_at, result.finished_at)
+    artifacts = (*broken_by_artifacts(result.artifacts), *broken_by_addresses((result.git.patch,)))
+    for broken in (*broken_by_result(result, task, moment.before), *stamps, *artifacts):
+        yield moment.says(broken.code, path, layout.task_contract(task.task_id), broken.detail)
+    if result.usage is not None and (known := task.usage.get(result.usage.delivery)) != result.usage:
+        words = f"it used {result.usage}, and {known or 'nothing'} was recorded"
+        yield moment.says(RESULT, path, layout.EVENTS, words)
     if result.status != "SUCCESS" or not event.tree:
         yield moment.says(RESULT, path, layout.EVENTS, f"it was accepted as {result.status} with tree {event.tree or 'none'}")
+
+
+def _out_of_time(moment: Moment, *stamps: str) -> list[Broken]:
+    """Times of a role's document that cannot be true; what is no time of the ledger itself is found elsewhere."""
+    if moment.when is None or moment_of(moment.before.created_at) is None:
+        return []
+    return list(times.broken_by_times(moment.whole, moment.when, *stamps))
 
 
 def _tree(run: Run) -> str:

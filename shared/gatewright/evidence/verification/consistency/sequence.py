@@ -13,28 +13,20 @@ from gatewright.ledger.run import Run, TaskRole
 TIME = "time_reversed"
 TURN = "out_of_turn"
 ATTEMPT = "attempt_contradicts"
-ROLE = "role_contradicts"
 #: In which state a role is given its task, and answers it; ``_turn_of`` has the exception.
 STATES: dict[TaskRole, e.State] = {"pm": "S0", "techlead": "S1", "worker": "S2", "reviewer": "S3", "testrunner": "S4"}
-#: Whose word an event is: the record's ``role``, where it has one.
-ROLES: dict[str, str] = {
-    "gate_judged": "gatekeeper",
-    "task_dispatched": "gatekeeper",
-    "contract_compiled": "pm",
-    "plan_accepted": "techlead",
-    "task_finished": "worker",
-    "review_received": "reviewer",
-    "tests_received": "testrunner",
-}
 
 
 def check_sequence(telling: Telling) -> Iterator[Contradiction]:
-    """1. times of events, and of verdicts in them  2. attempts  3. roles  4. every event where its turn is."""
+    """1. times of events, and of verdicts in them  2. attempts of verdicts  3. every event where its turn is."""
     last = telling.history.records[0].ts
+    for moment in telling.moments[:1]:
+        if not isinstance(moment.payload, e.GateJudged) or moment.payload.report.gate != "policy":
+            yield moment.says(TURN, layout.EVENTS, layout.EVENTS, "the order was accepted, and no policy gate judged it")
     for moment in telling.moments:
         yield from _times(moment, last)  # 1
-        yield from _labels(moment)  # 2, 3
-        yield from _turn(moment)  # 4
+        yield from _verdict(moment)  # 2
+        yield from _turn(moment)  # 3
         last = moment.record.ts
 
 
@@ -54,23 +46,14 @@ def _times(moment: Moment, last: str) -> Iterator[Contradiction]:
             yield moment.says(TIME, path, layout.EVENTS, words)
 
 
-def _labels(moment: Moment) -> Iterator[Contradiction]:
-    record, run = moment.record, moment.before
-    if record.attempt not in {None, run.attempt}:
-        words = f"it is called one of attempt {record.attempt}, and attempt {run.attempt} was under way"
-        yield moment.says(ATTEMPT, layout.EVENTS, layout.EVENTS, words)
-    role = ROLES.get(record.event_type)
-    if role is not None and record.role not in {None, role}:
-        yield moment.says(ROLE, layout.EVENTS, layout.EVENTS, f"{record.event_type} is not a word of the {record.role}")
+def _verdict(moment: Moment) -> Iterator[Contradiction]:
+    """A verdict is on the attempt that was under way."""
     if isinstance(moment.payload, e.GateJudged):
-        report = moment.payload.report
+        report, run = moment.payload.report, moment.before
         path = layout.gate_report(moment.gates, report.gate, report.task_id)
         if report.attempt != run.attempt:
             words = f"the verdict is on attempt {report.attempt}, and attempt {run.attempt} was under way"
             yield moment.says(ATTEMPT, path, layout.EVENTS, words)
-        if record.task_id != report.task_id:
-            words = f"the verdict is on {report.task_id}, its event is about {record.task_id}"
-            yield moment.says(TURN, path, layout.EVENTS, words)
 
 
 def _turn(moment: Moment) -> Iterator[Contradiction]:

@@ -46,5 +46,3 @@ def _answered(moment: Moment, event: e.SummonsAnswered) -> Iterator[Contradictio
     now = moment.when if moment.before.accepted.orderers is not None else None
     if asked is not None and answer_to(asked, event.answer, now) != event.answer:  # 3
         yield moment.says(SUMMONS, path, layout.EVENTS, "the answer is not one to its question")
-    if moment.record.role not in {None, event.answer.role}:
-        yield moment.says(SUMMONS, path, layout.EVENTS, f"it is not a word of the {moment.record.role}")

@@ -75,6 +75,11 @@ class Telling:
         """The changed paths of one candidate; those of the one that landed where its own list is not there."""
         return _paths(self.names_of.get(candidate.names, self.names) if candidate is not None else self.names)
 
+    def known_changes(self, candidate: e.CandidateComposed | None) -> tuple[bytes, ...] | None:
+        """The changed paths of one candidate; None where the bundle does not hold their list."""
+        names = self.names_of.get(candidate.names) if candidate is not None else None
+        return _paths(names) if names is not None else None
+
 
 def _paths(names: bytes) -> tuple[bytes, ...]:
     return tuple(path for path in names.split(b"\0") if path)

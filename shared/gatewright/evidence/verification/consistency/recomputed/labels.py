@@ -1,0 +1,46 @@
+"""The labels of events are those that follow from the run and the payload."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gatewright.contracts import OrchestratorEvent
+from gatewright.evidence import layout
+from gatewright.evidence.verification.consistency.telling import Contradiction, Telling
+from gatewright.ledger import events as e
+from gatewright.ledger.labels import EventLabels, labels_of
+from gatewright.ledger.run import Run
+
+LABEL = "label_contradicts"
+ATTEMPT = "attempt_contradicts"
+ROLE = "role_contradicts"
+
+
+def check_labels(telling: Telling) -> Iterator[Contradiction]:
+    """Level, task, attempt and role of every event; the gatekeeper names neither an agent nor a span."""
+    first = telling.history.records[0]
+    yield from _differing(first, labels_of(None, telling.run.accepted))
+    for moment in telling.moments:
+        record = moment.record
+        yield from _differing(record, labels_of(moment.whole, moment.payload, record.task_id))
+        if isinstance(moment.payload, e.AnswerIgnored) and not _was_given(moment.whole, record.task_id):
+            yield moment.says(LABEL, layout.EVENTS, layout.EVENTS, f"{record.task_id} was never given out")
+
+
+def _was_given(run: Run, task_id: str | None) -> bool:
+    task = run.tasks.get(task_id or "")
+    return task is not None and task.status != "PENDING"
+
+
+def _differing(record: OrchestratorEvent, labels: EventLabels) -> Iterator[Contradiction]:
+    for code, name, recorded, expected in (
+        (LABEL, "level", record.level, labels.level),
+        (LABEL, "task_id", record.task_id, labels.task_id),
+        (ATTEMPT, "attempt", record.attempt, labels.attempt),
+        (ROLE, "role", record.role, labels.role),
+        (LABEL, "agent_id", record.agent_id, None),
+        (LABEL, "span_id", record.span_id, None),
+    ):
+        if recorded != expected:
+            words = f"{record.event_type} has {name} {recorded}, and the event and the run make it {expected}"
+            yield Contradiction(code, layout.EVENTS, layout.EVENTS, f"{words} (event {record.seq})")

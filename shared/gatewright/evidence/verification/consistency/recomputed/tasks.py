@@ -1,0 +1,152 @@
+"""Every task that the gatekeeper gave out is the one that the run makes: its contract, its pool and its share of the budget."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+
+from msgspec.structs import replace
+
+from gatewright.bus.topology import DEFAULT_POOL
+from gatewright.contracts import TaskContract
+from gatewright.contracts.people.revision_orders import FoundFault
+from gatewright.contracts.vocabulary import Budget
+from gatewright.evidence import layout
+from gatewright.evidence.verification.consistency.telling import Contradiction, Moment, Telling
+from gatewright.ledger import events as e
+from gatewright.ledger.run import Run, RunTask
+from gatewright.ledger.spending import shares
+from gatewright.order_artifacts.hidden_acceptance import shown_to_makers
+from gatewright.rules import task_contracts
+from gatewright.rules.repairs import revision_order
+from gatewright.rules.rounds import curable, refused_by
+
+TASK = "task_contradicts"
+PLAN = "plan_contradicts"
+#: Seconds by which a share of time may differ: times are recorded in milliseconds.
+_ROUNDING = 0.002
+#: The second place of a field that does not follow from the run's contract.
+_AGAINST = dict.fromkeys(("task_id", "assigned_agent", "attempt", "candidate", "mutation", "budget"), layout.EVENTS)
+
+
+def check_tasks(telling: Telling) -> Iterator[Contradiction]:
+    """1. contract, pool and budget of every task that was given out  2. the contracts of every round of fixing."""
+    for (role, _), batch in groupby(telling.moments, _batch):
+        if role is not None:
+            yield from _given_out(tuple(batch))  # 1
+    for moment in telling.moments:
+        if isinstance(moment.payload, e.FixOrdered):
+            yield from _ordered_again(moment, moment.payload)  # 2
+
+
+def _batch(moment: Moment) -> tuple[str | None, str]:
+    """Tasks of one role that are given out one after another share what is left of the budget."""
+    return (moment.payload.role, moment.record.ts) if isinstance(moment.payload, e.TaskDispatched) else (None, "")
+
+
+def _given_out(batch: tuple[Moment, ...]) -> Iterator[Contradiction]:
+    before, when = batch[0].whole, batch[0].when
+    for place, moment in enumerate(batch):
+        if not isinstance(moment.payload, e.TaskDispatched):
+            continue
+        path, said = layout.task_contract(moment.payload.task_id), moment.payload
+        share = shares(before, when, len(batch))[place] if when is not None and said.role in _SHARED else None
+        pool = moment.whole.pools.get(said.role, DEFAULT_POOL)
+        if said.pool != pool:
+            yield moment.says(TASK, path, layout.EVENTS, f"it was given to the pool {said.pool}, and the run's is {pool}")
+        if said.role in {"pm", "worker"}:
+            if said.contract is not None:
+                words = f"the {said.role} was given a contract of its own, and the order is in the run already"
+                yield moment.says(TASK, path, layout.EVENTS, words)
+            if not _same_share(said.budget, share):
+                yield moment.says(TASK, path, layout.EVENTS, f"its budget is {said.budget}, and its share was {share}")
+            continue
+        yield from _contract(moment, said, share)
+
+
+#: Roles whose tasks get a share of what is left of the budget.
+_SHARED = frozenset({"worker", "reviewer", "testrunner"})
+
+
+def _contract(moment: Moment, said: e.TaskDispatched, share: Budget | None) -> Iterator[Contradiction]:
+    path = layout.task_contract(said.task_id)
+    expected = _expected(moment.before, said)
+    if said.contract is None or expected is None:
+        yield moment.says(TASK, path, layout.CONTRACT, f"the {said.role} was given no contract, or none was to be given")
+        return
+    if share is not None:
+        kept = said.contract.budget if _same_share(said.contract.budget, share) else share
+        expected = replace(expected, budget=kept)
+    if said.budget is not None or said.task_id != expected.task_id:
+        yield moment.says(TASK, path, layout.EVENTS, f"the {said.role}'s task {said.task_id} is not {expected.task_id}")
+    for name in _unlike(said.contract, expected):
+        against = layout.PATCH if name == "inputs" and _other_artifacts(said.contract, expected) else layout.CONTRACT
+        words = f"the {said.role}'s {name} is not what the run's contract and its state make it"
+        yield moment.says(TASK, path, _AGAINST.get(name, against), words)
+
+
+def _expected(run: Run, said: e.TaskDispatched) -> TaskContract | None:
+    """The contract of a task, as the decider makes it; ``run`` is as seen from the candidate that the task is about."""
+    contract, patch = run.contract, run.candidate.patch if run.candidate is not None else ""
+    if contract is None or (said.role != "techlead" and layout.digest_of(patch) is None):
+        return None
+    match said.role:
+        case "techlead":
+            return task_contracts.planning(contract, run.run_id)
+        case "reviewer":
+            return task_contracts.reviewing(run, contract, patch)
+        case "testrunner":
+            return task_contracts.testing(run, contract, patch)
+        case _:
+            return None
+
+
+def _other_artifacts(given: TaskContract, expected: TaskContract) -> bool:
+    return given.inputs.artifacts != expected.inputs.artifacts
+
+
+def _same_share(given: Budget | None, share: Budget | None) -> bool:
+    """Whether a budget is the share, but for what writing times in milliseconds does to its seconds."""
+    if given is None or share is None or given.wall_sec is None or share.wall_sec is None:
+        return given == share
+    near = abs(given.wall_sec - share.wall_sec) <= _ROUNDING
+    return near and replace(given, wall_sec=None) == replace(share, wall_sec=None)
+
+
+def _ordered_again(moment: Moment, event: e.FixOrdered) -> Iterator[Contradiction]:
+    run = moment.whole
+    if run.contract is None:
+        return
+    plan = layout.task_plan(run.plan.task_id) if run.plan is not None else layout.EVENTS
+    expected = {}
+    for task, found in _faults(run, event.reason):
+        if task.contract is not None:
+            shown = shown_to_makers(found, run.contract)
+            before = replace(task.contract, budget=run.contract.budget)
+            order = task_contracts.fixing(before, event.attempt, shown, task.result)
+            expected[order.task_id] = order
+    ordered = {contract.task_id: contract for contract in event.contracts}
+    if list(ordered) != list(expected) or len(ordered) != len(event.contracts):
+        yield moment.says(PLAN, layout.EVENTS, plan, "the round of fixing is not of the plan's shards")
+        return
+    for task_id, contract in ordered.items():
+        path, against = layout.task_contract(task_id), layout.task_contract(expected[task_id].parent_task_id or "")
+        for name in _unlike(contract, expected[task_id]):
+            yield moment.says(TASK, path, against, f"its {name} is not that of the attempt before, and of what refused it")
+
+
+def _faults(run: Run, reason: str) -> list[tuple[RunTask, FoundFault]]:
+    """The tasks that a round of fixing does again, each with what its maker is shown."""
+    order = revision_order(run)
+    if order is not None and order.reason == reason:
+        return [(task, order) for task in run.workers()]
+    if run.candidates:
+        return list(curable(run))
+    found = refused_by(run)
+    return [(task, found) for task in run.workers()] if found is not None else []
+
+
+def _unlike(contract: TaskContract, expected: TaskContract) -> Iterator[str]:
+    for name in TaskContract.__struct_fields__:
+        if getattr(contract, name) != getattr(expected, name):
+            yield name

@@ -1,0 +1,38 @@
+"""Events of one transition share their time, and no verdict is older than its run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gatewright.evidence import layout
+from gatewright.evidence.verification.consistency.telling import Contradiction, Moment, Telling, gate_file, moment_of
+from gatewright.ledger import events as e
+from gatewright.rules.times import CODE as TIMES
+from gatewright.rules.times import out_of_time
+
+#: Events that never begin a transition: they follow from the one before them.
+_FOLLOWING = (
+    *(e.ContractCompiled, e.TransferPlanned, e.PlanAccepted, e.TaskDispatched, e.LocksTaken, e.LocksReleased),
+    *(e.CandidateComposed, e.CandidateChosen, e.FixOrdered, e.Landed, e.RunFinished, e.ApprovalByRule, e.ApprovalByGrant),
+)
+#: States that a run may enter in a transition of its own; every other state follows from an event before it.
+_BEGUN: frozenset[e.State] = frozenset({"S2", "FAILED"})
+
+
+def check_times(telling: Telling) -> Iterator[Contradiction]:
+    """1. what follows from an event has its time  2. verdicts name times that can be true."""
+    last = telling.history.records[0].ts
+    for number, moment in enumerate(telling.moments):
+        if moment.record.ts != last and (number == 0 or _follows(moment)):  # 1
+            words = f"{moment.record.event_type} follows from the event before it, which happened {last}"
+            yield moment.says(TIMES, layout.EVENTS, layout.EVENTS, f"{words}, and it happened {moment.record.ts}")
+        last = moment.record.ts
+        report = moment.payload.report if isinstance(moment.payload, e.GateJudged) else None
+        when = moment.when if moment_of(moment.whole.created_at) is not None else None
+        if report is not None and when is not None and (words := out_of_time(moment.whole, when, report.evaluated_at)):  # 2
+            yield moment.says(TIMES, gate_file(moment.gates, report), layout.EVENTS, words)
+
+
+def _follows(moment: Moment) -> bool:
+    payload = moment.payload
+    return isinstance(payload, _FOLLOWING) or (isinstance(payload, e.StateEntered) and payload.state not in _BEGUN)

@@ -1,0 +1,361 @@
+"""What every gate must have looked at, and which rules it must have applied: missing evidence is a finding, not a pass.
+
+The gates take names and digests from here, and ``verify`` compares a report with the same list. A gate may name more, such as
+files and rules of the operator's policies, which no bundle holds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, TypeVar
+
+from gatewright.artifacts import stored_uri
+from gatewright.contracts import GateReport, Plan, ReviewReport, RunRequest, TaskContract, TestReport, codec
+from gatewright.contracts.consultation import Consultation
+from gatewright.contracts.reports import GateName
+from gatewright.contracts.task_contract import RequiredOutput
+from gatewright.contracts.vocabulary import MAX_INTEGER, Artifact
+from gatewright.ledger import events as e
+from gatewright.ledger.run import Run
+from gatewright.models.recorded_transfers import records_in
+from gatewright.rules import mutation
+from gatewright.rules.approvals import request_digest
+from gatewright.rules.completion import RULES as COMPLETION
+from gatewright.rules.standing import rests_on_people
+from gatewright.rules.tests import Ordered, match_commands
+from gatewright.rules.transfers import FILE as TRANSFERS
+
+#: The digest over all policies, and, with a file's name, of one that is no longer what the run was accepted under.
+POLICIES = "policies"
+#: The rule of the policy gate whose detail is the baseline as it was asked for.
+BASELINE = "baseline"
+BASELINE_COMMIT, BASELINE_TREE = "baseline_commit", "baseline_tree"
+#: The schema that the answer of a role must have.
+OUTPUT_SCHEMA = "output_schema"
+PLAN, TOKEN, PATCH, CANDIDATE_TREE, REPORT = "plan", "token", "patch", "candidate_tree", "report"
+#: The policy file with the people who may decide.
+ROSTER = "approvers.json"
+FILES_WRITTEN, FILES_REMOVED, FILES_LOST = "files_written", "files_removed", "files_lost"
+SECRET_SCANNER, ENVIRONMENT, FLAKY = "secret_scanner", "environment", "flaky"
+COMMIT, TREE = "commit", "tree"
+#: More violations than this are counted, not listed: a hostile patch must not make the report huge.
+MOST_VIOLATIONS = 100
+#: How the names of commands begin: each is a part of a rule on all of them.
+COMMANDS = "commands."
+#: The test runner's note of the candidate's own files that the commands edited.
+WORKSPACE_CHANGES = "workspace_changes"
+
+_CHANGE = frozenset(
+    {
+        "protected_paths.limits",
+        "allowed_paths",
+        "git_paths",
+        "file_modes",
+        "protected_paths.sacred",
+        "destructive_operations",
+    }
+)
+#: The rules that a gate applies to whatever it passes. Those that only some contracts or policies bring are not listed.
+RULES: dict[GateName, frozenset[str]] = {
+    "policy": frozenset({"danger_full_access", "allowed_paths", "protected_paths.sacred", "command_allowlist", "repository"}),
+    "plan": frozenset(
+        {"dispatch.table", "dispatch.owner", "task_id", "contract", "least_privilege", "allowed_paths", "disjoint", "batches"}
+    ),
+    "diff": frozenset({"patch", *_CHANGE}),
+    "integrated": frozenset({"empty_diff", "file_ownership", "secrets", *_CHANGE}),
+    "reviewer": frozenset({"same_tree", "reviewer_gate", "read_only"}),
+    "tests": frozenset({"same_tree", "tests_gate", "rerun", "acceptance_tests"}),
+    "landing": frozenset(COMPLETION),
+}
+
+
+_FURTHER_CHANGE = frozenset(
+    {
+        "protected_paths.limits.names",
+        "readable_names",
+        "path_collisions",
+        "symlink_targets",
+        *(f"change_kinds.{kind}" for kind in ("submodule", "symlink", "executable", "mode_change", "gitattributes")),
+        *(f"change_kinds.{kind}" for kind in ("gitmodules", "binary")),
+    }
+)
+#: Those that it applies besides, to runs of the second recording.
+FURTHER_RULES: dict[GateName, frozenset[str]] = {
+    "plan": frozenset({"candidates", "sharding", "times"}),
+    "diff": frozenset({"task_result", "times", "artifacts", *_FURTHER_CHANGE}),
+    "integrated": _FURTHER_CHANGE,
+    "reviewer": frozenset({"times"}),
+    "tests": frozenset({"test_proof", "proof_facts", "times", "artifacts"}),
+}
+
+
+class LookedAt(NamedTuple):
+    """Something that a gate must name; ``digest`` is None where the gate alone knows it."""
+
+    name: str
+    digest: str | None
+
+
+_OWNS = " owns"
+
+
+def owned_files(task_id: str) -> str:
+    """Under which name the integrated gate says how many of the changed files a worker's are."""
+    return f"{task_id}{_OWNS}"
+
+
+def decided_request(request_id: str) -> str:
+    """Under which name the approval gate names a request that people decided about."""
+    return f"request {request_id}"
+
+
+def decided_rule(rule: str) -> str:
+    """Under which name the approval gate lists a rule of the policy that people answered."""
+    return f"approval.{rule}"
+
+
+def required_output(output: RequiredOutput) -> str:
+    """Under which name the landing gate's report says where a required output is."""
+    return f"output.{output.type}.{output.name}"
+
+
+def document_uri(document: ReviewReport | TestReport) -> str:
+    """The artifact that a gate keeps a role's report as."""
+    return stored_uri(hashlib.sha256(codec.encode(document)).hexdigest())
+
+
+def plan_digest(plan: Plan) -> str:
+    """The digest of a plan, as the plan gate names it."""
+    return hashlib.sha256(codec.encode(plan)).hexdigest()
+
+
+def of_commands(ordered: Sequence[Ordered]) -> Iterator[tuple[str, str]]:
+    """What the tests gate looks at of each command that ran."""
+    for one in ordered:
+        for command in one.runs:
+            name = one.test.name if command.run == 1 else f"{one.test.name}.run{command.run}"
+            yield f"{name}.stdout", command.stdout
+            yield f"{name}.exit", f"{command.exit_code} {command.stopped}".strip()
+            if command.proof is not None and command.proof.table:
+                yield f"{name}.tests", command.proof.table
+        if one.flaky:
+            yield FLAKY, one.test.name
+
+
+def of_surroundings(tests: TestReport) -> Iterator[tuple[str, str]]:
+    """What the tests gate looks at of what commands saw and changed."""
+    tested = tests.surroundings.environment if tests.surroundings is not None else None
+    if tested is not None:
+        yield ENVIRONMENT, tested.files_sha256
+    for artifact in tests.artifacts:
+        if artifact.name == WORKSPACE_CHANGES:
+            yield WORKSPACE_CHANGES, artifact.sha256
+
+
+Decision = e.ApprovalDecided | e.ApprovalByGrant
+
+
+def expected_evidence(
+    run: Run,
+    report: GateReport,
+    decisions: Sequence[Decision] = (),
+    following: Sequence[e.Payload] = (),
+    held: e.RosterHeld | None = None,
+) -> tuple[LookedAt, ...]:
+    """What the report must name, on a run as it was before the verdict, seen from the candidate that the verdict is about.
+
+    ``decisions`` are what people said and the verdict is on; ``following`` are the events that came of it. ``held`` is the
+    comparison with the roster that was recorded right before it. A gate that refuses may stop early: of those, only the
+    reviewer's, the tests' and the approval gate look at everything.
+    """
+    match report.gate:
+        case "reviewer" if run.review is not None:
+            found = (*_candidate(run), LookedAt(REPORT, document_uri(run.review)), *_calls(run, run.review.consultation))
+            return tuple(found)
+        case "tests" if run.tests is not None:
+            return (*_tests(run, run.tests), LookedAt(REPORT, document_uri(run.tests)))
+        case "approval":
+            return tuple(_approval(run, decisions))
+        case _ if report.verdict != "PASS":
+            return ()
+        case "policy":
+            return tuple(_policy(run, _first(following, e.ContractCompiled)))
+        case "plan":
+            return tuple(_plan(run, _first(following, e.PlanAccepted)))
+        case "locks":
+            taken = _first(following, e.LocksTaken)
+            return (LookedAt(TOKEN, str(taken.token) if taken is not None else None),)
+        case "diff":
+            return tuple(_diff(run, report))
+        case "integrated":
+            return tuple(_integrated(run, _first(following, e.CandidateComposed)))
+        case "landing":
+            return tuple(_landing(run, _first(following, e.Landed), held))
+        case _:
+            return ()
+
+
+def faults_of_evidence(report: GateReport, expected: Sequence[LookedAt]) -> Iterator[str]:
+    """In words what the report lacks, names otherwise or names too often, of what it must have looked at."""
+    wanted: dict[str, list[str | None]] = {}
+    for name, digest in expected:
+        wanted.setdefault(name, []).append(digest)
+    for name, digests in wanted.items():
+        named = [seen.digest for seen in report.evidence if seen.name == name]
+        if len(named) != len(digests):
+            yield f"the {report.gate} gate names {name} {len(named)} times, and it looks at {len(digests)}"
+            continue
+        known = Counter(digest for digest in digests if digest is not None)
+        if known - Counter(named):
+            yield f"the {report.gate} gate looked at {name} {', '.join(named)}, and it was {', '.join(sorted(known))}"
+
+
+def missing_rules(run: Run, report: GateReport, decisions: Sequence[Decision] = ()) -> tuple[str, ...]:
+    """The rules that a gate must have applied, and does not name; ``decisions`` as above.
+
+    A gate that refuses may stop early, but for those of the reviewer and of tests that could be run.
+    """
+    whole = report.gate == "reviewer" or (report.gate == "tests" and run.tests is not None and run.tests.status != "ERROR")
+    if report.verdict != "PASS" and not whole:
+        return ()
+    asked = [run.approvals.get(each.request_id) for each in decisions if report.gate == "approval"]
+    wanted = RULES.get(report.gate, frozenset()) | {decided_rule(each.request.rule) for each in asked if each is not None}
+    if run.accepted.recording > 1:
+        wanted |= FURTHER_RULES.get(report.gate, frozenset())
+    return tuple(sorted(wanted - {rule.rule for rule in report.rules}))
+
+
+def faults_of_violations(report: GateReport) -> Iterator[str]:
+    """In words where a rule is named twice, or a refusal has other violations than rules that it calls broken."""
+    names = [rule.rule for rule in report.rules]
+    if len(names) != len(set(names)):
+        yield "it names a rule twice"
+    if report.verdict == "PASS" or len(report.violations) == MOST_VIOLATIONS:
+        return
+    broken = {rule.rule for rule in report.rules if rule.verdict == "FAIL" and not rule.rule.startswith(COMMANDS)}
+    violated = {violation.rule for violation in report.violations}
+    if broken != violated:
+        yield f"it refuses for {', '.join(sorted(violated))}, and calls {', '.join(sorted(broken)) or 'no rule'} broken"
+
+
+def faults_of_counts(report: GateReport, composed: e.CandidateComposed | None) -> Iterator[str]:
+    """In words where the numbers of files of an integrated candidate, which is ``composed``, do not add up."""
+    if report.gate != "integrated" or composed is None:
+        return
+    number = composed.changed_files
+    written = [_count(seen.digest) for seen in report.evidence if seen.name in {FILES_WRITTEN, FILES_REMOVED}]
+    lost = [_count(seen.digest) for seen in report.evidence if seen.name == FILES_LOST]
+    if None in (*written, *lost) or sum(filter(None, written)) > number or sum(filter(None, lost)) > number:
+        yield f"{number} files were changed, and it counts others that were written, removed or lost"
+    owned = [seen.digest for seen in report.evidence if seen.name.endswith(_OWNS)]
+    parts = [_count(words.removesuffix(f" of {number} changed files")) for words in owned]
+    if None in parts or sum(filter(None, parts)) != number:
+        yield f"{number} files were changed, and its workers own {', '.join(owned)}"
+
+
+def _count(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < len(str(MAX_INTEGER)) else None
+
+
+def _candidate(run: Run) -> Iterator[LookedAt]:
+    if run.candidate is not None:
+        yield LookedAt(CANDIDATE_TREE, run.candidate.tree)
+
+
+def _calls(run: Run, asked: Consultation | Sequence[Artifact] | None) -> Iterator[LookedAt]:
+    """The records of model calls, where a policy asks what went to providers."""
+    artifacts = asked.artifacts if isinstance(asked, Consultation) else asked or ()
+    if TRANSFERS in run.accepted.policies and (kept := records_in(artifacts)) is not None:
+        yield LookedAt(kept.name, kept.sha256)
+
+
+_P = TypeVar("_P", bound=e.Payload)
+
+
+def _first(events: Sequence[e.Payload], kind: type[_P]) -> _P | None:
+    return next((event for event in events if isinstance(event, kind)), None)
+
+
+def _policy(run: Run, compiled: e.ContractCompiled | None) -> Iterator[LookedAt]:
+    accepted = run.accepted
+    if run.tasks:
+        if compiled is not None:
+            yield LookedAt(f"{OUTPUT_SCHEMA}.{compiled.contract.assigned_agent.role.lower()}", None)
+            yield from _calls(run, compiled.contract.consultation)
+        return
+    order: RunRequest | TaskContract | None = accepted.request or accepted.contract
+    yield LookedAt(POLICIES, accepted.policy_sha256)
+    if order is not None and order.repository is not None:
+        yield LookedAt(BASELINE_COMMIT, accepted.baseline_commit)
+        yield LookedAt(BASELINE_TREE, accepted.baseline_tree)
+    if isinstance(order, TaskContract):
+        yield LookedAt(f"{OUTPUT_SCHEMA}.{order.assigned_agent.role.lower()}", None)
+    given = () if order is None else order.artifacts if isinstance(order, RunRequest) else order.inputs.artifacts
+    yield from (LookedAt(artifact.name, artifact.sha256) for artifact in given)
+
+
+def _plan(run: Run, accepted: e.PlanAccepted | None) -> Iterator[LookedAt]:
+    if run.accepted.recording > 1:
+        yield LookedAt(PLAN, plan_digest(accepted.plan) if accepted is not None else None)
+    if accepted is not None:
+        yield from _calls(run, accepted.plan.consultation)
+
+
+def _diff(run: Run, report: GateReport) -> Iterator[LookedAt]:
+    task = run.tasks.get(report.task_id or "")
+    if task is None or task.result is None:
+        return
+    yield LookedAt(PATCH, task.result.git.patch)
+    yield LookedAt(CANDIDATE_TREE, task.tree)
+    yield from (LookedAt(name, None) for name in (FILES_WRITTEN, FILES_REMOVED, FILES_LOST))
+    yield from _calls(run, task.result.artifacts)
+
+
+def _integrated(run: Run, composed: e.CandidateComposed | None) -> Iterator[LookedAt]:
+    yield LookedAt(CANDIDATE_TREE, composed.tree if composed is not None else None)
+    yield LookedAt(PATCH, composed.patch if composed is not None else None)
+    for task in run.workers():
+        yield LookedAt(task.task_id, task.tree)
+        yield LookedAt(owned_files(task.task_id), None)
+    yield from (LookedAt(name, None) for name in (FILES_WRITTEN, FILES_REMOVED, FILES_LOST, SECRET_SCANNER))
+
+
+def _tests(run: Run, tests: TestReport) -> Iterator[LookedAt]:
+    if tests.status == "ERROR" or run.contract is None:
+        return
+    yield from _candidate(run)
+    ordered = match_commands(tests, run.contract)[0]
+    if run.accepted.mutation is not None:
+        for name, sample in mutation.samples_of(ordered):
+            yield LookedAt(f"{name}{mutation.EVIDENCE}", mutation.sample_digest(sample))
+    for pair in (*of_commands(ordered), *of_surroundings(tests)):
+        yield LookedAt(*pair)
+
+
+def _approval(run: Run, decisions: Sequence[Decision]) -> Iterator[LookedAt]:
+    yield from (LookedAt(ROSTER, sha256) for sha256 in sorted({each.roster_sha256 for each in decisions}))
+    for each in decisions:
+        asked = run.approvals.get(each.request_id)
+        if isinstance(each, e.ApprovalDecided) and asked is not None:
+            yield LookedAt(decided_request(each.request_id), request_digest(asked.request))
+    yield from _candidate(run)
+
+
+def _landing(run: Run, landed: e.Landed | None, held: e.RosterHeld | None) -> Iterator[LookedAt]:
+    # Runs older than the field held nothing against the roster again.
+    if held is not None or (run.accepted.orderers is not None and rests_on_people(run)):
+        yield LookedAt(ROSTER, held.roster_sha256 if held is not None else None)
+    yield LookedAt(TREE, landed.tree if landed is not None else None)
+    if landed is not None and landed.commit:
+        yield LookedAt(COMMIT, landed.commit)
+    for output in run.contract.required_outputs if run.contract is not None else ():
+        yield LookedAt(required_output(output), _place(output, run))
+
+
+def _place(output: RequiredOutput, run: Run) -> str | None:
+    """Where a required output is, as far as the run tells it."""
+    if run.candidate is None:
+        return None
+    return {"patch": run.candidate.patch, "commit": run.candidate.tree}.get(output.type)

@@ -1,0 +1,59 @@
+"""The one digest over all policies of a gatekeeper, made of the digests of its files, which every run records beside it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+
+from gatewright.agents.policy import AGENTS_FILE
+from gatewright.models.policy import MODELS_FILE
+from gatewright.profiles.policy import ENVIRONMENTS_FILE
+
+#: The files that every gatekeeper has, in the order of the digest.
+FILES = (
+    "agent_registry.json",
+    "command_allowlist.json",
+    "forbidden_actions.json",
+    "protected_paths.json",
+    "roles.json",
+    "policy_packs.json",
+    "approvals.json",
+    "publishers.json",
+    MODELS_FILE,
+    AGENTS_FILE,
+    ENVIRONMENTS_FILE,
+)
+#: Files that a gatekeeper may lack and that come next in the digest; further ones follow by name.
+OPTIONAL = (
+    "summons.json",
+    "memory.json",
+    "routing_rules.json",
+    "transfers.json",
+    "repositories.json",
+    "pools.json",
+    "shares.json",
+    "beats.json",
+)
+#: The folder of the organisation's own rules; it may be empty.
+ORGANISATION = "organisation"
+
+
+def policies_sha256(digests: Mapping[str, str], named_publishers: Iterable[str]) -> str:
+    """It changes with any policy that is changed, added, removed or renamed.
+
+    ``digests`` are the hexadecimal sha256 of the files by name, with rules of the organisation as ``organisation/<rule>``.
+    ``named_publishers`` are those that the settings name beside the file.
+    Raises ValueError for what is no digest, KeyError for a file that is missing.
+    """
+    digest = hashlib.sha256()
+    for name in FILES:
+        digest.update(bytes.fromhex(digests[name]))
+    rules = {name for name in digests if name.startswith(f"{ORGANISATION}/")}
+    known = [name for name in OPTIONAL if name in digests]
+    others = sorted(digests.keys() - {*FILES, *OPTIONAL} - rules)
+    for name in (*known, *others, *sorted(rules)):
+        shown = name.removeprefix(f"{ORGANISATION}/") if name in rules else name.removesuffix(".json")
+        digest.update(shown.encode() + b"\0" + bytes.fromhex(digests[name]))
+    for publisher in named_publishers:
+        digest.update(b"publisher\0" + publisher.encode())
+    return digest.hexdigest()

@@ -1,0 +1,124 @@
+"""Whether the facts that a test runner recorded of one command can all be true at once. Pure; the records are claims.
+
+A report that contradicts itself proves nothing, whatever its commands came to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from gatewright.contracts.reports import BaselineTests, TestCommand, TestProof, TestReport
+from gatewright.rules.broken import Broken
+from gatewright.rules.results import seconds_between
+from gatewright.rules.tests import Ordered, passed
+
+CODE = "report_contradicts"
+RULE = "proof_facts"
+#: A list of names holds no more than this.
+_MOST_NAMES = 100
+#: From this exit code on a signal ended the command.
+_BY_A_SIGNAL = 128
+#: Seconds that it may take to end a command, beyond its limit.
+_CLOSING = 60.0
+#: A service's clock runs so much faster or slower than time does while it is being set right, and a little more.
+_DRIFT, _ROUNDING = 0.02, 1.0
+
+
+def broken_by_facts(report: TestReport, ordered: Sequence[Ordered], changed: Iterable[bytes] | None) -> Iterator[Broken]:
+    """``ordered`` are the commands with their tests, ``changed`` the paths of the candidate; None: they are not known.
+
+    1. no command took longer than its limit, and all together no longer than the report  2. commands were contained as the
+    surroundings say  3. what a proof says of the command, its framework, its tests and the baseline's agrees.
+    """
+    for words in _durations(report):  # 1
+        yield Broken(CODE, RULE, words)
+    seen = report.surroundings.sandbox if report.surroundings is not None else None
+    if seen is not None and seen.get("sandbox", report.sandbox) != report.sandbox:  # 2
+        words = f"commands ran in the sandbox {report.sandbox}, and the surroundings name {seen['sandbox']}"
+        yield Broken(CODE, RULE, words)
+    paths = frozenset(path.decode("utf-8", "replace") for path in changed) if changed is not None else None
+    for one in ordered:  # 3
+        for command in one.runs:
+            if command.proof is not None:
+                for words in _proof(command, command.proof, paths):
+                    yield Broken(CODE, RULE, f"{command.name}: {words}")
+
+
+def _durations(report: TestReport) -> Iterator[str]:
+    for command in report.commands:
+        if command.duration_sec > command.timeout_sec + _CLOSING:
+            yield f"{command.name} took {command.duration_sec:g} s, and its limit was {command.timeout_sec:g} s"
+        if command.timed_out and command.duration_sec < command.timeout_sec * (1 - _DRIFT) - _ROUNDING:
+            yield f"{command.name} was ended at {command.timeout_sec:g} s, and took {command.duration_sec:g} s"
+    taken, whole = (
+        sum(command.duration_sec for command in report.commands),
+        seconds_between(report.started_at, report.finished_at),
+    )
+    if whole is not None and taken > whole * (1 + _DRIFT) + _ROUNDING:
+        yield f"its commands took {taken:g} s, and all of it took {whole:g} s"
+
+
+def _proof(command: TestCommand, proof: TestProof, changed: frozenset[str] | None) -> Iterator[str]:
+    """1. a framework is one that the command may start; without one nothing is known of tests  2. planted tests are two
+    3. only a command that failed was tried on the baseline  4. tests that were told are in a table  5. mutants are of changed
+    files  6. so are the tests of the baseline, whose end agrees with their outcomes."""
+    if proof.framework and not _may_start(proof.framework, command.cmd_argv):  # 1
+        yield f"{proof.framework} told its tests, which {command.cmd_argv[0]} does not start"
+    if not proof.framework and (known := _known_of_tests(proof)):
+        yield f"no framework was recognised, and {', '.join(known)} is known of its tests"
+    if not proof.framework and not proof.unproven:
+        yield "no framework was recognised, and the report does not say why"
+    if proof.control is not None and proof.control.failing == proof.control.passing:  # 2
+        yield "one planted test had to pass and to fail"
+    if proof.exit_before is None and proof.failed_before:
+        yield "tests failed before the change, and the command was not run there"
+    if passed(command) and proof.exit_before is not None:  # 3
+        yield "it passed, and was run on the baseline as only a command is that failed"
+    counts = proof.counts
+    if counts is not None and counts.passed + counts.failed + counts.skipped > 0 and not proof.table:  # 4
+        yield "tests were told, and there is no table of them"
+    if proof.collected_before is None and (proof.lost_count or proof.lost or proof.new_count or proof.newly_skipped):
+        yield "the tests of the baseline are not known, and some are called lost, new or newly skipped"
+    mutants = proof.mutation.mutants if proof.mutation is not None else ()
+    if changed is not None and (strange := sorted({mutant.path for mutant in mutants} - changed)):  # 5
+        yield f"mutants were made of {strange[0]}, which the change does not touch"
+    if proof.baseline_tests is not None:  # 6
+        yield from _baseline(proof.baseline_tests, changed)
+
+
+def _may_start(framework: str, argv: Sequence[str]) -> bool:
+    # Imported late: most bundles name one framework, and all of them take a while to import.
+    from gatewright.ecosystems.registry import FRAMEWORKS
+
+    return any(each.name == framework and each.may_start(argv) for each in FRAMEWORKS)
+
+
+def _known_of_tests(proof: TestProof) -> list[str]:
+    facts = {
+        "version": proof.version,
+        "complete": proof.complete,
+        "counts": proof.counts,
+        "collected_before": proof.collected_before,
+        "control": proof.control,
+        "baseline_tests": proof.baseline_tests,
+        "mutation": proof.mutation,
+        "table": proof.table,
+    }
+    return [name for name, value in facts.items() if value not in (None, "", False)]
+
+
+def _baseline(tests: BaselineTests, changed: frozenset[str] | None) -> Iterator[str]:
+    """1. their paths are changed ones  2. names agree with numbers  3. what ended whole ended as its tests did."""
+    if not tests.paths or (changed is not None and not changed.issuperset(tests.paths)):  # 1
+        yield f"the baseline's tests are those of {', '.join(tests.paths[:3]) or 'no file'}, which the change does not touch"
+    failed = tests.counts.failed if tests.counts is not None else 0
+    if len(tests.failed) != min(failed, _MOST_NAMES):  # 2
+        yield f"{failed} of the baseline's tests failed, and {len(tests.failed)} are named"
+    if not tests.complete:
+        return
+    if tests.stopped or tests.rewritten:  # 3
+        yield "the baseline's tests were told to their end, and were stopped or changed while they ran"
+    if tests.exit_code == 0 and tests.failed:
+        yield "the baseline's tests failed, and their command succeeded"
+    if tests.counts is None and not 0 < tests.exit_code < _BY_A_SIGNAL:
+        yield "none of the baseline's tests was loaded, and their command did not fail by itself"
