@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from gatewright.pause import pause_unless
+from tests.waiting import PATIENCE
 
 
 async def test_a_pause_ends_when_the_process_is_told_to_leave() -> None:
@@ -13,7 +14,7 @@ async def test_a_pause_ends_when_the_process_is_told_to_leave() -> None:
     await asyncio.sleep(0)
     assert not pausing.done()
     stop.set()
-    await asyncio.wait_for(pausing, 20)
+    await asyncio.wait_for(pausing, PATIENCE)
 
 
 async def test_a_pause_is_over_when_its_time_is_and_nothing_is_raised() -> None:

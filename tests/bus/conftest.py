@@ -12,7 +12,7 @@ from nats.aio.client import Client
 
 from gatewright.bus.jetstream.bus import JetStreamBus
 from gatewright.bus.jetstream.setup import ensure_topology
-from tests.bus.backends import Backend, Connect, JetStreamBackend, MemoryBackend, Raw
+from tests.bus.backends import PATIENT, PATIENT_CLASSES, Backend, Connect, JetStreamBackend, MemoryBackend, Raw
 from tests.unauthenticated_nats import OpenServer
 
 
@@ -24,6 +24,7 @@ def prepared_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     async def prepare() -> None:
         async with await OpenServer.open(directory) as server:
             await ensure_topology(server.url)
+            await ensure_topology(server.url, queues=[*PATIENT_CLASSES, PATIENT])
 
     asyncio.run(prepare())
     return directory
@@ -57,6 +58,7 @@ async def backend(request: pytest.FixtureRequest, tmp_path: Path, prepared_store
     if request.param == "memory":
         memory = MemoryBackend()
         await memory.ensure()
+        await memory.ensure([*PATIENT_CLASSES, PATIENT])
         yield memory
         await memory.close()
         return

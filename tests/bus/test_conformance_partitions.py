@@ -21,6 +21,7 @@ from gatewright.bus.topology import LEDGER, run_subject
 from gatewright.errors import BusError, ConfigurationError, ConflictError
 from tests.bus.backends import Backend, JetStreamBackend, MemoryBackend
 from tests.unauthenticated_nats import OpenServer
+from tests.waiting import PATIENCE
 
 RUNS = [f"run-{number:020x}" for number in range(24)]
 EVERY = run_subject("*")
@@ -133,7 +134,7 @@ async def test_followers_hear_of_every_run_of_all_partitions_and_leave_at_once(d
     await write(bus, RUNS[:6], 1)
     wanted = {run: [b"0", b"1"] for run in RUNS[:12]}
     heard: dict[str, list[bytes]] = defaultdict(list)
-    async with asyncio.timeout(20), aclosing(reader.replay(EVERY, follow=True)) as messages:
+    async with asyncio.timeout(PATIENCE), aclosing(reader.replay(EVERY, follow=True)) as messages:
         async for message in messages:
             heard[message.subject.removeprefix(run_subject(""))].append(message.data)
             if sum(map(len, heard.values())) == 6:

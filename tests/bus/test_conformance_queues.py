@@ -10,10 +10,11 @@ import pytest
 from gatewright.bus.port import Delivery, Subscription
 from gatewright.bus.topology import Consumer, task_consumer
 from gatewright.errors import BusError
-from tests.bus.backends import TASKS, Backend, Connect, give
+from tests.bus.backends import ANY_TIME, PATIENT, TASKS, Backend, Connect, give
 
 SUBJECT = "gw.task.worker.quick"
-ACK_WAIT = 0.3
+#: Long enough for a process that gets little of the processor, and waited for in few tests.
+ACK_WAIT = 1.0
 QUICK = Consumer("TASKS", "worker-quick", SUBJECT, "worker", ack_wait=ACK_WAIT, max_deliver=-1)
 THRICE = Consumer("TASKS", "worker-thrice", "gw.task.worker.thrice", "worker", ack_wait=0.1, max_deliver=3)
 
@@ -23,7 +24,7 @@ async def set_up_queues(backend: Backend) -> None:
     await backend.ensure([QUICK, THRICE])
 
 
-async def take(subscription: Subscription, seconds: float = 3.0) -> Delivery:
+async def take(subscription: Subscription, seconds: float = ANY_TIME) -> Delivery:
     delivery = await subscription.next(seconds)
     assert delivery is not None
     return delivery
@@ -38,21 +39,19 @@ async def test_a_task_that_was_there_before_is_delivered(connect: Connect) -> No
     assert delivery.attempts == 1
 
 
-async def test_a_waiting_consumer_gets_a_task_at_once(connect: Connect) -> None:
+async def test_a_waiting_consumer_gets_a_task(connect: Connect) -> None:
     gatekeeper, worker = await connect("gatekeeper"), await connect("worker")
     waiting = asyncio.create_task(take(await worker.consume(TASKS)))
     await asyncio.sleep(0.1)
-    start = time.perf_counter()
     await give(gatekeeper, b"task", TASKS.subject)
-    await waiting
-    assert time.perf_counter() - start < 1
+    assert (await waiting).attempts == 1
 
 
 async def test_nothing_comes_when_there_is_nothing(connect: Connect) -> None:
     subscription = await (await connect("worker")).consume(QUICK)
     start = time.perf_counter()
     assert await subscription.next(0.2) is None
-    assert 0.15 < time.perf_counter() - start < 1.0
+    assert time.perf_counter() - start > 0.15
 
 
 async def test_a_task_that_comes_between_two_polls_is_not_lost(connect: Connect) -> None:
@@ -106,24 +105,22 @@ async def test_without_more_signs_of_life_the_task_goes_to_another(connect: Conn
 
 async def test_a_task_given_back_comes_again_at_once(connect: Connect) -> None:
     bus = await connect("worker")
-    await give(bus, b"task", TASKS.subject)
-    subscription = await bus.consume(TASKS)
+    await give(bus, b"task", PATIENT.subject)
+    subscription = await bus.consume(PATIENT)
     delivery = await take(subscription)
-    start = time.perf_counter()
     await delivery.nak()
     assert (await take(subscription)).attempts == 2
-    assert time.perf_counter() - start < 0.5 * TASKS.ack_wait
 
 
 async def test_a_task_given_back_with_a_delay_comes_again_after_it(connect: Connect) -> None:
     bus = await connect("worker")
-    await give(bus, b"task", TASKS.subject)
-    subscription = await bus.consume(TASKS)
+    await give(bus, b"task", PATIENT.subject)
+    subscription = await bus.consume(PATIENT)
     delivery = await take(subscription)
     start = time.perf_counter()
     await delivery.nak(0.6)
     assert (await take(subscription)).attempts == 2
-    assert 0.55 < time.perf_counter() - start < 2.0
+    assert time.perf_counter() - start > 0.55
 
 
 async def test_a_terminated_task_does_not_come_again(connect: Connect) -> None:

@@ -13,6 +13,7 @@ from gatewright.bus.subjects import HEADER_BYTES, MAX_MESSAGE_BYTES
 from gatewright.bus.topology import STREAMS
 from gatewright.errors import ConflictError, MalformedError
 from tests.bus.backends import Backend, Connect
+from tests.waiting import PATIENCE
 
 RUN = "gw.run.run-00000001"
 
@@ -187,7 +188,7 @@ async def test_following_goes_on_with_new_messages(connect: Connect) -> None:
     watcher = await connect("watcher")
     await append(bus, b"1")
     seen = []
-    async with asyncio.timeout(5), aclosing(watcher.replay(RUN, follow=True)) as messages:
+    async with asyncio.timeout(PATIENCE), aclosing(watcher.replay(RUN, follow=True)) as messages:
         async for message in messages:
             seen.append(message.data)
             if len(seen) == 3:
@@ -206,7 +207,7 @@ async def test_following_a_subject_that_has_no_message_yet_waits_for_the_first(c
     waiting = asyncio.create_task(first())
     await asyncio.sleep(0.1)
     await append(bus, b"1")
-    assert await asyncio.wait_for(waiting, 5) == b"1"
+    assert await asyncio.wait_for(waiting, PATIENCE) == b"1"
 
 
 async def test_a_replay_of_what_no_stream_keeps_is_refused(connect: Connect) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -12,7 +11,8 @@ import pytest
 from gatewright.bus.port import Bus, Message, Reply
 from gatewright.bus.topology import RESULT_CONSUMER
 from gatewright.errors import BusError, DeniedError, MalformedError
-from tests.bus.backends import Connect
+from tests.bus.backends import ANY_TIME, Connect
+from tests.waiting import PATIENCE
 
 SUBJECT = "gw.submit"
 
@@ -30,7 +30,7 @@ async def test_a_broadcast_reaches_every_listener_and_is_not_stored(connect: Con
 
         await (await connect(name)).listen("gw.cancel", hear)
     await (await connect("gatekeeper")).broadcast("gw.cancel", b"run-1")
-    got = [await asyncio.wait_for(heard.get(), 3) for _ in range(2)]
+    got = [await asyncio.wait_for(heard.get(), PATIENCE) for _ in range(2)]
     assert {name for name, _ in got} == {"worker-1", "worker-2"}
     assert {(message.subject, message.data, message.sequence) for _, message in got} == {("gw.cancel", b"run-1", 0)}
     late = await connect("late")
@@ -45,7 +45,7 @@ async def test_a_broadcast_that_nobody_hears_is_no_error(connect: Connect) -> No
     heard: asyncio.Queue[Message] = asyncio.Queue()
     await (await connect("late")).listen("gw.cancel", heard.put)
     await bus.broadcast("gw.cancel", b"run-2")
-    assert (await asyncio.wait_for(heard.get(), 20)).data == b"run-2"
+    assert (await asyncio.wait_for(heard.get(), PATIENCE)).data == b"run-2"
 
 
 async def test_a_forged_broadcast_does_not_end_the_listening(connect: Connect) -> None:
@@ -60,7 +60,7 @@ async def test_a_forged_broadcast_does_not_end_the_listening(connect: Connect) -
     await bus.listen("gw.cancel", hear)
     await bus.broadcast("gw.cancel", b"garbage")
     await bus.broadcast("gw.cancel", b"run-1")
-    assert await asyncio.wait_for(heard.get(), 3) == b"run-1"
+    assert await asyncio.wait_for(heard.get(), PATIENCE) == b"run-1"
 
 
 async def test_a_request_is_answered_with_the_schema_of_the_reply(connect: Connect) -> None:
@@ -89,11 +89,9 @@ async def test_a_refusal_travels_with_its_reason(connect: Connect) -> None:
 
 
 async def test_a_request_that_nobody_serves_fails_at_once(connect: Connect) -> None:
-    start = time.perf_counter()
     with pytest.raises(BusError) as caught:
-        await ask(await connect("cli"), seconds=60)
+        await ask(await connect("cli"), seconds=ANY_TIME)
     assert caught.value.reason == "bus_no_responders"
-    assert time.perf_counter() - start < 30
 
 
 async def test_a_request_that_is_not_answered_in_time_fails(connect: Connect) -> None:
@@ -137,7 +135,7 @@ async def test_a_reply_that_is_too_large_is_a_refusal(connect: Connect) -> None:
 
 async def test_every_service_answers_a_ping_also_one_without_endpoints(connect: Connect) -> None:
     await (await connect("reviewer")).serve("reviewer", {})
-    reply = await (await connect("cli")).request("$SRV.PING.reviewer", b"", schema="", timeout=3)
+    reply = await (await connect("cli")).request("$SRV.PING.reviewer", b"", schema="", timeout=PATIENCE)
     facts = json.loads(reply.data)
     assert (facts["name"], facts["type"]) == ("reviewer", "io.nats.micro.v1.ping_response")
     assert facts["version"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 import warnings
 from contextlib import aclosing
 from pathlib import Path
@@ -14,7 +13,7 @@ from gatewright.bus.jetstream.bus import JetStreamBus
 from gatewright.bus.jetstream.setup import ensure_topology
 from gatewright.bus.topology import Consumer
 from gatewright.errors import BusError
-from tests.bus.backends import TASKS, Raw, give
+from tests.bus.backends import ANY_TIME, TASKS, Raw, give
 from tests.bus.failures import PASSWORD, restart
 from tests.tcp_proxy import Wire
 from tests.unauthenticated_nats import OpenServer
@@ -30,15 +29,13 @@ async def test_a_restarted_server_loses_nothing_and_an_open_pull_goes_on(tmp_pat
     first = await subscription.next(3)
     assert first is not None
     await first.ack()
-    waiting = asyncio.create_task(subscription.next(15))
+    waiting = asyncio.create_task(subscription.next(ANY_TIME))
     await asyncio.sleep(0.1)
     server = await restart(server, tmp_path, kill=kill)
-    start = time.perf_counter()
     for number in range(2, 6):
         await give(bus, b"%d" % number)
-    got = [await waiting, *[await subscription.next(5) for _ in range(3)]]
+    got = [await waiting, *[await subscription.next(ANY_TIME) for _ in range(3)]]
     assert [delivery and delivery.message.data for delivery in got] == [b"2", b"3", b"4", b"5"]
-    assert time.perf_counter() - start < 10
     await bus.close()
     await server.stop()
 
@@ -85,10 +82,8 @@ async def test_a_call_gives_up_on_a_server_that_stays_away(tmp_path: Path) -> No
     await ensure_topology(server.url)
     bus = await JetStreamBus.connect(server.url, name="worker", patience=0.5)
     await server.stop()
-    start = time.perf_counter()
     with pytest.raises(BusError):
         await give(bus, b"1")
-    assert time.perf_counter() - start < 3
     await bus.close()
 
 
@@ -115,7 +110,7 @@ async def test_a_following_reader_survives_a_restart(tmp_path: Path) -> None:
     await ensure_topology(server.url)
     bus = await JetStreamBus.connect(server.url, name="cli")
     seen = []
-    async with asyncio.timeout(15), aclosing(bus.replay("gw.run.*", follow=True)) as messages:
+    async with aclosing(bus.replay("gw.run.*", follow=True)) as messages:
         for number in range(1, 5):
             if number == 3:
                 server = await restart(server, tmp_path)
@@ -132,10 +127,7 @@ async def test_a_subscription_that_the_server_has_forgotten_is_made_anew(bus: Je
     client = bus.connection.client
     await client._send_unsubscribe(client._sid)
     await give(bus, b"1")
-    start = time.perf_counter()
-    delivery = await subscription.next(9)
-    assert delivery is not None
-    assert time.perf_counter() - start < 8
+    assert await subscription.next(ANY_TIME) is not None
 
 
 async def test_a_queue_that_is_deleted_under_its_consumer_is_an_error(

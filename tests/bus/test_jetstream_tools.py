@@ -18,6 +18,7 @@ from gatewright.errors import ArtifactError, MalformedError
 from gatewright.version import __version__
 from tests.bus.backends import Raw
 from tests.unauthenticated_nats import OpenServer
+from tests.waiting import PATIENCE
 
 
 async def test_a_replay_that_is_left_early_leaves_no_consumer_behind(
@@ -85,13 +86,13 @@ async def test_a_service_can_be_found_and_asked_by_the_tools_of_nats(
 
     await bus.serve("gatekeeper", {"gw.submit": submit})
     raw = await connect_raw(nats_server)
-    ping = ServicePing.from_dict(json.loads((await raw.request("$SRV.PING", b"", timeout=2)).data))
+    ping = ServicePing.from_dict(json.loads((await raw.request("$SRV.PING", b"", timeout=PATIENCE)).data))
     assert (ping.name, ping.version) == ("gatekeeper", __version__)
-    await raw.request("gw.submit", b"good", timeout=2)
-    await raw.request("gw.submit", b"bad", timeout=2)
-    info = ServiceInfo.from_dict(json.loads((await raw.request("$SRV.INFO.gatekeeper", b"", timeout=2)).data))
+    await raw.request("gw.submit", b"good", timeout=PATIENCE)
+    await raw.request("gw.submit", b"bad", timeout=PATIENCE)
+    info = ServiceInfo.from_dict(json.loads((await raw.request("$SRV.INFO.gatekeeper", b"", timeout=PATIENCE)).data))
     assert [(one.name, one.subject) for one in info.endpoints] == [("gw-submit", "gw.submit")]
-    (stats,) = json.loads((await raw.request(f"$SRV.STATS.gatekeeper.{ping.id}", b"", timeout=2)).data)["endpoints"]
+    (stats,) = json.loads((await raw.request(f"$SRV.STATS.gatekeeper.{ping.id}", b"", timeout=PATIENCE)).data)["endpoints"]
     assert (stats["num_requests"], stats["num_errors"], stats["last_error"]) == (2, 1, "malformed")
 
 
@@ -105,5 +106,5 @@ async def test_a_request_cannot_have_its_answer_written_into_the_ledger(
     await bus.serve("gatekeeper", {"gw.submit": submit})
     raw = await connect_raw(nats_server)
     await raw.publish(subject, b"{}", reply="gw.run.run-00000001")
-    await raw.request("gw.submit", b"{}", timeout=2)
+    await raw.request("gw.submit", b"{}", timeout=PATIENCE)
     assert [message async for message in bus.replay("gw.run.*")] == []

@@ -21,6 +21,7 @@ from gatewright.bus.jetstream.object_store import SIZE_HEADER
 from gatewright.bus.topology import LOCK_BUCKET, LOCK_STREAM, artifact_subject, task_consumers
 from tests.bus.backends import Raw
 from tests.unauthenticated_nats import OpenServer
+from tests.waiting import PATIENCE
 
 (TASKS, *_) = task_consumers("worker")
 #: Far longer than any test: what goes back within one was given back.
@@ -29,7 +30,7 @@ ACK_WAIT = 60.0
 
 async def an_open_request(stream: JetStreamContext, name: str, consumer: str) -> None:
     """Return once the server knows of one request that waits for a message."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         while True:
             if (await stream.consumer_info(name, consumer)).num_waiting == 1:
                 return
@@ -74,7 +75,7 @@ async def test_reading_from_an_object_store_of_the_library_makes_a_consumer_on_i
     made = await raw.subscribe("$JS.EVENT.ADVISORY.CONSUMER.CREATED.OBJ_files.>")
     await raw.flush()
     await store.get("artifact")
-    assert await made.next_msg(timeout=10)
+    assert await made.next_msg(timeout=PATIENCE)
 
 
 async def test_a_key_value_write_of_the_library_that_is_sent_again_after_silence_conflicts_with_itself(
@@ -154,7 +155,7 @@ async def test_a_service_of_the_library_answers_wherever_a_request_names(bare_se
         await request.respond(b"an entry")
 
     await service.add_endpoint(name="ask", subject="ask", handler=answer)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         # Asked again: a flush of the library may pass what was subscribed before it, and the request would find no service.
         while not (await asking.jetstream(timeout=60).stream_info("LEDGER")).state.messages:
             await asking.publish("ask", b"", reply="ledger.forged")

@@ -9,6 +9,7 @@ from gatewright.bus.jetstream.setup import ensure_topology
 from gatewright.bus.memory.bus import MemoryBus, MemoryServer
 from gatewright.bus.topology import task_consumer
 from tests.bus.backends import TASKS, give
+from tests.waiting import PATIENCE
 
 
 class HandClock:
@@ -55,7 +56,7 @@ async def test_a_waiting_consumer_looks_again_when_it_is_woken() -> None:
     await asyncio.sleep(0)
     clock.move(TASKS.ack_wait)
     bus.server.wake()
-    assert await asyncio.wait_for(waiting, 1) is not None
+    assert await asyncio.wait_for(waiting, PATIENCE) is not None
     await bus.close()
 
 

@@ -12,6 +12,7 @@ from gatewright.bus.jetstream.queue_depths import open_dead_letters, queue_depth
 from gatewright.bus.topology import Consumer, dead_subject, task_consumer, task_subject
 from gatewright.errors import BusError
 from gatewright.tasks.dead_letters import DeadLetters
+from tests.waiting import PATIENCE
 
 QUEUE = task_consumer("worker")
 SUBJECT = task_subject("worker")
@@ -60,7 +61,7 @@ async def test_the_age_is_that_of_the_oldest_that_waits_and_not_of_one_in_hand(b
 async def test_who_has_nothing_to_do_is_seen_to_ask(bus: JetStreamBus) -> None:
     subscription = await bus.consume(QUEUE)
     asking = asyncio.create_task(subscription.next(20))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         while (await queue_depth(bus.connection, QUEUE)).pulls != 1:  # noqa: ASYNC110 - the server tells nobody
             await asyncio.sleep(0.02)
     await put(bus, 1)
@@ -71,7 +72,7 @@ async def test_who_has_nothing_to_do_is_seen_to_ask(bus: JetStreamBus) -> None:
 
 async def test_a_message_as_large_as_may_be_does_not_stop_the_look(bus: JetStreamBus) -> None:
     await put(bus, 1, data=b'{"x":"' + b"y" * 8_000_000 + b'"}')
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         while (seen := await queue_depth(bus.connection, QUEUE)).waiting == 0:  # noqa: ASYNC110 - the server tells nobody
             await asyncio.sleep(0.02)
     assert seen.waiting == 1

@@ -11,6 +11,7 @@ from gatewright.bus.jetstream.bus import JetStreamBus
 from gatewright.bus.port import Message, Reply
 from gatewright.errors import BusError
 from tests.unauthenticated_nats import OpenServer
+from tests.waiting import PATIENCE
 
 
 async def refusals(asking: list[asyncio.Task[Message]]) -> list[str]:
@@ -32,9 +33,9 @@ async def ask_a_stuck_service(
         raise AssertionError
 
     await gatekeeper.serve("gw-gatekeeper", {"gw.submit": never})
-    asking = [asyncio.create_task(publisher.request("gw.submit", b"{}", schema="s", timeout=30)) for _ in range(number)]
+    asking = [asyncio.create_task(publisher.request("gw.submit", b"{}", schema="s", timeout=PATIENCE)) for _ in range(number)]
     for _ in range(min(number, services.CONCURRENT_REQUESTS)):
-        await asyncio.wait_for(arrived.acquire(), 10)
+        await asyncio.wait_for(arrived.acquire(), PATIENCE)
     await gatekeeper.connection.flush()
     return gatekeeper, publisher, asking
 
@@ -43,7 +44,7 @@ async def test_who_waits_for_a_turn_is_told_when_the_service_is_stopped(bare_ser
     number = services.CONCURRENT_REQUESTS + 16
     gatekeeper, publisher, asking = await ask_a_stuck_service(bare_server, number)
     await gatekeeper.close()
-    told = await asyncio.wait_for(refusals(asking), 10)
+    told = await asyncio.wait_for(refusals(asking), PATIENCE)
     assert len(told) == number
     assert told.count("service_stopping") == 16
     await publisher.close()
@@ -53,9 +54,9 @@ async def test_one_request_too_many_is_refused_at_once(bare_server: OpenServer, 
     monkeypatch.setattr(services, "WAITING_REQUESTS", 3)
     gatekeeper, publisher, asking = await ask_a_stuck_service(bare_server, services.CONCURRENT_REQUESTS + 5)
     while sum(task.done() for task in asking) < 2:
-        await asyncio.wait([task for task in asking if not task.done()], timeout=10, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait([task for task in asking if not task.done()], timeout=PATIENCE, return_when=asyncio.FIRST_COMPLETED)
     await gatekeeper.close()
-    told = await asyncio.wait_for(refusals(asking), 10)
+    told = await asyncio.wait_for(refusals(asking), PATIENCE)
     assert (told.count("service_busy"), told.count("service_stopping")) == (2, 3)
     await publisher.close()
 

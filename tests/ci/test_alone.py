@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import PATIENCE
+
 ALONE = Path(__file__).resolve().parents[2] / ".ci" / "alone.py"
 #: Green from the second time on.
 BY_CHANCE = """
@@ -22,12 +24,12 @@ def play(folder: Path, tests: str) -> int:
     """The tests beside one another, as a whole run; pytest's exit code."""
     (folder / "test_some.py").write_text(tests)
     command = [sys.executable, "-m", "pytest", "-q", "-n", "2", "-p", "no:anyio"]
-    return subprocess.run(command, cwd=folder, capture_output=True, check=False, timeout=60).returncode
+    return subprocess.run(command, cwd=folder, capture_output=True, check=False, timeout=PATIENCE).returncode
 
 
 def once_more(folder: Path, code: int) -> tuple[int, str]:
     done = subprocess.run(
-        [sys.executable, ALONE, str(code)], cwd=folder, capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, ALONE, str(code)], cwd=folder, capture_output=True, text=True, check=False, timeout=PATIENCE
     )
     return done.returncode, done.stdout
 

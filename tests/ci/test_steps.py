@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import PATIENCE
+
 STEPS = Path(__file__).resolve().parents[2] / ".ci" / "steps.sh"
 HANGS = "bash -c 'sleep 600 & echo $! >{pid}; wait'"
 
@@ -19,7 +21,7 @@ def script(*lines: str) -> list[str]:
 
 
 def run(*lines: str) -> tuple[int, list[str]]:
-    done = subprocess.run(script(*lines), capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(script(*lines), capture_output=True, text=True, check=False, timeout=PATIENCE)
     return done.returncode, done.stdout.splitlines()
 
 
@@ -31,9 +33,10 @@ def alive(pid: int) -> bool:
 
 
 def wait_until_gone(pid: int) -> None:
-    give_up = time.monotonic() + 20
+    give_up = time.monotonic() + PATIENCE
     while alive(pid):
-        assert time.monotonic() < give_up, f"{pid} still runs"
+        if time.monotonic() > give_up:
+            pytest.fail(f"{pid} still runs")
         time.sleep(0.02)
 
 
@@ -77,9 +80,10 @@ def test_a_run_that_is_ended_leaves_no_step_behind(tmp_path: Path) -> None:
     with subprocess.Popen(
         script(f'begin "beside" 600 {beside}', f'step "here" 600 {here}'), stdout=subprocess.DEVNULL
     ) as running:
-        give_up = time.monotonic() + 20
+        give_up = time.monotonic() + PATIENCE
         while not all(pid.exists() and pid.read_text().strip() for pid in pids):
-            assert time.monotonic() < give_up, "the steps were not begun"
+            if time.monotonic() > give_up:
+                pytest.fail("the steps were not begun")
             time.sleep(0.02)
         running.send_signal(signal.SIGTERM)
         assert running.wait(20) == 130

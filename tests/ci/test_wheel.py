@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import PATIENCE
+
 ROOT = Path(__file__).resolve().parents[2]
 SITE_PACKAGES = Path("lib", f"python{sys.version_info.major}.{sys.version_info.minor}", "site-packages")
 IDENTITY = ("-c", "user.name=t", "-c", "user.email=t@localhost")
@@ -74,7 +76,7 @@ def git(folder: Path, *words: str) -> str:
 
 def python(environment: Path, *words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     argv = (str(environment / "bin" / "python"), *words)
-    return subprocess.run(argv, cwd=cwd, capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(argv, cwd=cwd, capture_output=True, text=True, check=False, timeout=PATIENCE)
 
 
 def test_a_wheel_takes_no_name_but_its_own(wheel: Path) -> None:
@@ -126,7 +128,7 @@ def test_a_role_started_beside_a_foreign_package_called_services_does_not_run_it
     (tmp_path / "services" / "worker" / "__main__.py").write_text(LEAVES_A_MARK)
     # A level that there is not: the role ends before it looks for a bus, and says so.
     argv = ("env", "GATEWRIGHT_LOG_LEVEL=nonsense", str(installed / "bin" / "python"), "-m", "gatewright.services.worker")
-    ended = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
+    ended = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=PATIENCE)
     assert "GATEWRIGHT_LOG_LEVEL" in ended.stdout + ended.stderr, "our own worker has read its settings"
     assert not (tmp_path / "run-by-mistake").exists()
 
@@ -139,7 +141,7 @@ def test_a_change_lands_from_an_installed_wheel(installed: Path, project: Path, 
     words = ("run", "say bye", "--allow", "greeting.py", "--exec", sed, "--test", "grep -q bye greeting.py", "--json")
     environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "GATEWRIGHT_HOME": str(tmp_path / "home")}
     argv = (str(installed / "bin" / "gatewright"), *words)
-    ended = subprocess.run(argv, cwd=project, env=environment, capture_output=True, text=True, check=False, timeout=120)
+    ended = subprocess.run(argv, cwd=project, env=environment, capture_output=True, text=True, check=False, timeout=PATIENCE)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     landed = json.loads(ended.stdout.splitlines()[-1])
     assert git(project, "show", f"{landed['commit']}:greeting.py") == "GREETING = 'bye'\n"

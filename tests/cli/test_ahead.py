@@ -15,6 +15,7 @@ from gatewright.app.cli.run import ahead
 from gatewright.app.cli.run.ahead import fork_server_ahead
 from gatewright.app.stack.processes import identity
 from tests.cli.conftest import MakeRepository
+from tests.waiting import PATIENCE
 
 
 @pytest.fixture
@@ -75,6 +76,6 @@ def test_the_command_line_begins_it_before_it_imports_itself_and_not_for_help(ho
     said = {}
     for words in (["run"], ["run", "--help"], ["runs"]):
         argv = [sys.executable, "-c", text, *words]
-        done = subprocess.run(argv, cwd=home.parents[1], capture_output=True, text=True, check=False, timeout=60)
+        done = subprocess.run(argv, cwd=home.parents[1], capture_output=True, text=True, check=False, timeout=PATIENCE)
         said[" ".join(words)] = [line for line in done.stdout.splitlines() if line.startswith("begun")]
     assert said == {"run": ["begun before ['gatewright.contracts', 'pydantic', 'typer']"], "run --help": [], "runs": []}

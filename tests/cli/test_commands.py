@@ -14,6 +14,7 @@ from gatewright.app.cli.operations.diagnose import _disk
 from gatewright.contracts import codec
 from tests.cli.conftest import Command
 from tests.factories import make_request
+from tests.waiting import PATIENCE
 
 
 @pytest.mark.parametrize(
@@ -112,7 +113,7 @@ def test_help_loads_nothing_that_it_does_not_need() -> None:
         "heavy = {'nats', 'msgspec', 'git', 'jsonschema', 'structlog', 'pydantic_settings'} & set(sys.modules)\n"
         "assert not heavy, heavy"
     )
-    done = subprocess.run([sys.executable, "-c", text], check=False, timeout=30, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", text], check=False, timeout=PATIENCE, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -122,7 +123,12 @@ def test_defect_is_one_sentence_for_people_and_a_trace_in_a_file(tmp_path: Path)
         "sys.argv = ['gatewright', 'schema', 'list']\nfrom gatewright.app.cli.main import main\nmain()"
     )
     done = subprocess.run(
-        [sys.executable, "-c", text], capture_output=True, text=True, timeout=30, check=False, env={"TMPDIR": str(tmp_path)}
+        [sys.executable, "-c", text],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+        env={"TMPDIR": str(tmp_path)},
     )
     assert done.returncode == 3
     assert len(done.stderr.splitlines()) == 1

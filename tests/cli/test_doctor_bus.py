@@ -24,6 +24,7 @@ from gatewright.bus.jetstream.setup import ensure_topology
 from gatewright.bus.server_config import accounts
 from gatewright.bus.topology import task_consumer
 from tests.volumes import on_volume
+from tests.waiting import PATIENCE
 
 MIB = 1 << 20
 
@@ -106,7 +107,7 @@ async def test_doctor_says_which_processes_share_an_identity_and_can_see_what_th
         gatekeeper = await serving(stack, server, "gatekeeper")
         await gatekeeper.publish(task_consumer("worker").subject, b"for one alone", schema="s", message_id="t1")
         assert await subscription.next(10) is not None
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             while await spied.get() != b"for one alone":
                 pass
 

@@ -19,6 +19,7 @@ from gatewright.app.stack.processes import descendants, identity
 from tests.cli.conftest import MakeRepository
 from tests.command_line import invoke_in
 from tests.processes import killed_on_failure
+from tests.waiting import PATIENCE
 
 COMMAND = (sys.executable, "-P", "-m", "gatewright.app.cli.main")
 #: A change that takes as long as it is told to be tested.
@@ -37,7 +38,7 @@ def repository(make_repository: MakeRepository) -> Iterator[Path]:
 def call(here: Path, *words: str) -> subprocess.CompletedProcess[str]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GATEWRIGHT_")}
     return subprocess.run(
-        (*COMMAND, *words), cwd=here, capture_output=True, text=True, timeout=60, check=False, env=environment
+        (*COMMAND, *words), cwd=here, capture_output=True, text=True, timeout=PATIENCE, check=False, env=environment
     )
 
 
@@ -55,7 +56,7 @@ def last_document(text: str) -> dict[str, Any]:
     return document
 
 
-def wait_until(condition: Callable[[], bool], seconds: float = 10.0) -> bool:
+def wait_until(condition: Callable[[], bool], seconds: float = PATIENCE) -> bool:
     give_up = time.monotonic() + seconds
     while not condition() and time.monotonic() < give_up:
         time.sleep(0.02)
@@ -94,7 +95,7 @@ def test_interrupted_run_is_aborted_with_a_bundle_and_leaves_no_process(reposito
     process = begin(repository, *CHANGE, "--test", "sleep 60")
     family = wait_for_tests(process)
     process.send_signal(signal.SIGINT)
-    out, _ = process.communicate(timeout=15)
+    out, _ = process.communicate(timeout=PATIENCE)
     result = last_document(out)
     assert (process.returncode, result["status"], result["failure"]["code"]) == (1, "ABORTED", "aborted")
     assert call_here(repository, "verify", result["run_id"]).returncode == 0
@@ -107,7 +108,7 @@ def test_killed_run_takes_every_process_with_it(repository: Path) -> None:
     process = begin(repository, *CHANGE, "--test", "sleep 60")
     family = wait_for_tests(process)
     process.kill()
-    process.communicate(timeout=15)
+    process.communicate(timeout=PATIENCE)
     assert wait_until(lambda: not any(identity(pid) for pid in family))
     assert state.read(repository / ".gatewright") is None
 
@@ -150,6 +151,6 @@ def test_a_terminal_that_is_closed_ends_the_run_and_is_no_defect(repository: Pat
 @pytest.mark.long
 def test_second_run_in_the_same_home_waits_for_the_first(repository: Path) -> None:
     first, second = (begin(repository, *CHANGE, "--test", "true") for _ in range(2))
-    results = [last_document(process.communicate(timeout=40)[0]) for process in (first, second)]
+    results = [last_document(process.communicate(timeout=PATIENCE)[0]) for process in (first, second)]
     assert [result["status"] for result in results] == ["SUCCESS", "SUCCESS"]
     assert results[0]["run_id"] != results[1]["run_id"]

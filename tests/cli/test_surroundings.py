@@ -16,6 +16,7 @@ from gatewright.app.cli.outcome import Exit, exit_of_error
 from gatewright.errors import GatewrightError
 from tests.command_line import invoke
 from tests.series import series
+from tests.waiting import PATIENCE
 
 #: errno -> the code that a script may match on
 HOST = {
@@ -40,7 +41,7 @@ def command_that_meets(raising: str, tmp_path: Path, *words: str) -> subprocess.
     )
     environment = {"TMPDIR": str(tmp_path), "PATH": os.environ["PATH"]}
     return subprocess.run(
-        [sys.executable, "-c", text], capture_output=True, text=True, timeout=60, check=False, env=environment
+        [sys.executable, "-c", text], capture_output=True, text=True, timeout=PATIENCE, check=False, env=environment
     )
 
 
@@ -75,7 +76,7 @@ def test_an_error_outside_of_every_command_is_named_too(tmp_path: Path) -> None:
         "import errno, sys\nfrom gatewright.app.cli import main\n"
         "main._report_defect(OSError, OSError(errno.ENOSPC, 'x', '/some/where'), None)"
     )
-    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 3
     assert done.stderr.endswith("[disk_full]\n")
 
@@ -86,7 +87,7 @@ def test_a_defect_is_reported_although_no_folder_takes_its_trace(tmp_path: Path)
         "def full(**_): raise OSError(28, 'No space left on device')\ntempfile.mkstemp = full\n"
         "try:\n    1 / 0\nexcept ZeroDivisionError:\n    main._report_defect(*sys.exc_info())"
     )
-    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 3
     assert "a defect in gatewright: ZeroDivisionError" in done.stderr
     assert "1 / 0" in done.stderr or "in <module>" in done.stderr
@@ -116,7 +117,7 @@ def test_a_document_that_is_nested_too_deeply_is_bad_input(tmp_path: Path) -> No
                 [sys.executable, "-m", "gatewright.app.cli.main", *command],
                 capture_output=True,
                 text=True,
-                timeout=60,
+                timeout=PATIENCE,
                 check=False,
                 cwd=tmp_path,
                 env={"PATH": os.environ["PATH"], "GATEWRIGHT_HOME": str(tmp_path / "home")},

@@ -31,6 +31,7 @@ from tests.cli.conftest import Command
 from tests.client.conftest import write_run
 from tests.gatekeeper.simulated_run import NOW, RUN_ID, Script, SimulatedRun
 from tests.unauthenticated_nats import OpenServer
+from tests.waiting import PATIENCE
 
 WORKER = task_consumer("worker")
 
@@ -147,7 +148,7 @@ async def test_following_a_run_that_stands_still_says_why_and_goes_on_when_it_do
     await write_run(bus, simulated.transitions)
     written = len(simulated.transitions)
     await bus.publish(WORKER.subject, b"a task", schema="task_contract.v1", message_id="task-1")
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         following = asyncio.create_task(follow_to_end(Client(bus, requested_by="t"), RUN_ID, None, json_output=json_output))
         assert [wait.kind for wait in await told.get()] == ["no_process"]
         while simulated.under_way:

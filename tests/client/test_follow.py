@@ -14,6 +14,7 @@ from gatewright.contracts import AbortRequest, codec
 from gatewright.errors import MalformedError, UnavailableError, VerificationError
 from tests.client.conftest import make_run, write_run
 from tests.gatekeeper.simulated_run import RUN_ID, Script
+from tests.waiting import PATIENCE
 
 
 async def test_events_come_in_order_and_end_with_the_seal(client: Client, bus: MemoryBus) -> None:
@@ -25,7 +26,7 @@ async def test_events_come_in_order_and_end_with_the_seal(client: Client, bus: M
 
 
 async def test_run_that_does_not_exist_yet_is_waited_for(client: Client, bus: MemoryBus) -> None:
-    waiting = asyncio.create_task(client.wait(RUN_ID, timeout=5.0))
+    waiting = asyncio.create_task(client.wait(RUN_ID, timeout=PATIENCE))
     await asyncio.sleep(0.05)
     await write_run(bus, make_run().transitions)
     run = await waiting
@@ -34,7 +35,7 @@ async def test_run_that_does_not_exist_yet_is_waited_for(client: Client, bus: Me
 
 async def test_wait_gives_the_failure_of_a_failed_run(client: Client, bus: MemoryBus) -> None:
     await write_run(bus, make_run(Script(refused_shard=1)).transitions)
-    run = await client.wait(RUN_ID, timeout=5.0)
+    run = await client.wait(RUN_ID, timeout=PATIENCE)
     assert run.status == "FAILED"
     assert run.failure is not None
     assert run.failure.code == "path_out_of_scope"

@@ -17,6 +17,7 @@ from gatewright.contracts.run_status import SealedBundle
 from gatewright.errors import MalformedError, UnavailableError
 from tests.client.conftest import make_run
 from tests.gatekeeper.simulated_run import RUN_ID
+from tests.waiting import PATIENCE
 
 OPEN = RunStatus(
     run_id=RUN_ID,
@@ -61,7 +62,7 @@ async def test_an_unknown_run_is_an_error_of_the_input(client: Client, bus: Memo
 
 
 async def test_the_end_is_asked_for_through_refusals_and_silence(client: Client, bus: MemoryBus) -> None:
-    waiting = asyncio.create_task(client.ended(RUN_ID, timeout=10))
+    waiting = asyncio.create_task(client.ended(RUN_ID, timeout=PATIENCE))
     await asyncio.sleep(0.1)
     limit = Error(code="rate_exceeded", message="slower", retry_after_seconds=0.1)
     asked = await answer_with(bus, [OPEN, limit, ENDED, SEALED])
@@ -90,7 +91,7 @@ NO_LEADER = Error(
 
 async def test_the_end_is_waited_for_while_the_gatekeepers_own_bus_elects_a_leader(client: Client, bus: MemoryBus) -> None:
     asked = await answer_with(bus, [NO_LEADER, OPEN, NO_LEADER, SEALED])
-    assert await client.ended(RUN_ID, timeout=30.0) == SEALED
+    assert await client.ended(RUN_ID, timeout=PATIENCE) == SEALED
     assert len(asked) == 4
 
 

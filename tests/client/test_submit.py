@@ -16,6 +16,7 @@ from gatewright.contracts.reports import ErrorFault
 from gatewright.errors import BusError, DeniedError, LimitError, MalformedError, UnavailableError
 from tests.client.conftest import ScriptedGatekeeper
 from tests.factories import make_contract, make_request
+from tests.waiting import PATIENCE
 
 
 async def test_request_goes_out_under_its_schema_with_a_key_of_its_own(client: Client, gatekeeper: ScriptedGatekeeper) -> None:
@@ -88,7 +89,7 @@ async def test_without_a_gatekeeper_submitting_fails_at_once(client: Client) -> 
 
 
 async def test_patience_waits_for_a_gatekeeper_that_is_still_starting(client: Client, bus: MemoryBus) -> None:
-    submitting = asyncio.create_task(client.submit_contract(make_contract(), patience=5.0))
+    submitting = asyncio.create_task(client.submit_contract(make_contract(), patience=PATIENCE))
     await asyncio.sleep(0.1)
     await ScriptedGatekeeper(bus).serve()
     assert await submitting == "run-0123456789"
@@ -137,7 +138,7 @@ async def test_a_limit_is_waited_for_as_long_as_the_patience_lasts(client: Clien
     with pytest.raises(LimitError) as refused:
         await client.submit_request(make_request())
     assert (refused.value.reason, refused.value.retry_after) == ("rate_exceeded", 0.1)
-    submitting = asyncio.create_task(client.submit_request(make_request(), patience=5.0))
+    submitting = asyncio.create_task(client.submit_request(make_request(), patience=PATIENCE))
     await asyncio.sleep(0.05)
     gatekeeper.answer = SubmitReply(run_id="run-0123456789")
     assert await submitting == "run-0123456789"
@@ -179,7 +180,7 @@ async def test_a_gatekeeper_that_has_no_room_now_is_asked_again(
     with pytest.raises(UnavailableError) as refused:
         await client.submit_request(make_request())
     assert refused.value.reason == code
-    waiting = asyncio.create_task(client.submit_request(make_request(), patience=10.0))
+    waiting = asyncio.create_task(client.submit_request(make_request(), patience=PATIENCE))
     while len(gatekeeper.received) < 3:  # noqa: ASYNC110 - the client's own pace
         await asyncio.sleep(0.01)
     gatekeeper.answer = SubmitReply(run_id="run-0123456789", existing=False)

@@ -23,6 +23,7 @@ from tests.client.conftest import make_run
 from tests.factories import make_contract, make_request
 from tests.gatekeeper.simulated_run import RUN_ID
 from tests.unauthenticated_nats import OpenServer
+from tests.waiting import PATIENCE
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +66,7 @@ def test_submit_follow_wait_and_list(url: str) -> None:
         assert client.submit_request(make_request()) == RUN_ID
         assert client.submit_contract(make_contract()) == RUN_ID
         assert [event.event_type for event in client.follow(RUN_ID)][-1] == "bundle_sealed"
-        assert client.wait(RUN_ID, timeout=5).status == "SUCCESS"
+        assert client.wait(RUN_ID, timeout=PATIENCE).status == "SUCCESS"
         assert [run.run_id for run in client.runs()] == [RUN_ID]
         assert client.get(RUN_ID).status == "SUCCESS"
         assert len(client.events(RUN_ID)) == client.get(RUN_ID).seq
@@ -112,6 +113,6 @@ def test_closing_twice_is_harmless(url: str) -> None:
 
 def test_the_package_offers_the_clients_without_loading_them_first() -> None:
     text = "import sys, gatewright; assert 'nats' not in sys.modules; assert 'msgspec' not in sys.modules; gatewright.Client"
-    subprocess.run([sys.executable, "-c", text], check=True, cwd=Path(__file__).parent, timeout=20)
+    subprocess.run([sys.executable, "-c", text], check=True, cwd=Path(__file__).parent, timeout=PATIENCE)
     with pytest.raises(AttributeError):
         gatewright.nothing_of_the_kind  # noqa: B018

@@ -141,7 +141,7 @@ class BrokenHouse:
 
     async def write(self, entries: Sequence[SequencedTransition]) -> None:
         async with contextlib.AsyncExitStack() as stack:
-            bus = await JetStreamBus.connect(self.server.url, name="writer", patience=60.0)
+            bus = await JetStreamBus.connect(self.server.url, name="writer", patience=PATIENCE / 1000)
             stack.push_async_callback(bus.close)
             await write_run(bus, [entry.transition for entry in entries])
 

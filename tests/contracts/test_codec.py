@@ -280,9 +280,11 @@ def test_a_very_long_key_does_not_fill_the_report() -> None:
 def test_a_huge_refused_document_costs_no_more_than_reading_it() -> None:
     contract = {**example("task_contract.v1"), "evidence_links": ["e"] * 1_000_000, "attempt": "first"}
     data = json.dumps(contract).encode()
-    started = time.monotonic()
+    begun = time.process_time()
+    json.loads(data)
+    read = time.process_time()
     assert places(refused(data, TaskContract)) == [("/attempt", "invalid")]
-    assert time.monotonic() - started < 5
+    assert time.process_time() - read < 20 * (read - begun)
 
 
 def test_the_place_of_a_fault_in_a_huge_document_is_named() -> None:

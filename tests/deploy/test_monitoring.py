@@ -26,6 +26,7 @@ from gatewright.telemetry.metric_list import (
 )
 from tests.deploy.expressions import faults, label_values, metric_names
 from tests.deploy.shipped import GRAFANA, MONITORING, ROOT, read_panels, read_rules, read_yaml
+from tests.waiting import PATIENCE
 
 DOCUMENT = ROOT / "docs" / "observability.md"
 RUNBOOK = ROOT / "docs" / "runbook.md"
@@ -186,7 +187,9 @@ PROMTOOL = shutil.which("promtool")
     "words", [("check", "rules", "alerts.yml"), ("check", "config", "prometheus.yml"), ("test", "rules", "alerts_test.yml")]
 )
 def test_promtool_finds_nothing_wrong(words: tuple[str, ...]) -> None:
-    judged = subprocess.run([PROMTOOL or "", *words], cwd=MONITORING, check=False, capture_output=True, text=True, timeout=120)
+    judged = subprocess.run(
+        [PROMTOOL or "", *words], cwd=MONITORING, check=False, capture_output=True, text=True, timeout=PATIENCE
+    )
     assert judged.returncode == 0, judged.stdout + judged.stderr
 
 
@@ -197,6 +200,11 @@ def test_the_dashboard_asks_what_prometheus_understands(tmp_path: Path) -> None:
     rules = [{"record": f"panel:{number}", "expr": expression} for number, expression in enumerate(asked)]
     (tmp_path / "panels.yml").write_text(json.dumps({"groups": [{"name": "panels", "rules": rules}]}))
     judged = subprocess.run(
-        [PROMTOOL or "", "check", "rules", "panels.yml"], cwd=tmp_path, check=False, capture_output=True, text=True, timeout=60
+        [PROMTOOL or "", "check", "rules", "panels.yml"],
+        cwd=tmp_path,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
     )
     assert judged.returncode == 0, judged.stdout + judged.stderr

@@ -36,6 +36,7 @@ from tests.compose.pods import ROOT, rendered
 from tests.deploy.test_prometheus import ask, free_port
 from tests.e2e.stack import PREFIX, slow_request
 from tests.git.repositories import MakeRepository
+from tests.waiting import PATIENCE
 
 PROMETHEUS = shutil.which("prometheus")
 RUNS, MOST = 50, 3
@@ -150,7 +151,7 @@ class StaleGatekeeper:
 async def read_before_any_run(metrics: str) -> StaleGatekeeper:
     """Once the gatekeeper tells of the queue of workers, in which nothing lies."""
     wanted = b'gatewright_queue_depth{class="normal",pool="default",queue="worker",state="waiting"} 0.0'
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         while True:
             stale = await asyncio.to_thread(StaleGatekeeper, metrics)
             if wanted in stale.page:
@@ -194,7 +195,7 @@ async def test_no_worker_then_fifty_runs_then_as_many_as_the_query_asks_for_and_
                 replace(slow_request(project, 0), allowed_paths=(f"src/m{number}",), idempotency_key=f"scaled-{number:04}")
                 for number in range(RUNS)
             ]
-            ids = await asyncio.gather(*(client.submit_request(each, patience=30.0) for each in requests))
+            ids = await asyncio.gather(*(client.submit_request(each, patience=PATIENCE) for each in requests))
             async with asyncio.timeout(400):
                 ends = asyncio.gather(*(client.wait(run_id) for run_id in ids))
                 while not (ends.done() and loop.seen and loop.seen[-1] == 0):

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 
 from gatewright.app.stack import state
 from gatewright.app.stack.state import Member, StackState
@@ -26,11 +27,12 @@ from gatewright.contracts.vocabulary import AcceptanceTest, Environment, Executo
 from tests.command_line import invoke_in
 from tests.ecosystems.environments import plain_environment
 from tests.processes import killed_on_failure
+from tests.waiting import PATIENCE
 from tests.warm_interpreter import stand_in, warm_interpreter
 
 #: What the commands of test repositories see as `python`: each task looks twice at all that lies in it.
 PREFIX = plain_environment()
-SECONDS = 60.0
+SECONDS = PATIENCE
 
 
 @dataclass(frozen=True)
@@ -153,9 +155,10 @@ def slow_request(repository: Path, seconds: float, *, parts: int = 1) -> RunRequ
     )
 
 
-def wait_until(what: Callable[[], bool], seconds: float = 20.0) -> None:
+def wait_until(what: Callable[[], bool], seconds: float = PATIENCE) -> None:
     """Poll until ``what`` is true; an AssertionError when it never is."""
     give_up = time.monotonic() + seconds
     while not what():
-        assert time.monotonic() < give_up, "it did not happen"
+        if time.monotonic() > give_up:
+            pytest.fail("it did not happen")
         time.sleep(0.05)

@@ -16,6 +16,7 @@ from tests.e2e.conftest import MakeProject
 from tests.e2e.stack import PREFIX, SECONDS, running_stack, wait_until
 from tests.e2e.test_approvals import make_key, make_policies
 from tests.e2e.test_hostile_agents import CHECK, GOOD, ONCE, AgentStack, make_base
+from tests.waiting import PATIENCE
 from tests.worker.agents.admissions import admit_all
 
 pytestmark = pytest.mark.long
@@ -52,7 +53,7 @@ def test_what_a_person_of_the_rule_allows_is_run_once_though_the_gatekeeper_was_
         shutil.copy(asking / name, base / "policies" / name)
     admit_all(base / "home", base / "policies", base / "installation")
     with running_stack(base / "home", workers=1, stack=AgentStack(base / "home", base)) as stack, stack.client() as client:
-        run_id = client.submit_request(ordered(make_project()), patience=10.0)
+        run_id = client.submit_request(ordered(make_project()), patience=PATIENCE)
         wait_until(lambda: bool(client.get(run_id).approvals), SECONDS)
         gatekeeper = next(member.pid for member in stack.state.members if member.name.startswith("gatekeeper"))
         os.kill(gatekeeper, signal.SIGKILL)

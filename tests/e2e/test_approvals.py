@@ -20,6 +20,7 @@ from gatewright.resources import policy_directory
 from tests.e2e.conftest import MakeProject
 from tests.e2e.stack import PREFIX, SECONDS, Stack, is_ready, running_stack, slow_request, wait_until
 from tests.git.repositories import Repository
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.long
 
@@ -100,7 +101,7 @@ def parked_run(stack: Stack, project: Path, then: Callable[[str], None] = lambda
     """Start the stack, order a run, wait until it waits for a person, and do ``then``; after that all that runs is killed."""
     with stack_to_be_killed(stack):
         with stack.client() as client:
-            run_id = client.submit_request(slow_request(project, 0.0), patience=10.0)
+            run_id = client.submit_request(slow_request(project, 0.0), patience=PATIENCE)
             wait_until(lambda: client.get(run_id).state == "AWAITING_APPROVAL", SECONDS)
         then(run_id)
     return run_id
@@ -165,9 +166,9 @@ def test_what_was_approved_in_advance_survives_the_death_of_everything_and_lets_
     parked_run(stack, project, grant)
     with running_stack(stack.home, workers=1, stack=stack):
         with stack.client() as client:
-            run = client.wait(client.submit_request(slow_request(project, 0.0), patience=10.0), timeout=SECONDS)
+            run = client.wait(client.submit_request(slow_request(project, 0.0), patience=PATIENCE), timeout=SECONDS)
             assert (run.status, run.failure) == ("SUCCESS", None)
-            second = client.submit_request(slow_request(project, 0.0), patience=10.0)
+            second = client.submit_request(slow_request(project, 0.0), patience=PATIENCE)
             wait_until(lambda: client.get(second).state == "AWAITING_APPROVAL", SECONDS)
         (standing,) = json.loads(stack.process("approvals", "grants", "--json").stdout)["grants"]
         assert (standing["status"], [each["run_id"] for each in standing["uses"]]) == ("used_up", [run.run_id])

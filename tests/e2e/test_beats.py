@@ -14,6 +14,7 @@ import pytest
 from gatewright.resources import policy_directory
 from tests.e2e.conftest import MakeProject
 from tests.e2e.stack import SECONDS, Stack, running_stack, slow_request, wait_until
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.long
 
@@ -48,7 +49,7 @@ def test_a_stopped_worker_is_silent_until_it_goes_on(tmp_path: Path, make_projec
     (policies / "beats.json").write_text(json.dumps({"version": "1", "seconds": 1}))
     project, stack = make_project(), BeatingStack(tmp_path / "home", policies)
     with running_stack(stack.home, workers=1, stack=stack), stack.client() as client:
-        run_id = client.submit_request(slow_request(project, 300.0), patience=10.0)
+        run_id = client.submit_request(slow_request(project, 300.0), patience=PATIENCE)
         wait_until(lambda: claimed_at(stack, run_id) is not None, SECONDS)
         (worker,) = stack.members("worker")
         os.kill(worker.pid, signal.SIGSTOP)

@@ -20,6 +20,7 @@ from tests.git.repositories import Repository
 from tests.models.provider import ScriptedProvider
 from tests.models.turns import Say, Turn
 from tests.structured.scripted import answering, write_models
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.long
 
@@ -65,7 +66,7 @@ def test_what_a_person_says_to_a_models_question_is_what_the_next_round_goes_by(
             once = TimeoutRetry(timeout_sec=60, max_retries=1, retry_backoff_sec=0)
             made = Executor(kind="model", model="write-model")
             run_id = client.submit_request(
-                replace(slow_request(project, 0.0), executor=made, timeout_retry=once), patience=10.0
+                replace(slow_request(project, 0.0), executor=made, timeout_retry=once), patience=PATIENCE
             )
             wait_until(lambda: bool(client.get(run_id).approvals), SECONDS)
             words = ("--text", "the client is wrong: 5", "--as", "ana", "--key", str(key), "--json")

@@ -14,6 +14,7 @@ from gatewright.contracts.vocabulary import Executor
 from tests.e2e.conftest import MakeProject
 from tests.e2e.stack import SECONDS, Stack, slow_request, wait_until
 from tests.git.repositories import Repository
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.long
 
@@ -147,7 +148,7 @@ def test_a_gatekeeper_killed_while_candidates_are_made_chooses_the_same(own_stac
         candidates=tuple(Executor(kind="command", commands=(command,)) for command in commands),
     )
     with own_stack.client() as client:
-        run_id = client.submit_request(request, patience=10.0)
+        run_id = client.submit_request(request, patience=PATIENCE)
         wait_until(lambda: client.get(run_id).state == "S2")
         assert own_stack.kill("gatekeeper") >= 1
         run = client.wait(run_id, timeout=SECONDS)

@@ -13,6 +13,7 @@ from gatewright.ledger.run import Run
 from tests.e2e.conftest import MakeProject
 from tests.e2e.stack import SECONDS, Stack, slow_request, wait_until
 from tests.git.repositories import Repository
+from tests.waiting import PATIENCE
 
 #: Runs until a reviewer is killed between taking its task and answering it.
 MOST_TRIES = 10
@@ -22,7 +23,7 @@ AT_WORK = {"worker": "S2", "reviewer": "S3", "testrunner": "S4", "gatekeeper": "
 
 
 def start(client: SyncClient, project: Path) -> str:
-    return client.submit_request(slow_request(project, 1.0), patience=10.0)
+    return client.submit_request(slow_request(project, 1.0), patience=PATIENCE)
 
 
 def assert_landed_once(run: Run, project: Path, stack: Stack) -> None:
@@ -62,7 +63,7 @@ def test_a_reviewer_killed_with_its_task_in_hand_does_not_lose_the_run(own_stack
         for _ in range(MOST_TRIES):
             (reviewer,) = own_stack.members("reviewer")
             os.kill(reviewer.pid, signal.SIGSTOP)
-            run_id = client.submit_request(slow_request(project, 0.0), patience=10.0)
+            run_id = client.submit_request(slow_request(project, 0.0), patience=PATIENCE)
             wait_until(lambda run_id=run_id: client.get(run_id).state == "S3")  # type: ignore[misc]
             os.kill(reviewer.pid, signal.SIGCONT)
             while not (in_hand := own_stack.in_hand("reviewer")) and client.get(run_id).state == "S3":
@@ -89,13 +90,13 @@ def test_a_role_that_is_away_when_its_task_comes_finds_it_later(role: str, own_s
 def test_an_abort_reaches_a_task_that_is_being_done(stack: Stack, make_project: MakeProject) -> None:
     project = make_project()
     with stack.client() as client:
-        run_id = client.submit_request(slow_request(project, 30.0, parts=2), patience=10.0)
+        run_id = client.submit_request(slow_request(project, 30.0, parts=2), patience=PATIENCE)
         wait_until(lambda: client.get(run_id).state == "S2")
         client.abort(run_id, "enough")
-        run = client.wait(run_id, timeout=10.0)
+        run = client.wait(run_id, timeout=PATIENCE)
         assert run.status == "ABORTED"
         assert run.sealed is not None
         # Both workers are free again: the next run does not wait for thirty seconds.
-        following = client.wait(client.submit_request(slow_request(project, 0.0)), timeout=20.0)
+        following = client.wait(client.submit_request(slow_request(project, 0.0)), timeout=PATIENCE)
         assert following.status == "SUCCESS"
     assert stack.command("verify", run.sealed.location).returncode == 0

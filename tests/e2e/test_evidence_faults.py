@@ -10,6 +10,7 @@ import pytest
 
 from tests.e2e.conftest import MakeProject
 from tests.e2e.stack import Stack, slow_request, wait_until
+from tests.waiting import PATIENCE
 
 EDIT = "python tools/edit.py 0 {paths}"
 CHECK = "python tools/check.py 0"
@@ -30,12 +31,12 @@ def test_a_run_whose_evidence_cannot_be_written_waits_and_goes_on_when_it_can(
     gatekeeper = own_stack.members("gatekeeper")
     log = own_stack.home / "logs" / "gatekeeper.log"
     with own_stack.client() as client:
-        run_id = client.submit_request(slow_request(project, 0.0), patience=10.0)
+        run_id = client.submit_request(slow_request(project, 0.0), patience=PATIENCE)
         wait_until(lambda: b"evidence_unwritable" in log.read_bytes() and b"Not a directory" in log.read_bytes())
         assert not client.get(run_id).ended
         assert "gatewright/" not in git(project, "for-each-ref", "refs/heads")
         runs.unlink()
-        run = client.wait(run_id, timeout=60.0)
+        run = client.wait(run_id, timeout=PATIENCE)
     assert run.status == "SUCCESS"
     assert own_stack.command("verify", str(runs / run_id)).returncode == 0
     assert own_stack.members("gatekeeper") == gatekeeper

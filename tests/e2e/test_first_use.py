@@ -21,6 +21,7 @@ from tests.e2e.conftest import MakeProject
 from tests.e2e.stack import PREFIX, Stack, slow_request
 from tests.git.repositories import Repository
 from tests.processes import killed_on_failure
+from tests.waiting import PATIENCE
 
 EDIT = "python tools/edit.py 0 {paths}"
 CHECK = "python tools/check.py 0"
@@ -87,9 +88,9 @@ def test_a_program_that_is_not_there_is_named_with_where_it_was_looked_for(stack
     missing = AcceptanceTest(name="unit", cmd=f"{program} test", must_pass=True)
     request = replace(slow_request(project, 0), acceptance_tests=(missing,))
     with stack.client() as client:
-        tested = client.wait(client.submit_request(request), timeout=60)
+        tested = client.wait(client.submit_request(request), timeout=PATIENCE)
         executor = Executor(kind="command", commands=("pyupgrade {paths}",))
-        made = client.wait(client.submit_request(replace(request, executor=executor)), timeout=60)
+        made = client.wait(client.submit_request(replace(request, executor=executor)), timeout=PATIENCE)
     assert tested.failure is not None
     assert f"ended with 127: '{program}', or a program that it starts, was not found" in tested.failure.message
     assert f"in --env {PREFIX}" in tested.failure.message
@@ -170,6 +171,6 @@ def test_a_watch_that_begins_before_its_run_shows_it_to_the_end(stack: Stack, ma
             assert f"there is no {run_id} yet: waiting for it" in watching.stderr.readline()
             with stack.client() as client:
                 assert client.submit_request(replace(slow_request(project, 0), idempotency_key=key)) == run_id
-            out, _ = watching.communicate(timeout=60)
+            out, _ = watching.communicate(timeout=PATIENCE)
     assert watching.returncode == 0
     assert json.loads(out.splitlines()[-1])["status"] == "SUCCESS"

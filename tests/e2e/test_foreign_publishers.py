@@ -19,6 +19,7 @@ from gatewright.services.gatekeeper.intake.submission import submission
 from tests.e2e.conftest import MakeProject
 from tests.e2e.stack import Stack, slow_request
 from tests.factories import make_contract
+from tests.waiting import PATIENCE
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 NPM = shutil.which("npm")
@@ -59,7 +60,7 @@ def seed_of(stack: Stack) -> str:
 
 def publish(argv: list[str], cwd: Path) -> subprocess.CompletedProcess[str]:
     environment = {"PATH": os.environ["PATH"], "HOME": str(cwd)}
-    return subprocess.run(argv, cwd=cwd, env=environment, check=False, capture_output=True, text=True, timeout=60)
+    return subprocess.run(argv, cwd=cwd, env=environment, check=False, capture_output=True, text=True, timeout=PATIENCE)
 
 
 @pytest.mark.long

@@ -14,6 +14,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from tests.e2e.conftest import MakeProject
 from tests.e2e.stack import PREFIX, Stack, slow_request
+from tests.waiting import PATIENCE
 
 EXECUTOR = {"kind": "command", "commands": ["python tools/edit.py 0 {paths}"]}
 pytestmark = pytest.mark.long
@@ -78,8 +79,8 @@ async def test_a_host_orders_a_change_follows_it_and_verifies_what_landed(stack:
 async def test_a_host_sees_no_run_of_another_publisher(stack: Stack, make_project: MakeProject) -> None:
     project = make_project()
     with stack.client() as operator:
-        theirs = operator.submit_request(slow_request(project, 0.0), patience=10.0)
-        operator.wait(theirs, timeout=60.0)
+        theirs = operator.submit_request(slow_request(project, 0.0), patience=PATIENCE)
+        operator.wait(theirs, timeout=PATIENCE)
     async with host(stack, project) as client:
         for tool in ("run_status", "list_bundle", "verify_run", "abort_run"):
             more = {"reason": "mine"} if tool == "abort_run" else {}
@@ -96,4 +97,4 @@ def test_a_host_that_goes_leaves_no_process(stack: Stack, make_project: MakeProj
     )
     assert process.stdin is not None
     process.stdin.close()
-    assert process.wait(timeout=60) == 0
+    assert process.wait(timeout=PATIENCE) == 0

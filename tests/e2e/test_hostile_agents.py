@@ -18,6 +18,7 @@ from gatewright.resources import policy_directory
 from tests.e2e.conftest import MakeProject
 from tests.e2e.stack import PREFIX, Stack, running_stack
 from tests.sandbox.places import processes_with
+from tests.waiting import PATIENCE
 from tests.worker.agents.admissions import admit_all
 
 pytestmark = pytest.mark.long
@@ -134,7 +135,7 @@ def run(stack: Stack, project: Path, agent: str, *, retries: int = 0) -> dict[st
         timeout_retry=TimeoutRetry(timeout_sec=60, max_retries=retries, retry_backoff_sec=0),
     )
     with stack.client() as client:
-        ended = client.ended(client.submit_request(request), timeout=100)
+        ended = client.ended(client.submit_request(request), timeout=PATIENCE)
     assert ended.bundle is not None
     assert stack.command("verify", ended.bundle.location).returncode == 0
     return {"status": ended.status, "code": ended.code, "bundle": Path(ended.bundle.location)}

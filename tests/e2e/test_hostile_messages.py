@@ -17,6 +17,7 @@ from gatewright.contracts.vocabulary import Usage
 from gatewright.errors import MalformedError
 from tests.e2e.conftest import MakeProject
 from tests.e2e.stack import Stack, slow_request
+from tests.waiting import PATIENCE
 
 GARBAGE = (b"", b"{", b"\xff\xfe", b"[]", b"null", b"[" * 20_000, b'{"run_id": "../../x"}', b'{"request": 1e400}')
 
@@ -57,7 +58,7 @@ def test_garbage_is_put_aside_with_its_reason_and_harms_nobody(own_stack: Stack,
     (gatekeeper,) = own_stack.members("gatekeeper")
     sent = asyncio.run(send_garbage(own_stack.state))
     with own_stack.client() as client:
-        run = client.wait(client.submit_request(slow_request(make_project(), 0.0), patience=10.0), timeout=30.0)
+        run = client.wait(client.submit_request(slow_request(make_project(), 0.0), patience=PATIENCE), timeout=PATIENCE)
     assert run.status == "SUCCESS"
     buried = asyncio.run(dead_letters(own_stack.state, sent))
     assert len(buried) == sent
@@ -74,9 +75,9 @@ def test_a_forged_result_of_another_role_is_ignored(stack: Stack, make_project: 
             await bus.close()
 
     with stack.client() as client:
-        run_id = client.submit_request(slow_request(make_project(), 1.0), patience=10.0)
+        run_id = client.submit_request(slow_request(make_project(), 1.0), patience=PATIENCE)
         asyncio.run(forge(run_id))
-        run = client.wait(run_id, timeout=30.0)
+        run = client.wait(run_id, timeout=PATIENCE)
     assert run.status == "SUCCESS"
 
 
@@ -101,12 +102,12 @@ def test_a_worker_cannot_end_a_run_whose_task_it_was_not_given(stack: Stack, mak
         return sent
 
     with stack.client() as client:
-        run_id = client.submit_request(slow_request(make_project(), 1.0), patience=10.0)
+        run_id = client.submit_request(slow_request(make_project(), 1.0), patience=PATIENCE)
         for event in client.follow(run_id):
             if event.event_type == "task_dispatched" and event.task_id == f"{run_id}.plan.w01":
                 break
         sent = asyncio.run(forge(run_id))
-        run = client.wait(run_id, timeout=30.0)
+        run = client.wait(run_id, timeout=PATIENCE)
     assert run.status == "SUCCESS"
     buried = asyncio.run(dead_letters(stack.state, sent, run_id))
     assert [letter.headers["Gw-Dead-Code"] for letter in buried] == ["task_not_held"] * sent
@@ -117,11 +118,11 @@ def test_the_same_idempotency_key_gives_the_same_run(stack: Stack, make_project:
 
     async def submit_at_once() -> set[str]:
         async with Client.connect(stack.state.address("publisher")) as client:
-            return set(await asyncio.gather(*(client.submit_request(request, patience=5.0) for _ in range(8))))
+            return set(await asyncio.gather(*(client.submit_request(request, patience=PATIENCE) for _ in range(8))))
 
     (run_id,) = asyncio.run(submit_at_once())
     with stack.client() as client:
-        run = client.wait(run_id, timeout=30.0)
+        run = client.wait(run_id, timeout=PATIENCE)
         assert [listed.run_id for listed in client.runs()].count(run_id) == 1
     assert run.status == "SUCCESS"
 
@@ -129,7 +130,7 @@ def test_the_same_idempotency_key_gives_the_same_run(stack: Stack, make_project:
 def test_a_request_that_lacks_paths_and_tests_fails_with_the_fields_named(stack: Stack, make_project: MakeProject) -> None:
     incomplete = msgspec.structs.replace(slow_request(make_project(), 0.0), allowed_paths=(), acceptance_tests=())
     with stack.client() as client:
-        run = client.wait(client.submit_request(incomplete, patience=5.0), timeout=30.0)
+        run = client.wait(client.submit_request(incomplete, patience=PATIENCE), timeout=PATIENCE)
     assert run.failure is not None
     assert run.failure.code == "request_incomplete"
     assert "/allowed_paths" in run.failure.message

@@ -8,6 +8,7 @@ import pytest
 
 from tests.e2e.conftest import MakeProject
 from tests.e2e.stack import SECONDS, Stack, slow_request, wait_until
+from tests.waiting import PATIENCE
 
 
 def signer_of(stack: Stack, run_id: str) -> str:
@@ -23,8 +24,8 @@ def test_a_run_that_was_at_work_when_the_key_was_replaced_is_signed_with_the_new
 ) -> None:
     project = make_project()
     with stack.client() as client:
-        before = client.wait(client.submit_request(slow_request(project, 0.0), patience=10.0), timeout=SECONDS)
-        at_work = client.submit_request(slow_request(project, 1.0), patience=10.0)
+        before = client.wait(client.submit_request(slow_request(project, 0.0), patience=PATIENCE), timeout=SECONDS)
+        at_work = client.submit_request(slow_request(project, 1.0), patience=PATIENCE)
         wait_until(lambda: client.get(at_work).state == "S2")
         rotated = json.loads(stack.command("keys", "rotate", "--json").stdout)
         after = client.wait(at_work, timeout=SECONDS)

@@ -21,6 +21,7 @@ from gatewright.ledger.run import Run
 from tests.e2e.conftest import MakeProject
 from tests.e2e.stack import PREFIX, SECONDS, Stack, slow_request, wait_until
 from tests.git.repositories import Repository
+from tests.waiting import PATIENCE
 
 TARGET = "refs/heads/main-line"
 
@@ -67,7 +68,7 @@ def submit(client: SyncClient, project: Path, seconds: float, *, target: bool = 
     request = slow_request(project, seconds)
     if target:
         request = replace(request, repository=Project(url=str(project), target_ref=TARGET, landing="target"))
-    return client.submit_request(request, patience=10.0)
+    return client.submit_request(request, patience=PATIENCE)
 
 
 def commits(repository: Repository, ref: str) -> list[bytes]:

@@ -19,6 +19,7 @@ from gatewright.ledger.run import run_id_of
 from gatewright.telemetry.metrics import METRICS
 from tests.e2e.conftest import MakeProject
 from tests.e2e.stack import Stack, slow_request, wait_until
+from tests.waiting import PATIENCE
 
 EDIT = "python tools/edit.py 0 {paths}"
 CHECK = "python tools/check.py 0"
@@ -165,10 +166,10 @@ def test_a_gatekeeper_whose_disk_takes_no_evidence_is_not_ready_until_it_does(
     runs = own_stack.home / "runs"
     runs.touch()
     with own_stack.client() as client:
-        run_id = client.submit_request(slow_request(make_project(), 0.0), patience=10.0)
+        run_id = client.submit_request(slow_request(make_project(), 0.0), patience=PATIENCE)
         wait_until(lambda: ready() == 0)
         assert value(own_stack, "gatekeeper", "gatewright_stage_duration_seconds_count", stage="FAILED") is None
         runs.unlink()
         wait_until(lambda: ready() == 1)
-        assert client.wait(run_id, timeout=60.0).status == "SUCCESS"
+        assert client.wait(run_id, timeout=PATIENCE).status == "SUCCESS"
     assert value(own_stack, "gatekeeper", "gatewright_stage_duration_seconds_count", stage="FAILED") is None

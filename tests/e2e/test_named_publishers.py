@@ -31,6 +31,7 @@ from gatewright.tasks.dead_letter import CODE_HEADER
 from tests.e2e.conftest import MakeProject
 from tests.e2e.stack import Stack, running_stack, slow_request
 from tests.e2e.test_foreign_publishers import EXAMPLES, make_contract_file
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.long
 
@@ -90,7 +91,7 @@ async def test_a_named_publisher_has_its_run_done_and_sees_no_other(guarded: Gua
         client_of(guarded, "operator") as anybody,
     ):
         run_id = await acme.submit_request(request)
-        status = await acme.ended(run_id, timeout=60)
+        status = await acme.ended(run_id, timeout=PATIENCE)
         assert (status.status, status.publisher, status.code) == ("SUCCESS", "acme", "ok")
         assert status.bundle is not None
         with pytest.raises(MalformedError, match=run_id):
@@ -115,19 +116,19 @@ async def test_the_plain_publisher_neither_sees_nor_ends_what_an_operator_began_
         assert {run.publisher for run in (await plain.list_runs()).runs} == {"default"}
         await plain.abort(theirs, reason="not its own")
         letters = operator.bus.replay("gw.dead.gatekeeper", follow=True)
-        async with asyncio.timeout(60), contextlib.aclosing(letters):
+        async with asyncio.timeout(PATIENCE), contextlib.aclosing(letters):
             refused = await anext(letters)
         assert (refused.headers[CODE_HEADER], theirs in refused.data.decode()) == ("abort_not_allowed", True)
         assert (await operator.status(theirs)).status == "RUNNING"
         await plain.abort(its, reason="its own")
-        assert (await plain.ended(its, timeout=60)).status == "ABORTED"
+        assert (await plain.ended(its, timeout=PATIENCE)).status == "ABORTED"
         third = await plain.submit_request(slow)
         shown = await asyncio.to_thread(guarded.command, "show", third)
         assert "publisher  default" in shown.stdout, shown.stdout + shown.stderr
         for run_id in (theirs, third):
             ended = await asyncio.to_thread(guarded.command, "abort", run_id)
             assert ended.returncode == 0, ended.stdout + ended.stderr
-            assert (await operator.ended(run_id, timeout=60)).status == "ABORTED"
+            assert (await operator.ended(run_id, timeout=PATIENCE)).status == "ABORTED"
         assert third in (await asyncio.to_thread(guarded.command, "runs")).stdout
 
 
@@ -137,12 +138,12 @@ async def test_a_publisher_follows_and_lists_its_own_runs_without_reading_the_le
     request = slow_request(make_project(), 0.0)
     async with client_of(guarded, "acme") as acme, client_of(guarded, "beta") as beta:
         run_id = await acme.submit_request(request)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             followed = [event async for event in acme.follow(run_id)]
         assert (followed[0].event_type, followed[-1].event_type) == ("run_accepted", "bundle_sealed")
         assert tuple(followed) == await acme.events(run_id)
         assert (await acme.get(run_id)).status == "SUCCESS"
-        assert (await acme.wait(run_id, timeout=10)).sealed is not None
+        assert (await acme.wait(run_id, timeout=PATIENCE)).sealed is not None
         assert (await acme.list_runs(limit=1)).runs[0].run_id == run_id
         assert run_id not in {run.run_id for run in (await beta.list_runs()).runs}
         assert await beta.events(run_id) == ()
@@ -198,7 +199,7 @@ async def test_a_publisher_that_fills_its_uploads_stops_no_run_of_another(
         run_id = await acme.submit_request(
             msgspec.structs.replace(request, executor=executor, artifacts=(patch,), acceptance_tests=tests)
         )
-        status = await acme.ended(run_id, timeout=60)
+        status = await acme.ended(run_id, timeout=PATIENCE)
         assert (status.status, status.code) == ("SUCCESS", "ok")
 
 
@@ -210,7 +211,7 @@ async def test_a_publisher_cannot_have_what_another_uploaded_put_into_its_own_ru
         theirs = await acme.attach("patch.diff", new_file("src/secret_plans.txt", 21_000))
         executor = Executor(kind="patch", artifacts=("patch.diff",))
         run_id = await plain.submit_request(msgspec.structs.replace(request, executor=executor, artifacts=(theirs,)))
-        status = await plain.ended(run_id, timeout=60)
+        status = await plain.ended(run_id, timeout=PATIENCE)
         assert (status.status, status.code) == ("FAILED", "artifact_invalid")
 
 
@@ -237,7 +238,7 @@ async def test_the_server_lets_nobody_speak_in_the_name_of_another(guarded: Guar
             await client.request(subject, b"{}", timeout=0.5)
         assert len(complaints) > before, subject
         assert "ermissions" in complaints[-1], complaints[-1]
-    answer = await client.request("gw.status.acme", b'{"run_id": "run-0000000000"}', timeout=5)
+    answer = await client.request("gw.status.acme", b'{"run_id": "run-0000000000"}', timeout=PATIENCE)
     assert json.loads(answer.data)["code"] == "run_unknown"
     await client.close()
 
@@ -261,7 +262,7 @@ async def test_the_queue_keeps_equal_ids_of_two_publishers_apart(guarded: Guarde
 
 
 async def _appeared(client: Client, run_id: str) -> Any:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         while True:
             try:
                 return await client.status(run_id)
@@ -275,7 +276,7 @@ def test_the_plain_example_works_for_a_named_publisher(
     contract = make_contract_file(make_project(), tmp_path / "contract.json")
     seed = str(guarded.state.address("publisher-acme").seed)
     argv = [sys.executable, str(EXAMPLES / "publish_python.py"), guarded.state.url, seed, str(contract)]
-    said = subprocess.run(argv, cwd=tmp_path, check=False, capture_output=True, text=True, timeout=60)
+    said = subprocess.run(argv, cwd=tmp_path, check=False, capture_output=True, text=True, timeout=PATIENCE)
     assert said.returncode == 0, said.stdout + said.stderr
 
 

@@ -22,6 +22,7 @@ from tests.e2e.stack import PREFIX, Stack, running_stack
 from tests.git.access.conftest import RIGHTS, entry
 from tests.git.access.servers import PUSH, READ, GitServer, git_server, make_certificate
 from tests.git.repositories import Repository as Checkout
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.long
 
@@ -171,7 +172,7 @@ def test_a_protected_branch_fails_the_landing_with_the_words_of_the_server(shop:
     try:
         with shop.stack.client() as client:
             run = client.submit_request(request(shop.url, landing="target", target_ref="refs/heads/main"))
-            ended = client.ended(run, timeout=100)
+            ended = client.ended(run, timeout=PATIENCE)
     finally:
         hook.unlink()
     assert (ended.status, ended.code) == ("FAILED", "landing_refused")

@@ -14,6 +14,7 @@ import pytest
 from tests.e2e.conftest import MakeProject
 from tests.e2e.stack import Stack, slow_request
 from tests.evidence.tampering import files_of
+from tests.waiting import PATIENCE
 
 EDIT = "python tools/edit.py 0 {paths}"
 CHECK = "python tools/check.py 0"
@@ -57,7 +58,7 @@ def test_so_does_that_of_an_aborted_run(stack: Stack, make_project: MakeProject)
         while client.get(run_id).state != "S2":
             time.sleep(0.02)
         client.abort(run_id, "changed my mind")
-        run = client.wait(run_id, timeout=20)
+        run = client.wait(run_id, timeout=PATIENCE)
     assert run.status == "ABORTED"
     assert run.sealed
     held = lose(Path(run.sealed.location))

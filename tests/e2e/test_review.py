@@ -21,6 +21,7 @@ from tests.git.repositories import Repository
 from tests.models.provider import KEY, ScriptedProvider
 from tests.models.turns import Say
 from tests.structured.scripted import write_models
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.long
 PEOPLE = ("owner", "tester")
@@ -45,7 +46,7 @@ def make_policies(folder: Path, rule: dict[str, object] = RULE) -> Path:
 def test_two_people_and_the_reviewer_make_the_consensus_that_lands(tmp_path: Path, make_project: MakeProject) -> None:
     stack = AskingStack(tmp_path / "home", make_policies(tmp_path / "policies"))
     with running_stack(stack.home, workers=1, stack=stack), stack.client() as client:
-        run_id = client.submit_request(slow_request(make_project(), 0.0), patience=10.0)
+        run_id = client.submit_request(slow_request(make_project(), 0.0), patience=PATIENCE)
         wait_until(lambda: client.get(run_id).state == "AWAITING_APPROVAL", SECONDS)
 
         def vote(person: str, *words: str) -> dict[str, object]:
@@ -106,7 +107,7 @@ def test_a_change_that_is_voted_red_goes_back_to_its_model_and_lands_repaired(
             request = replace(
                 slow_request(project, 0.0), executor=Executor(kind="model", model="write-model"), timeout_retry=once
             )
-            run_id = client.submit_request(request, patience=10.0)
+            run_id = client.submit_request(request, patience=PATIENCE)
 
             def vote(person: str, colour: str, words: str) -> None:
                 said = ("--scope", "src", "--rationale", words, "--evidence", "patch:src/a.py:2", "--as", person)

@@ -20,6 +20,7 @@ from tests.models.turns import Fail, Say, Turn
 from tests.series import series
 from tests.structured.scripted import answering, shown, write_models
 from tests.telemetry.collector import Collector, ReceivedSpan
+from tests.waiting import PATIENCE
 
 SENTENCE = "Mark every source file as edited."
 PROJECT: Mapping[str, bytes] = {
@@ -183,7 +184,7 @@ def test_a_run_is_one_trace_from_the_request_to_each_model_call(
     def review_when_tested(body: dict[str, Any]) -> Turn:
         """A reviewer that does not answer until the tests of the candidate have ended."""
         reviews.append(tested_before + len(reviews) + 1)
-        wait_until(lambda: tested() >= reviews[-1], 60)
+        wait_until(lambda: tested() >= reviews[-1], PATIENCE)
         return reviewing(body)
 
     reviewing = answering(REVIEW)

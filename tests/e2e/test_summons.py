@@ -22,6 +22,7 @@ from tests.models.provider import KEY, ScriptedProvider
 from tests.models.turns import Hang, Turn
 from tests.processes import killed_on_failure
 from tests.structured.scripted import answering, write_models
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.long
 
@@ -108,7 +109,7 @@ def test_a_fan_out_is_answered_once_though_a_role_is_killed_in_the_middle_and_ei
     provider.scripts.update(reviewer=reviewer, pm=pm)
     stack = make_stack(tmp_path, provider)
     with running_stack(stack.home, workers=1, stack=stack), stack.client() as client:
-        run_id = client.submit_request(slow_request(make_project(), 0.0), patience=10.0)
+        run_id = client.submit_request(slow_request(make_project(), 0.0), patience=PATIENCE)
         wait_until(lambda: parked_for(client, run_id, "landing"), SECONDS)
         roles = [word for role in ("reviewer", "pm", "techlead") for word in ("--role", role)]
         argv = [sys.executable, "-m", "gatewright.app.cli.main", "summon", run_id, QUESTION, *roles, "--json"]
@@ -155,7 +156,7 @@ def test_a_question_goes_to_a_provider_only_once_a_person_has_approved_what_the_
     policy = {"version": "1", "externalTransfers": "manual", "internal": []}
     (stack.policies / "transfers.json").write_text(json.dumps(policy))
     with running_stack(stack.home, workers=1, stack=stack), stack.client() as client:
-        run_id = client.submit_request(slow_request(make_project(), 0.0), patience=10.0)
+        run_id = client.submit_request(slow_request(make_project(), 0.0), patience=PATIENCE)
         wait_until(lambda: parked_for(client, run_id, "sending"), SECONDS)
         code, early = summon(stack, run_id, QUESTION)
         assert (code, early["error"]["code"]) == (1, "transfer_not_approved")

@@ -23,6 +23,7 @@ from tests.git.repositories import Repository
 from tests.models.provider import KEY, ScriptedProvider
 from tests.models.turns import Say
 from tests.structured.scripted import answering, write_models
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.long
 
@@ -101,7 +102,7 @@ def test_nothing_is_sent_before_a_person_approved_it_and_then_it_goes_through(
 ) -> None:
     stack = SendingStack(tmp_path / "home", sending.policies("manual"))
     with running_stack(stack.home, workers=1, stack=stack), stack.client() as client:
-        run_id = client.submit_request(by_model(make_project()), patience=10.0)
+        run_id = client.submit_request(by_model(make_project()), patience=PATIENCE)
         wait_until(lambda: client.get(run_id).state == "AWAITING_APPROVAL", SECONDS)
         parked = client.get(run_id)
         shown = stack.process("approvals", "show", run_id).stdout
@@ -128,7 +129,7 @@ def test_an_address_that_was_changed_after_the_approval_gets_nothing(
     stack = SendingStack(tmp_path / "home", policies)
     with ScriptedProvider({"write": [Say(WRITTEN)]}) as thief:
         with running_stack(stack.home, workers=1, stack=stack), stack.client() as client:
-            run_id = client.submit_request(by_model(make_project()), patience=10.0)
+            run_id = client.submit_request(by_model(make_project()), patience=PATIENCE)
             wait_until(lambda: client.get(run_id).state == "AWAITING_APPROVAL", SECONDS)
             models = policies / "models.json"
             models.write_text(models.read_text().replace(sending.provider.root, thief.root))
@@ -148,7 +149,7 @@ def test_low_risk_goes_by_the_rule_and_a_secret_in_the_tree_asks_a_person(
 ) -> None:
     stack, project = SendingStack(tmp_path / "home", sending.policies("auto_low_risk")), make_project()
     with running_stack(stack.home, workers=1, stack=stack), stack.client() as client:
-        run = client.wait(client.submit_request(by_model(project), patience=10.0), timeout=SECONDS)
+        run = client.wait(client.submit_request(by_model(project), patience=PATIENCE), timeout=SECONDS)
         assert (run.status, run.failure, run.approvals) == ("SUCCESS", None, {})
         assert [(each.role, each.risk, each.mode) for each in run.transfers] == [
             ("worker", "low", "auto_low_risk"),
@@ -157,7 +158,7 @@ def test_low_risk_goes_by_the_rule_and_a_secret_in_the_tree_asks_a_person(
         assert scripts_asked(sending.provider) == {"write", "review"}
         sending.provider.requests.clear()
         Repository(project, project.parent / "home").commit({**FILES, "notes.txt": SECRET})
-        second = client.submit_request(by_model(project), patience=10.0)
+        second = client.submit_request(by_model(project), patience=PATIENCE)
         wait_until(lambda: client.get(second).state == "AWAITING_APPROVAL", SECONDS)
         assert [each.risk for each in client.get(second).transfers] == ["high", "high"]
         assert sending.provider.requests == []
@@ -169,7 +170,7 @@ def test_a_role_that_works_before_there_is_a_leave_sends_nothing(
 ) -> None:
     stack = SendingStack(tmp_path / "home", sending.policies("auto_low_risk"), ",techlead")
     with running_stack(stack.home, workers=1, stack=stack), stack.client() as client:
-        run = client.wait(client.submit_request(by_model(make_project(), parts=2), patience=10.0), timeout=SECONDS)
+        run = client.wait(client.submit_request(by_model(make_project(), parts=2), patience=PATIENCE), timeout=SECONDS)
     assert run.failure is not None
     assert (run.status, run.failure.code) == ("FAILED", "transfer_not_approved")
     assert sending.provider.requests == []

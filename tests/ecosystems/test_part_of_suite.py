@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.ecosystems.suites import Suite, codes, proof_of
+from tests.waiting import PATIENCE
 
 NODE = shutil.which("node", path="/usr/bin:/usr/local/bin:/bin")
 pytestmark = pytest.mark.skipif(NODE is None, reason="there is no node below /usr (Debian: apt install nodejs npm)")
@@ -60,7 +61,7 @@ def draws(folder: Path, files: list[str], took: Mapping[str, int]) -> list[list[
     (folder / "program.cjs").write_text(PROGRAM)
     inside = json.dumps([f"/workspace/{each}" for each in files])
     argv = [str(NODE), str(folder / "program.cjs"), inside, str(DRAWS)]
-    told = subprocess.run(argv, check=True, capture_output=True, timeout=60)
+    told = subprocess.run(argv, check=True, capture_output=True, timeout=PATIENCE)
     return [[each.removeprefix("/workspace/") for each in drawn] for drawn in json.loads(told.stdout)]
 
 

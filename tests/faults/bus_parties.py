@@ -22,6 +22,7 @@ from gatewright.bus.jetstream.setup import ensure_topology
 from gatewright.bus.operator_mode.files import make_jwt, trust_lines, write_jwt
 from gatewright.bus.permissions import Access, access_of
 from gatewright.bus.server_config import accounts
+from tests.waiting import PATIENCE
 
 Mode = Literal["configuration", "operator"]
 
@@ -64,10 +65,10 @@ class Bus:
         await self.settle()
         found = []
         for name in STREAM_NAMES:
-            answer = await self.operator.connection.request(f"$JS.API.STREAM.INFO.{name}", b"", timeout=5)
+            answer = await self.operator.connection.request(f"$JS.API.STREAM.INFO.{name}", b"", timeout=PATIENCE)
             for sequence in range(1, msgspec.json.decode(answer.data)["state"]["last_seq"] + 1):
                 question = msgspec.json.encode({"seq": sequence})
-                got = await self.operator.connection.request(f"$JS.API.STREAM.MSG.GET.{name}", question, timeout=5)
+                got = await self.operator.connection.request(f"$JS.API.STREAM.MSG.GET.{name}", question, timeout=PATIENCE)
                 message = msgspec.json.decode(got.data).get("message", {})
                 found.append(base64.b64decode(message.get("data", "")).decode())
         return found

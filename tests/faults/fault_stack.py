@@ -29,13 +29,14 @@ from gatewright.evidence.signing import keys
 from gatewright.evidence.signing.keys import PublicKey
 from tests.ecosystems.environments import plain_environment
 from tests.faults.crash_points import FOLDER
+from tests.waiting import PATIENCE
 from tests.warm_interpreter import warm_interpreter
 
 ROOT = Path(__file__).resolve().parents[2]
 ROLES = tuple(role for role in START_ORDER if role != "gatekeeper")
 #: Restarted at once, for ever.
 STUBBORN = RestartPolicy(settled=0.0)
-READY_SECONDS = 60.0
+READY_SECONDS = PATIENCE
 PING = "$SRV.PING.gw-gatekeeper"
 
 
@@ -69,7 +70,7 @@ class House:
             os.kill(pid, number)
         return victims
 
-    async def back(self, victim: str, gone: Sequence[int], seconds: float = 20.0) -> None:
+    async def back(self, victim: str, gone: Sequence[int], seconds: float = PATIENCE) -> None:
         """Wait until others live in the place of those that were killed."""
         async with asyncio.timeout(seconds):
             while True:

@@ -30,11 +30,12 @@ from tests.e2e.stack import Stack, slow_request
 from tests.faults.flood_account import Account, show
 from tests.faults.flood_messages import Answer, Deck, Shot
 from tests.faults.flood_stack import FloodedStack, flooded_stack
+from tests.waiting import PATIENCE
 
 #: Messages under way at a time; and seconds that a question may take, and that the queues may take to run empty.
 AT_ONCE = 48
-ANSWER_SECONDS = 60.0
-EMPTY_SECONDS = 300.0
+ANSWER_SECONDS = PATIENCE
+EMPTY_SECONDS = PATIENCE
 WARM_UP = 200
 WORK_QUEUES = ("INTAKE", "TASKS", "RESULTS")
 #: Messages that may wait in the queues before the flood is held back for a moment: honest ones wait behind them.
@@ -132,7 +133,7 @@ class Flood:
         return sum(count["state"]["messages"] for count in counts)
 
     async def _api(self, call: str) -> dict[str, Any]:
-        answer = await self._clients["operator"].request(f"$JS.API.{call}", b"", timeout=10)
+        answer = await self._clients["operator"].request(f"$JS.API.{call}", b"", timeout=PATIENCE)
         found: dict[str, Any] = msgspec.json.decode(answer.data)
         return found
 
@@ -164,7 +165,7 @@ class Flood:
 
     async def _honest_run(self) -> str:
         async with Client.connect(self._stack.address) as client:
-            run_id = await client.submit_request(slow_request(self._project, 0.0), patience=10.0)
+            run_id = await client.submit_request(slow_request(self._project, 0.0), patience=PATIENCE)
             run = await client.wait(run_id, timeout=EMPTY_SECONDS)
         if run.status != "SUCCESS":
             self.account.wrong.append(f"an honest run failed: {run.failure}")

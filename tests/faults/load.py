@@ -31,8 +31,8 @@ from tests.e2e.conftest import FILES
 from tests.ecosystems.environments import plain_environment
 from tests.faults.fault_stack import House
 from tests.git import repositories as git
+from tests.waiting import PATIENCE
 
-PATIENCE = 90.0
 #: Succeeds when the first file was edited, after a pause.
 THERE = b"""import pathlib, sys, time
 time.sleep(float(sys.argv[1]))

@@ -29,14 +29,13 @@ from gatewright.errors import BusError, GatewrightError
 from gatewright.ledger.run import Run, run_id_of
 from tests.ecosystems.environments import plain_environment
 from tests.tcp_proxy import Wire
+from tests.waiting import PATIENCE
 from tests.warm_interpreter import warm_interpreter
 
 ROOT = Path(__file__).resolve().parents[2]
 #: What the commands of test repositories see as `python`.
 PREFIX = plain_environment()
-#: Seconds within which the services are at work again once what they need is there.
-RECOVERY = 10.0
-READY_SECONDS = 40.0
+READY_SECONDS = PATIENCE
 JUMPING = "tests.faults.jumping"
 
 

@@ -33,14 +33,14 @@ from gatewright.evidence.signing import keys
 from tests.ecosystems.environments import plain_environment
 from tests.faults.fault_stack import ROOT, House
 from tests.faults.load import Load, judge
+from tests.waiting import PATIENCE
 
 #: Started anew in this order on the way up: a role reads what any gatekeeper sends before one of the new version sends it.
 ORDER = ("pm", "techlead", "reviewer", "testrunner", "worker", "worker-2", "gatekeeper", "gatekeeper-2")
-READY_SECONDS = 60.0
-LEAVE_SECONDS = 40.0
+READY_SECONDS = PATIENCE
+LEAVE_SECONDS = PATIENCE
 #: Runs that are open at a time: more would wait for the test runner, and show nothing.
 LANES = 8
-PATIENCE = 90.0
 OLDER = "0.0.1"
 
 

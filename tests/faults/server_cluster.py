@@ -19,10 +19,11 @@ from gatewright.app.stack.processes import dies_with_parent
 from gatewright.bus import identities
 from gatewright.bus.identities import BusAddress, credential_file
 from gatewright.bus.server_config import CLUSTER_PASSWORD, Cluster, ServerConfig, accounts, render
+from tests.waiting import PATIENCE
 
 SERVERS = 3
 #: Seconds until three servers that were ended agree on a leader of everything.
-AGREED_SECONDS = 60.0
+AGREED_SECONDS = PATIENCE
 
 
 @dataclass

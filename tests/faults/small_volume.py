@@ -32,6 +32,7 @@ from gatewright.errors import BusError, GatewrightError
 from gatewright.ledger.run import Run, run_id_of
 from tests.e2e.stack import PREFIX, slow_request
 from tests.volumes import on_volume
+from tests.waiting import PATIENCE
 
 MIB = 1 << 20
 
@@ -97,7 +98,7 @@ async def fill_under_work(mount: Path, project: Path, runs: int) -> Seen:
         first_server = server_pid(supervisor)
         async with Client.connect(supervisor.address, patience=30) as client:
             request = slow_request(project, 0.3)
-            accepted = [await client.submit_request(request, patience=30) for _ in range(runs)]
+            accepted = [await client.submit_request(request, patience=PATIENCE) for _ in range(runs)]
             seen.accepted = len(accepted)
             await until(lambda: any_state(client, accepted, "S2"))
             filling = asyncio.create_task(volume.keep_full())
@@ -117,7 +118,7 @@ async def fill_under_work(mount: Path, project: Path, runs: int) -> Seen:
             begun = time.monotonic()
             volume.make_room()
             for run_id in accepted:
-                run = await client.wait(run_id, timeout=120)
+                run = await client.wait(run_id, timeout=PATIENCE)
                 end = "SUCCESS" if run.failure is None else f"{run.failure.code}: {run.failure.message}"
                 seen.ends[end] = seen.ends.get(end, 0) + 1
             seen.seconds_to_the_last_end = time.monotonic() - begun
@@ -175,7 +176,7 @@ async def runs_of(home: Path) -> str:
     return (out + errors).decode()
 
 
-async def until(what: Callable[[], Awaitable[bool]], seconds: float = 90.0) -> None:
+async def until(what: Callable[[], Awaitable[bool]], seconds: float = PATIENCE) -> None:
     async with asyncio.timeout(seconds):
         while not await what():  # noqa: ASYNC110 - it is in other processes
             await asyncio.sleep(0.1)

@@ -24,10 +24,11 @@ from tests.factories import make_request
 from tests.faults.outage_house import ROOT
 from tests.faults.server_cluster import SERVERS, ServerCluster
 from tests.git.repositories import MakeRepository
+from tests.waiting import PATIENCE
 
 #: The one that decides, and one that is given tasks: the loops of all others are this one's.
 PROCESSES = ("gatekeeper", "pm")
-SECONDS = 90.0
+SECONDS = PATIENCE
 
 pytestmark = pytest.mark.long
 

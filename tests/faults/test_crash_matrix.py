@@ -8,9 +8,8 @@ import pytest
 
 from tests.faults.crash_matrix import CELLS, VICTIMS, Cell, play
 from tests.faults.crash_points import POINTS
+from tests.waiting import PATIENCE
 
-#: Seconds within which every crash is dealt, on the slowest machine.
-PATIENCE = 300.0
 #: Each victim at another transition, and the points between which most can go wrong.
 FEW = (
     *(Cell(victim, str(number)) for number, victim in enumerate(VICTIMS, 1)),

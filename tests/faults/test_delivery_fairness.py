@@ -15,6 +15,7 @@ from tests.e2e.conftest import FILES
 from tests.e2e.stack import slow_request
 from tests.faults.outage_house import House, house
 from tests.git.repositories import MakeRepository
+from tests.waiting import PATIENCE
 
 SHARDS = 60
 FILES_OF_MANY = {**FILES, **{f"src/part{number:02}.py": b"a = 1\n" for number in range(SHARDS - 2)}}
@@ -35,18 +36,18 @@ async def test_a_small_run_is_done_long_before_a_large_one_that_came_first(
     small_project = large_project if same_repository else make_repository("small", files=FILES).path
     async with Client.connect(whole_house.address) as client:
         large_request = replace(slow_request(large_project, 0.2, parts=SHARDS), request="a large change")
-        large = await client.submit_request(large_request, patience=20)
-        async with asyncio.timeout(60):
+        large = await client.submit_request(large_request, patience=PATIENCE)
+        async with asyncio.timeout(PATIENCE):
             while len((await client.get(large)).workers()) < SHARDS or (await client.get(large)).state != "S2":  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
         begun = time.monotonic()
-        small = await client.submit_request(slow_request(small_project, 0.2), patience=20)
-        run = await client.wait(small, timeout=60)
+        small = await client.submit_request(slow_request(small_project, 0.2), patience=PATIENCE)
+        run = await client.wait(small, timeout=PATIENCE)
         seconds = time.monotonic() - begun
         behind = await client.get(large)
         done = sum(task.status == "SUCCESS" for task in behind.workers())
         await client.abort(large, "the test is over")
-        await client.wait(large, timeout=20)
+        await client.wait(large, timeout=PATIENCE)
     whole_house.tell(f"the small run took {seconds:.1f} s; the large one had done {done} of {SHARDS} parts by then")
     assert (run.status, run.failure) == ("SUCCESS", None)
     assert behind.status == "RUNNING"

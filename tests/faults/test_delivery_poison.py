@@ -20,6 +20,7 @@ from tests.e2e.conftest import FILES
 from tests.e2e.stack import slow_request
 from tests.faults.outage_house import House, house
 from tests.git.repositories import MakeRepository
+from tests.waiting import PATIENCE
 
 
 @pytest.fixture
@@ -44,22 +45,22 @@ async def test_a_task_that_nobody_survives_ends_its_run_and_blocks_nobody(
     bus = await worker_of(whole_house)
     queue = await ClassQueue.open(bus, task_consumers("worker"))
     async with Client.connect(whole_house.address) as client:
-        poison = await client.submit_request(slow_request(project, 0), patience=20)
+        poison = await client.submit_request(slow_request(project, 0), patience=PATIENCE)
         for attempt in range(task_consumer("worker").max_deliver):
             delivery = await queue.next(20)
             assert delivery is not None
             assert delivery.attempts == attempt + 1
             await delivery.nak()
         honest = asyncio.create_task(queue.next(30))
-        run = await client.wait(poison, timeout=20)
+        run = await client.wait(poison, timeout=PATIENCE)
         assert (run.status, run.failure and run.failure.code) == ("FAILED", "attempts_exhausted")
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             while not (letters := await DeadLetters(client.bus).all()):  # noqa: ASYNC110 - it is in another process
                 await asyncio.sleep(0.05)
             assert [(letter.code, letter.attempts) for letter in letters] == [("attempts_exhausted", 6)]
             while [message async for message in client.bus.unsettled("gw.task.worker.>")]:  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
-        await client.submit_request(slow_request(project, 0), patience=20)
+        await client.submit_request(slow_request(project, 0), patience=PATIENCE)
         delivery = await honest
         assert delivery is not None
         assert delivery.attempts == 1

@@ -24,6 +24,7 @@ from gatewright.bus import topology as t
 from gatewright.bus.jetstream.bus import JetStreamBus
 from gatewright.bus.permissions import Access, access_of, own_uploads
 from tests.faults.bus_parties import EVERYBODY, STREAM_NAMES, Bus, Party, open_bus
+from tests.waiting import PATIENCE
 
 #: Every header that a NATS server obeys: what becomes of what was there before, how long a message lives, when and where it is
 #: delivered, what it counts, what is bundled with it, what it comes from, what it is taken for.
@@ -70,10 +71,10 @@ async def stored(bus: Bus) -> set[Stored]:
     """Everything that any stream holds."""
     found = set()
     for stream in STREAM_NAMES:
-        answer = await bus.operator.connection.request(f"$JS.API.STREAM.INFO.{stream}", b"", timeout=5)
+        answer = await bus.operator.connection.request(f"$JS.API.STREAM.INFO.{stream}", b"", timeout=PATIENCE)
         for sequence in range(1, msgspec.json.decode(answer.data)["state"]["last_seq"] + 1):
             question = msgspec.json.encode({"seq": sequence})
-            got = await bus.operator.connection.request(f"$JS.API.STREAM.MSG.GET.{stream}", question, timeout=5)
+            got = await bus.operator.connection.request(f"$JS.API.STREAM.MSG.GET.{stream}", question, timeout=PATIENCE)
             if message := msgspec.json.decode(got.data).get("message"):
                 data = base64.b64decode(message.get("data", ""))
                 found.add(Stored(stream, sequence, message["subject"], data))
@@ -182,7 +183,7 @@ async def test_the_credentials_of_operator_and_gatekeeper_cannot_shrink_or_seal_
 
 
 async def configuration(bus: Bus, stream: str) -> dict[str, object]:
-    answer = await bus.operator.connection.request(f"$JS.API.STREAM.INFO.{stream}", b"", timeout=5)
+    answer = await bus.operator.connection.request(f"$JS.API.STREAM.INFO.{stream}", b"", timeout=PATIENCE)
     found: dict[str, object] = msgspec.json.decode(answer.data)["config"]
     return found
 
@@ -195,7 +196,7 @@ async def test_one_connection_cannot_fill_the_server_with_subscriptions(bus: Bus
         for number in range(access_of(identity).limits.subscriptions + 1):
             await greedy.subscribe(f"_INBOX_{identity}.{number}")
         await greedy.flush()
-    await asyncio.wait_for(gone.wait(), 20)
+    await asyncio.wait_for(gone.wait(), PATIENCE)
     await others_are_served(bus)
 
 

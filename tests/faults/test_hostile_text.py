@@ -18,11 +18,12 @@ from tests.e2e.stack import PREFIX, slow_request
 from tests.faults.fault_stack import House, open_house
 from tests.faults.test_delivery_abort import AGES, sleepers, tasks_left, until
 from tests.git.repositories import MakeRepository
+from tests.waiting import PATIENCE
 
 #: A test file as the baseline has it, and as the hostile patch makes it: one line, within the largest file that is let in.
 CASE = b"it.each(rows)('adds', (a, b) => { expect(a + b) })\n"
 ENDLESS = b"it.each" + b"\t" * 900_000 + b"\n"
-SECONDS = 90.0
+SECONDS = PATIENCE
 
 
 @pytest.fixture
@@ -51,7 +52,7 @@ async def hostile_request(house: House, project: Path) -> RunRequest:
 
 
 async def ended(house: House, request: RunRequest) -> Run:
-    return await house.client.wait(await house.client.submit_request(request, patience=20), timeout=SECONDS)
+    return await house.client.wait(await house.client.submit_request(request, patience=PATIENCE), timeout=SECONDS)
 
 
 @pytest.mark.long
@@ -73,11 +74,11 @@ async def test_nothing_of_an_aborted_run_comes_again_when_its_role_is_stuck_and_
 ) -> None:
     project = make_repository("project", files=FILES).path
     client = full_house.client
-    run_id = await client.submit_request(slow_request(project, AGES), patience=20)
-    await until(lambda: bool(sleepers()), 60)
+    run_id = await client.submit_request(slow_request(project, AGES), patience=PATIENCE)
+    await until(lambda: bool(sleepers()), PATIENCE)
     stuck = full_house.kill("worker", signal.SIGSTOP)  # it hears no notice and settles nothing
     await client.abort(run_id, "enough")
-    run = await client.wait(run_id, timeout=30)
+    run = await client.wait(run_id, timeout=PATIENCE)
     assert run.status == "ABORTED"
     assert await tasks_left(client) == 0
     for pid in stuck:

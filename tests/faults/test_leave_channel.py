@@ -11,6 +11,7 @@ from nats.errors import TimeoutError as NatsTimeoutError
 
 from gatewright.bus.topology import LEAVE_SUBJECT
 from tests.faults.bus_parties import SIBLING, open_bus
+from tests.waiting import PATIENCE
 
 WORKERS = {"worker", SIBLING}
 
@@ -35,7 +36,7 @@ async def test_workers_alone_ask_and_the_gatekeeper_alone_hears(tmp_path: Path) 
         await bus.settle()
         for name, party in eavesdroppers.items():
             if name in WORKERS:
-                assert (await party.client.request(LEAVE_SUBJECT, name.encode(), timeout=20)).data == b"yes"
+                assert (await party.client.request(LEAVE_SUBJECT, name.encode(), timeout=PATIENCE)).data == b"yes"
                 continue
             with pytest.raises((NatsTimeoutError, NoRespondersError)):
                 await party.client.request(LEAVE_SUBJECT, name.encode(), timeout=1)

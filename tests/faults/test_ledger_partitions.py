@@ -24,6 +24,7 @@ from gatewright.bus.permissions import access_of
 from gatewright.bus.server_config import accounts, accounts_text, with_identities
 from gatewright.bus.topology import run_subject
 from gatewright.errors import BusError, ConfigurationError
+from tests.waiting import PATIENCE
 
 PARTS = 3
 RUNS = [f"run-{number:020x}" for number in range(12)]
@@ -68,7 +69,7 @@ async def test_each_identity_does_with_every_stream_of_the_ledger_what_it_does_w
         following = asyncio.create_task(first(watcher, 2 * len(RUNS)))
         places = {run: [await put(gatekeeper, run, number) for number in range(2)] for run in RUNS}
         assert {gatekeeper.layout.partition_at(each[0]) for each in places.values()} == set(range(PARTS))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             assert sorted(await following) == sorted(place for each in places.values() for place in each)
         for reader in (watcher, operator, gatekeeper):
             for run in RUNS:

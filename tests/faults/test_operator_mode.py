@@ -26,6 +26,7 @@ from gatewright.bus.topology import intake_consumer
 from gatewright.errors import BusError, ConfigurationError
 from tests.command_line import invoke_in
 from tests.faults.bus_parties import SIBLING, launch
+from tests.waiting import PATIENCE
 
 
 async def given(folder: Path, server: NatsServer, *more: str) -> Any:
@@ -116,7 +117,7 @@ async def test_an_account_of_another_hand_under_the_same_operator_reaches_nothin
             return
         refused = pytest.raises(BusError, match="no process answers") if token != "its own" else contextlib.nullcontext()
         with refused:
-            await connection.request("gw.result.worker", b"{}", timeout=2)
+            await connection.request("gw.result.worker", b"{}", timeout=PATIENCE)
         await connection.close()
 
 

@@ -25,6 +25,7 @@ from gatewright.bus.permissions import Access, access_of
 from gatewright.bus.subjects import matches
 from gatewright.errors import ArtifactError, BusError, ConflictError
 from tests.faults.bus_parties import EVERYBODY, PUBLISHERS, SIBLING, STREAM_NAMES, Bus, Mode, arrived, open_bus
+from tests.waiting import PATIENCE
 
 
 def task_subject() -> str:
@@ -308,7 +309,7 @@ async def test_a_watcher_reads_and_follows_the_ledger_without_a_gap(bus: Bus) ->
     watching = asyncio.create_task(watch())
     for number in range(5, 105):
         await gatekeeper.publish("gw.run.run-1", b"%d" % number, schema="transition.v1", message_id=f"r:{number}")
-    assert await asyncio.wait_for(watching, 10) == [b"%d" % number for number in range(105)]
+    assert await asyncio.wait_for(watching, PATIENCE) == [b"%d" % number for number in range(105)]
     await gatekeeper.close()
     await watcher.close()
 
@@ -408,7 +409,7 @@ async def test_every_process_of_a_role_is_found_by_a_ping(bus: Bus) -> None:
     operator = bus.parties["operator"].client
     await operator.subscribe("_INBOX_operator.pings", cb=hear)
     await operator.publish("$SRV.PING.gw-worker", b"", reply="_INBOX_operator.pings")
-    await asyncio.wait_for(answered.wait(), 10)
+    await asyncio.wait_for(answered.wait(), PATIENCE)
     assert len(found) == len(both)
     for connected in both:
         await connected.close()

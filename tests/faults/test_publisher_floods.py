@@ -30,6 +30,7 @@ from gatewright.telemetry.metrics import Metrics
 from tests.factories import make_request
 from tests.faults.bus_parties import NAMED, Bus, open_bus
 from tests.git.repositories import MakeRepository
+from tests.waiting import PATIENCE
 
 #: More than a server holds back for one connection (64 MiB) and what the kernel takes beside it, in messages of full size.
 MESSAGES = 12
@@ -101,7 +102,7 @@ async def gatekeeping(watched: Watched, home: Path) -> AsyncIterator[None]:
         yield
     finally:
         stop.set()
-        await asyncio.wait_for(serving, 30)
+        await asyncio.wait_for(serving, PATIENCE)
 
 
 @pytest.mark.long
@@ -113,13 +114,13 @@ async def test_a_publisher_that_floods_its_submissions_takes_neither_the_gatekee
     request = make_request(repository=Repository(url=make_repository().url), baseline_ref="HEAD")
     async with gatekeeping(gatekeeper, tmp_path / "home"):
         subject = f"{SUBMIT_SUBJECT}.ci"
-        asking = asyncio.create_task(named.request(subject, codec.encode(request), schema="run_request.v1", timeout=120))
+        asking = asyncio.create_task(named.request(subject, codec.encode(request), schema="run_request.v1", timeout=PATIENCE))
         await named.connection.flush()
         await flood(server, SUBMIT_SUBJECT)
-        answer = await asyncio.wait_for(asking, 120)
+        answer = await asyncio.wait_for(asking, PATIENCE)
         assert codec.decode(answer.data, SubmitReply).run_id.startswith("run-")
         assert gatekeeper.reconnects == []
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             while not re.search(r"gw\.submit.* was cut", caplog.text):  # noqa: ASYNC110 - a log gives no sign
                 await asyncio.sleep(0.05)
     await named.close()
@@ -139,13 +140,13 @@ async def test_a_publisher_that_floods_its_answers_takes_no_worker_away_nor_the_
     task = Message("gw.task.worker.default.normal", b"", {PUBLISHER_HEADER: "ci"})
     ask = questions.of(TaskRef("run-0123456789", "run-0123456789.plan.w01"), task)
     asking: asyncio.Future[Leave] = asyncio.ensure_future(ask("codex", "make test"))
-    question = await asyncio.wait_for(put.get(), 20)
+    question = await asyncio.wait_for(put.get(), PATIENCE)
     await flood(server, answer_subject("default"))
     answer = AgentAnswer(
         question_id=question.question_id, run_id=question.run_id, task_id=question.task_id, allow=True, answered_by="anna"
     )
     await named.broadcast(answer_subject("ci"), codec.encode(answer))
-    assert await asyncio.wait_for(asking, 120) == Leave(allow=True, by="person", person="ci anna")
+    assert await asyncio.wait_for(asking, PATIENCE) == Leave(allow=True, by="person", person="ci anna")
     assert worker.reconnects == []
     for opened in (named, worker.bus):
         await opened.close()

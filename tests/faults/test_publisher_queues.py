@@ -30,6 +30,7 @@ from tests.factories import make_request
 from tests.faults.bus_parties import NAMED, Bus, open_bus
 from tests.faults.test_identity_changes import House, house
 from tests.git.repositories import MakeRepository
+from tests.waiting import PATIENCE
 
 __all__ = ["house"]
 
@@ -105,12 +106,12 @@ async def test_what_lies_in_the_one_stream_of_an_older_store_is_taken_and_each_p
             "discard": "new",
             "max_bytes": 1 << 30,
         }
-        await provisioner.connection.request("$JS.API.STREAM.CREATE.INTAKE", msgspec.json.encode(old), timeout=5)
+        await provisioner.connection.request("$JS.API.STREAM.CREATE.INTAKE", msgspec.json.encode(old), timeout=PATIENCE)
         client = (await JetStreamBus.connect(server.address(NAMED), name="ci")).connection
         for number in range(3):
-            await client.request("gw.intake.request.ci", b"old %d" % number, timeout=5)
+            await client.request("gw.intake.request.ci", b"old %d" % number, timeout=PATIENCE)
         await ensure_topology(server.address(PROVISIONER))
-        await client.request("gw.intake.request.ci", b"new", timeout=5)
+        await client.request("gw.intake.request.ci", b"new", timeout=PATIENCE)
         gatekeeper = await JetStreamBus.connect(server.address("gatekeeper"), name="gatekeeper")
         for queue, wanted in ((INTAKE_CONSUMER, [b"old 0", b"old 1", b"old 2"]), (intake_consumer("ci"), [b"new"])):
             subscription = await gatekeeper.consume(queue)
@@ -143,7 +144,7 @@ async def gatekeeping(bus: JetStreamBus, home: Path, *publishers: str) -> AsyncI
         yield metrics
     finally:
         stop.set()
-        await asyncio.wait_for(serving, 30)
+        await asyncio.wait_for(serving, PATIENCE)
 
 
 @pytest.mark.long
@@ -153,12 +154,12 @@ async def test_the_queue_of_a_publisher_that_is_added_is_read_by_a_gatekeeper_th
     monkeypatch.setattr(publisher_queues, "LOOK", 0.1)
     gatekeeper = await house.connect("gatekeeper")
     request = make_request(repository=Repository(url=make_repository().url), baseline_ref="HEAD")
-    async with gatekeeping(gatekeeper, house.folder / "home", "payments") as metrics, asyncio.timeout(120):
+    async with gatekeeping(gatekeeper, house.folder / "home", "payments") as metrics, asyncio.timeout(PATIENCE):
         assert (await house.command("add", "publisher-payments"))["confirmed"] is True
         payments = await house.connect("publisher-payments")
         await leave(payments, "gw.intake.request.payments", codec.encode(request))
         while True:
-            answer = await payments.request(f"{RUNS_SUBJECT}.payments", b"{}", schema="runs_request.v1", timeout=30)
+            answer = await payments.request(f"{RUNS_SUBJECT}.payments", b"{}", schema="runs_request.v1", timeout=PATIENCE)
             if b"run-" in answer.data:
                 break
             await asyncio.sleep(0.05)

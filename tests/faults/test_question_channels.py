@@ -17,6 +17,7 @@ from gatewright.contracts import AgentAnswer, AgentQuestion, codec
 from gatewright.tasks.protocol import TaskRef
 from gatewright.tasks.questions import Leave, PublisherQuestions
 from tests.faults.bus_parties import Bus, open_bus
+from tests.waiting import PATIENCE
 
 SUBJECTS = tuple(f"gw.{what}.{whose}" for what in ("question", "answer") for whose in ("default", "ci", "operator", "other"))
 REF = TaskRef("run-0123456789", "run-0123456789.plan.w01")
@@ -66,7 +67,7 @@ async def test_only_the_publisher_of_the_run_answers_its_agents_questions(tmp_pa
             await bus.settle()
             ask = questions.of(REF, Message("gw.task.worker.default.normal", b"", {PUBLISHER_HEADER: "ci"}))
             asking = asyncio.ensure_future(ask("codex", "make test"))
-            question = await asyncio.wait_for(put.get(), 20)
+            question = await asyncio.wait_for(put.get(), PATIENCE)
             # The other publisher has learned everything about the question, and says yes in every way that it has.
             forged = codec.encode(
                 AgentAnswer(question_id=question.question_id, run_id=question.run_id, task_id=question.task_id, allow=True)
@@ -78,7 +79,7 @@ async def test_only_the_publisher_of_the_run_answers_its_agents_questions(tmp_pa
             assert not asking.done()
             assert stranger.was_refused("publish", "gw.answer.ci")
             await client.answer_question(question, allow=False)
-            assert await asyncio.wait_for(asking, 20) == Leave(allow=False, by="person", person="ci anna")
+            assert await asyncio.wait_for(asking, PATIENCE) == Leave(allow=False, by="person", person="ci anna")
         finally:
             for each in (worker, own, foreign):
                 await each.close()

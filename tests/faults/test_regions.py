@@ -35,11 +35,12 @@ from tests.faults.rolling_upgrade import Fleet, answers
 from tests.faults.server_cluster import free_ports
 from tests.git.repositories import MakeRepository
 from tests.tcp_proxy import Wire
+from tests.waiting import PATIENCE
 
 PAGE = ROOT / "docs" / "regions.md"
 HERE = ("gatekeeper", "pm", "techlead", "reviewer", "testrunner")
 THERE = ("worker", "publisher", "watcher", MIRROR)
-SECONDS = 90.0
+SECONDS = PATIENCE
 
 
 def blocks(language: str) -> list[str]:
@@ -180,23 +181,23 @@ async def test_a_second_region_works_is_cut_off_and_comes_back_and_nothing_is_lo
             f"nats://127.0.0.1:{regions.other}", nkeys_seed_str=identities.load(seed_file(regions.seeds, MIRROR)).seed
         )
         stack.push_async_callback(plain.close)
-        answer = await plain.request("$JS.API.STREAM.CREATE.RUNS", blocks("json")[0].encode(), timeout=20)
+        answer = await plain.request("$JS.API.STREAM.CREATE.RUNS", blocks("json")[0].encode(), timeout=PATIENCE)
         assert "error" not in json.loads(answer.data)
         await stack.enter_async_context(roles(regions, tmp_path, bus))
         here = Client(bus, requested_by="tests", publisher=bus.publisher)
         there = await stack.enter_async_context(Client.connect(regions.address(regions.other, "publisher"), patience=3.0))
 
         # Submitted, worked on, looked at and proven in the other region.
-        first = await there.submit_request(slow_request(project, 0.1), patience=20)
+        first = await there.submit_request(slow_request(project, 0.1), patience=PATIENCE)
         assert (await there.wait(first, timeout=SECONDS)).status == "SUCCESS"
         bundle = await received(there, first, tmp_path / "evidence")
         assert await mirrored(regions, plain, len(await ledger(bus))) == await ledger(bus)
 
         # Cut while a task is in hand there; the first region goes on.
-        held = await here.submit_request(slow_request(project, 2.0), patience=20)
+        held = await here.submit_request(slow_request(project, 2.0), patience=PATIENCE)
         await in_hand(here, held)
         regions.cut()
-        waiting = await here.submit_request(slow_request(project, 0.1), patience=20)
+        waiting = await here.submit_request(slow_request(project, 0.1), patience=PATIENCE)
         assert (await here.get(waiting)).status == "RUNNING"
         with pytest.raises(BusError):
             await there.submit_request(slow_request(project, 0.1), patience=0.1)
@@ -223,7 +224,7 @@ async def test_the_mirror_takes_more_than_one_window_and_writes_nothing(regions:
     plain = await nats.connect(
         f"nats://127.0.0.1:{regions.other}", nkeys_seed_str=identities.load(seed_file(regions.seeds, MIRROR)).seed
     )
-    await plain.request("$JS.API.STREAM.CREATE.RUNS", blocks("json")[0].encode(), timeout=20)
+    await plain.request("$JS.API.STREAM.CREATE.RUNS", blocks("json")[0].encode(), timeout=PATIENCE)
     places = asyncio.Semaphore(64)
 
     async def put(number: int) -> None:

@@ -8,9 +8,7 @@ import pytest
 
 from gatewright.app.stack.fork_server import START_ORDER
 from tests.faults.replicas import BLOWS, fight, roll
-
-#: Seconds within which every run is given, on the slowest machine.
-PATIENCE = 300.0
+from tests.waiting import PATIENCE
 
 
 @pytest.mark.long

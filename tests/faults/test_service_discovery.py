@@ -17,6 +17,7 @@ from gatewright.bus.permissions import ASK_PROCESSES
 from gatewright.bus.topology import ROLES
 from tests.discovery import answers_to
 from tests.faults.bus_parties import EVERYBODY, SIBLING, Bus, open_bus
+from tests.waiting import PATIENCE
 
 VERBS = ("PING", "INFO", "STATS")
 #: Every process that serves: one per role, a second worker with an identity of its own, a third with the first one's.
@@ -115,5 +116,5 @@ async def test_a_role_is_never_asked_under_the_name_of_another(bus: Bus) -> None
             await operator.publish(f"$SRV.PING.gw-{role}", b"", reply=f"_INBOX_operator.asked.{role}")
         # Its answers come in the order of the questions: after this one there is none to those before.
         await operator.publish("$SRV.PING", b"", reply="_INBOX_operator.asked.all")
-        await asyncio.wait_for(lied.wait(), 20)
+        await asyncio.wait_for(lied.wait(), PATIENCE)
     assert [asked for asked, who in heard if who == "false"] == ["all"]

@@ -19,6 +19,7 @@ from gatewright.bus.topology import upload_stream
 from gatewright.errors import ArtifactError, BusError, LimitError
 from gatewright.reasons import REASONS
 from tests.faults.bus_parties import Bus, open_bus
+from tests.waiting import PATIENCE
 
 MIB = 1 << 20
 
@@ -45,9 +46,9 @@ async def connected(tmp_path: Path) -> AsyncIterator[Connected]:
 async def bound(provisioner: JetStreamBus, publisher: str, **limits: int) -> None:
     """Give the uploads of a publisher less room than they are meant to have."""
     name = upload_stream(publisher).name
-    there = await provisioner.connection.request(f"gw.js.STREAM.INFO.{name}", b"", timeout=5)
+    there = await provisioner.connection.request(f"gw.js.STREAM.INFO.{name}", b"", timeout=PATIENCE)
     config = msgspec.json.decode(there.data)["config"] | limits
-    done = await provisioner.connection.request(f"gw.js.STREAM.UPDATE.{name}", msgspec.json.encode(config), timeout=5)
+    done = await provisioner.connection.request(f"gw.js.STREAM.UPDATE.{name}", msgspec.json.encode(config), timeout=PATIENCE)
     assert "error" not in msgspec.json.decode(done.data)
 
 

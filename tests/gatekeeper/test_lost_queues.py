@@ -26,6 +26,7 @@ from gatewright.telemetry.logs import make_logger
 from tests.attacks.whole_gatekeeper import open_gatekeeper
 from tests.git.repositories import MakeRepository
 from tests.unauthenticated_nats import OpenServer
+from tests.waiting import PATIENCE
 
 
 class Acknowledging:
@@ -55,13 +56,13 @@ async def test_a_queue_that_the_servers_lost_is_made_anew_and_read_on(tmp_path: 
         for number in range(3):
             await bus.publish("gw.result.pm", b"%d" % number, schema="error.v1", message_id=f"m{number}")
             # What was acknowledged just before the queue was lost comes once more.
-            had = [await asyncio.wait_for(results.had.get(), 20)]
+            had = [await asyncio.wait_for(results.had.get(), PATIENCE)]
             while had[-1] != b"%d" % number:
-                had.append(await asyncio.wait_for(results.had.get(), 20))
+                had.append(await asyncio.wait_for(results.had.get(), PATIENCE))
             assert set(had) <= {b"%d" % number, b"%d" % (number - 1)}
             await bus.connection.api(f"CONSUMER.DELETE.RESULTS.{RESULT_CONSUMER.durable}", {}, ApiReply)
         stop.set()
-        await asyncio.wait_for(running, 20)
+        await asyncio.wait_for(running, PATIENCE)
         await bus.close()
 
 
@@ -82,7 +83,7 @@ async def test_a_ledger_that_cannot_be_read_for_a_while_is_followed_on(
         looking = LedgerFollower(gatekeeper.orchestrator)
         following = asyncio.create_task(looking.follow())
         await gatekeeper.bus.publish("gw.run.run-0123456789", b"{}", schema="transition.v1", message_id="m")
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             while not looking.seen:  # noqa: ASYNC110 - it is the follower's own
                 await asyncio.sleep(0.01)
         assert not following.done()

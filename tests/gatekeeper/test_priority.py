@@ -22,6 +22,7 @@ from gatewright.telemetry.logs import make_logger
 from gatewright.telemetry.metrics import Metrics
 from tests.factories import BASELINE, BASELINE_TREE, make_contract
 from tests.tasks.role_at_work import make_result
+from tests.waiting import PATIENCE
 
 
 def make_run(number: int, shards: int, *, repository: str = "/srv/project", priority: Priority = "normal") -> Run:
@@ -117,7 +118,7 @@ async def test_a_small_run_is_not_kept_waiting_by_a_large_one_that_came_first(re
             return make_result(task)
 
     runner = Runner("worker", Worker(), bus, clock=SystemClock(), log=make_logger(io.BytesIO()), metrics=Metrics("worker"))
-    await asyncio.wait_for(runner.run(stop), 20)
+    await asyncio.wait_for(runner.run(stop), PATIENCE)
     assert len(set(done)) == 61
     assert done.index("run-0000000002.plan.w01") <= RUN_SHARE + 1
     assert [message async for message in bus.unsettled(task_subject("worker", task_class="low"))] == []

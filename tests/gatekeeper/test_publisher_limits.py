@@ -28,6 +28,7 @@ from gatewright.services.gatekeeper.policies.quotas import RepositoryQuota
 from gatewright.services.gatekeeper.projections.publisher_runs import PublisherRuns
 from tests.factories import make_request
 from tests.gatekeeper.publishing import HandClock, IntakeFixture, make_publisher, open_intake
+from tests.waiting import PATIENCE
 
 Open = Callable[..., IntakeFixture]
 
@@ -57,7 +58,7 @@ def accepted(answer: object) -> str:
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         while not holds():  # noqa: ASYNC110 - what is waited for gives no sign
             await asyncio.sleep(0.01)
 

@@ -25,6 +25,7 @@ from gatewright.telemetry.metrics import Metrics, QueueLook
 from tests.gatekeeper.simulated_run import Script, SimulatedRun
 from tests.gatekeeper.test_decider import run_in_order
 from tests.unauthenticated_nats import OpenServer
+from tests.waiting import PATIENCE
 
 
 def measured(world: SimulatedRun) -> Metrics:
@@ -154,7 +155,7 @@ def make_service(bus: JetStreamBus) -> Service:
 async def test_queues_are_watched_until_the_process_is_to_leave(bus: JetStreamBus) -> None:
     service = make_service(bus)
     watching = asyncio.create_task(watch_queues(service, consumers))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         while b"gatewright_queue_depth{" not in service.metrics.exposition():  # noqa: ASYNC110 - a gauge tells nobody
             await asyncio.sleep(0.01)
     service.stop.set()

@@ -28,6 +28,7 @@ from gatewright.ledger.run import run_id_of
 from gatewright.services.gatekeeper.gates.engine import GateEngine
 from gatewright.services.gatekeeper.intake.run_queries import ANSWER_BYTES, MOST_WAITING
 from tests.gatekeeper.publishing import IntakeFixture, make_publisher, open_intake
+from tests.waiting import PATIENCE
 
 
 @pytest.fixture
@@ -73,7 +74,7 @@ async def runs(
 
 async def listed(intake: IntakeFixture, publisher: str, count: int) -> RunList:
     """The list once the index has seen so many runs."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         while len((found := await runs(intake, publisher)).runs) < count:  # noqa: ASYNC110 - there is nothing that would tell
             await asyncio.sleep(0)
     return found
@@ -81,7 +82,7 @@ async def listed(intake: IntakeFixture, publisher: str, count: int) -> RunList:
 
 async def kept_open(intake: IntakeFixture, number: int) -> None:
     """Until so many questions of acme's wait."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         while intake.questions.waiting["acme"] < number:  # noqa: ASYNC110 - there is nothing that would tell
             await asyncio.sleep(0)
 
@@ -121,13 +122,13 @@ async def test_a_question_waits_for_a_run_that_is_to_come_and_for_what_it_does_n
     asked = asyncio.create_task(events(intake, run_id, "acme", wait=20))
     await kept_open(intake, 1)
     assert await begin(intake, request_for, "acme", "order-4711") == run_id
-    first = await asyncio.wait_for(asked, 10)
+    first = await asyncio.wait_for(asked, PATIENCE)
     assert isinstance(first, RunEvents)
     assert first.events[0].event_type == "run_accepted"
     asked = asyncio.create_task(events(intake, run_id, "acme", after=first.events[-1].seq, wait=20))
     await kept_open(intake, 1)
     await end(intake, run_id, "acme")
-    second = await asyncio.wait_for(asked, 10)
+    second = await asyncio.wait_for(asked, PATIENCE)
     assert isinstance(second, RunEvents)
     assert second.events[0].seq == first.events[-1].seq + 1
 
@@ -137,7 +138,7 @@ async def test_no_question_waits_once_the_process_is_told_to_leave(intake: Intak
     asked = [asyncio.create_task(events(intake, run_id, "acme", after=10**6, wait=20)) for _ in range(3)]
     await kept_open(intake, 3)
     intake.questions.index.release()
-    answers = await asyncio.wait_for(asyncio.gather(*asked, events(intake, run_id, "acme", after=10**6, wait=20)), 10)
+    answers = await asyncio.wait_for(asyncio.gather(*asked, events(intake, run_id, "acme", after=10**6, wait=20)), PATIENCE)
     assert {isinstance(answer, RunEvents) and answer.more for answer in answers} == {True}
 
 
@@ -147,7 +148,7 @@ async def test_one_publisher_cannot_keep_more_than_its_number_of_questions_open(
     run_id = await begin(intake, request_for, "acme")
     asked = [asyncio.create_task(events(intake, run_id, "acme", after=10**6, wait=20)) for _ in range(MOST_WAITING)]
     await kept_open(intake, MOST_WAITING)
-    assert isinstance(await asyncio.wait_for(events(intake, run_id, "acme", after=10**6, wait=20), 10), RunEvents)
+    assert isinstance(await asyncio.wait_for(events(intake, run_id, "acme", after=10**6, wait=20), PATIENCE), RunEvents)
     intake.questions.index.release()
     await asyncio.gather(*asked)
 

@@ -25,6 +25,7 @@ from gatewright.telemetry.logs import make_logger
 from gatewright.telemetry.metrics import Metrics
 from tests.factories import make_request
 from tests.git.repositories import MakeRepository
+from tests.waiting import PATIENCE
 
 
 class LongLedgerBus(MemoryBus):
@@ -58,12 +59,12 @@ async def test_submissions_are_answered_while_a_long_ledger_is_still_being_read(
     serving = asyncio.create_task(serve(service, Settings(home=tmp_path / "home", drain_seconds=0.1)))
     try:
         request = make_request(repository=Repository(url=make_repository().url), baseline_ref="HEAD")
-        submitting = [Client(publisher).submit_request(request, patience=30.0) for _ in range(times)]
-        accepted = await asyncio.wait_for(asyncio.gather(*submitting), 60)
+        submitting = [Client(publisher).submit_request(request, patience=PATIENCE) for _ in range(times)]
+        accepted = await asyncio.wait_for(asyncio.gather(*submitting), PATIENCE)
         assert len(set(accepted)) == times
         assert service.readiness.missing == {}
     finally:
         stop.set()
-        await asyncio.wait_for(serving, 30)
+        await asyncio.wait_for(serving, PATIENCE)
         await publisher.close()
         await bus.close()

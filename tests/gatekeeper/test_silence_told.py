@@ -15,6 +15,7 @@ from gatewright.contracts import RunList, RunRequest, RunsRequest, RunStatus, St
 from gatewright.services.gatekeeper.gates.engine import GateEngine
 from tests.gatekeeper.publishing import IntakeFixture, make_publisher, open_intake
 from tests.gatekeeper.test_silent_runs import make_claim
+from tests.waiting import PATIENCE
 
 
 @pytest.fixture
@@ -39,7 +40,7 @@ async def test_silence_is_told_in_the_status_and_in_the_list_and_ends_with_a_cla
     silent.hears(clock.monotonic())
     answer = await intake.submit(request_for, "default")
     assert isinstance(answer, SubmitReply)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         while not silent.tasks(answer.run_id, 0.0):  # noqa: ASYNC110 - there is nothing that would tell
             await asyncio.sleep(0)
     status, listed = await told(intake, answer.run_id)

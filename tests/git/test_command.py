@@ -15,6 +15,7 @@ from gatewright.git.command import GitCommand, words
 from gatewright.git.process import in_thread
 from gatewright.host_errors import speaks_of_full_disk
 from tests.git.repositories import MakeRepository, Repository
+from tests.waiting import PATIENCE
 
 HOSTILE_ENVIRONMENT = {
     "GIT_DIR": "/nonexistent",
@@ -44,14 +45,14 @@ def git(make_repository: MakeRepository) -> GitCommand:
 
 def noted(path: Path) -> str:
     """The process id that a command writes into ``path`` when it has begun."""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline and not (path.exists() and path.read_text().endswith("\n")):
         time.sleep(0.01)
     return path.read_text().strip()
 
 
 def gone(pid: str) -> bool:
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + PATIENCE
     while alive(pid) and time.monotonic() < deadline:
         time.sleep(0.01)
     return not alive(pid)

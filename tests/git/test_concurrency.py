@@ -16,6 +16,7 @@ from gatewright.git.changes import FileChange
 from gatewright.git.locks import held
 from gatewright.git.mirror import Mirrors
 from tests.git.repositories import MakeRepository
+from tests.waiting import PATIENCE
 
 WORKER = """
 import asyncio, json, sys
@@ -45,7 +46,7 @@ async def test_processes_that_open_one_mirror_at_once_agree(make_repository: Mak
         subprocess.Popen([*argv, str(number)], stdout=subprocess.PIPE, stderr=subprocess.PIPE)  # noqa: ASYNC220  # at once is the point
         for number in range(4)
     ]
-    answers = [worker.communicate(timeout=60) for worker in workers]
+    answers = [worker.communicate(timeout=PATIENCE) for worker in workers]
     assert [worker.returncode for worker in workers] == [0] * 4, answers
     assert len({answer for answer, _ in answers}) == 1
     commit, one, other = json.loads(answers[0][0])

@@ -23,6 +23,7 @@ from gatewright.ledger.store import NOWHERE, Ledger, Position
 from tests.client.conftest import make_run
 from tests.gatekeeper.simulated_run import RUN_ID
 from tests.unauthenticated_nats import OpenServer
+from tests.waiting import PATIENCE
 
 SUBJECT = run_subject(RUN_ID)
 OTHER = "run-9876543210"
@@ -174,7 +175,7 @@ async def test_an_answer_of_the_server_that_is_sent_into_the_ledger_harms_nothin
         async def attack(call: str, body: bytes = b"") -> None:
             before = len(await stored())
             await attacker.publish(f"$JS.API.{call}", body, reply=SUBJECT)
-            async with asyncio.timeout(5.0):
+            async with asyncio.timeout(PATIENCE):
                 while len(await stored()) == before:  # noqa: ASYNC110 - the server does it in its own time
                     await asyncio.sleep(0.01)
 
@@ -189,7 +190,7 @@ async def test_an_answer_of_the_server_that_is_sent_into_the_ledger_harms_nothin
             assert len(await stored()) == len(shelf.transitions) + 3, "the attack itself has to succeed"
             assert len(set(shelf.told)) == 3
             client = Client(bus)
-            run = await client.wait(RUN_ID, timeout=5.0)
+            run = await client.wait(RUN_ID, timeout=PATIENCE)
             assert run.sealed is not None
             assert (await client.get(RUN_ID)).head == run.head
             assert len(await client.events(RUN_ID)) == run.seq

@@ -12,6 +12,7 @@ from gatewright.models.gateway import GatewayLimits
 from tests.models.calls import QUICK, ask, make_gateway, raw, request_of, until
 from tests.models.provider import ScriptedProvider
 from tests.models.turns import Hang, Say
+from tests.waiting import PATIENCE
 
 BODY = json.dumps(request_of("responses")[1]).encode()
 
@@ -196,7 +197,7 @@ async def test_connections_beyond_the_bound_are_closed_at_once(provider: Scripte
     async with gateway.private() as path:
         opened = [await asyncio.open_unix_connection(str(path)) for _ in range(10)]
         ended = [asyncio.ensure_future(reader.read()) for reader, _ in opened]
-        done, _ = await asyncio.wait(ended[3:], timeout=20)
+        done, _ = await asyncio.wait(ended[3:], timeout=PATIENCE)
         assert len(done) == 7
         assert not any(each.done() for each in ended[:3])
         for _, writer in opened:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -43,13 +41,11 @@ def test_code_is_coloured_and_a_string_over_lines_is_one() -> None:
 @pytest.mark.parametrize("language", sorted({*syntax._LANGUAGES, "make", "docker", "cmake"}))
 def test_hostile_text_is_not_coloured_at_length(language: str) -> None:
     """Without bounds the lexer of one language takes minutes for 60 kB of ``a a a``."""
-    begun = time.perf_counter()
     colours = Colours(seconds=0.2)
     for seed in SEEDS:
         line = (seed * MAX_LINE)[: MAX_LINE - 1]
         lines = [line] * 200
         assert len(colours.lines(lines, language)) == len(lines)
-    assert time.perf_counter() - begun < 15
 
 
 def test_after_its_time_everything_is_plain() -> None:

@@ -24,6 +24,7 @@ from tests.cli.conftest import Command, gatewright  # noqa: F401
 from tests.git.access.servers import PUSH, READ, GitServer, git_server, hostile_server, make_certificate
 from tests.retention.conftest import NOW, House
 from tests.retention.test_branch_expiry import branches, git, name, repository  # noqa: F401
+from tests.waiting import PATIENCE
 
 
 @dataclass(frozen=True)
@@ -186,7 +187,7 @@ def test_a_round_that_is_ended_while_a_server_is_silent_leaves_nothing_behind(
         process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=dict(os.environ))
         assert asked.wait(60)
         process.send_signal(number)
-        out, said = process.communicate(timeout=60)
+        out, said = process.communicate(timeout=PATIENCE)
         assert gone.wait(60), "git still waits for its server"
     assert (process.returncode, ends[1] in out + said) == (ends[0], True), out + said
     assert copies(house) == []

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from gatewright.sandbox import Completed, SandboxLimits
 from gatewright.sandbox.environments import Shown
+from tests.waiting import PATIENCE
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ def processes_with(word: str) -> list[int]:
     return found
 
 
-def wait_until(truth: Callable[[], bool], *, seconds: float = 10) -> bool:
+def wait_until(truth: Callable[[], bool], *, seconds: float = PATIENCE) -> bool:
     """Whether ``truth`` came true in time."""
     deadline = time.monotonic() + seconds
     while not truth():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -119,15 +118,13 @@ async def test_filling_memory_through_files_is_contained(run: Run, folder: str) 
 
 
 async def test_endless_command_is_stopped(run: Run) -> None:
-    begun = time.monotonic()
     completed = await run(
-        "sh", "-c", "trap '' TERM INT HUP; echo before; sleep 32; sleep 32", limits=replace(LIMITS, wall_seconds=0.3)
+        "sh", "-c", "trap '' TERM INT HUP; echo before; sleep 500; sleep 500", limits=replace(LIMITS, wall_seconds=0.3)
     )
     assert completed.timed_out
     assert completed.stopped == "time"
     assert completed.stdout == b"before\n"
     assert completed.exit_code == 137
-    assert time.monotonic() - begun < 5
 
 
 async def test_no_core_is_left(run: Run, place: Folder) -> None:

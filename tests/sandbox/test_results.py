@@ -16,7 +16,7 @@ async def test_output_and_exit_code_come_back(run: Run) -> None:
     completed = await run("sh", "-c", "printf out; printf err >&2; exit 7")
     assert (completed.exit_code, completed.stdout, completed.stderr) == (7, b"out", b"err")
     assert (completed.timed_out, completed.truncated, completed.stopped) == (False, False, "")
-    assert 0 < completed.duration_seconds < 20
+    assert completed.duration_seconds > 0
 
 
 async def test_signal_becomes_an_exit_code(run: Run) -> None:

@@ -20,6 +20,7 @@ from gatewright.bus.topology import RESULT_CONSUMER, task_consumer, task_subject
 from gatewright.contracts import TaskContract, codec
 from gatewright.contracts.vocabulary import Document
 from tests.unauthenticated_nats import OpenServer
+from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).parents[2]
 ECHO = "import runpy; runpy.run_module('tests.service.echo_role', run_name='__main__')"
@@ -40,7 +41,7 @@ class RoleProcess:
     async def logged(self, event: str) -> dict[str, Any]:
         """The first line with this event, also an earlier one."""
         assert self.process.stderr is not None
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(PATIENCE):
             while True:
                 for line in self.lines:
                     if line["event"] == event:
@@ -61,7 +62,7 @@ class RoleProcess:
         return int(head.split(" ")[1]), body
 
     async def get_until(self, path: str, wanted: Callable[[str], bool]) -> str:
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(PATIENCE):
             while True:
                 _, body = await self.get(path)
                 if wanted(body):
@@ -73,7 +74,7 @@ class RoleProcess:
 
     async def ended(self) -> int:
         """Its exit code; the rest of its log is in ``lines``."""
-        _, rest = await asyncio.wait_for(self.process.communicate(), 15)
+        _, rest = await asyncio.wait_for(self.process.communicate(), PATIENCE)
         self.raw += rest
         self.lines += [msgspec.json.decode(text) for text in rest.splitlines()]
         assert self.process.returncode is not None

@@ -18,6 +18,7 @@ from gatewright.tasks.protocol import cancel_notice
 from tests.factories import make_contract
 from tests.service.conftest import Gatekeeper, StartRole
 from tests.unauthenticated_nats import OpenServer
+from tests.waiting import PATIENCE
 
 
 def make_order(spec: str) -> TaskContract:
@@ -47,7 +48,7 @@ async def test_process_becomes_ready_works_and_leaves_cleanly(
     metrics = await role.get_until("/metrics", lambda body: 'outcome="answered"' in body)
     assert 'gatewright_tasks_total{outcome="answered",role="worker"} 1.0' in metrics
     assert "worker" in await connection_names(server)
-    pong = await gatekeeper.bus.request("$SRV.PING.gw-worker", b"", schema="", timeout=2)
+    pong = await gatekeeper.bus.request("$SRV.PING.gw-worker", b"", schema="", timeout=PATIENCE)
     assert msgspec.json.decode(pong.data)["name"] == "gw-worker"
     role.send(number)
     assert await role.ended() == 0

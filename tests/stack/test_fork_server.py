@@ -18,6 +18,7 @@ from gatewright.app.stack.launch import ProcessPlan
 from gatewright.app.stack.processes import identity
 from gatewright.errors import UnavailableError
 from tests.stack.conftest import SLEEPER, MakeStack, make_package
+from tests.waiting import PATIENCE
 
 TELLER = """
 import json, os, sys
@@ -28,7 +29,7 @@ sys.exit(7)
 """
 
 
-async def until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
+async def until(condition: Callable[[], bool], seconds: float = PATIENCE) -> None:
     async with asyncio.timeout(seconds):
         while not condition():  # noqa: ASYNC110 - what is waited for happens in other processes
             await asyncio.sleep(0.01)
@@ -112,7 +113,7 @@ async def test_killed_process_is_reported_with_its_signal(tmp_path: Path) -> Non
     fork_server = await ForkServer.open(["roles.worker"], environment, tmp_path / "logs" / "fork-server.log")
     forked = await fork_server.fork(make_plan(tmp_path, environment))
     os.kill(forked.pid, signal.SIGKILL)
-    assert await asyncio.wait_for(forked.wait(), 5) == -signal.SIGKILL
+    assert await asyncio.wait_for(forked.wait(), PATIENCE) == -signal.SIGKILL
     await fork_server.close()
 
 
@@ -121,7 +122,7 @@ async def test_dead_fork_server_forks_nothing_and_its_children_are_known_to_be_d
     fork_server = await ForkServer.open(["roles.worker"], environment, tmp_path / "logs" / "fork-server.log")
     forked = await fork_server.fork(make_plan(tmp_path, environment))
     os.kill(fork_server.pid, signal.SIGKILL)
-    assert await asyncio.wait_for(forked.wait(), 5) == -signal.SIGKILL
+    assert await asyncio.wait_for(forked.wait(), PATIENCE) == -signal.SIGKILL
     await until(lambda: identity(forked.pid) is None)
     await until(lambda: not fork_server.alive)
     with pytest.raises(UnavailableError):

@@ -20,6 +20,7 @@ from gatewright.bus.identities import BusAddress
 from gatewright.bus.jetstream.bus import JetStreamBus
 from gatewright.bus.jetstream.setup import ensure_topology
 from gatewright.errors import BusError, UnavailableError
+from tests.waiting import PATIENCE
 
 
 def test_the_binary_comes_with_the_wheel() -> None:
@@ -118,7 +119,7 @@ async def test_a_stop_is_no_unexpected_end(tmp_path: Path) -> None:
     server = await NatsServer.start(tmp_path)
     watching = asyncio.create_task(server.ended())
     await server.stop()
-    await asyncio.wait_for(watching, 3)
+    await asyncio.wait_for(watching, PATIENCE)
     with pytest.raises(ProcessLookupError):
         os.kill(server.pid, 0)
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 import pytest
 
 from gatewright.app.stack.processes import descendants, identity, kill_all, snapshot
+from tests.waiting import PATIENCE
 
 PARENT = """
 import subprocess, sys, time
@@ -94,7 +95,7 @@ assert parent_of_an_orphan() != os.getpid()
 """
 
 
-def wait_until(condition: Callable[[], bool], seconds: float = 5.0) -> bool:
+def wait_until(condition: Callable[[], bool], seconds: float = PATIENCE) -> bool:
     give_up = time.monotonic() + seconds
     while not condition() and time.monotonic() < give_up:
         time.sleep(0.01)
@@ -113,7 +114,7 @@ def test_child_dies_when_its_parent_is_killed() -> None:
 
 
 def test_child_that_is_born_after_its_parents_death_does_not_live() -> None:
-    done = subprocess.run([sys.executable, "-c", LATE_BORN], capture_output=True, timeout=20, check=False)
+    done = subprocess.run([sys.executable, "-c", LATE_BORN], capture_output=True, timeout=PATIENCE, check=False)
     assert (done.returncode, done.stderr) == (1, b"")
 
 
@@ -136,18 +137,18 @@ def test_whole_family_is_found_and_ended() -> None:
 
 
 def test_orphan_in_a_session_of_its_own_is_adopted_and_ended() -> None:
-    done = subprocess.run([sys.executable, "-c", ADOPTER], capture_output=True, timeout=20, check=False)
+    done = subprocess.run([sys.executable, "-c", ADOPTER], capture_output=True, timeout=PATIENCE, check=False)
     assert done.returncode == 0, done.stderr.decode()
 
 
 def test_a_child_from_before_is_spared_with_all_that_is_below_it() -> None:
-    done = subprocess.run([sys.executable, "-c", SPARING], capture_output=True, timeout=20, check=False)
+    done = subprocess.run([sys.executable, "-c", SPARING], capture_output=True, timeout=PATIENCE, check=False)
     assert done.returncode == 0, done.stderr.decode()
 
 
 def test_a_process_that_adopted_stops_when_its_stack_has_ended() -> None:
     """Else every orphan of later becomes a zombie of it, which is waited for by no task."""
-    done = subprocess.run([sys.executable, "-c", LATER], capture_output=True, timeout=20, check=False)
+    done = subprocess.run([sys.executable, "-c", LATER], capture_output=True, timeout=PATIENCE, check=False)
     assert done.returncode == 0, done.stderr.decode()
 
 

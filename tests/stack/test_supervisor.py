@@ -23,6 +23,7 @@ from gatewright.app.stack.supervisor import Supervisor
 from gatewright.bus.jetstream.bus import JetStreamBus
 from gatewright.errors import ConfigurationError, UnavailableError
 from tests.stack.conftest import DYING, SLEEPER, STUBBORN, MakeStack, make_package
+from tests.waiting import PATIENCE
 
 WHOLE_STACK = """
 import asyncio, os, sys
@@ -44,7 +45,7 @@ def pid_of(supervisor: Supervisor, name: str) -> int:
     return next(member.pid for member in supervisor.members if member.name == name)
 
 
-async def until(condition: Callable[[], bool], seconds: float = 5.0) -> None:
+async def until(condition: Callable[[], bool], seconds: float = PATIENCE) -> None:
     async with asyncio.timeout(seconds):
         while not condition():  # noqa: ASYNC110 - what is waited for happens in other processes
             await asyncio.sleep(0.01)
@@ -259,7 +260,12 @@ def test_folder_named_services_where_the_user_stands_is_not_run(tmp_path: Path) 
     (tmp_path / "gatewright").mkdir()
     (tmp_path / "gatewright" / "__init__.py").write_text("raise SystemExit('hijacked')")
     done = subprocess.run(
-        interpreter("gatewright.services.no_such_role"), cwd=tmp_path, capture_output=True, text=True, timeout=20, check=False
+        interpreter("gatewright.services.no_such_role"),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
     )
     assert "hijacked" not in done.stderr
     assert "No module named gatewright.services.no_such_role" in done.stderr

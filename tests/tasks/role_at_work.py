@@ -30,6 +30,7 @@ from gatewright.contracts.vocabulary import Agent, Document
 from gatewright.tasks.runner import Runner, RunnerOptions, TaskContext
 from gatewright.telemetry.logs import make_logger
 from gatewright.telemetry.metrics import Metrics
+from tests.waiting import PATIENCE
 
 ACK_WAIT = 0.3
 QUICK = RunnerOptions(drain=0.2, grace=0.0, patience=0.5, pause=0.01)
@@ -112,7 +113,7 @@ class RoleAtWork:
         try:
             yield
             stop.set()
-            await asyncio.wait_for(running, 5)
+            await asyncio.wait_for(running, PATIENCE)
         finally:
             running.cancel()
             await asyncio.wait({running})
@@ -137,7 +138,7 @@ class RoleAtWork:
 
     async def result(self) -> Document:
         """The one answer, once it is there."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE):
             while not (found := await self.results()):
                 await self.server.wait(0.01)
         assert len(found) == 1
@@ -152,7 +153,7 @@ class RoleAtWork:
         return await self.stored(dead_subject(self.role))
 
     async def queue_empties(self) -> None:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE):
             while await self.stored(task_subject(self.role)):
                 await self.server.wait(0.01)
 

@@ -13,6 +13,7 @@ from gatewright.contracts.vocabulary import Document
 from gatewright.tasks.runner import TaskContext
 from tests.factories import make_contract
 from tests.tasks.role_at_work import Handler, RoleAtWork, Work, make_result
+from tests.waiting import PATIENCE
 
 
 @pytest.fixture
@@ -41,10 +42,10 @@ async def test_it_is_told_while_the_task_is_done_and_is_no_result(role: RoleAtWo
         await role.bus.listen(LIVE_SUBJECT, hear)
         contract = make_contract()
         await role.give(contract)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE):
             first, second = await heard.get(), await heard.get()
         done.set()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE):
             while not await role.results():
                 await role.server.wait(0.01)
     assert (first.run_id, first.task_id, first.text) == (contract.log_refs.run_id, contract.task_id, "first")
@@ -57,7 +58,7 @@ async def test_an_agent_that_says_more_than_can_be_sent_holds_nothing_up(role: R
     done.set()
     async with role.working(Handler(saying(*("word",) * 100_000, then=done))):
         await role.give(make_contract())
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             while not (found := await role.results()):
                 await role.server.wait(0.01)
     assert [type(document) for document in found] == [TaskResult]

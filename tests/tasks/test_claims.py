@@ -16,6 +16,7 @@ from gatewright.tasks.beats.claims import beat_of
 from gatewright.tasks.runner import TaskContext
 from tests.factories import make_contract
 from tests.tasks.role_at_work import Handler, RoleAtWork, make_result
+from tests.waiting import PATIENCE
 
 TOKEN = "a" * 64
 
@@ -47,7 +48,7 @@ async def test_a_task_is_claimed_beat_after_beat_with_its_token_and_without_an_a
         await heard.listen(role)
         contract = make_contract()
         await role.give(contract, **{BEAT_HEADER: "1", TASK_TOKEN_HEADER: TOKEN})
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             (first, headers), (second, _) = await heard.claims.get(), await heard.claims.get()
         done.set()
         await role.result()
@@ -87,7 +88,7 @@ async def test_one_that_another_process_had_before_is_claimed_at_once() -> None:
         await begun.wait()
     # The first process has left, and gave the task back.
     async with role.working(Handler(work)):
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             claim, _ = await heard.claims.get()
         done.set()
         await role.result()

@@ -13,6 +13,7 @@ from gatewright.bus.port import Delivery, Message
 from gatewright.errors import BusError
 from gatewright.tasks.consumer_loop import ConsumerLoop, DeliverySource, LoopOptions
 from gatewright.telemetry.logs import make_logger
+from tests.waiting import PATIENCE
 
 OPTIONS = LoopOptions(places=2, pause=0.001, drain=5.0)
 
@@ -95,7 +96,7 @@ async def test_sources_share_the_places() -> None:
         if all(not queue.coming for queue in queues):
             stop.set()
 
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         await make_loop().run([DeliverySource(str(number), queue, attend) for number, queue in enumerate(queues)], stop)
     assert most == OPTIONS.places
 
@@ -113,7 +114,7 @@ async def test_a_queue_that_fails_is_tried_again_and_its_failures_are_counted_fr
         if not queue.coming:
             stop.set()
 
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         await make_loop(unavailable=count).run([DeliverySource("queue", queue, attend)], stop)
     assert counted == [1, 2, 1]
 
@@ -167,7 +168,7 @@ async def test_a_queue_that_joins_brings_its_places_and_is_read_although_the_oth
     # Of the five that lie there, the loop has places for two.
     loop = make_loop()
     assert not loop.join(DeliverySource("early", late, attend), 1)
-    async with asyncio.timeout(10), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as group:
         group.create_task(loop.run([DeliverySource("busy", busy, block)], stop))
         await blocked.wait()
         assert loop.join(DeliverySource("late", late, attend), 1)
@@ -182,7 +183,7 @@ async def test_a_queue_that_is_dismissed_is_closed_and_read_no_more_while_the_ot
         await delivery.ack()
 
     loop = make_loop()
-    async with asyncio.timeout(10), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as group:
         group.create_task(loop.run([DeliverySource("other", other, attend), DeliverySource("gone", gone, attend)], stop))
         await gone.empty.wait()
         await loop.dismiss("gone")

@@ -15,6 +15,7 @@ from gatewright.bus.topology import answer_subject, question_subject
 from gatewright.contracts import AgentAnswer, AgentQuestion, codec
 from gatewright.tasks.protocol import TaskRef
 from gatewright.tasks.questions import MOST_QUESTIONS, MOST_SUBJECT, AskPublisher, Leave, PublisherQuestions
+from tests.waiting import PATIENCE
 
 REF = TaskRef("run-0123456789", "run-0123456789.plan.w01")
 Answering = Callable[[AgentQuestion], Awaitable[None]]
@@ -119,4 +120,4 @@ async def test_garbage_among_the_answers_does_not_end_the_listening(channel: Cha
         await channel.answer(question)
 
     channel.answering, channel.questions.seconds = garbage_first, 30.0  # the answer is what ends it
-    assert (await asyncio.wait_for(channel.ask()("codex", "make test"), 20)).allow
+    assert (await asyncio.wait_for(channel.ask()("codex", "make test"), PATIENCE)).allow

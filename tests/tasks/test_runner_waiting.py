@@ -21,6 +21,7 @@ from gatewright.tasks import disposition, runner
 from gatewright.tasks.protocol import has_failed, lacked_room
 from tests.factories import make_contract
 from tests.tasks.role_at_work import QUICK, Handler, RoleAtWork, do_nothing, make_result
+from tests.waiting import PATIENCE
 
 #: More than a queue would deliver, and a role would try.
 OFTEN = 12
@@ -204,7 +205,7 @@ async def test_a_role_that_waits_for_room_leaves_when_it_is_told_to(role: RoleAt
     handler = Handler()
     async with role.working(handler, dataclasses.replace(QUICK, room=room, drain=0.05)):
         await role.give(make_contract())
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE):
             while "task_waits" not in role.events():
                 await role.server.wait(0.01)
     assert handler.seen == []

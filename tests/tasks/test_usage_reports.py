@@ -14,6 +14,7 @@ from gatewright.tasks.protocol import cancel_notice
 from gatewright.tasks.runner import TaskContext
 from tests.factories import make_contract
 from tests.tasks.role_at_work import Handler, RoleAtWork, Work, make_result
+from tests.waiting import PATIENCE
 
 
 @pytest.fixture
@@ -40,7 +41,7 @@ async def told(role: RoleAtWork) -> list[int]:
 
 
 async def answered(role: RoleAtWork) -> list[Document]:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         while not (found := [each for each in await role.results() if not isinstance(each, UsageReport)]):
             await role.server.wait(0.01)
     return found
@@ -74,7 +75,7 @@ async def test_a_task_without_a_budget_tells_nothing_meanwhile(role: RoleAtWork)
 async def test_a_task_that_fails_has_used_what_it_has_used(role: RoleAtWork, error: BaseException) -> None:
     async with role.working(Handler(spending(3, then=error))):
         await role.give(make_contract(budget=Budget(tokens=1000)))
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE):
             while not await told(role):
                 await role.server.wait(0.01)
     assert (await told(role))[0] == 3
@@ -93,7 +94,7 @@ async def test_a_cancelled_task_has_too(role: RoleAtWork) -> None:
 async def test_deliveries_of_a_task_are_told_apart(role: RoleAtWork) -> None:
     async with role.working(Handler(spending(10, then=UnavailableError("later")))):
         await role.give(make_contract(budget=Budget(tokens=100)))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             while len(await told(role)) < 2:
                 await role.server.wait(0.01)
     reports = [document for document in await role.results() if isinstance(document, UsageReport)]

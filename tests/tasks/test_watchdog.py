@@ -104,7 +104,7 @@ async def test_the_task_of_a_process_that_says_nothing_more_is_done_by_another()
     begun = time.monotonic()
     async with role.working(Handler()):
         assert isinstance(await role.result(), TaskResult)
-    assert 0.5 * ACK_WAIT < time.monotonic() - begun < 10 * ACK_WAIT
+    assert time.monotonic() - begun > 0.5 * ACK_WAIT
     await frozen.in_progress()
     await frozen.ack()
     assert len(await role.results()) == 1

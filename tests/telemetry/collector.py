@@ -15,6 +15,7 @@ from opentelemetry.proto.common.v1.common_pb2 import KeyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from tests.sandbox.places import wait_until
+from tests.waiting import PATIENCE
 
 _KINDS = {
     Span.SPAN_KIND_INTERNAL: "internal",
@@ -76,7 +77,7 @@ class Collector:
             roots = [span for span in spans if span.parent not in known]
             return any(span.name.startswith("run ") for span in spans) and len(roots) == 1
 
-        assert wait_until(complete, seconds=30)
+        assert wait_until(complete, seconds=PATIENCE)
         return self.of(trace_id)
 
     def of(self, trace_id: str) -> list[ReceivedSpan]:

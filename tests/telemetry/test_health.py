@@ -12,6 +12,7 @@ import pytest
 from gatewright.errors import ConfigurationError
 from gatewright.telemetry import health
 from gatewright.telemetry.health import HealthServer, Page, verdict_page
+from tests.waiting import PATIENCE
 
 
 @pytest.fixture
@@ -41,7 +42,7 @@ async def ask(server: HealthServer, request: bytes) -> tuple[str, dict[str, str]
     """Status line, headers and body of the answer to a raw request."""
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
     writer.write(request)
-    head, _, body = (await asyncio.wait_for(reader.read(), 5)).decode().partition("\r\n\r\n")
+    head, _, body = (await asyncio.wait_for(reader.read(), PATIENCE)).decode().partition("\r\n\r\n")
     await hang_up(writer)
     status, *lines = head.split("\r\n")
     return status, dict(line.split(": ", 1) for line in lines if line), body
@@ -142,7 +143,7 @@ async def test_flood_of_idle_connections_is_bounded_and_ends(server: HealthServe
 async def test_close_does_not_wait_for_an_idle_connection(server: HealthServer) -> None:
     _, writer = await asyncio.open_connection("127.0.0.1", server.port)
     await asyncio.sleep(0.05)
-    await asyncio.wait_for(server.close(), 1)
+    await asyncio.wait_for(server.close(), PATIENCE)
     await hang_up(writer)
     with pytest.raises(OSError, match="Connect call failed"):
         await asyncio.open_connection("127.0.0.1", server.port)

@@ -12,6 +12,7 @@ from gatewright.errors import SandboxError
 from gatewright.tasks.runner import TaskContext
 from tests.factories import make_contract
 from tests.tasks.role_at_work import Handler, RoleAtWork, Work, make_result
+from tests.waiting import PATIENCE
 
 
 def failures(role: RoleAtWork) -> float | None:
@@ -39,7 +40,7 @@ async def test_only_what_the_sandbox_itself_could_not_do_is_its_failure(work: Wo
     await role.give(make_contract("run-0123456789"))
     async with role.working(Handler(work)):
         await role.result()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE):
             while failures(role) != count:  # noqa: ASYNC110 - a counter tells nobody
                 await asyncio.sleep(0.01)
     assert failures(role) == count

@@ -19,9 +19,8 @@ from gatewright.sandbox.port import SOURCE_DATE_EPOCH, WorkingFolder
 from gatewright.services.testrunner.handler import TestRunnerHandler
 from gatewright.workspace import Workspaces
 from tests.ecosystems.suites import PYTEST, Suite, codes, proof_of
+from tests.waiting import PATIENCE
 
-#: Seconds that the processes of four runs may take to start on a busy host.
-PATIENCE = 120.0
 HANGS = b"import time\n\ntime.sleep(3600)\n"
 #: The candidate's, which hangs where tests were planted.
 HANGS_IN_THE_CONTROL = b"import os, time\n\nif len(os.listdir('tests')) > 1:\n    time.sleep(3600)\n"
@@ -48,7 +47,8 @@ class Marked:
     async def wait_for(self, number: int) -> None:
         give_up = time.monotonic() + PATIENCE
         while len(self.alive()) < number:
-            assert time.monotonic() < give_up, f"{len(self.alive())} of {number} processes"
+            if time.monotonic() > give_up:
+                pytest.fail(f"{len(self.alive())} of {number} processes")
             await asyncio.sleep(0.02)
 
 

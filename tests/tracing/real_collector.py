@@ -26,6 +26,7 @@ from tests.models.provider import KEY, ScriptedProvider
 from tests.structured.scripted import answering, write_models
 from tests.tracing.drawing import DrawnSpan, drawn
 from tests.tracing.test_conventions import unknown_names
+from tests.waiting import PATIENCE
 
 START_SECONDS = 120.0
 #: What Phoenix adds for views of its own, from the names that begin with ``gen_ai.``.
@@ -102,7 +103,7 @@ def main(program: str, picture: Path) -> None:
         (folder / "phoenix").mkdir()
         with running_phoenix(folder / "phoenix", program) as base:
             trace_id = landed(folder, base)
-            wait_until(lambda: any(span.name.startswith("run ") for span in received(base, trace_id)), 60.0)
+            wait_until(lambda: any(span.name.startswith("run ") for span in received(base, trace_id)), PATIENCE)
             spans = received(base, trace_id)
     sent = {name for span in spans for name in span.attributes if not name.startswith(_ADDED)}
     unknown = unknown_names(sent)

@@ -19,6 +19,7 @@ from gatewright.services.worker.settings import Settings
 from gatewright.tasks.budget_meter import BudgetMeter
 from gatewright.workspace import Workspaces
 from tests.handler_fixture import HandlerFixture
+from tests.waiting import PATIENCE
 
 COMMAND = Executor(kind="command", commands=("python3 tools/wait.py",))
 
@@ -61,7 +62,9 @@ async def test_an_executor_is_stopped_at_the_call_that_goes_too_far(
 ) -> None:
     spender, budget = Spender(deaf=deaf), Budget(tokens=100)
     context = replace(fixture.context(), meter=BudgetMeter(budget, delivery="3.1"))
-    result = await asyncio.wait_for(worker_with(spender).handle(fixture.contract(executor=COMMAND, budget=budget), context), 20)
+    result = await asyncio.wait_for(
+        worker_with(spender).handle(fixture.contract(executor=COMMAND, budget=budget), context), PATIENCE
+    )
     assert (result.status, result.failure) == ("FAILED", "budget_exceeded: 110 of 100 tokens used")
     assert result.usage is not None
     # Who is told and goes on is cancelled at the next call, and what that call said counts.
@@ -80,7 +83,7 @@ async def test_a_real_command_is_killed_when_the_task_s_time_is_up(fixture: Hand
     budget = Budget(wall_sec=1.0)
     context = replace(fixture.context(), meter=BudgetMeter(budget))
     worker = make_handler(Settings(home=fixture.state))
-    result = await asyncio.wait_for(worker.handle(fixture.contract(executor=COMMAND, budget=budget), context), 30)
+    result = await asyncio.wait_for(worker.handle(fixture.contract(executor=COMMAND, budget=budget), context), PATIENCE)
     assert result.status == "FAILED"
     assert (result.failure or "").startswith("budget_exceeded: 3 of 1 wall_sec used")
     assert result.usage is None

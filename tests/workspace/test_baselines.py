@@ -19,6 +19,7 @@ from gatewright.workspace import Workspaces
 from gatewright.workspace.baselines import Baselines
 from gatewright.workspace.holds import hold
 from gatewright.workspace.tree_writer import TreeWriter
+from tests.waiting import PATIENCE
 from tests.workspace.conftest import Project
 from tests.workspace.shells import Shell
 
@@ -65,7 +66,7 @@ def test_processes_that_start_at_once_share_one_checkout(project: Project, tmp_p
         assert opener.stdout is not None
         assert opener.stdout.readline() == "ready\n"
     for opener in openers:
-        answers.append(opener.communicate("go\n", timeout=60)[0])
+        answers.append(opener.communicate("go\n", timeout=PATIENCE)[0])
         assert opener.returncode == 0
     assert len(set(answers)) == 1
     assert kept(tmp_path / "baselines") == {project.commit}
