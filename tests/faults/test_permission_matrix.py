@@ -93,10 +93,10 @@ async def bus(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[B
 async def test_who_may_publish_what_is_exactly_what_the_table_says(bus: Bus, report: Report) -> None:
     """Refused means twice: the server complains, and nothing is stored."""
     pairs = [(party, subject) for party in bus.parties.values() for subject in subjects()]
-    for party, subject in pairs:
-        await party.client.publish(subject, f"{party.access.identity} {subject}".encode())
+    for number, (party, subject) in enumerate(pairs):  # a number: an observer may send no more than a few bytes
+        await party.client.publish(subject, b"%d" % number)
     stored = await bus.stored()
-    found = {(party.access.identity, subject) for party, subject in pairs if f"{party.access.identity} {subject}" in stored}
+    found = {(party.access.identity, subject) for number, (party, subject) in enumerate(pairs) if str(number) in stored}
     wanted = {
         (party.access.identity, subject) for party, subject in pairs if may_publish(party.access, subject) and is_kept(subject)
     }

@@ -31,10 +31,10 @@ class IdentityLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, om
     payload: int | None = None
 
     def over(self, shipped: AccountLimits) -> AccountLimits:
-        """``shipped``, with what was said in its place."""
+        """``shipped``, with what was said in its place; a payload that is bounded as shipped stays so."""
         connections = self.connections or shipped.connections
         subscriptions = self.subscriptions or shipped.subscriptions
-        return AccountLimits(connections, subscriptions, self.payload or shipped.payload)
+        return AccountLimits(connections, subscriptions, shipped.payload or self.payload or 0)
 
     def check(self, identity: str) -> None:
         """Raises MalformedError (``identity_limit_invalid``) when no process could work so."""

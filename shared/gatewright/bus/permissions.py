@@ -52,6 +52,9 @@ ROLE_LIMITS = AccountLimits(connections=1024, subscriptions=100)
 #: All gatekeepers, operators and provisioners together: a gatekeeper listens for many answers at once, and to each publisher on
 #: a connection of its own.
 RESIDENT_LIMITS = AccountLimits(connections=1024, subscriptions=10_000)
+#: Permissions hold the subject of a request, and not what it asks for. The shortest request that has a stream list the subjects
+#: of its messages, `{"subjects_filter":">"}`, has 23 bytes; one for the next page of names, `{"offset":256}`, fits.
+_OBSERVER_LIMITS = AccountLimits(payload=22)
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,7 +326,7 @@ def _observer(pools: tuple[str, ...], publishers: tuple[str, ...], partitions: i
     """Figures and names: what waits, for how long, who answers. It reads no message, and nothing that it sends is kept."""
     streams = (call for call in _set_up(publishers, partitions) if call.startswith("STREAM.INFO."))
     queues = (f"CONSUMER.INFO.{queue.stream}.{queue.durable}" for queue in t.consumers(pools, publishers))
-    return Access(OBSERVER, (ASK_PROCESSES,), api=("INFO", "STREAM.NAMES", *streams, *queues))
+    return Access(OBSERVER, (ASK_PROCESSES,), api=("INFO", "STREAM.NAMES", *streams, *queues), limits=_OBSERVER_LIMITS)
 
 
 def _operator(pools: tuple[str, ...], publishers: tuple[str, ...], partitions: int) -> Access:

@@ -18,6 +18,7 @@ from typing import TypeVar
 
 from gatewright.bus.jetstream.bus import JetStreamBus
 from gatewright.bus.jetstream.connection import Connection
+from gatewright.bus.jetstream.processes import DEAD_LETTERS
 from gatewright.bus.jetstream.setup import await_queues, ensure_topology
 from gatewright.bus.jetstream.starting import repeat_until_answered
 from gatewright.bus.port import Bus, Handler
@@ -251,7 +252,9 @@ async def _serve_health(
     def facts() -> Mapping[str, str]:
         lacking = {**readiness.missing, **alive()}
         words = "; ".join(f"{name}: {cause}" for name, cause in lacking.items())
-        return {"clock": timestamp(SystemClock().now()), "lacks": words[:_MOST_WORDS], "disk_free": str(_free(settings.home))}
+        letters = {} if metrics.open_dead_letters is None else {DEAD_LETTERS: str(metrics.open_dead_letters)}
+        own = {"clock": timestamp(SystemClock().now()), "lacks": words[:_MOST_WORDS], "disk_free": str(_free(settings.home))}
+        return own | letters
 
     bus.tell_operators(facts)
     metrics.show_storage(lambda: bool(stored()))

@@ -97,6 +97,8 @@ class Metrics:
 
     def __init__(self, role: str) -> None:
         self.registry = CollectorRegistry()
+        #: Dead letters that no operator has decided about; None: not known.
+        self.open_dead_letters: int | None = None
         self._role = role
         self._counters = {metric.name: self._counter(metric) for metric in METRICS if metric.kind == "counter"}
         self._gauges = {metric.name: self._gauge(metric) for metric in METRICS if metric.kind == "gauge"}
@@ -211,6 +213,7 @@ class Metrics:
 
     def dead_letters_open(self, number: int | None) -> None:
         """Show how many dead letters wait for a decision; None: it is not known now."""
+        self.open_dead_letters = number
         self._gauges[m.DEAD_LETTERS_OPEN.name].set(math.nan if number is None else number)
 
     def exposition(self) -> bytes:

@@ -18,7 +18,7 @@ from gatewright.bus.identities import OBSERVER, Credential
 from gatewright.bus.jetstream.api import MISSING, ApiReply
 from gatewright.bus.jetstream.connection import Connection
 from gatewright.bus.jetstream.offered import Offered, offered
-from gatewright.bus.jetstream.processes import Process, ask_processes
+from gatewright.bus.jetstream.processes import Process, ask_processes, reported_dead_letters
 from gatewright.bus.jetstream.queue_depths import QueueDepth, open_dead_letters, queue_depth
 from gatewright.bus.topology import Consumer, consumers, intake_publisher, stream_names
 from gatewright.errors import BusError
@@ -109,7 +109,7 @@ async def ask_cluster(connection: Connection, pools: tuple[str, ...]) -> Cluster
         ask_processes(connection),
         asyncio.gather(*(_stream(connection, name) for name in names)),
         asyncio.gather(*(_queue(connection, queue, reads) for queue in consumers(pools, publishers))),
-        open_dead_letters(connection),
+        open_dead_letters(connection) if reads else _none(),
     )
     return ClusterLook(
         server=str(connection.client.connected_server_version),
@@ -120,7 +120,7 @@ async def ask_cluster(connection: Connection, pools: tuple[str, ...]) -> Cluster
         streams=tuple(each for each in streams if isinstance(each, StreamLook)),
         queues=tuple(each for each in queues if isinstance(each, QueueDepth)),
         missing=tuple(each for each in (*streams, *queues) if isinstance(each, str)),
-        dead_letters=letters,
+        dead_letters=reported_dead_letters(processes) if letters is None else letters,
         expires=_expires(credential),
         now=time.time(),
     )
@@ -147,6 +147,10 @@ async def _stream(connection: Connection, name: str) -> StreamLook | str:
         clustered=cluster is not None and bool(cluster.name),
         leader=cluster is None or not cluster.name or bool(cluster.leader),
     )
+
+
+async def _none() -> None:
+    """An observer counts no dead letters: that takes the subjects of a stream, which no observer may list."""
 
 
 async def _queue(connection: Connection, queue: Consumer, reads_messages: bool) -> QueueDepth | str:

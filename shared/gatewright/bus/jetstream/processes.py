@@ -10,6 +10,7 @@ import contextlib
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 import msgspec
 from nats.aio.msg import Msg
@@ -20,7 +21,10 @@ from gatewright.bus.topology import TASK_ROLES
 
 #: Seconds within which a process that is there has answered.
 ANSWER_SECONDS = 0.5
+#: How a gatekeeper names the dead letters that no operator has decided about, for those who may not count them.
+DEAD_LETTERS: Final = "dead_letters"
 _MOST = 4096
+_MOST_DIGITS = 18
 
 
 class Process(msgspec.Struct, frozen=True):
@@ -55,6 +59,12 @@ async def ask_processes(connection: Connection) -> tuple[Process, ...]:
     await asyncio.sleep(ANSWER_SECONDS)
     await subscription.unsubscribe()
     return tuple(found)
+
+
+def reported_dead_letters(processes: Iterable[Process]) -> int:
+    """What gatekeepers report of open dead letters: the most that one does; 0 where none reports any."""
+    told = (each.metadata.get(DEAD_LETTERS, "") for each in processes if each.role == "gatekeeper")
+    return max((int(words) for words in told if words.isdecimal() and len(words) <= _MOST_DIGITS), default=0)
 
 
 def shared_identities(processes: Iterable[Process]) -> Mapping[str, int]:

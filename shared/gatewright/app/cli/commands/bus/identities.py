@@ -76,7 +76,8 @@ def list_identities(keys: Keys = None, json_output: JsonOutput = False) -> None:
         return
     for each in found:
         own = bounds[each.name]
-        size = f"{(own.payload or MAX_MESSAGE_BYTES) / (1 << 20):g} MiB"
+        payload = own.payload or MAX_MESSAGE_BYTES
+        size = f"{payload / (1 << 20):g} MiB" if payload >= 1 << 20 else f"{payload} bytes"
         words = f"{own.connections} connections, {own.subscriptions} subscriptions of each, messages of {size}"
         say(f"{each.name:<24}  {each.public_key}  {words}{'  replaces ' + each.earlier if each.earlier else ''}")
 
