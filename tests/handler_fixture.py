@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import io
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Literal
 
@@ -34,6 +35,16 @@ class StandingClock:
 
     def monotonic(self) -> float:
         return 0.0
+
+
+class RunningClock(StandingClock):
+    """Its times begin at the same moment and pass as time does, for reports whose commands take a while."""
+
+    def __init__(self) -> None:
+        self._started = time.monotonic()
+
+    def now(self) -> datetime:
+        return super().now() + timedelta(seconds=time.monotonic() - self._started)
 
 
 class BrokenSandbox:
@@ -101,11 +112,11 @@ class HandlerFixture:
         )
         return codec.decode(codec.encode(replace(contract, **changes)), TaskContract)
 
-    def context(self) -> TaskContext:
+    def context(self, clock: StandingClock | None = None) -> TaskContext:
         def progress() -> None:
             self.steps += 1
 
-        return TaskContext(self.artifacts, StandingClock(), make_logger(io.BytesIO()), 1, progress)
+        return TaskContext(self.artifacts, clock or StandingClock(), make_logger(io.BytesIO()), 1, progress)
 
     async def mirror(self) -> Mirror:
         mirror = await self.mirrors.open(self.repository.url)

@@ -17,7 +17,7 @@ from gatewright.rules.tests import broken_by_tests, match_commands
 from gatewright.services.testrunner.handler import TestRunnerHandler, make_handler
 from gatewright.services.testrunner.settings import Settings
 from tests.ecosystems.environments import plain_environment
-from tests.handler_fixture import HandlerFixture, make_handler_fixture
+from tests.handler_fixture import HandlerFixture, RunningClock, make_handler_fixture
 
 PYTEST = "python -m pytest -q"
 CODE = {
@@ -67,7 +67,7 @@ class Suite:
         )
         inputs = Inputs(spec="test it", artifacts=(self.fixture.artifacts.hold("candidate.patch", patch),))
         self.contract = replace(task, inputs=inputs)
-        report = await self.runner.handle(self.contract, self.fixture.context())
+        report = await self.runner.handle(self.contract, self.fixture.context(RunningClock()))
         return codec.decode(codec.encode(report), TestReport)
 
     def judged(self, report: TestReport, testing: Testing = "proved") -> tuple[Broken, ...]:

@@ -73,7 +73,6 @@ CLAIMS: tuple[Claim, ...] = (
     Claim("tests_received", "/payload/report/commands/[*]/proof/new_count", WORDS_OF_RUNNER),
     Claim("tests_received", "/payload/report/commands/[*]/proof/control/*", WORDS_OF_RUNNER),
     Claim("tests_received", "/payload/report/commands/[*]/proof/mutation/*", WORDS_OF_RUNNER),
-    Claim("approval_decided", "/payload/approver/keys*", "comments of keys, and a key that stands twice on the roster"),
     Claim("landed", "/payload/found", "whether the commit was there before: a repository tells"),
     Claim("artifact:task_finished/result/git/patch", "", "that a worker's patch leads to its tree: a repository tells"),
     Claim("artifact:task_finished/result/artifacts/[*]/uri*", "*", WORDS_OF_WORKER),
