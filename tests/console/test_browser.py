@@ -57,7 +57,7 @@ def screenshots(tmp_path: Path) -> Path:
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Page]:
     page = browser.new_page(viewport={"width": 1280, "height": 900})
-    page.set_default_timeout(60_000)
+    page.set_default_timeout(120_000)
     yield page
     page.close()
 
@@ -95,6 +95,7 @@ def test_every_page_fits_every_size_and_can_be_used(
 ) -> None:
     fill(console)
     page = browser.new_page(color_scheme=scheme)
+    page.set_default_timeout(120_000)
     for name, path in (
         ("board", "/"),
         ("needs", "/needs"),

@@ -21,7 +21,7 @@ from tests.console.virtual_authenticator import VirtualAuthenticator, enter
 from tests.e2e.conftest import MakeProject
 from tests.e2e.live_page import live_page
 from tests.e2e.stack import PREFIX, Stack, running_stack
-from tests.e2e.test_approvals import PHRASE, AskingStack, make_key, make_policies
+from tests.e2e.test_approvals import PHRASE, RULE, AskingStack, make_key, make_policies
 from tests.git.repositories import Repository
 
 pytestmark = pytest.mark.long
@@ -83,7 +83,8 @@ def test_one_person_orders_watches_decides_and_verifies_in_one_browser(
     browser: Browser, tmp_path: Path, make_project: MakeProject, screenshots: Path
 ) -> None:
     key, project, port, agent_port = make_key(tmp_path), make_project(), free_port(), free_port()
-    policies, origin = make_policies(tmp_path / "policies", key), f"http://localhost:{port}"
+    policies = make_policies(tmp_path / "policies", key, RULE | {"yourself": True})
+    origin = f"http://localhost:{port}"
     token = tmp_path / "token"
     token.touch(0o600)
     token.write_text(TOKEN)

@@ -241,9 +241,11 @@ async def test_a_server_that_was_not_told_is_found_out_by_the_check(house: House
 
 
 async def test_what_every_system_has_gets_a_new_key_when_it_is_revoked(house: House) -> None:
+    revoked_key = identities.public_keys(house.keys)["publisher"]
     old = await house.connect("publisher")
     await house.command("revoke", "publisher")
     await house.wait_for_loss("publisher")
+    assert identities.public_keys(house.keys)["publisher"] != revoked_key
     new = await house.connect("publisher")
     await new.publish("gw.intake.contract", b"{}", schema="s", message_id="m")
     for bus in (old, new):

@@ -25,11 +25,12 @@ from gatewright.bus.server_config import with_identities
 from gatewright.errors import BusError, ConfigurationError, MalformedError, UnavailableError
 
 #: Seconds that servers may take until they hold to what they were told.
-_CONFIRM_SECONDS = 10.0
+_CONFIRM_SECONDS = 30.0
 #: The same where they were told before.
 CHECK_SECONDS = 2.0
 #: Seconds between the two times that a server is told that cannot be asked.
 _BETWEEN_SECONDS = 1.0
+_WHILE_IT_READS = frozenset({"credential_refused", BusError.code})
 _SERVER = "nats-server"
 
 
@@ -154,8 +155,8 @@ def _set_up(servers: Servers) -> None:
         try:
             asyncio.run(ensure_topology(address, settings=load().stream_settings))
         except BusError as error:
-            # A server that reads its configuration just now may refuse what connects meanwhile.
-            if error.reason != "credential_refused" or time.monotonic() > give_up:
+            # A server that reads its configuration just now may refuse what connects meanwhile, or close its connection.
+            if error.reason not in _WHILE_IT_READS or time.monotonic() > give_up:
                 raise
             time.sleep(_BETWEEN_SECONDS)
         else:
