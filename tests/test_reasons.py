@@ -9,7 +9,7 @@ import pytest
 
 from gatewright.errors import GatewrightError
 from gatewright.host_errors import _CODES as HOST_CODES
-from gatewright.reasons import EXIT_CODES, FAMILIES, REASONS, Reason, advice_for, family_of, passes
+from gatewright.reasons import EXIT_CODES, FAMILIES, REASONS, Reason, advice_for, family_of, offers_for, passes
 from gatewright.reasons.bad_input import BAD_INPUT
 from gatewright.reasons.failed import FAILED
 from gatewright.reasons.infrastructure import INFRASTRUCTURE
@@ -82,6 +82,41 @@ def anchors(page: Path) -> set[str]:
 
 def test_the_page_of_the_documentation_is_what_the_table_says() -> None:
     assert (DOCS / "reasons.md").read_text("utf-8") == reference(), "python -m gatewright.reasons > docs/reasons.md"
+
+
+#: All that a retry line may add, and after which refusals: a change of this list is a decision about what people paste.
+OFFERED = {
+    "path_out_of_scope": {"--allow"},
+    "path_protected": {"--allow-tests", "--allow-dependencies", "--allow-kind"},
+    "binary_refused": {"--allow-kind"},
+    "executable_refused": {"--allow-kind"},
+    "mode_change_refused": {"--allow-kind"},
+    "submodule_refused": {"--allow-kind"},
+    "symlink_refused": {"--allow-kind"},
+    "file_too_large": {"--allow-kind"},
+    "diff_too_large": {"--allow-kind"},
+    "target_checked_out": {"--land"},
+    "tests_failed": {"--provide"},
+    "hidden_tests_failed": {"--provide"},
+    "executor_failed": {"--provide"},
+    "invalid_input": {"--test"},
+    "proposal_unconfirmed": {"the proposed options"},
+}
+
+
+@pytest.mark.parametrize("code", REASONS)
+def test_every_code_says_what_a_retry_line_may_add(code: str) -> None:
+    assert {str(offer) for offer in REASONS[code].retry} == OFFERED.get(code, set())
+
+
+def test_a_code_that_is_not_known_offers_nothing() -> None:
+    assert offers_for("of_a_later_version") == frozenset()
+
+
+@pytest.mark.parametrize("code", REASONS)
+def test_no_advice_names_an_option_that_a_retry_line_may_not_add(code: str) -> None:
+    named = set(re.findall(r"--allow(?:-[a-z]+)?", REASONS[code].advice))
+    assert not named or REASONS[code].family == "bad_input"
 
 
 def test_an_unknown_code_without_a_family_is_a_no_and_may_not_be_sent_again() -> None:

@@ -245,7 +245,7 @@ async def test_a_link_in_a_granted_folder_to_a_file_outside_of_it_is_refused_as_
         ({"not_after": "2026-01-01T08:00:00.001Z"}, "grant_too_wide"),
         ({"not_after": "2026-01-01T01:00:00"}, "grant_too_wide"),
         ({"not_after": "2025-12-31T23:00:00.000Z"}, "grant_over"),
-        ({"made_at": "2026-01-01T00:30:00.000Z"}, "grant_too_wide"),
+        ({"made_at": "2026-01-01T00:30:00.000Z"}, "signing_time_wrong"),
         ({"max_uses": 6}, "grant_too_wide"),
         ({"risk_at_most": "low"}, "grant_too_wide"),
         ({"reason": "destructive"}, "grant_too_wide"),

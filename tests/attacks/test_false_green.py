@@ -334,8 +334,15 @@ async def test_an_honest_change_passes_under_medium(suite: Suite, tmp_path: Path
     assert (report.verdict, report.summary) == ("PASS", "passed; suite: the baseline's tests on this change: 4 passed")
 
 
+async def test_no_option_is_offered_for_a_source_that_skips_its_tests(suite: Suite, tmp_path: Path) -> None:
+    skips = b"import unittest\n\n\ndef price(number):\n    raise unittest.SkipTest('later')\n"
+    report = await verdict(suite, tmp_path, {"pricing.py": skips})
+    assert {(each.code, each.path) for each in report.violations} >= {("tests_lost", "tests/test_a.py")}
+    assert retry_options(report) == ()
+
+
 @pytest.mark.long
-async def test_a_doctest_that_goes_with_its_function_is_opened_by_the_options_that_the_refusal_tells(tmp_path: Path) -> None:
+async def test_no_option_is_offered_for_a_doctest_that_goes_with_its_function(tmp_path: Path) -> None:
     source = b'def kept():\n    """\n    >>> kept()\n    1\n    """\n    return 1\n'
     gone = b'\n\ndef gone():\n    """\n    >>> gone()\n    2\n    """\n    return 2\n'
     settings = b"[pytest]\naddopts = --doctest-modules\n"
@@ -344,4 +351,4 @@ async def test_a_doctest_that_goes_with_its_function_is_opened_by_the_options_th
     report = await verdict(suite, tmp_path, {"mod.py": source}, PYTEST)
     assert report.code == "tests_lost"
     assert "mod.py::mod.gone" in report.summary
-    assert retry_options(report) == ("--allow-tests", "mod.py")
+    assert retry_options(report) == ()

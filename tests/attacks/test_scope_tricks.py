@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from gatewright.app.cli.runs.retry import retry_options
 from gatewright.contracts import GateReport
 from gatewright.contracts.vocabulary import Agent, Scope
 from gatewright.ledger.run import Run, RunTask
@@ -84,6 +85,15 @@ async def test_a_patch_in_git_s_rename_or_copy_form_hides_no_side(gate: RealGate
     assert codes(await gate.diff(await gate.worked(moved))) == ["path_out_of_scope"]
     copied = b"diff --git a/src/app.py b/copy.py\nsimilarity index 100%\ncopy from src/app.py\ncopy to copy.py\n"
     assert codes(await gate.diff(await gate.worked(copied))) == ["path_out_of_scope"]
+
+
+async def test_a_cache_outside_the_scope_is_named_as_one_and_not_offered(gate: RealGate) -> None:
+    report = await gate.diff(await gate.worked(gate.patch({"tools/__pycache__/m.pyc": b"code", "tools/x.py": b"x\n"})))
+    assert {violation.path: violation.detail for violation in report.violations if violation.code == "path_out_of_scope"} == {
+        "tools/__pycache__/m.pyc": "outside the contract's paths; a tool wrote it: have .gitignore name it",
+        "tools/x.py": "outside the contract's paths",
+    }
+    assert retry_options(report) == ()
 
 
 async def test_a_test_that_is_deleted_weakened_or_moved_away(gate: RealGate) -> None:

@@ -11,7 +11,8 @@ from msgspec import structs
 
 from gatewright.app.cli.runs.result import closing_words, result_of
 from gatewright.app.cli.runs.unprovided import missed_modules, provide_options, unprovided_files
-from gatewright.app.cli.runs.view import OutputTail
+from gatewright.app.cli.runs.view import OutputTail, RunView
+from gatewright.ledger.run import RunFailure
 from tests.cli.test_showing_runs import view_after
 from tests.gatekeeper.simulated_run import Script
 
@@ -41,8 +42,14 @@ def test_a_module_of_the_repositorys_own_package_that_git_has_not_is_named_with_
     assert unprovided_files("https://elsewhere.example/pkg", missed) == ()
 
 
+def failed_tests() -> RunView:
+    """A run whose tests failed."""
+    view = view_after(Script(refused_shard=1))
+    return replace(view, run=structs.replace(view.run, failure=RunFailure("tests_failed", "1 failed")), gates=())
+
+
 def test_the_closing_words_name_the_file_and_the_option() -> None:
-    view = replace(view_after(Script(refused_shard=1)), unprovided=("src/pkg/_version.py",))
+    view = replace(failed_tests(), unprovided=("src/pkg/_version.py",))
     (line,) = [line for line in closing_words(view) if line.startswith("  missing")]
     assert line.endswith("--provide src/pkg/_version.py")
 
@@ -53,6 +60,5 @@ def test_the_command_to_retry_with_provides_what_the_checkout_has(repository: Pa
     provide = provide_options(str(repository), missed)
     assert provide == ("--provide", "src/pkg/_version.py")
 
-    refused = view_after(Script(refused_shard=1))
-    view = replace(refused, run=structs.replace(refused.run, failure=None), gates=(), unprovided=missed, provide=provide)
+    view = replace(failed_tests(), unprovided=missed, provide=provide)
     assert result_of(view).retry_with == provide

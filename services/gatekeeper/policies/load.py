@@ -17,9 +17,11 @@ from gatewright.agents.policy import AGENTS_FILE, AgentsPolicy
 from gatewright.contracts import AgentRegistry, RoutingRules, codec
 from gatewright.contracts.progress import MemoryBounds
 from gatewright.contracts.records import RegisteredAgent
+from gatewright.ecosystems.runner.names import is_test, is_test_data
 from gatewright.errors import ConfigurationError, MalformedError
 from gatewright.git.access.policy import REPOSITORIES_FILE, load_repositories
 from gatewright.git.names import LARGEST, TreeLimits
+from gatewright.git.paths import folded_path
 from gatewright.models.policy import MODELS_FILE, ModelsPolicy
 from gatewright.models.transfers import TRANSFERS_FILE, TransfersPolicy, load_transfers
 from gatewright.path_patterns.matcher import PathMatcher
@@ -69,11 +71,22 @@ class ForbiddenActions(PolicyModel):
 
 
 class PathClass(PolicyModel):
-    """Paths by gitignore patterns, compared without regard to case, and the contract field that opens them."""
+    """Paths by gitignore patterns, compared without regard to case, and the contract field that opens them.
+
+    ``test_files``: the class also has what the ecosystems call tests and data of tests (``ecosystems.runner.names``).
+    """
 
     name: ProtectedClass
     opened_by: OpenedBy
     patterns: tuple[str, ...] = Field(min_length=1)
+    test_files: bool = False
+
+    def has_by_name(self, path: bytes) -> bool:
+        """Whether ``path`` is in the class as a file of tests, also as a file system would fold its name."""
+        if not self.test_files:
+            return False
+        forms = {path, folded_path(path).encode("utf-8", "surrogateescape")}
+        return any(is_test(form) or is_test_data(form) for form in forms)
 
 
 class DiffLimits(PolicyModel):
@@ -162,7 +175,8 @@ class Policies:
 
     def path_classes(self, path: bytes) -> tuple[PathClass, ...]:
         """The classes that ``path`` (of the repository, with ``/``) falls into, each with its own rule."""
-        return tuple(self.protected.classes[number] for number in self.matcher.of(path))
+        numbers = self.matcher.of(path)
+        return tuple(kind for number, kind in enumerate(self.protected.classes) if number in numbers or kind.has_by_name(path))
 
     @cached_property
     def runner(self) -> PathClass:

@@ -28,11 +28,16 @@ class PathMatcher:
         folded_groups = ([each.casefold() for each in group] for group in patterns)
         # Its usual engine backtracks: a path of many parts would take a power of their number.
         self._specs = tuple(pathspec.GitIgnoreSpec.from_lines(group, backend="re2") for group in folded_groups)
-        found = [each.regex.pattern for spec in self._specs for each in spec.patterns if each.include and each.regex]
-        self._any = _union(found)
-        # A pattern that names its directories needs the whole path; for any other, the name alone tells.
-        self._rooted = _union(each for each in found if not each.startswith(_ANYWHERE))
-        self._name = _union("^" + each.removeprefix(_ANYWHERE) for each in found if each.startswith(_ANYWHERE))
+        found = [
+            (str(each.pattern), each.regex.pattern)
+            for spec in self._specs
+            for each in spec.patterns
+            if each.include and each.regex
+        ]
+        self._any = _union(regex for _, regex in found)
+        # A pattern that names its directories needs the whole path, even ``**/a/b``; for any other, the name alone tells.
+        self._rooted = _union(regex for pattern, regex in found if not _is_one_name(pattern))
+        self._name = _union("^" + regex.removeprefix(_ANYWHERE) for pattern, regex in found if _is_one_name(pattern))
         self._in_directory = lru_cache(maxsize=4096)(self._matches_directory)
 
     def of(self, path: bytes) -> tuple[int, ...]:
@@ -45,6 +50,11 @@ class PathMatcher:
 
     def _matches_directory(self, directory: str) -> bool:
         return self._any.begins(directory)
+
+
+def _is_one_name(pattern: str) -> bool:
+    """Whether ``pattern`` of a gitignore names one file or directory, at any depth."""
+    return "/" not in pattern.rstrip("/")
 
 
 def _union(expressions: Iterable[str]) -> TextPattern:

@@ -4,6 +4,19 @@ Pure data at the bottom of the house: it imports nothing of Gatewright, and ever
 """
 
 from gatewright.reasons.reason import EXIT_CODES, FAMILIES, Family, Reason
-from gatewright.reasons.registry import REASONS, advice_for, exit_code_of, family_of, passes
+from gatewright.reasons.registry import REASONS, advice_for, exit_code_of, family_of, offers_for, passes
+from gatewright.reasons.retries import RetryOffer
 
-__all__ = ["EXIT_CODES", "FAMILIES", "REASONS", "Family", "Reason", "advice_for", "exit_code_of", "family_of", "passes"]
+__all__ = [
+    "EXIT_CODES",
+    "FAMILIES",
+    "REASONS",
+    "Family",
+    "Reason",
+    "RetryOffer",
+    "advice_for",
+    "exit_code_of",
+    "family_of",
+    "offers_for",
+    "passes",
+]

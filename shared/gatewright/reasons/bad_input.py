@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from gatewright.reasons.reason import Reason, section
+from gatewright.reasons.retries import RetryOffer
 
 _COMMANDS = {
     "ambiguous": "say it in one way only",
@@ -23,7 +24,6 @@ _COMMANDS = {
     "identity_replaced": "end the replacing with --finish, or begin one without it",
     "identity_unknown": "name one that `gatewright identities list` shows",
     "identity_invalid": "name an identity of the bus; `gatewright keys bus` makes them",
-    "invalid_input": "correct what the message names",
     "key_not_ed25519": "use an Ed25519 key",
     "key_unknown": "`gatewright keys` lists the keys that are known here",
     "key_unreadable": "check that the key exists and that you may read it, or name another one",
@@ -51,7 +51,6 @@ _COMMANDS = {
     "path_unusable": "check that the path exists, and what kind of file it is",
     "pause_too_long": "pause for less; a pause can be renewed",
     "program_not_found": "name a program that the system or an --env has",
-    "proposal_unconfirmed": "read the proposal, then run the printed command, or the same command with --yes",
     "provided_too_large": "provide less: what commands need of a large size belongs into an environment",
     "queue_unknown": "`gatewright queue list` names the queues",
     "ref_not_found": "check the name with `git ls-remote`; a commit must have been pushed",
@@ -70,6 +69,12 @@ _COMMANDS = {
     "target_elsewhere": "start from the target itself: --ref BRANCH",
     "target_missing": "name a branch that exists, or land on a new branch",
     "unreadable": "check that the file exists and that you may read it",
+}
+_REQUESTS = {
+    "invalid_input": "correct what the message names",
+}
+_PROPOSALS = {
+    "proposal_unconfirmed": "read the proposal, then run the printed command, or the same command with --yes",
 }
 _DOCUMENTS = {
     "blocked_illegal": "correct the document as the fault says",
@@ -174,6 +179,8 @@ _APPROVALS = {
 _SUMMONSES = {"bad_summons": "name a role, a kind and a question as `gatewright summon --help` says"}
 BAD_INPUT: Final[tuple[Reason, ...]] = (
     *section("bad_input", "cli.md#for-scripts", _COMMANDS),
+    *section("bad_input", "cli.md#for-scripts", _REQUESTS, RetryOffer.TEST),
+    *section("bad_input", "cli.md#for-scripts", _PROPOSALS, RetryOffer.PROPOSAL),
     *section("bad_input", "schemas.md#when-a-document-is-refused", _DOCUMENTS),
     *section("bad_input", "publishing.md#error-codes", _PUBLISHING),
     *section("bad_input", "publishing.md#cloudevents", _CLOUD_EVENTS),

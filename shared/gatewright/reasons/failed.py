@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from gatewright.reasons.reason import Reason, section
+from gatewright.reasons.retries import RetryOffer
 
 _MODELS = {
     "cassette_miss": "the work asked for what was not recorded: the message names the first difference; record it anew",
@@ -19,12 +20,10 @@ _RUNS = {
     "aborted": "run it again when you like; nothing was changed",
     "budget_exceeded": "raise the budget (--max-seconds, --max-tokens, --max-cost, --max-iterations), or order less",
     "conflict_markers": "take the markers of the merge out of the file",
-    "executor_failed": "`gatewright show {run} --log` prints all that the command said",
     "judgement_limit": "split the work: judging the change took more time or memory than a judgement may take",
     "landed_before": "the run landed another change before the ledger was restored: look at the commit that the message names",
     "landed_tree_differs": "the repository has another tree than the one that was judged: look at it before you use it",
     "landing_conflict": "the target moved while the run went on; run it again on the new commit",
-    "hidden_tests_failed": "`gatewright show {run} --log` prints all that the hidden tests said",
     "locks_held": "another run holds the paths and did not end in time: run it again",
     "locks_lost": "another run took the paths over: run it again",
     "no_candidate_passed": "`gatewright show {run}` has a table of the candidates, with what put each of them out",
@@ -32,11 +31,15 @@ _RUNS = {
     "review_failed": "correct what the findings name; `gatewright show {run} --as decisions` tells what was decided",
     "review_limit": "split the work: the change is more than a reviewer reads",
     "task_timeout": "raise --timeout, or split the work with --shards",
-    "tests_failed": "`gatewright show {run} --log` prints all that the tests said",
     "tests_not_run": "an acceptance command could not be started; the bundle says why in reports/test_report.json",
     "tests_weakened": "keep the tests that the change takes out, skips or empties, or open the file by its name",
     "test_run_evasion": "take out what asks for a test run, ends it or patches it, or open the file by its name",
     "tree_differs": "the change made again has another tree than the one that was judged: run it again",
+}
+_TESTS = {
+    "executor_failed": "`gatewright show {run} --log` prints all that the command said",
+    "hidden_tests_failed": "`gatewright show {run} --log` prints all that the hidden tests said",
+    "tests_failed": "`gatewright show {run} --log` prints all that the tests said",
 }
 _PATCHES = {
     "patch_does_not_apply": "correct the file or hunk that the message names, or make the patch again on the commit of the run",
@@ -59,11 +62,8 @@ _PROOFS = {
         " out of the change), or use --env auto"
     ),
     "report_missing": "tests were not told to their end: look for what ends the command early, or sets its exit code",
-    "runner_patched": (
-        "the change puts something of its own in the place of what runs tests: take that out, or open the file that does it by"
-        " its name (--allow-tests PATH)"
-    ),
-    "tests_lost": "keep the tests, or name their files (--allow-tests PATH) when they are meant to go",
+    "runner_patched": "take out what the change puts in the place of the test runner; the message names the file",
+    "tests_lost": "keep the tests that the message names, and take out what skips them",
     "tests_none": "no test ran: look at what the command selects",
     "tests_not_alive": "the command succeeds although a test fails: look at what the change does to how tests are run",
     "tests_too_weak": "write tests that notice the mutants that the report names; a policy pack says how many must be noticed",
@@ -183,6 +183,7 @@ _BACKUPS = {
 }
 FAILED: Final[tuple[Reason, ...]] = (
     *section("failed", "cli.md#when-a-run-does-not-succeed", _RUNS),
+    *section("failed", "cli.md#when-a-run-does-not-succeed", _TESTS, RetryOffer.PROVIDE),
     *section("failed", "executors.md#patch", _PATCHES),
     *section("failed", "models.md#when-a-call-fails", _MODELS),
     *section("failed", "agents.md#what-comes-of-it", _AGENTS),

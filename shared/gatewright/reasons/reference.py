@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from gatewright.reasons.reason import EXIT_CODES, FAMILIES, Family
 from gatewright.reasons.registry import REASONS
+from gatewright.reasons.retries import RetryOffer
 
 _BEGINNING = """\
 # Reason codes
@@ -13,6 +14,9 @@ _BEGINNING = """\
 Every refusal, failure and error has a stable code that scripts may match on. A code belongs to one of four families, and the
 family alone gives the exit code of the command. `error.v1` and `gate_report.v1` carry it as `family`, so that a client knows
 what a code means that only a newer version has; one that is not in the table and comes without a family is taken as refused.
+
+After some refusals a client prints or returns a retry line: the same command with the options that open exactly what was
+refused. The table names those options. A code without them offers nothing, because the change has to be corrected.
 
 This page is made from the table in `gatewright.reasons`: `python -m gatewright.reasons > docs/reasons.md`.
 
@@ -41,5 +45,10 @@ def _section(family: Family) -> Iterator[str]:
     for reason in sorted(REASONS.values()):
         if reason.family == family:
             again = " May be sent again as it is." if reason.passing else ""
+            retry = f" A retry line may add: {', '.join(map(_option, sorted(reason.retry)))}." if reason.retry else ""
             page = reason.page.partition("#")[0]
-            yield f"| `{reason.code}` | {reason.advice.replace('|', '&#124;')}.{again} | [{page}]({reason.page}) |\n"
+            yield f"| `{reason.code}` | {reason.advice.replace('|', '&#124;')}.{again}{retry} | [{page}]({reason.page}) |\n"
+
+
+def _option(offer: RetryOffer) -> str:
+    return f"`{offer}`" if offer.startswith("--") else offer.value

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from gatewright.reasons.reason import Reason, section
+from gatewright.reasons.retries import RetryOffer
 
 _ALLOW = "change it, or have the contract allow it"
 _NARROW = "narrow what the contract asks for, or have the policy changed"
@@ -58,25 +59,18 @@ _COMMANDS = {
 }
 _CHANGES = {
     "attributes_too_large": "shorten the .gitattributes files of the repository: they are judged up to 1 MiB",
-    "binary_refused": _ALLOW,
     "blast_radius_exceeded": "delete or rewrite less in one run, or have the contract state it",
     "change_too_large": "split the work into several runs",
     "destructive_unstated": "state in the contract what is deleted, or keep it",
-    "diff_too_large": "split the work into several runs, or have the contract allow a large diff",
     "empty_diff": "the executor changed nothing; check the command and its paths",
-    "executable_refused": _ALLOW,
-    "file_too_large": "keep large files elsewhere, or have the contract allow them",
     "file_unowned": "let each shard change only files that the plan gives to it",
     "filter_not_applied": "let a commit with that filter add the file, or take the path out of .gitattributes",
     "git_path": "leave git's own files alone",
     "lfs_pointer_expected": "let a commit with git-lfs add the file, or take the path out of .gitattributes",
-    "mode_change_refused": _ALLOW,
     "name_too_long": "shorten the name: no file system holds more than 255 bytes",
     "name_unreadable": "take the characters out of the name that cannot be seen, or that lead a terminal",
     "patches_collide": "give each shard paths of its own",
     "path_collision": "give the files names that differ by more than case or the form of their letters",
-    "path_out_of_scope": "the change touched a path that it was not allowed: correct the change, or allow the path",
-    "path_protected": "this path is protected by policy: what opens it, if anything does, stands above",
     "path_too_deep": "put fewer folders into each other",
     "path_too_long": "shorten the path: no checkout holds it everywhere",
     "reviewer_produced_diff": "a reviewer changes nothing: look at the reviewer",
@@ -86,22 +80,37 @@ _CHANGES = {
     "place_not_free": "the tree has something in this place already: name a file that the repository does not track",
     "special_file": "write plain files only",
     "stored_form_differs": "convert the file as the message says, or change what .gitattributes says of it",
-    "submodule_refused": _ALLOW,
     "symlink_escapes": "let the link lead to a place inside of the repository",
-    "symlink_refused": _ALLOW,
     "too_many_directories": "bring in fewer new folders at once",
     "too_many_files": "bring in fewer new files at once; generated ones are made where they are needed",
     "unsafe_path": "write inside of the workspace, through no link",
 }
+_KINDS = {
+    "binary_refused": _ALLOW,
+    "diff_too_large": "split the work into several runs, or have the contract allow a large diff",
+    "executable_refused": _ALLOW,
+    "file_too_large": "keep large files elsewhere, or have the contract allow them",
+    "mode_change_refused": _ALLOW,
+    "submodule_refused": _ALLOW,
+    "symlink_refused": _ALLOW,
+}
+_SCOPES = {
+    "path_out_of_scope": "the change touched a path that it was not allowed: correct the change, or allow the path",
+}
+_PROTECTED = {
+    "path_protected": "keep the path as it is, or allow it where the message names what opens it",
+}
 _LANDING = {
     "deletion_refused": "the repository keeps the branch: its message says why",
     "landing_refused": "the repository refused the push: its message says why",
-    "target_checked_out": "the branch that a change lands on may not be in use: switch away from it, or land on a new one",
     "target_has_hooks": "land by ssh or https, whose server runs the hook, or take the hook out of the target repository",
     "target_read_only": "land in another repository, or have its owner let git write there",
     "target_not_confined": "land on a new branch; this host cannot confine a push to the target",
     "ref_folder_is_link": "take the link out of refs/heads/gatewright",
     "ref_moved": "the branch has moved: look at it, then run the same command again",
+}
+_TARGETS = {
+    "target_checked_out": "the branch that a change lands on may not be in use: switch away from it, or land on a new one",
 }
 _MODELS = {
     "endpoint_not_allowed": "the gateway has only the endpoints that the documentation lists",
@@ -191,7 +200,18 @@ REFUSED: Final[tuple[Reason, ...]] = (
     *section("refused", "policies.md", _CONTRACTS),
     *section("refused", "commands.md#how-a-command-is-read", _COMMANDS),
     *section("refused", "policies.md#limits-of-a-change-protected_pathsjson-limits", _CHANGES),
+    *section("refused", "policies.md#limits-of-a-change-protected_pathsjson-limits", _KINDS, RetryOffer.KIND),
+    *section("refused", "policies.md#limits-of-a-change-protected_pathsjson-limits", _SCOPES, RetryOffer.PATH),
+    *section(
+        "refused",
+        "policies.md#limits-of-a-change-protected_pathsjson-limits",
+        _PROTECTED,
+        RetryOffer.PROTECTED_PATH,
+        RetryOffer.DEPENDENCIES,
+        RetryOffer.KIND,
+    ),
     *section("refused", "cli.md#when-a-run-does-not-succeed", _LANDING),
+    *section("refused", "cli.md#when-a-run-does-not-succeed", _TARGETS, RetryOffer.LAND_BRANCH),
     *section("refused", "approvals.md#what-is-refused", _APPROVALS),
     *section("refused", "review.md#what-is-refused", _REVIEWS),
     *section("refused", "summons.md#what-is-refused", _SUMMONSES),

@@ -10,6 +10,7 @@ from gatewright.reasons.failed import FAILED
 from gatewright.reasons.infrastructure import INFRASTRUCTURE
 from gatewright.reasons.reason import EXIT_CODES, Family, Reason
 from gatewright.reasons.refused import REFUSED
+from gatewright.reasons.retries import NOTHING, RetryOffer
 
 #: Every reason that anything in Gatewright gives, by its code.
 REASONS: Final[Mapping[str, Reason]] = {reason.code: reason for reason in (*BAD_INPUT, *REFUSED, *FAILED, *INFRASTRUCTURE)}
@@ -37,3 +38,8 @@ def advice_for(code: str, run: str = "RUN") -> str | None:
 def passes(code: str) -> bool:
     """Whether what met this reason may be sent again as it is: it passes by itself, or once an operator has acted."""
     return code in REASONS and REASONS[code].passing
+
+
+def offers_for(code: str) -> frozenset[RetryOffer]:
+    """What a retry line may add after a refusal with ``code``; nothing for a code that is not known here."""
+    return REASONS[code].retry if code in REASONS else NOTHING

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from gatewright import scope
 from gatewright.contracts.vocabulary import ChangeKind, Scope
+from gatewright.ecosystems.caches import is_cache
 from gatewright.git.changes import TreeChange
 from gatewright.git.modes import ABSENT, ENTRIES, EXECUTABLE, FILE, SUBMODULE, SYMLINK
 from gatewright.git.paths import is_gitattributes, is_gitmodules, path_fault
@@ -52,7 +53,8 @@ def judge_changes(context: ChangeContext, changes: Sequence[TreeChange]) -> None
     for path_class in policies.protected.classes:
         report.checked(f"protected_paths.{path_class.name}", f"opened by {path_class.opened_by}")
     for path in scope.outside(contract.allowed_paths, (change.path for change in changes)):
-        report.violate("path_out_of_scope", SCOPE_RULE, "outside the contract's paths", path)
+        written = "; a tool wrote it: have .gitignore name it" if is_cache(path.decode("utf-8", "replace")) else ""
+        report.violate("path_out_of_scope", SCOPE_RULE, f"outside the contract's paths{written}", path)
     opened_paths = scope.AllowedPaths(opened.allow_protected_paths)
     for change in changes:
         fault = path_fault(change.path, change.new_mode)

@@ -17,13 +17,19 @@ _SPELLED = {
 
 
 def command_line(options: RunOptions, workers: int | None = None) -> tuple[str, ...]:
-    """``gatewright run`` with exactly what was given; what has its default is left out."""
-    words = ["gatewright", "run", *([options.request] if options.request else [])]
+    """``gatewright run`` with exactly what was given; what has its default is left out.
+
+    A request that looks like an option comes last, behind ``--``.
+    """
+    first, last = ([options.request], []) if options.request else ([], [])
+    if options.request.startswith("-"):
+        first, last = [], ["--", options.request]
+    words = ["gatewright", "run", *first]
     for field in fields(options):
         value = getattr(options, field.name)
         if field.name != "request" and value != field.default:
             words += _words(_SPELLED.get(field.name, "--" + field.name.replace("_", "-")), value)
-    return (*words, *(["--workers", str(workers)] if workers else []))
+    return (*words, *(["--workers", str(workers)] if workers else []), *last)
 
 
 def _words(option: str, value: object) -> Iterator[str]:

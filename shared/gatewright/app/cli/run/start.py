@@ -29,6 +29,7 @@ from gatewright.app.stack.fork_server import Ahead
 from gatewright.app.stack.state import read
 from gatewright.app.stack.supervisor import StackOptions
 from gatewright.errors import GatewrightError
+from gatewright.reasons import RetryOffer, offers_for
 
 
 async def start_run(options: RunOptions, workers: int | None, *, json_output: bool, ahead: Ahead) -> Exit:
@@ -73,7 +74,8 @@ async def _run_once(
         # Imported late: a run that can begin proposes nothing.
         from gatewright.ecosystems.detection import first_way
 
-        tests = await proposed_tests(error, options, find_place().here)
+        offered = RetryOffer.TEST in offers_for(error.reason)
+        tests = await proposed_tests(error, options, find_place().here) if offered else ()
         retry_with = tuple(word for each in first_way(tests) for word in ("--test", each))
         display.give_up(refused(error, retry_with))
         if not json_output:

@@ -16,7 +16,7 @@ from gatewright.errors import GatewrightError, MalformedError
 from gatewright.ledger.expiry import expired_words
 from gatewright.ledger.families import ToldFamilies, failure_family
 from gatewright.ledger.run import Run
-from gatewright.reasons import Family, advice_for
+from gatewright.reasons import Family, RetryOffer, advice_for, offers_for
 
 
 class FailureResult(msgspec.Struct, frozen=True):
@@ -30,7 +30,7 @@ class FailureResult(msgspec.Struct, frozen=True):
 class RunResult(msgspec.Struct, frozen=True):
     """The last line of ``run --json``. ``status`` is SUCCESS, FAILED, ABORTED or RUNNING; ERROR where no run came to be.
 
-    ``retry_with`` are options that would open what was refused, to be added to the same command.
+    ``retry_with`` are options to add to the same command. They open what was refused, where its reason offers that.
     """
 
     run_id: str | None
@@ -58,8 +58,18 @@ def result_of(view: RunView) -> RunResult:
         tree=tree,
         duration_sec=round(view.seconds, 3),
         failure=failure_of(run, view.families),
-        retry_with=retry_options(view.failing_gate) or view.proposed or view.provide,
+        retry_with=_retry_with(view),
     )
+
+
+def _retry_with(view: RunView) -> tuple[str, ...]:
+    """The options to add to the same command, as far as the reason of the failure offers any (``reasons.retries``)."""
+    offers = offers_for(view.run.failure.code) if view.run.failure is not None else frozenset()
+    if RetryOffer.PROPOSAL in offers and view.proposed:
+        return view.proposed
+    if RetryOffer.PROVIDE in offers and view.provide:
+        return view.provide
+    return retry_options(view.failing_gate)
 
 
 def failure_of(run: Run, told: ToldFamilies) -> FailureResult | None:
@@ -110,7 +120,7 @@ def _why(view: RunView, result: RunResult, command: Sequence[str]) -> list[str]:
     if (gate.code if gate else failure.code) == "review_failed" and view.run.review is not None:
         words += [f"            {printable(line)}" for line in finding_lines(view.run.review)]
     words += [line for tail in view.tails for line in tail_lines(tail)]
-    for path in view.unprovided:
+    for path in view.unprovided if RetryOffer.PROVIDE in offers_for(failure.code) else ():
         place = printable(path)
         made = "your checkout has one:" if path in view.provide else "if a build makes it, make it, and"
         words.append(f"  missing   {place}: git has no such file; {made} add --provide {shlex.quote(place)}")

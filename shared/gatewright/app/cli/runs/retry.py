@@ -1,16 +1,30 @@
-"""The command to type after a refusal: the options that would open what was refused.
+"""The command to type after a refusal: the options that would open exactly what was refused.
 
-Contracts and gates speak of fields (``scope.allow_protected_paths``); a person at the command line is told its options.
+Contracts and gates use the names of fields (``scope.allow_protected_paths``); a person at the command line sees options. The
+table of reasons decides what may be offered after which refusal (``gatewright.reasons.retries``). This module knows which
+option opens a violation, and which paths no line opens.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Final, NamedTuple, get_args
 
 from gatewright.contracts import GateReport
 from gatewright.contracts.reports import Violation
+from gatewright.contracts.vocabulary import ChangeKind
+from gatewright.ecosystems.caches import is_cache
+from gatewright.errors import ScopeError
+from gatewright.reasons import RetryOffer, offers_for
+from gatewright.scope import check_allowed_path
+from gatewright.secret_names import IN_REPOSITORIES
+
+if TYPE_CHECKING:
+    from gatewright.path_patterns.matcher import PathMatcher
 
 #: What a contract calls it, and what it is on the command line. The longer ones first.
 _OPTIONS: tuple[tuple[re.Pattern[str], str], ...] = (
@@ -18,22 +32,32 @@ _OPTIONS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\bscope\.allow_dependency_change\b"), "--allow-dependencies"),  # noqa: TID251 - linear: of a fixed length
     (re.compile(r"\bscope\.allow: (?=[a-z])"), "--allow-kind "),  # noqa: TID251 - it looks ahead; linear: of a fixed length
 )
-_KIND_RULE = "change_kinds."
-#: What breaks this rule is opened by the name of the file alone: its folder would not do.
-_BY_NAME = "protected_paths.runner"
-_OPENED_BY_RULE: dict[str, str] = {
-    "allowed_paths": "--allow",
-    "protected_paths.protected": "--allow-tests",
-    _BY_NAME: "--allow-tests",
-    "protected_paths.dependencies": "--allow-dependencies",
+#: By the broken rule: what opens it. Rules that are not here are opened by no option.
+_OFFER_BY_RULE: Final = {
+    "allowed_paths": RetryOffer.PATH,
+    "protected_paths.protected": RetryOffer.PROTECTED_PATH,
+    "protected_paths.runner": RetryOffer.PROTECTED_PATH,
+    "protected_paths.dependencies": RetryOffer.DEPENDENCIES,
 }
-#: What review found is opened where the finding says so: most of it is to be put right, not to be let pass.
-_OPENED_BY_NAME = "; opened only by scope.allow_protected_paths"
+_KIND_RULE: Final = "change_kinds."
 _KIND_IN_DETAIL = re.compile(r"opened only by scope\.allow: ([a-z_]+)$")  # noqa: TID251 - linear: the words before it cannot stand in the repetition
 #: A report lists no more violations than this, and may have left some out then.
-_MOST_LISTED = 100
-#: More paths than this are opened by their folders.
-_MOST_PATHS = 8
+_MOST_LISTED: Final = 100
+#: More paths than this make no line that anyone reads. Their folders would open more than was refused.
+_MOST_PATHS: Final = 40
+#: Characters of a path. A report cuts longer texts, and half a path names another file.
+_LONGEST_PATH: Final = 500
+#: Options of ``gatewright run`` that stand alone. The word after any other option is its value.
+_FLAGS: Final = frozenset({str(RetryOffer.DEPENDENCIES)})
+#: What stands before words that are no options, although they may look like some.
+_END_OF_OPTIONS: Final = "--"
+
+
+class _Opening(NamedTuple):
+    """An option and its value; an option that stands alone has the value ``""``."""
+
+    option: RetryOffer
+    value: str = ""
 
 
 def in_options(words: str) -> str:
@@ -44,52 +68,98 @@ def in_options(words: str) -> str:
 
 
 def retry_options(report: GateReport | None) -> tuple[str, ...]:
-    """The options that, added to the same command, would open all that this verdict refused; empty when nothing can."""
-    if report is None or report.verdict == "PASS":
+    """The options that, added to the same command, would open all that this verdict refused.
+
+    Empty when no option opens one of its violations, or none may be offered for it.
+    """
+    if report is None or report.verdict == "PASS" or len(report.violations) >= _MOST_LISTED:
         return ()
-    if report.code == "target_checked_out":
-        return ("--land", "branch")
-    opened = [_opening(violation) for violation in report.violations]
-    if not opened or None in opened or len(opened) >= _MOST_LISTED:
+    openings = [_opening(violation) for violation in report.violations]
+    pairs = list(dict.fromkeys(opening for opening in openings if opening is not None))
+    if not openings or None in openings or len({pair.value for pair in pairs}) > _MOST_PATHS:
         return ()
-    pairs = list(dict.fromkeys(pair for pair in opened if pair is not None))
-    by_name = {violation.path for violation in report.violations if violation.rule == _BY_NAME}
     # What --allow-tests opens need not be allowed besides.
-    pairs = [(option, value) for option, value in pairs if option != "--allow" or ("--allow-tests", value) not in pairs]
-    options: list[str] = []
-    for option in dict.fromkeys(option for option, _ in pairs):
-        values = [value for name, value in pairs if name == option and value]
-        exact = [value for value in values if value in by_name]
-        values = [*exact, *_folded([value for value in values if value not in by_name])]
-        options += [word for value in values for word in (option, value)] or [option]
-    return tuple(options)
+    opened = {pair.value for pair in pairs if pair.option is RetryOffer.PROTECTED_PATH}
+    pairs = [pair for pair in pairs if pair.option is not RetryOffer.PATH or pair.value not in opened]
+    order = list(dict.fromkeys(pair.option for pair in pairs))
+    pairs.sort(key=lambda pair: order.index(pair.option))
+    return tuple(word for option, value in pairs for word in (str(option), value) if word)
 
 
 def retry_line(command: Sequence[str], options: Iterable[str]) -> str:
-    """The command to paste."""
-    return shlex.join([*command, *options])
+    """The command with ``options`` as one printable line, which a shell reads as exactly these words."""
+    words = [*command]
+    at = words.index(_END_OF_OPTIONS) if _END_OF_OPTIONS in words else len(words)
+    words[at:at] = _joined(options)
+    return " ".join(map(_quoted, words))
 
 
-def _opening(violation: Violation) -> tuple[str, str] | None:
-    """Option and value that open one broken rule; None when nothing does, or its path cannot be typed."""
-    option = _OPENED_BY_RULE.get(violation.rule)
-    kind = _KIND_IN_DETAIL.search(violation.detail)
-    if violation.rule.startswith(_KIND_RULE):
-        return "--allow-kind", violation.rule.removeprefix(_KIND_RULE)
-    if kind is not None:
-        return "--allow-kind", kind[1]
-    if option == "--allow-dependencies":
-        return option, ""
-    if violation.detail.endswith(_OPENED_BY_NAME) or violation.code == "tests_lost":
-        option = "--allow-tests"
-    # A path with a backslash is a name written as escapes.
-    if option is None or violation.path is None or "\\" in violation.path:
+def _opening(violation: Violation) -> _Opening | None:
+    """What opens one broken rule; None when nothing does, or when it may not be offered."""
+    offers = offers_for(violation.code)
+    if RetryOffer.LAND_BRANCH in offers:
+        return _Opening(RetryOffer.LAND_BRANCH, "branch")
+    if RetryOffer.KIND in offers and (kind := _kind(violation)):
+        return _Opening(RetryOffer.KIND, kind)
+    option = _OFFER_BY_RULE.get(violation.rule)
+    if option is None or option not in offers or not may_be_offered(violation.path or ""):
         return None
-    return option, violation.path
+    return _Opening(option, "" if option is RetryOffer.DEPENDENCIES else violation.path or "")
 
 
-def _folded(paths: list[str]) -> list[str]:
-    """The paths, or the folders that hold them where there are too many to read."""
-    if len(paths) <= _MOST_PATHS:
-        return paths
-    return list(dict.fromkeys(path.rpartition("/")[0] or path for path in paths))
+def _kind(violation: Violation) -> str:
+    found = _KIND_IN_DETAIL.search(violation.detail)
+    by_rule = violation.rule.removeprefix(_KIND_RULE) if violation.rule.startswith(_KIND_RULE) else ""
+    kind = by_rule or (found[1] if found is not None else "")
+    return kind if kind in get_args(ChangeKind) else ""
+
+
+def may_be_offered(path: str) -> bool:
+    """Whether a line to paste may name ``path``, as a report has it.
+
+    1. it is a path that a contract may allow, and no name that was cut or written with escapes  2. the command line takes it
+    as it stands  3. no tool wrote it as its cache  4. no credentials lie in files of that name.
+    """
+    try:
+        exact = check_allowed_path(path) == path and path.isprintable() and len(path) <= _LONGEST_PATH  # 1
+    except ScopeError:
+        return False
+    if not exact or path.startswith(("./", "~/")):  # 2
+        return False
+    return not is_cache(path) and not _sacred_names().of(path.encode())  # 3, 4
+
+
+@cache
+def _sacred_names() -> PathMatcher:
+    # Imported late: most runs land.
+    from gatewright.path_patterns.matcher import PathMatcher
+
+    return PathMatcher([IN_REPOSITORIES])
+
+
+def _joined(options: Iterable[str]) -> Iterator[str]:
+    """The options, each value that begins with a dash joined to its own: it would be taken for an option."""
+    waiting = iter(options)
+    for option in waiting:
+        if option in _FLAGS or not option.startswith("--"):
+            yield option
+            continue
+        value = next(waiting, None)
+        if value is not None and value.startswith("-") and value != "-":
+            yield f"{option}={value}"
+        else:
+            yield from (option,) if value is None else (option, value)
+
+
+def _quoted(word: str) -> str:
+    """``word`` for a shell. What does not simply print is written as escapes, which bash, zsh and ksh read back."""
+    if not word.isprintable():
+        return "$'" + "".join(map(_escaped, word)) + "'"
+    # zsh takes a word that begins with = for the place of a program.
+    return "'='" + shlex.quote(word[1:]) if word.startswith("=") else shlex.quote(word)
+
+
+def _escaped(char: str) -> str:
+    if char in "\\'":
+        return f"\\{char}"
+    return char if char.isprintable() else "".join(f"\\x{byte:02x}" for byte in os.fsencode(char))
