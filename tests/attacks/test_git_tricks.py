@@ -350,7 +350,13 @@ async def test_a_new_file_with_a_mode_of_its_own(mode: bytes, gate: RealGate) ->
     forged = b"diff --git a/src/x b/src/x\nnew file mode %s\n--- /dev/null\n+++ b/src/x\n@@ -0,0 +1 @@\n+x\n" % mode
     report = await judged(gate, forged)
     assert report.verdict == "FAIL"
-    assert set(codes(report)) <= {"patch_malformed", "patch_does_not_apply", "executable_refused", "symlink_refused", "submodule_refused"}
+    assert set(codes(report)) <= {
+        "patch_malformed",
+        "patch_does_not_apply",
+        "executable_refused",
+        "symlink_refused",
+        "submodule_refused",
+    }
 
 
 async def test_a_binary_delta_against_a_blob_that_the_patch_only_names(gate: RealGate) -> None:

@@ -110,7 +110,7 @@ def _level(run: Run, payload: e.Payload) -> e.Level:
         case e.SummonsAnswered(answer=answer):
             return "INFO" if answer.status == "ANSWERED" else "WARN"
         case e.ApprovalRequested(request=request):
-            # A rule that approves by itself waits for nobody; what is asked beside the run has no such rule.
+            # A rule that approves by itself waits for no person; what is asked beside the run has no such rule.
             rule = next((each for each in run.accepted.approval_rules if each.name == request.rule), None)
             alone = rule is not None and rule.autopilot and request.stage != "beside" and request.question is None
             return "INFO" if alone else "WARN"

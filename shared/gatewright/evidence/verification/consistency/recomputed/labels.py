@@ -13,7 +13,7 @@ from gatewright.ledger.run import Run
 
 LABEL = "label_contradicts"
 ATTEMPT = "attempt_contradicts"
-ROLE = "role_contradicts"
+ROLE_CODE = "role_contradicts"
 
 
 def check_labels(telling: Telling) -> Iterator[Contradiction]:
@@ -37,7 +37,7 @@ def _differing(record: OrchestratorEvent, labels: EventLabels) -> Iterator[Contr
         (LABEL, "level", record.level, labels.level),
         (LABEL, "task_id", record.task_id, labels.task_id),
         (ATTEMPT, "attempt", record.attempt, labels.attempt),
-        (ROLE, "role", record.role, labels.role),
+        (ROLE_CODE, "role", record.role, labels.role),
         (LABEL, "agent_id", record.agent_id, None),
         (LABEL, "span_id", record.span_id, None),
     ):
