@@ -18,6 +18,7 @@ from gatewright.git.access.credentials import NO_ACCESS, RepositoryAccess
 from gatewright.git.access.refusals import TOO_LARGE, refusal
 from gatewright.git.access.remote_git import RemoteGit, bounded
 from gatewright.git.command import CommandFailedError, GitCommand, remote_command
+from gatewright.git.damage import damage
 from gatewright.git.host.checkout import checked_out_at
 from gatewright.git.host.local_repository import LocalRepository, find_repository
 from gatewright.git.host.new_ref import make_ref
@@ -121,7 +122,8 @@ class Remote:
                 return self._read(names)
             output = self._listed(*_only(names), "--end-of-options", self._looked_at(), *names)
         except CommandFailedError as error:
-            raise GitError(f"the repository cannot be read: {error.said}", code="repository_unreadable") from error
+            cause = damage(error, self._source.address)
+            raise cause or GitError(f"the repository cannot be read: {error.said}", code="repository_unreadable") from error
         # ls-remote matches the ends of names: ``refs/x/refs/heads/main`` answers to ``refs/heads/main``.
         wanted = {*names, *(f"{name}^{{}}" for name in names)}
         found = dict(_ref_lines(output))
@@ -175,7 +177,8 @@ class Remote:
                 self._remove_cut_off(room)
                 raise refused from error
             if not (self._source.local and _LACKS in error.said):
-                raise GitError(f"{object_id} cannot be fetched: {error.said}", code="ref_not_found") from error
+                cause = damage(error, self._source.address)
+                raise cause or GitError(f"{object_id} cannot be fetched: {error.said}", code="ref_not_found") from error
             self._fetch_from_partial(object_id, ref, lock, room)
         except GitError as error:
             if error.reason == TOO_LARGE:

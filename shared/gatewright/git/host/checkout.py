@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gatewright.errors import GitError, MalformedError
-from gatewright.git.command import GitCommand
+from gatewright.git.command import CommandFailedError, GitCommand
+from gatewright.git.damage import DAMAGED, damage
+from gatewright.git.host.branch_merge import merge_change
 from gatewright.git.host.staged import git_directory, top_directory
 from gatewright.git.objects import Objects
 from gatewright.git.refs import check_ref
@@ -23,7 +25,9 @@ _FIELD, _RECORD = "\x1f", "\x1e"
 
 @dataclass(frozen=True, slots=True)
 class BranchChange:
-    """What ``head`` has that ``onto`` lacks: ``patch`` leads from ``base``, where they parted, to ``head``.
+    """What ``head`` has that ``onto`` lacks: ``patch`` leads from ``onto`` to the merge of both. ``base`` is where they parted.
+
+    Where git is older than 2.38 and cannot compute the merge, ``patch`` leads from ``base`` to ``head``.
 
     ``authors`` are (name, address) of its commits without repetition, ``subject`` is the first line of the last commit.
     """
@@ -47,13 +51,23 @@ class Uncommitted:
 def branch_change(start: Path, branch: str, onto: str) -> BranchChange:
     """What the branch (or tag, or commit) ``branch`` of the repository of ``start`` adds to ``onto``.
 
-    GitError: ``ref_not_found``, ``no_common_history``, ``branch_has_nothing`` when all of it is in ``onto`` already;
-    MalformedError (``bad_ref``); PatchError (``patch_too_large``).
+    GitError: ``ref_not_found``, ``no_common_history``, ``branch_conflicts``, ``repository_partial``, ``repository_damaged``;
+    ``branch_has_nothing`` when ``onto`` has all of it already, also as a squashed commit; MalformedError (``bad_ref``);
+    PatchError (``patch_too_large``).
     """
+    try:
+        return _branch_change(start, branch, onto)
+    except CommandFailedError as error:
+        if (cause := damage(error, str(start))) is not None:
+            raise cause from error
+        raise
+
+
+def _branch_change(start: Path, branch: str, onto: str) -> BranchChange:
     git = GitCommand(git_directory(start))
     head, target = commit_named(start, branch), commit_named(start, onto)
-    base = git.execute("merge-base", target, head, ok=(0, 1)).decode("ascii", "replace").strip()
-    if not base:
+    bases = git.execute("merge-base", "--all", target, head, ok=(0, 1)).decode("ascii", "replace").split()
+    if not bases:
         raise GitError(f"{branch} and {onto} have no commit in common", code="no_common_history")
     form = f"--format=%an{_FIELD}%ae{_FIELD}%s{_RECORD}"
     limit = f"--max-count={_MOST_COMMITS}"
@@ -63,8 +77,14 @@ def branch_change(start: Path, branch: str, onto: str) -> BranchChange:
     if not commits:
         raise GitError(f"{branch} has no commit that {onto} lacks", code="branch_has_nothing")
     authors = tuple(dict.fromkeys((name, email) for name, email, _ in commits))
-    patch = Objects(git, git.git_dir).diff(base, head)
-    return BranchChange(head, base, len(commits), patch, authors, commits[0][2])
+    if bases == [target]:
+        patch = Objects(git, git.git_dir).diff(target, head)
+    else:
+        merged = merge_change(start, target, head)
+        patch = merged if merged is not None else Objects(git, git.git_dir).diff(bases[0], head)
+    if not patch:
+        raise GitError(f"there is nothing to land: {onto} has all changes of {branch} already", code="branch_has_nothing")
+    return BranchChange(head, bases[0], len(commits), patch, authors, commits[0][2])
 
 
 def commit_named(start: Path, name: str) -> str:
@@ -76,7 +96,20 @@ def commit_named(start: Path, name: str) -> str:
         found = git.execute("rev-parse", "--verify", "--quiet", "--end-of-options", f"{full}^{{commit}}", ok=(0, 1, 128))
         if commit := found.decode("ascii", "replace").strip():
             return commit
+        named = git.execute("rev-parse", "--verify", "--quiet", "--end-of-options", full, ok=(0, 1, 128))
+        if object_id := named.decode("ascii", "replace").strip():
+            _refuse_unreadable(git, object_id)
+            raise GitError(f"{name!r} is no commit and no tag of one", code="ref_not_found")
     raise GitError(f"the repository has no branch and no commit {name!r}", code="ref_not_found")
+
+
+def _refuse_unreadable(git: GitCommand, object_id: str) -> None:
+    """Raise GitError (``repository_damaged``, ``repository_partial``) where the object is not there, or cannot be read."""
+    try:
+        git.execute("cat-file", "-t", object_id)
+    except CommandFailedError as error:
+        words = f"the repository is damaged: the object {object_id} is missing or cannot be read"
+        raise damage(error, "the repository") or GitError(words, code=DAMAGED) from error
 
 
 def uncommitted(start: Path, excludes: Path | None = None) -> Uncommitted:

@@ -155,9 +155,10 @@ def _may_name(config: Path, section: bytes) -> bool:
         return False
     except OSError:
         return True
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        return True
     with open(handle, "rb") as file:  # noqa: PTH123 - a descriptor
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            return True
         said = file.read(_LONGEST_CONFIG).lower()
     return len(said) == _LONGEST_CONFIG or section in said or b"include" in said
 

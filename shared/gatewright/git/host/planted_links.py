@@ -179,8 +179,10 @@ def _first_bytes(ref: Path) -> bytes:
         handle = os.open(ref, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return b""
-    with open(handle, "rb", buffering=0) as file:  # noqa: PTH123 - a descriptor
-        return (file.read(_LONGEST_REF) or b"") if stat.S_ISREG(os.fstat(handle).st_mode) else b""
+    try:
+        return os.read(handle, _LONGEST_REF) if stat.S_ISREG(os.fstat(handle).st_mode) else b""
+    finally:
+        os.close(handle)
 
 
 def _plain(path: Path, kind: int) -> bool:

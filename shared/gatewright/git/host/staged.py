@@ -46,26 +46,37 @@ def staged_commit(start: Path, index: Path | None, baseline: str, scratch: Path)
     ``baseline`` (a full commit id) becomes the commit's parent. Raises GitError, also for an index with conflicts.
     """
     git_dir, common = git_directory(start), common_directory(start)
-    bare = scratch / "staged.git"
-    bare.mkdir()
-    GitCommand(bare).execute("init", "--quiet", "--bare", "--template=", f"--object-format={_object_format(common)}")
+    git = make_bare(scratch / "staged.git", common)
+    bare = git.git_dir
     copy, given = bare / "index", index if index is not None else git_dir / "index"
     if given.exists():
         shutil.copyfile(given, copy)
         for shared in given.parent.glob("sharedindex.*"):
             shutil.copyfile(shared, bare / shared.name)
-    git = GitCommand(bare)
     # Before the objects are borrowed: git would touch those that it finds there already, and the repository is only read.
     tree = git.execute("write-tree", "--missing-ok", index=copy).decode("ascii", "replace").strip()
+    borrow_objects(bare, common)
+    when = datetime(2000, 1, 1, tzinfo=UTC)
+    commit = Objects(git, bare / "private").commit_tree(tree, baseline, "what is staged", when)
+    git.execute("update-ref", BRANCH, commit)
+    return str(bare), commit
+
+
+def make_bare(bare: Path, common: Path) -> GitCommand:
+    """An empty bare repository at ``bare``, with object ids of the same kind as the one whose git directory is ``common``."""
+    bare.mkdir()
+    git = GitCommand(bare)
+    git.execute("init", "--quiet", "--bare", "--template=", f"--object-format={_object_format(common)}")
+    return git
+
+
+def borrow_objects(bare: Path, common: Path) -> None:
+    """Let the repository at ``bare`` read the objects of the one whose git directory is ``common``."""
     alternates = bare / "objects/info/alternates"
     alternates.parent.mkdir(exist_ok=True)
     alternates.write_text(f"{common / 'objects'}\n")
     if (common / "shallow").exists():
         shutil.copyfile(common / "shallow", bare / "shallow")
-    when = datetime(2000, 1, 1, tzinfo=UTC)
-    commit = Objects(git, bare / "private").commit_tree(tree, baseline, "what is staged", when)
-    git.execute("update-ref", BRANCH, commit)
-    return str(bare), commit
 
 
 def head_commit(start: Path, ref: str = "HEAD") -> str:
