@@ -57,6 +57,7 @@ SECRETS: dict[str, Callable[[Draws], tuple[str, str]]] = {
     "a login of curl": lambda d: ("curl -u bob:{} https://api.corp.io", d.text(12)),
     "a password of sshpass": lambda d: ("sshpass -p {} ssh bob@host", d.text(12)),
     "a password in a JDBC URL": lambda d: ("jdbc:postgresql://db/app?user=app&password={}", d.text(12)),
+    "a password without digits": lambda d: ("url=jdbc:mysql://db/app?user=app&password={}", d.text(12).replace("7", "x")),
     "a password of SQL Server": lambda d: ("jdbc:sqlserver://h:1433;user=sa;password={};encrypt=true", d.text(12)),
     "a password of an ADO string": lambda d: ("Server=h;User ID=sa;Pwd={};Encrypt=true", d.text(12)),
     "a line of netrc": lambda d: ("machine api.corp.io login bob password {}", d.text(12)),

@@ -117,7 +117,7 @@ RULES: tuple[SecretRule, ...] = (
         rf"(?<![\w.-])(?:{_DIGITS_3}){{5}}(?:[MNO][DTjz][AEIMQUYcgk]|{_DIGITS_3}(?:[MNO][AQgw])?)"
         r"\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,45}(?![\w-])",
         *("MD", "MT", "Mj", "Mz", "ND", "NT", "Nj", "Nz", "OD", "OT"),
-        glance=r"\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27}",
+        glance=_DIGITS_3 + r"[A-Za-z0-9]{18,24}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27}",
     ),
     _precise("telegram_token", r"(?<![\w-])[0-9]{8,10}:AA[A-Za-z0-9_-]{33}(?![\w-])", ":AA"),
     _precise(
@@ -172,6 +172,7 @@ def is_fact(found: re.Match[str]) -> bool:
     return is_path and not looks_random(value) and not looks_generated(value)
 
 
+_AT_A_TIME = 10
 PRECISE_RULES: tuple[SecretRule, ...] = tuple(rule for rule in RULES if rule.precise)
 
 
@@ -180,8 +181,11 @@ def _glance(rules: tuple[SecretRule, ...]) -> BytesPattern:
     return BytesPattern("|".join(f"(?:{part})" for part in parts).encode())
 
 
-#: What stands in every text in which a precise rule matches: most texts have none of it, and one look says so.
-PRECISE_GLANCE = _glance(PRECISE_RULES)
+#: Some rules at a time, each time with what stands in every text in which one of them matches: most texts have none of it.
+RULES_BY_GLANCE = tuple(
+    (_glance(rules), rules)
+    for rules in (PRECISE_RULES[at : at + _AT_A_TIME] for at in range(0, len(PRECISE_RULES), _AT_A_TIME))
+)
 #: The same of each rule whose anchors stand in many texts.
 GLANCES = {rule.name: _glance((rule,)) for rule in PRECISE_RULES if rule.glance}
 

@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 
 from gatewright.secrets.encoded import decoded_texts
 from gatewright.secrets.named_values import find_named_values
-from gatewright.secrets.rules import GLANCES, PRECISE_GLANCE, PRECISE_RULES, SecretRule, keys_in_der
+from gatewright.secrets.rules import GLANCES, RULES_BY_GLANCE, SecretRule, keys_in_der
 from gatewright.secrets.values import FEWEST_DIGITS, is_placeholder
 
 #: What a private key has soon after its first line; a program that merely names the line has not.
@@ -98,8 +98,9 @@ class SecretScanner:
 
 def _rules_for(data: bytes) -> Iterator[SecretRule]:
     """The precise rules that may match in ``data``, as far as a glance tells."""
-    if PRECISE_GLANCE.is_in(data):
-        yield from (rule for rule in PRECISE_RULES if not rule.glance or GLANCES[rule.name].is_in(data))
+    for glance, rules in RULES_BY_GLANCE:
+        if glance.is_in(data):
+            yield from (rule for rule in rules if not rule.glance or GLANCES[rule.name].is_in(data))
 
 
 def _by_rule(rule: SecretRule, text: str) -> Iterator[Hit]:

@@ -38,6 +38,8 @@ _ABOUT = re.compile(  # noqa: TID251 - linear: alternatives at one place
     re.DOTALL,
 )
 _LONGEST_ABOUT: Final = 60
+#: More changes than this are asked of no value, however long it is.
+_MOST_CHANGES_ASKED: Final = 6
 #: Letters that remain of a value made of shown words.
 _FEWEST_LETTERS_LEFT: Final = 4
 
@@ -74,7 +76,7 @@ def looks_generated(value: str, shortest: int = 8) -> bool:
     changes = sum(one != two and (one, two) != ("A", "a") for one, two in pairwise(kinds))
     mixed = len({"A", "a", "0"}.intersection(kinds))
     fewest = (len(value), 3, 2)[max(mixed - 1, 0)]  # letters of one kind are words, however they are joined
-    return changes >= max(fewest, len(value) // 4)
+    return changes >= max(fewest, min(len(value) // 4, _MOST_CHANGES_ASKED))
 
 
 def is_strong(value: str) -> bool:
