@@ -49,6 +49,16 @@ class BytesPattern:
         """The first group of each match, or empty."""
         return (bytes(found[1] or b"") for found in self._compiled.finditer(data))
 
+    def is_in(self, data: bytes) -> bool:
+        """Whether there is a match anywhere."""
+        return self._compiled.search(data) is not None
+
+    def spans(self, data: bytes) -> Iterator[tuple[int, int, int]]:
+        """Of each match: the number of the last group that took part, from 1, with its start and end."""
+        for found in self._compiled.finditer(data):
+            start, end = found.span(found.lastindex)
+            yield found.lastindex, start, end
+
 
 class TextPattern:
     """Over text; a lone surrogate is a character like another."""

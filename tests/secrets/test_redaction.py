@@ -46,7 +46,7 @@ def test_the_record_holds_no_value_and_nothing_made_of_one() -> None:
 def test_words_around_a_generated_value_count_in_outputs() -> None:
     value = planted.STRIPE.removeprefix("sk_" + "live_")
     clean = redact_output("stderr", f"DB_PASSWORD={value} host=db\n".encode(), SCANNER)
-    assert clean.data == b"DB_PASSWORD=[redacted:assignment] host=db\n"
+    assert clean.data == b"DB_PASSWORD=[redacted:connection_password] host=db\n"
 
 
 def test_the_words_of_a_failed_test_are_kept() -> None:

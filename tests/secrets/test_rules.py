@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gatewright.secrets.rules import RULES, SecretRule, may_hold_one
+from gatewright.secrets.rules import GLANCES, RULES, SecretRule, may_hold_one
 
 QUIET = "abcxyz019_.,/-"
 #: Beginnings of credentials that are written in small letters, and what ends them.
@@ -34,6 +34,8 @@ def test_whatever_a_rule_matches_has_one_of_its_anchors_and_is_looked_at(rule: S
     text = data.draw(st.from_regex(rule.pattern))
     for found in rule.pattern.finditer(text):
         assert any(anchor in found[0] for anchor in rule.anchors)
+        if rule.glance:
+            assert GLANCES[rule.name].is_in(found[0].encode("latin-1", "replace"))
     assert may_hold_one(text)
 
 

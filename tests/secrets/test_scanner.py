@@ -6,7 +6,8 @@ import time
 
 import pytest
 
-from gatewright.secrets.scanner import Hit, SecretScanner, disjoint, looks_random
+from gatewright.secrets.scanner import Hit, SecretScanner, disjoint
+from gatewright.secrets.values import looks_random
 from tests.attacks import planted
 from tests.attacks.real_gate import default_scanner
 

@@ -177,3 +177,44 @@ def test_text_made_to_cost_time_costs_little(unit: str) -> None:
     begun = time.process_time()
     redact_text(text)
     assert time.process_time() - begun < 0.5
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("PWD=/work/gatewright-x8Kd2fQ7/ws", "OLDPWD=/home/me", "pwd: /srv/app", "pwd=~/src", "prompt_tokens: 1200"),
+        *("completion_tokens=87, total_tokens=1,287", '"max_tokens": 4096', "tokens_used: 12", "edit /etc/passwd: allowed"),
+        *(
+            "read /run/secrets/token: denied by policy",
+            "token_type: bearer",
+            "password_changed: true",
+            "secret_found: src/a.py",
+        ),
+        *("api_key: null", "credentials: none", "PASSWORD_FILE=/run/secrets/db", "tokenizer: cl100k_base", "token_limit: many"),
+    ],
+)
+def test_what_states_a_fact_about_a_secret_is_kept(text: str) -> None:
+    assert redact_text(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("pwd=/x8Kd2fQ7aZ/q9", "x8Kd2fQ7aZ"),
+        ("Server=h;PWD=hunter2;", "hunter2"),
+        ("write /app/password: x8Kd2fQ7aZ", "x8Kd2fQ7aZ"),
+        ("/login/token=hunter2", "hunter2"),
+        ("PASSWORD_FILE=x8Kd2fQ7aZp1", "x8Kd2fQ7aZp1"),
+        ("token: 123456", "123456"),
+        ("tokens: abc123", "abc123"),
+        ("passwd: hunter2", "hunter2"),
+    ],
+)
+def test_a_secret_that_is_written_like_a_fact_goes(text: str, value: str) -> None:
+    assert value not in redact_text(text)
+
+
+def test_facts_under_secret_keys_are_kept() -> None:
+    facts = {"PWD": "/work/x8Kd2fQ7/ws", "prompt_tokens": "1200", "token_type": "bearer", "token": "none"}
+    assert redact(facts) == facts
+    assert redact({"PWD": "hunter2", "token": "123456"}) == {"PWD": "[redacted:key]", "token": "[redacted:key]"}

@@ -17,7 +17,8 @@ from typing import Any
 
 from gatewright.errors import ConfigurationError, DeniedError
 from gatewright.file_locks import lock_file
-from gatewright.secrets.scanner import Hit, looks_random
+from gatewright.secrets.scanner import Hit
+from gatewright.secrets.values import looks_random
 
 try:
     import kingfisher_sdk

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 import msgspec
 
-from gatewright.secrets.rules import RULES
-from gatewright.secrets.scanner import Hit, SecretScanner, disjoint, looks_random
+from gatewright.secrets.rules import RULES, is_fact
+from gatewright.secrets.scanner import Hit, SecretScanner, disjoint
+from gatewright.secrets.values import looks_random
 
 #: The name of the artifact that holds a record.
 REDACTIONS = "redactions"
@@ -70,5 +71,6 @@ def _by_context(data: bytes) -> Iterator[Hit]:
         for match in rule.pattern.finditer(text):
             kept = next((match.end(name) for name in ("name", "scheme") if name in match.groupdict()), match.start())
             value = text[kept : match.end()]
-            if looks_random(value.strip("\"'\\:/@")):
+            named = "name" in match.groupdict()
+            if looks_random(value.strip("\"'\\:/@")) and not (named and is_fact(match)):
                 yield Hit(rule.name, kept, match.end())

@@ -11,11 +11,15 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from gatewright.patterns import BytesPattern
+from gatewright.secrets.values import looks_generated, looks_random, states_fact
+
 
 class SecretRule(NamedTuple):
     """``pattern`` finds a credential; ``replacement`` is a template for ``Match.expand``.
 
-    ``anchors``: texts of which one is in every match.
+    ``anchors``: texts of which one is in every match. ``glance``: what every match of a precise rule holds, for RE2, where the
+    anchors alone stand in many texts.
     """
 
     name: str
@@ -23,16 +27,32 @@ class SecretRule(NamedTuple):
     replacement: str
     precise: bool
     anchors: tuple[str, ...]
+    glance: str = ""
+
+    def redact(self, text: str) -> str:
+        """``text`` with each match replaced, except where an assignment only states a fact."""
+        if self.precise or "name" not in self.pattern.groupindex:
+            return self.pattern.sub(self.replacement, text)
+        return self.pattern.sub(lambda found: found[0] if is_fact(found) else found.expand(self.replacement), text)
 
 
 def _context(name: str, pattern: str, *anchors: str, keep: str = "", end: str = "") -> SecretRule:
     return SecretRule(name, re.compile(pattern, re.ASCII), f"{keep}[redacted:{name}]{end}", precise=False, anchors=anchors)  # noqa: TID251 - it looks around; see above why each is linear
 
 
-def _precise(name: str, pattern: str, *anchors: str) -> SecretRule:
-    return SecretRule(name, re.compile(pattern, re.ASCII), f"[redacted:{name}]", precise=True, anchors=anchors)  # noqa: TID251 - it looks around; see above why each is linear
+def _precise(name: str, pattern: str, *anchors: str, glance: str = "") -> SecretRule:
+    compiled = re.compile(pattern, re.ASCII)  # noqa: TID251 - it looks around; see above why each is linear
+    return SecretRule(name, compiled, f"[redacted:{name}]", precise=True, anchors=anchors, glance=glance)
 
 
+def _alone(begin: str) -> str:
+    """A pattern for ``begin`` that no word leads up to. It begins with fixed letters, and is found fast for that."""
+    literal = re.escape(begin)
+    return rf"{literal}(?<!\w{literal})"
+
+
+#: Three digits in base64.
+_DIGITS_3 = "[MNO][DTjz][AEIMQUYcgk][wxyz0-5]"
 #: White space, as ``re.ASCII`` has it.
 _BLANKS = (" ", "\t", "\n", "\r", "\f", "\v")
 #: Words that make an assignment (``password=...``, ``"api_key": ...``, ``--token ...``) secret. Longer ones first.
@@ -65,15 +85,73 @@ RULES: tuple[SecretRule, ...] = (
         r"(?:gh[pousr]_[A-Za-z0-9]{16,}|github_pat_[A-Za-z0-9_]{16,})",
         *("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_"),
     ),
-    _precise("gitlab_token", r"gl(?:pat|dt|rt|rtr|cbt|ptt|ft|imt|agent|soat|oas|ffct|wt)-[A-Za-z0-9_.-]{16,}", "gl"),
+    _precise(
+        "gitlab_token",
+        r"gl(?:pat|dt|rt|rtr|cbt|ptt|ft|imt|agent|soat|oas|ffct|wt)-[A-Za-z0-9_.-]{16,}",
+        "gl",
+        glance="gl[a-z]{2,5}-[A-Za-z0-9_.-]{16}",
+    ),
     _precise("slack_token", r"xox[a-z]-[A-Za-z0-9-]{10,}", "xox"),
-    _precise("model_key", r"\bsk-[A-Za-z0-9_-]{16,}", "sk-"),
-    _precise("payment_key", r"[rs]k_(?:live|test)_[A-Za-z0-9]{10,}", "k_live_", "k_test_"),
-    _precise("registry_token", r"(?:pypi-[A-Za-z0-9_-]{16,}|npm_[A-Za-z0-9]{30,})", "pypi-", "npm_"),
+    _precise("model_key", rf"{_alone('sk-')}[A-Za-z0-9_-]{{16,}}", "sk-", glance="sk-[A-Za-z0-9_-]{16}"),
+    _precise("payment_key", r"sk_(?:live|test)_[A-Za-z0-9]{10,}", "sk_live_", "sk_test_"),
+    _precise("payment_key", r"rk_(?:live|test)_[A-Za-z0-9]{10,}", "rk_live_", "rk_test_"),
+    _precise("registry_token", r"pypi-[A-Za-z0-9_-]{16,}", "pypi-"),
+    _precise("registry_token", r"npm_[A-Za-z0-9]{30,}", "npm_"),
     _precise("google_key", r"AIza[A-Za-z0-9_-]{35}", "AIza"),
-    _precise("aws_key", r"\b(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}(?![A-Za-z0-9])", "AKIA", "ASIA", "ABIA", "ACCA"),
-    _precise("nats_seed", r"\bS[ACNOUX][A-Z2-7]{56}(?![A-Za-z0-9])", "SA", "SC", "SN", "SO", "SU", "SX"),
-    _precise("jwt", r"eyJ[A-Za-z0-9_-]{14,}(?:\.[A-Za-z0-9_-]*){0,2}", "eyJ"),
+    *(
+        _precise("aws_key", rf"{_alone(begin)}[A-Z0-9]{{16}}(?![A-Za-z0-9])", begin)
+        for begin in ("AKIA", "ASIA", "ABIA", "ACCA")
+    ),
+    _precise("google_secret", r"GOCSPX-[A-Za-z0-9_-]{20,}", "GOCSPX-"),
+    _precise("google_token", rf"{_alone('ya29.')}[A-Za-z0-9_-]{{40,}}", "ya29."),
+    _precise("google_token", r"1//0(?<![\w/+-]1//0)[A-Za-z0-9_-]{40,}", "1//0"),
+    _precise(
+        "discord_webhook",
+        r"/webhooks/(?:(?<=(?:discord|cordapp)\.com/api/webhooks/)|(?<=(?:discord|cordapp)\.com/api/v[0-9]/webhooks/)"
+        r"|(?<=(?:discord|cordapp)\.com/api/v[0-9]{2}/webhooks/))[0-9]{15,20}/[A-Za-z0-9_-]{50,90}",
+        "/webhooks/",
+    ),
+    # It begins with the number of an account in base64.
+    _precise(
+        "discord_token",
+        rf"(?<![\w.-])(?:{_DIGITS_3}){{5}}(?:[MNO][DTjz][AEIMQUYcgk]|{_DIGITS_3}(?:[MNO][AQgw])?)"
+        r"\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,45}(?![\w-])",
+        *("MD", "MT", "Mj", "Mz", "ND", "NT", "Nj", "Nz", "OD", "OT"),
+        glance=_DIGITS_3 + r"[A-Za-z0-9]{18,24}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27}",
+    ),
+    _precise("telegram_token", r"(?<![\w-])[0-9]{8,10}:AA[A-Za-z0-9_-]{33}(?![\w-])", ":AA"),
+    _precise(
+        "firebase_key",
+        rf"{_alone('AAAA')}[A-Za-z0-9_-]{{7}}:[A-Za-z0-9_-]{{140}}(?![\w-])",
+        "AAAA",
+        glance="AAAA[A-Za-z0-9_-]{7}:",
+    ),
+    _precise("notion_token", rf"{_alone('ntn_')}[A-Za-z0-9]{{40,50}}\b", "ntn_"),
+    _precise("alibaba_key", rf"{_alone('LTAI')}[A-Za-z0-9]{{12,20}}(?![\w/+=-])", "LTAI"),
+    _precise("nuget_key", rf"{_alone('oy2')}[a-z0-9]{{43}}(?![\w/+=-])", "oy2", glance="oy2[a-z0-9]{43}"),
+    _precise("newrelic_key", r"NRAK-[A-Z0-9]{27}\b", "NRAK-"),
+    _precise("sentry_token", r"sntry[su]_[A-Za-z0-9+/=_-]{40,}", "sntry"),
+    _precise("planetscale_token", r"pscale_(?:tkn|pw|oauth)_[A-Za-z0-9_.=-]{30,}", "pscale_"),
+    _precise("crates_token", rf"{_alone('cio')}[A-Za-z0-9]{{32}}(?![\w/+=-])", "cio", glance="cio[A-Za-z0-9]{32}"),
+    _precise("azure_secret", r"(?<![\w~.-])[A-Za-z0-9_~.-]{3}[0-9]Q~[A-Za-z0-9_~.-]{31,34}(?![\w~.-])", "Q~"),
+    _precise("putty_key", r"Private-Lines: [0-9]{1,4}\r?\n[A-Za-z0-9+/=]{24,}", "Private-Lines: "),
+    _precise(
+        "openvpn_key",
+        r"-----BEGIN OpenVPN Static key V1-----(?:\s{1,4}[0-9a-f]{32}){1,16}",
+        "OpenVPN Static key",
+    ),
+    _precise(
+        "nats_seed",
+        r"\bS[ACNOUX][A-Z2-7]{56}(?![A-Za-z0-9])",
+        "SA",
+        "SC",
+        "SN",
+        "SO",
+        "SU",
+        "SX",
+        glance="S[ACNOUX][A-Z2-7]{56}",
+    ),
+    _precise("jwt", r"eyJ[A-Za-z0-9_-]{14,}(?:\.[A-Za-z0-9_-]*){0,2}", "eyJ", glance="eyJ[A-Za-z0-9_-]{14}"),
     _context(
         "assignment",
         rf"""(?P<name>{_ASSIGNED}[A-Za-z0-9_-]{{0,40}}(?:\\?["']?\s{{0,4}}[:=]\s{{0,4}}))(?!\[redacted:){_VALUE}""",
@@ -82,6 +160,34 @@ RULES: tuple[SecretRule, ...] = (
     ),
     _context("option", rf"(?P<name>--{_ASSIGNED}\s{{1,4}})(?!\[redacted:){_VALUE}", "--", keep=r"\g<name>"),
 )
+
+
+def is_fact(found: re.Match[str]) -> bool:
+    """Whether a match of an assignment or an option states a fact: ``prompt_tokens: 12``, ``edit /etc/passwd: allowed``."""
+    name, value = found["name"], found[0][found.end("name") - found.start() :].strip("\"'\\")
+    if states_fact(name.strip("\"'\\:= \t-"), value):
+        return True
+    # A path that a sentence goes on from.
+    is_path = found.string[found.start() - 1 : found.start()] == "/" and name.endswith((": ", ":\t"))
+    return is_path and not looks_random(value) and not looks_generated(value)
+
+
+_AT_A_TIME = 10
+PRECISE_RULES: tuple[SecretRule, ...] = tuple(rule for rule in RULES if rule.precise)
+
+
+def _glance(rules: tuple[SecretRule, ...]) -> BytesPattern:
+    parts = (rule.glance or "|".join(map(re.escape, rule.anchors)) for rule in rules)
+    return BytesPattern("|".join(f"(?:{part})" for part in parts).encode())
+
+
+#: Some rules at a time, each time with what stands in every text in which one of them matches: most texts have none of it.
+RULES_BY_GLANCE = tuple(
+    (_glance(rules), rules)
+    for rules in (PRECISE_RULES[at : at + _AT_A_TIME] for at in range(0, len(PRECISE_RULES), _AT_A_TIME))
+)
+#: The same of each rule whose anchors stand in many texts.
+GLANCES = {rule.name: _glance((rule,)) for rule in PRECISE_RULES if rule.glance}
 
 #: Small letters, digits and what joins them: most texts that are logged are ids, words and paths of these.
 _QUIET = re.compile(r"[a-z0-9_.,/-]*")  # noqa: TID251 - linear: one class of characters

@@ -1,4 +1,4 @@
-"""Looks for secrets in bytes: the precise rules of ``rules.py``, and the catalogue of a scanner library where it is installed.
+"""Looks for secrets in bytes: precise rules, values that their names give away, and the catalogue of a scanner library.
 
 Says where a secret lies and which rule knows it, never what it is. Nothing is looked up on a network, nothing is validated. A
 marker in the text ("ignore this line") is the author's word about himself and counts for nothing.
@@ -13,12 +13,10 @@ from itertools import accumulate
 from typing import NamedTuple, Protocol
 
 from gatewright.secrets.encoded import decoded_texts
-from gatewright.secrets.rules import RULES, SecretRule, keys_in_der
+from gatewright.secrets.named_values import find_named_values
+from gatewright.secrets.rules import GLANCES, RULES_BY_GLANCE, SecretRule, keys_in_der
+from gatewright.secrets.values import FEWEST_DIGITS, is_placeholder
 
-#: Made at random, a token of that many letters has digits; a name such as ``sk-toggleable__content`` has none.
-_FEWEST_DIGITS = 2
-#: Words that no random value holds: documentation and fixtures write them on purpose.
-_PLACEHOLDER = re.compile(r"example|placeholder|dummy|changeme|redacted|x{4}|\.{3}|not[-_]?a?[-_]?real", re.IGNORECASE)  # noqa: TID251 - linear: each try ends where the next one begins
 #: What a private key has soon after its first line; a program that merely names the line has not.
 _KEY_MATERIAL = re.compile(r"[A-Za-z0-9+/=]{24}")  # noqa: TID251 - linear: each try ends where the next one begins
 _FIRST_LINE = re.compile(r"-----BEGIN (?:[A-Z0-9]+ ){0,4}PRIVATE KEY(?: BLOCK)?-----")  # noqa: TID251 - linear: each try ends where the next one begins
@@ -72,8 +70,9 @@ class SecretScanner:
     def _hits(self, data: bytes, depth: int) -> list[Hit]:
         # Latin-1: one character a byte, so that offsets are the same and no content is beyond it.
         text = data.decode("latin-1")
-        hits = [hit for rule in RULES if rule.precise for hit in _by_rule(rule, text)]
+        hits = [hit for rule in _rules_for(data) for hit in _by_rule(rule, text)]
         hits += (Hit("private_key", start, end) for start, end in keys_in_der(data))
+        hits += (Hit(*found) for found in find_named_values(data))
         if self._engine is not None:
             hits += self._engine.find(data)
         return [*hits, *self._encoded(data, depth)] if depth else hits
@@ -97,16 +96,11 @@ class SecretScanner:
             self._engine.prepare()
 
 
-def looks_random(value: str) -> bool:
-    """Whether ``value`` may be a generated credential rather than a word: long, of letters and digits, no placeholder."""
-    digits = sum(char.isdigit() for char in value)
-    letters = sum(char.isalpha() for char in value)
-    return len(value) >= 10 and digits >= _FEWEST_DIGITS and letters >= 4 and not is_placeholder(value)
-
-
-def is_placeholder(value: str) -> bool:
-    """Whether ``value`` says of itself that it is none, as ``AKIAIOSFODNN7EXAMPLE`` does."""
-    return _PLACEHOLDER.search(value) is not None
+def _rules_for(data: bytes) -> Iterator[SecretRule]:
+    """The precise rules that may match in ``data``, as far as a glance tells."""
+    for glance, rules in RULES_BY_GLANCE:
+        if glance.is_in(data):
+            yield from (rule for rule in rules if not rule.glance or GLANCES[rule.name].is_in(data))
 
 
 def _by_rule(rule: SecretRule, text: str) -> Iterator[Hit]:
@@ -134,7 +128,9 @@ def _private_keys(name: str, text: str) -> Iterator[Hit]:
 def _is_real(name: str, value: str) -> bool:
     if name == "jwt" and value.count(".") < _DOTS_OF_A_JWT:
         return False
-    return sum(char.isdigit() for char in value) >= _FEWEST_DIGITS and not is_placeholder(value)
+    if name == "google_secret":  # its beginning is like nothing else
+        return not is_placeholder(value)
+    return sum(char.isdigit() for char in value) >= FEWEST_DIGITS and not is_placeholder(value)
 
 
 def disjoint(hits: list[Hit]) -> tuple[Hit, ...]:

@@ -19,6 +19,7 @@ from typing import Any
 import msgspec
 
 from gatewright.secrets.rules import RULES, may_hold_one
+from gatewright.secrets.values import states_fact
 
 #: A text longer than this is cut, a deeper nesting is not followed, further items are left out: a log line stays a line.
 MAX_TEXT = 16_384
@@ -67,7 +68,7 @@ def redact_text(text: str) -> str:
     text = text[: MAX_TEXT + _OVERLAP].encode("utf-8", "backslashreplace").decode()
     if may_hold_one(text):
         for rule in RULES:
-            text = rule.pattern.sub(rule.replacement, text)
+            text = rule.redact(text)
     return text if len(text) <= MAX_TEXT else text[:MAX_TEXT] + "[cut]"
 
 
@@ -134,7 +135,7 @@ def _redact_fields(fields: Iterable[tuple[Any, Any]], depth: int) -> dict[str, A
             break
         key = name if isinstance(name, str) else str(_redact(name, depth))
         shown, secret = _shown_key(key) if len(key) <= _SHORT_KEY else (redact_text(key), is_secret_key(key))
-        redacted[shown] = "[redacted:key]" if secret and _may_be_secret(value) else _redact(value, depth)
+        redacted[shown] = "[redacted:key]" if secret and _may_be_secret(key, value) else _redact(value, depth)
     return redacted
 
 
@@ -148,6 +149,8 @@ def _redact_items(items: Iterable[Any], depth: int) -> list[Any]:
     return redacted
 
 
-def _may_be_secret(value: Any) -> bool:
-    """Not a number or a flag: ``tokens: 1200`` is a budget; nor is an empty value anything to hide."""
-    return not (value is None or isinstance(value, bool | int | float) or value in ("", b""))
+def _may_be_secret(key: str, value: Any) -> bool:
+    """Not a number or a flag: ``tokens: 1200`` is a budget. An empty value and a directory (``PWD``) hide nothing either."""
+    if isinstance(value, str):
+        return value != "" and not states_fact(key[:200], value[:MAX_TEXT])
+    return not (value is None or isinstance(value, bool | int | float) or value == b"")

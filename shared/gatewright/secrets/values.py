@@ -1,0 +1,116 @@
+"""Whether a value may be a credential, judged by its letters alone. Pure, and linear in the value."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from itertools import pairwise
+from typing import Final
+
+#: Made at random, a token of that many letters has digits; a name such as ``sk-toggleable__content`` has none.
+FEWEST_DIGITS: Final = 2
+#: Words that no random value holds: documentation and fixtures write them on purpose.
+_PLACEHOLDER = re.compile(r"example|placeholder|dummy|changeme|redacted|x{4}|\.{3}|not[-_]?a?[-_]?real", re.IGNORECASE)  # noqa: TID251 - linear: each try ends where the next one begins
+#: Values that standards print (RFC 6749, RFC 6750, RFC 7009); programs and their tests copy them.
+_PUBLISHED: Final = frozenset(
+    {"2YotnFZFEjr1zCsicMWpAA", "tGzv3JOkF0XG5Qx2TlKWIA", "gX1fBat3bV", "7Fjfp0ZBr1KtDRbnfVdmIw", "mF_9.B5f-4.1JqM"}
+)
+#: Words of passwords that people write down to show a form: ``Passw0rd123!``, ``my-secret-token``. Longer ones first.
+_SHOWN_WORDS = re.compile(  # noqa: TID251 - linear: alternatives of a fixed length
+    r"password|passphrase|passwd|postgres|username|insecure|changeit|default|example|letmein|qwerty|secret|docker|"
+    r"sample|string|hunter|change|tester|value|admin|mysql|redis|guest|token|login|valid|wrong|hello|world|local|pass|test|"
+    r"user|root|demo|fake|some|your|this|that|word|key|the|and|foo|bar|baz|qux|abc|xyz|api|pwd|my|me"
+)
+_LEET = str.maketrans("013457@$", "oleastas")
+#: Signs of a reference to a value, or of a template: the value itself stands elsewhere.
+_REFERS = re.compile(r"\$[A-Za-z{(]|[<>{}()\[\]`\\]|%[sd(]|::|->|os\.|env\.|(?:^|/)secrets?/")  # noqa: TID251 - linear: of a fixed length
+#: A name of a program, such as ``self.ssl_keyfile_password``.
+_NAME = re.compile(r"[A-Za-z]+[._][A-Za-z._]+")  # noqa: TID251 - linear: two runs of which one ends where the other begins
+#: Values that are no secret under any name.
+_PLAIN_WORDS: Final = frozenset({"true", "false", "null", "none", "nil", "undefined", "yes", "no", "[]", "{}"})
+_NUMBER = re.compile(r"[0-9]{1,12}(?:[.,][0-9]{1,3}){0,4}")  # noqa: TID251 - linear: of a fixed length
+_DIRECTORY = re.compile(r"(?:~|[A-Za-z]:)?[/\\][^\n]*")  # noqa: TID251 - linear: one run
+#: Ends of names under which something is said of a secret. A file or a path of a secret is where it lies.
+_ABOUT = re.compile(  # noqa: TID251 - linear: alternatives at one place
+    r".*[_-](?:type|count|limit|budget|found|expired|expires|missing|required|changed|name|file|path|length|policy|ttl|"
+    r"expires_in|expires_at|invalid|unknown|url|uri|endpoint|scan_failed)",
+    re.DOTALL,
+)
+_LONGEST_ABOUT: Final = 60
+#: More changes than this are asked of no value, however long it is.
+_MOST_CHANGES_ASKED: Final = 6
+#: Letters that remain of a value made of shown words.
+_FEWEST_LETTERS_LEFT: Final = 4
+
+
+def looks_random(value: str) -> bool:
+    """Whether ``value`` may be a generated credential rather than a word: long, of letters and digits, no placeholder."""
+    digits = sum(char.isdigit() for char in value)
+    letters = sum(char.isalpha() for char in value)
+    return len(value) >= 10 and digits >= FEWEST_DIGITS and letters >= 4 and not is_placeholder(value)
+
+
+def is_placeholder(value: str) -> bool:
+    """Whether ``value`` says of itself that it is none, as ``AKIAIOSFODNN7EXAMPLE`` does."""
+    return _PLACEHOLDER.search(value) is not None
+
+
+def is_shown(value: str) -> bool:
+    """Whether ``value`` stands in documentation or refers to a value elsewhere: ``${PASSWORD}``, ``Passw0rd!``, ``hunter2``."""
+    if value in _PUBLISHED or is_placeholder(value) or _REFERS.search(value) is not None or _NAME.fullmatch(value):
+        return True
+    plain = value.lower().strip("0123456789!?.").translate(_LEET)
+    rest = _SHOWN_WORDS.sub("", plain)
+    return rest != plain and sum(char.isalpha() for char in rest) < _FEWEST_LETTERS_LEFT
+
+
+def looks_generated(value: str, shortest: int = 8) -> bool:
+    """Whether letters change their kind in ``value`` as they do in no word: ``FljXGzZ4``, and not ``MySecretPass12``.
+
+    Where a word begins with a capital letter, that is no change.
+    """
+    if len(value) < shortest or is_shown(value):
+        return False
+    kinds = [_kind(char) for char in value]
+    changes = sum(one != two and (one, two) != ("A", "a") for one, two in pairwise(kinds))
+    mixed = len({"A", "a", "0"}.intersection(kinds))
+    fewest = (len(value), 3, 2)[max(mixed - 1, 0)]  # letters of one kind are words, however they are joined
+    return changes >= max(fewest, min(len(value) // 4, _MOST_CHANGES_ASKED))
+
+
+def is_strong(value: str) -> bool:
+    """Whether ``value`` is long and generated from capital letters, small letters and digits."""
+    return {"A", "a", "0"} <= {_kind(char) for char in value} and looks_generated(value, 12)
+
+
+def states_fact(name: str, value: str) -> bool:
+    """Whether ``value`` says something of a secret called ``name`` and is none: a number of tokens, a type, a directory."""
+    small = name.lower()
+    if value.lower() in _PLAIN_WORDS or "tokeniz" in small:
+        return True
+    if "tokens" in small and _NUMBER.fullmatch(value):
+        return True
+    if small.endswith("pwd") and _DIRECTORY.fullmatch(value):
+        return name.endswith("PWD") or not any(looks_generated(part) for part in value.split("/"))
+    about = _ABOUT.fullmatch(small[-_LONGEST_ABOUT:])
+    return about is not None and not looks_random(value) and not looks_generated(value)
+
+
+def password_in_base64(value: str) -> str:
+    """The password of ``user:password`` in base64; empty when ``value`` is no such thing."""
+    digits = value.rstrip("=")
+    try:
+        text = base64.b64decode(digits + "=" * (-len(digits) % 4), validate=True).decode("ascii")
+    except (binascii.Error, UnicodeDecodeError):
+        return ""
+    user, _, password = text.partition(":")
+    return password if user and text.isprintable() else ""
+
+
+def _kind(char: str) -> str:
+    if char.isdigit():
+        return "0"
+    if not char.isalpha():
+        return "-"
+    return "A" if char.isupper() else "a"
