@@ -150,11 +150,16 @@ class NoSigner:
 class NoBundles:
     """In the place of the writer of bundles: the digest of one is that of its run's last event."""
 
+    outside = False
+
     def copies(self) -> frozenset[str]:
         return frozenset()
 
     async def append(self, *_: object) -> None:
         """No file is written."""
+
+    async def check(self) -> None:
+        """It asks no store."""
 
     async def seal(self, run: Run, *_: object) -> Sealed:
         return Sealed(run.head, "simulated", run.run_id)

@@ -141,6 +141,8 @@ async def test_a_role_that_reads_slowly_delays_its_own_work_alone(broken_house: 
 async def test_a_watcher_that_does_not_read_holds_up_nobody_and_catches_up(broken_house: House, project: Path) -> None:
     """What it leaves lying is more than all buffers between it and the server hold."""
     big = msgspec.structs.replace(slow_request(project, 0.0), request="a long story. " * 80_000)
+    run, _ = await broken_house.run(big)
+    assert_done(run)
     seen: set[int] = set()
     async with Wire(broken_house.server.port) as wire:
         address = BusAddress(f"nats://127.0.0.1:{wire.port}", seed_file(bus_keys(broken_house.home), "watcher"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
 import signal
 from collections.abc import AsyncIterator
@@ -181,9 +180,9 @@ async def test_a_program_that_is_killed_says_by_what(talk: Talk) -> None:
 async def test_talks_leave_no_descriptor_behind(talk: Talk) -> None:
     async with talk.start("true"):
         pass
-    gc.collect()  # what other tests left is not closed between the two counts
     before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - counted
     for _ in range(3):
         async with talk.start("true"):
             pass
-    assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208 - counted
+    # What other tests left may be closed between the two counts.
+    assert len(os.listdir("/proc/self/fd")) <= before  # noqa: PTH208 - counted

@@ -126,7 +126,9 @@ class _Story:
             c.PIPELINE_TASK_NAME: task.role,
             c.PIPELINE_TASK_RUN_ID: task.task_id,
         }
-        yield self._part(f"task {task.role}", context, state, record, answered, attributes=attributes, error=_failure(answered))
+        yield self._part(
+            f"task {task.role}", context, state, record, answered, attributes=attributes, error=self._failure(answered)
+        )
         queue = task_queue(task_subject(task.role, task.pool))
         sent: dict[str, AttributeValue] = {
             c.MESSAGING_SYSTEM: "nats",
@@ -172,6 +174,24 @@ class _Story:
         end = self._end if last is None else _nanoseconds(last.ts)
         return FinishedSpan(name, context, parent, _nanoseconds(first.ts), end, kind, attributes or {}, error)
 
+    def _failure(self, answer: OrchestratorEvent | None) -> str:
+        """The reason code of an answer that did not count as done; empty for one that did."""
+        if answer is None:
+            return "unanswered"
+        if answer.level != "ERROR":
+            return ""
+        if answer.event_type == e.TaskFinished.event_type and (code := self._refusal_after(answer)):
+            return code
+        return _code(answer)
+
+    def _refusal_after(self, answer: OrchestratorEvent) -> str:
+        """The code of the verdict that refused a result. Empty where no gate judged it, because the task itself failed."""
+        for later in self._records[answer.seq :]:
+            payload = e.payload_of(later)
+            if later.task_id == answer.task_id and isinstance(payload, e.GateJudged):
+                return payload.report.code if payload.report.verdict == "FAIL" else ""
+        return ""
+
     def _first_after(self, number: int, event_type: str) -> OrchestratorEvent | None:
         return next((record for record in self._records[number + 1 :] if record.event_type == event_type), None)
 
@@ -184,13 +204,6 @@ def _answers(later: OrchestratorEvent, task: e.TaskDispatched) -> bool:
     if task.role == "pm" and later.event_type in _COMPILED:
         return True  # the contract that it compiled has an id of its own, which these carry
     return later.task_id == task.task_id and later.event_type not in _UNDER_WAY
-
-
-def _failure(answer: OrchestratorEvent | None) -> str:
-    """The reason code of an answer that did not count as done; empty for one that did."""
-    if answer is None:
-        return "unanswered"
-    return _code(answer) if answer.level == "ERROR" else ""
 
 
 def _code(record: OrchestratorEvent) -> str:
