@@ -47,7 +47,8 @@ class Uncommitted:
 def branch_change(start: Path, branch: str, onto: str) -> BranchChange:
     """What the branch (or tag, or commit) ``branch`` of the repository of ``start`` adds to ``onto``.
 
-    GitError: ``ref_not_found``, ``no_common_history``, ``branch_has_nothing`` when all of it is in ``onto`` already;
+    GitError: ``ref_not_found``, ``no_common_history``, ``branch_has_nothing`` when all of it is in ``onto`` already or
+    it changes no file;
     MalformedError (``bad_ref``); PatchError (``patch_too_large``).
     """
     git = GitCommand(git_directory(start))
@@ -64,6 +65,8 @@ def branch_change(start: Path, branch: str, onto: str) -> BranchChange:
         raise GitError(f"{branch} has no commit that {onto} lacks", code="branch_has_nothing")
     authors = tuple(dict.fromkeys((name, email) for name, email, _ in commits))
     patch = Objects(git, git.git_dir).diff(base, head)
+    if not patch:
+        raise GitError(f"the commits of {branch} that {onto} lacks change no file", code="branch_has_nothing")
     return BranchChange(head, base, len(commits), patch, authors, commits[0][2])
 
 
@@ -79,10 +82,11 @@ def commit_named(start: Path, name: str) -> str:
     raise GitError(f"the repository has no branch and no commit {name!r}", code="ref_not_found")
 
 
-def uncommitted(start: Path, excludes: Path | None = None) -> Uncommitted:
+def uncommitted(start: Path, excludes: Path | None = None, *, beyond_index: bool = False) -> Uncommitted:
     """What the work tree of ``start`` has that its last commit lacks; nothing for a bare repository and before any commit.
 
-    ``excludes`` is the user's own list of files to pass over. Raises GitError.
+    With ``beyond_index``: what it has that the index lacks, which is what a commit of the index leaves out. ``excludes`` is the
+    user's own list of files to pass over. Raises GitError.
     """
     top = top_directory(start)
     if top is None:
@@ -98,7 +102,8 @@ def uncommitted(start: Path, excludes: Path | None = None) -> Uncommitted:
     said = git.execute(*options, "status", *shown, timeout=30, limit=_LIMIT, environment={"GIT_WORK_TREE": str(top)})
     lines = [line for line in said.split(b"\0") if line]
     untracked = sum(line.startswith(b"?? ") for line in lines)
-    return Uncommitted(len(lines) - untracked, untracked)
+    changed = sum(not beyond_index or line[1:2] != b" " for line in lines) - untracked
+    return Uncommitted(changed, untracked)
 
 
 def checked_out_at(git_dir: Path, ref: str) -> Path | None:

@@ -41,10 +41,8 @@ def role_line(role: RoleContractSummary) -> str:
 def verdict_lines(answer: DryRunAnswer) -> list[str]:
     """The verdict first, then each violation on a line."""
     violations = [violation for report in answer.reports for violation in report.violations]
-    passed = answer.passed
-    lines = [
-        "✔ it would pass" if passed else f"✘ it would be refused: {violations[0].code if violations else 'gate_not_evaluated'}"
-    ]
+    refusal = f"✘ it would be refused: {violations[0].code if violations else 'gate_not_evaluated'}"
+    lines = [f"{'✔ it would pass' if answer.passed else refusal} ({_judged(answer)})"]
     for violation in violations[:MOST_VIOLATIONS]:
         where = f"{violation.path}: " if violation.path else ""
         lines.append(f"  {where}{violation.code} ({violation.rule}) {violation.detail}")
@@ -54,3 +52,9 @@ def verdict_lines(answer: DryRunAnswer) -> list[str]:
     lines += [f"  advice: {hint}" for hint in hints]
     lines += [f"  not judged: {words}" for words in answer.unjudged]
     return lines
+
+
+def _judged(answer: DryRunAnswer) -> str:
+    if answer.judged_files is None:
+        return "no change was judged"
+    return f"{answer.judged_files} changed file{'' if answer.judged_files == 1 else 's'} judged"
