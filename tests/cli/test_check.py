@@ -153,6 +153,16 @@ def test_an_empty_patch_is_refused_and_no_patch_is_no_change(
     assert "✔ it would pass (no change was judged)" in gatewright(*words).out.splitlines()
 
 
+def test_a_remark_has_a_line_of_its_own_beside_a_pass(
+    gatewright: Command, repository: Repository, write_contract: WriteContract
+) -> None:
+    contract = write_contract()
+    repository.commit({"src/copy.md": (repository.path / "README.md").read_bytes()})
+    said = gatewright("check", "--contract", contract, "--repo", repository.path)
+    assert said.exit_code == 0
+    assert said.out.splitlines()[1].startswith("  ! remark  integrated gate: src/copy.md: copied_content: ")
+
+
 def test_secrets_and_losses_are_judged_too(gatewright: Command, repository: Repository, write_contract: WriteContract) -> None:
     contract = write_contract()
     key = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"

@@ -10,6 +10,7 @@ from gatewright.app.cli.checking.asking import DryRunAnswer
 from gatewright.app.cli.output import printable
 from gatewright.contracts import RoleContractSummary
 from gatewright.reasons import advice_for
+from gatewright.work_documents.remarks import first_lines, gate_remarks
 
 #: More violations than this are counted, not listed.
 MOST_VIOLATIONS = 50
@@ -50,6 +51,9 @@ def verdict_lines(answer: DryRunAnswer) -> list[str]:
     lines += [f"  ... and {more} more"] if more > 0 else []
     hints = dict.fromkeys(hint for violation in violations if (hint := advice_for(violation.code)))
     lines += [f"  advice: {hint}" for hint in hints]
+    shown = first_lines((each for report in answer.reports for each in gate_remarks(report)), MOST_VIOLATIONS)
+    lines += [f"  ! remark  {line}" for line in shown.lines]
+    lines += [f"  ! remark  ... and {shown.more} more"] if shown.more else []
     lines += [f"  not judged: {words}" for words in answer.unjudged]
     return lines
 
