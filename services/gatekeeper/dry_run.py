@@ -21,7 +21,7 @@ from gatewright.git.access.credentials import RepositoryAccess
 from gatewright.git.mirror import Mirror, Mirrors
 from gatewright.rules.gate_evidence import POLICIES
 from gatewright.secrets.selection import DEFAULT_SCANNER, local_catalogue, make_scanner
-from gatewright.services.gatekeeper.gates.change.candidate import ComposedCandidate, judge_patch_on
+from gatewright.services.gatekeeper.gates.change.candidate import ComposedCandidate, judge_patch_on, refuse_empty_change
 from gatewright.services.gatekeeper.gates.change.copies import remark_copies
 from gatewright.services.gatekeeper.gates.change.destructive import judge_losses
 from gatewright.services.gatekeeper.gates.change.secrets import SecretsCheck
@@ -44,7 +44,8 @@ class DryRunQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     ``contract`` is the contract's JSON. ``source`` is where the repository's objects can be read, ``baseline`` a ref or commit
     of it. The change is what leads from there to the commit ``candidate``, or ``patch`` (base64). ``publisher``: who is to
-    submit it, and as what ``kind`` of document.
+    submit it, and as what ``kind`` of document. With ``empty_passes`` a change without a changed file is not refused: git hooks
+    see pushes and commits that bring nothing new.
     """
 
     contract: msgspec.Raw
@@ -56,20 +57,25 @@ class DryRunQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     patch: bytes | None = None
     publisher: str | None = None
     kind: SubmissionKind = "contract"
+    empty_passes: bool = False
 
 
 class DryRunResult(msgspec.Struct, frozen=True):
-    """``reports`` of the gates, and ``unjudged``: rules that could not be asked here, which a run would judge."""
+    """``reports`` of the gates, and ``unjudged``: rules that could not be asked here, which a run would judge.
+
+    ``judged_files``: how many changed files were judged; None when no change was judged.
+    """
 
     reports: tuple[GateReport, ...]
     unjudged: tuple[str, ...]
+    judged_files: int | None = None
 
 
 async def dry_run(question: DryRunQuestion, scratch: Path) -> DryRunResult:
     """Judge. Raises MalformedError, ConfigurationError, GitError when the question cannot be answered."""
     contract = codec.decode(bytes(question.contract), TaskContract)
     policies = load(Path(question.policies))
-    reports, unjudged = [], []
+    reports, unjudged, judged_files = [], [], None
     access = RepositoryAccess.load(Path(question.policies), "operator")
     mirror = await Mirrors(scratch, access=access).open(question.source) if question.source is not None else None
     commit = await mirror.resolve(question.baseline or contract.rollback.baseline_ref) if mirror is not None else ""
@@ -81,8 +87,9 @@ async def dry_run(question: DryRunQuestion, scratch: Path) -> DryRunResult:
         if mirror is None:
             unjudged.append("the change: without the repository (--repo) there is no tree to judge; a run would fail here")
         else:
-            reports.append(await _change(question, contract, policies, mirror, commit))
-    return DryRunResult(tuple(reports), tuple(unjudged))
+            report, judged_files = await _change(question, contract, policies, mirror, commit)
+            reports.append(report)
+    return DryRunResult(tuple(reports), tuple(unjudged), judged_files)
 
 
 class NoArtifacts:
@@ -134,8 +141,12 @@ def _publisher(context: GateContext, name: str, kind: SubmissionKind, contract: 
 
 async def _change(
     question: DryRunQuestion, contract: TaskContract, policies: Policies, mirror: Mirror, commit: str
-) -> GateReport:
-    """What the diff gate and the integrated gate ask of a change, all in one report."""
+) -> tuple[GateReport, int | None]:
+    """What the diff gate and the integrated gate ask of a change, all in one report, and how many changed files they judged.
+
+    The number is None for a patch that does not apply.
+    """
+    judged_files = None
     context = _begin("integrated", policies).of_change(contract, mirror)
     baseline = await mirror.tree_of(commit)
     patch = question.patch
@@ -147,6 +158,9 @@ async def _change(
         tree = await judge_patch_on(context, secrets, patch or b"", commit, baseline)
         if tree:
             candidate = ComposedCandidate(tree, await mirror.changes(baseline, tree), patch or b"")
+            judged_files = len(candidate.changes)
+            if not question.empty_passes:
+                refuse_empty_change(context, candidate.changes)
             await judge_losses(context, candidate.changes, tree)
             await remark_copies(context, candidate.changes, baseline, tree)
             await judge_stored_form(context, candidate.changes, baseline, tree)
@@ -155,7 +169,7 @@ async def _change(
             await secrets.judge(context, candidate.changes)
     except GitError as error:
         context.report.violate(error.reason, "integrated_gate", error.message)
-    return context.close()
+    return context.close(), judged_files
 
 
 def answer(question: bytes) -> bytes:

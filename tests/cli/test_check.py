@@ -63,7 +63,7 @@ def test_a_change_inside_the_contract_passes_and_nothing_is_written(
     repository.commit({"src/app.py": b"changed\n"})
     before = everything(repository.path)
     said = gatewright("check", "--contract", contract, "--repo", repository.path)
-    assert (said.exit_code, said.out.splitlines()[0]) == (0, "✔ it would pass")
+    assert (said.exit_code, said.out.splitlines()[0]) == (0, "✔ it would pass (1 changed file judged)")
     assert everything(repository.path) == before
 
 
@@ -95,6 +95,72 @@ def test_what_is_staged_is_judged_and_what_is_not_is_not(
     assert said.exit_code == 1
     assert "README.md" in said.out
     assert everything(repository.path) == before
+
+
+@pytest.mark.parametrize("how", ["nothing committed", "undone again", "nothing staged"])
+def test_an_empty_change_is_refused(
+    gatewright: Command, repository: Repository, write_contract: WriteContract, how: str
+) -> None:
+    contract = write_contract()
+    (repository.path / "src/app.py").write_text("changed\n")
+    (repository.path / "src/new.py").write_text("new\n")
+    if how == "undone again":
+        repository.git("commit", "--quiet", "--all", "--message=change")
+        repository.git("revert", "--no-edit", "HEAD")
+    options = ("--staged",) if how == "nothing staged" else ()
+    said = gatewright("check", "--contract", contract, "--repo", repository.path, *options)
+    lines = said.out.splitlines()
+    assert (said.exit_code, lines[0]) == (1, "✘ it would be refused: empty_diff (0 changed files judged)")
+    assert (
+        lines[-1]
+        == {
+            "nothing committed": "  not judged: 2 files are not committed (1 changed, 1 untracked)",
+            "undone again": "  not judged: 1 file is not committed (1 untracked)",
+            "nothing staged": "  not judged: 2 files are not staged (1 changed, 1 untracked)",
+        }[how]
+    )
+
+
+def test_an_empty_change_passes_for_an_audit(
+    gatewright: Command, repository: Repository, write_contract: WriteContract
+) -> None:
+    said = gatewright("check", "--contract", write_contract(audit_only=True), "--repo", repository.path, "--json")
+    assert (said.exit_code, said.documents[0]["judged_files"]) == (0, 0)
+
+
+def test_work_that_is_not_committed_is_reported_beside_a_pass(
+    gatewright: Command, repository: Repository, write_contract: WriteContract
+) -> None:
+    contract = write_contract()
+    repository.commit({"src/app.py": b"changed\n"})
+    repository.git("checkout", "--quiet", "--detach")
+    (repository.path / "src/app.py").write_text("more\n")
+    said = gatewright("check", "--contract", contract, "--repo", repository.path)
+    assert said.exit_code == 0
+    assert said.out.splitlines()[1:] == ["  not judged: 1 file is not committed (1 changed)"]
+    other = gatewright("check", "--contract", contract, "--repo", repository.path, "--base", "HEAD", "--head", "HEAD~1")
+    assert "not committed" not in other.out, "what lies in the work tree does not belong to another commit"
+
+
+def test_an_empty_patch_is_refused_and_no_patch_is_no_change(
+    gatewright: Command, write_contract: WriteContract, repository: Repository, tmp_path: Path
+) -> None:
+    (tmp_path / "x.diff").write_text("")
+    words = ("policy", "explain", write_contract(), "--repo", repository.path)
+    said = gatewright(*words, "--patch", tmp_path / "x.diff")
+    assert said.exit_code == 1
+    assert "✘ it would be refused: empty_diff (0 changed files judged)" in said.out.splitlines()
+    assert "✔ it would pass (no change was judged)" in gatewright(*words).out.splitlines()
+
+
+def test_a_remark_has_a_line_of_its_own_beside_a_pass(
+    gatewright: Command, repository: Repository, write_contract: WriteContract
+) -> None:
+    contract = write_contract()
+    repository.commit({"src/copy.md": (repository.path / "README.md").read_bytes()})
+    said = gatewright("check", "--contract", contract, "--repo", repository.path)
+    assert said.exit_code == 0
+    assert said.out.splitlines()[1].startswith("  ! remark  integrated gate: src/copy.md: copied_content: ")
 
 
 def test_secrets_and_losses_are_judged_too(gatewright: Command, repository: Repository, write_contract: WriteContract) -> None:
@@ -133,7 +199,8 @@ def test_a_base_that_a_shallow_clone_lacks_is_said(
     said = gatewright("check", "--contract", contract, "--repo", tmp_path / "shallow")
     assert said.exit_code == 2
     assert "ref_not_found" in said.err
-    assert gatewright("check", "--contract", contract, "--repo", tmp_path / "shallow", "--base", "HEAD").exit_code == 0
+    present = gatewright("check", "--contract", contract, "--repo", tmp_path / "shallow", "--base", "HEAD")
+    assert (present.exit_code, "empty_diff" in present.out) == (1, True)
 
 
 def test_a_request_serves_as_well_as_a_contract(gatewright: Command, repository: Repository, tmp_path: Path) -> None:

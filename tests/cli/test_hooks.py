@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from gatewright.app.cli.checking.git_hooks import find_hooks, judge_pushed, judge_staged
 from gatewright.contracts import codec
 from gatewright.contracts.task_contract import Rollback
 from gatewright.contracts.vocabulary import Repository as RepositoryField
@@ -127,6 +128,17 @@ def test_a_bypassed_commit_is_caught_at_the_push(repository: Repository, git: Gi
     assert "refs/heads/bad" not in heads
     assert "refs/heads/other" not in heads
     assert git("push", "--quiet", "origin", ":refs/heads/good").returncode == 0
+
+
+@pytest.mark.usefixtures("installed")
+def test_a_push_or_commit_without_a_changed_file_passes(repository: Repository) -> None:
+    found, head = find_hooks(repository.path), repository.head()
+    zero = "0" * 40
+    lines = (f"refs/tags/v1 {head} refs/tags/v1 {zero}", f"(delete) {zero} refs/heads/old {head}")
+    assert [(name, answer.passed, answer.judged_files) for name, answer in judge_pushed(found, lines)] == [
+        ("refs/tags/v1", True, 0)
+    ]
+    assert judge_staged(found).passed
 
 
 @pytest.mark.long

@@ -50,7 +50,18 @@ def test_json_result_of_refused_input_keeps_the_shape(gatewright: Command, make_
     said = gatewright("run", "do it", "--repo", make_repository("r"), "--test", "true", "--json")
     assert said.exit_code == 2
     result = said.documents[-1]
-    assert list(result) == ["run_id", "status", "bundle", "branch", "commit", "tree", "duration_sec", "failure", "retry_with"]
+    assert list(result) == [
+        "run_id",
+        "status",
+        "bundle",
+        "branch",
+        "commit",
+        "tree",
+        "duration_sec",
+        "failure",
+        "retry_with",
+        "remarks",
+    ]
     assert (result["run_id"], result["status"]) == (None, "ERROR")
     assert result["failure"]["code"] == "invalid_input"
     assert "--allow" in result["failure"]["message"]

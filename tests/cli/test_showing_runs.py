@@ -20,7 +20,17 @@ from gatewright.app.cli.runs.listing import details_of, story
 from gatewright.app.cli.runs.result import closing_words, result_of
 from gatewright.app.cli.runs.view import RunView, advance, view_of
 from gatewright.contracts import OrchestratorEvent, codec
-from gatewright.contracts.reports import GateReport, Violation
+from gatewright.contracts.reports import (
+    BaselineTests,
+    Finding,
+    GateReport,
+    MutationSample,
+    Remark,
+    TestCommand,
+    TestCounts,
+    TestProof,
+    Violation,
+)
 from gatewright.contracts.vocabulary import Budget, Executor
 from gatewright.ledger import events as e
 from tests.cli.conftest import Command
@@ -91,9 +101,121 @@ def test_gate_that_ordered_a_round_of_fixing_is_not_blamed_for_another_end() -> 
     assert other.failing_gate is None
 
 
+def remarked_events() -> list[OrchestratorEvent]:
+    """A run that lands, with a remark of its diff gate, of its reviewer and of its tests."""
+    baseline = BaselineTests(
+        paths=("t.py",),
+        exit_code=1,
+        complete=True,
+        counts=TestCounts(passed=1, failed=2, skipped=0),
+        failed=("t.py::a", "t.py::b"),
+    )
+    sample = MutationSample(seed="0", possible=8, tried=0, mutants=(), seconds=0.5, out_of_time=True)
+    proof = TestProof(
+        framework="pytest",
+        complete=True,
+        counts=TestCounts(passed=3, failed=0, skipped=0),
+        collected_before=3,
+        baseline_tests=baseline,
+        mutation=sample,
+    )
+    command = TestCommand(
+        name="suite",
+        cmd_argv=("pytest",),
+        must_pass=True,
+        timeout_sec=60.0,
+        exit_code=0,
+        duration_sec=1.0,
+        stdout="",
+        stderr="",
+        proof=proof,
+    )
+    finding = Finding(code="odd_import", message="looks for a test runner", blocking=False, path="src/a.py", line=3)
+    remark = Remark(rule="line_ends", message="The line ends are mixed.", path="src/b.py")
+    events = []
+    for event in events_of(Script()):
+        payload = e.payload_of(event)
+        match payload:
+            case e.GateJudged(report=report) if report.gate == "diff":
+                payload = structs.replace(payload, report=structs.replace(report, remarks=(remark,)))
+            case e.ReviewReceived(report=review):
+                payload = structs.replace(payload, report=structs.replace(review, findings=(finding,)))
+            case e.TestsReceived(report=tests):
+                payload = structs.replace(payload, report=structs.replace(tests, commands=(command,)))
+            case _:
+                pass
+        events.append(structs.replace(event, payload=e.plain(payload)))
+    return events
+
+
+REMARKS = (
+    "diff gate: src/b.py: line_ends: The line ends are mixed.",
+    "reviewer: src/a.py:3: odd_import: looks for a test runner",
+    "tests: suite: the baseline's tests on this change: 1 passed, 2 failed: t.py::a, t.py::b",
+    "tests: suite: no mutant was tried of 8 possible: the time was over before the first",
+)
+
+
+def test_each_remark_has_a_marked_line_while_the_run_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
+    view: RunView | None = None
+    display = PlainDisplay()
+    for event in remarked_events():
+        view = advance(view, event)
+        display.show(event, view)
+    lines = capsys.readouterr().out.splitlines()
+    for remark in REMARKS:
+        assert [line.split("] ")[1][11:] for line in lines if line.endswith(remark)] == [f"! remark of {remark}"]
+
+
+def test_each_remark_has_a_marked_line_at_the_end_and_in_show() -> None:
+    view = view_of(remarked_events())
+    assert view is not None
+    for lines in (closing_words(view), story(view)):
+        assert [line for line in lines if "!" in line] == [f"  ! remark  {remark}" for remark in REMARKS]
+    assert "  tests     suite: 3 tests before, 3 now: 0 lost, 0 new" in closing_words(view), "what is doubtful is a remark"
+
+
+def test_remarks_are_in_the_documents_of_run_and_show() -> None:
+    view = view_of(remarked_events())
+    assert view is not None
+    told = json.loads(msgspec.json.encode(details_of(view)))["result"]["remarks"]
+    assert told == json.loads(msgspec.json.encode(result_of(view)))["remarks"]
+    assert [(each["source"], each["code"], each["path"], each["line"]) for each in told] == [
+        ("diff gate", "line_ends", "src/b.py", None),
+        ("reviewer", "odd_import", "src/a.py", 3),
+        ("tests", "test_proof", None, None),
+        ("tests", "test_proof", None, None),
+    ]
+
+
+def test_many_remarks_are_counted_for_people_and_all_listed_for_programs() -> None:
+    view = view_of(remarked_events())
+    assert view is not None
+    finding = Finding(code="odd", message=ESCAPE, blocking=False)
+    assert view.run.review is not None
+    review = structs.replace(view.run.review, findings=tuple(structs.replace(finding, line=n) for n in range(1, 41)))
+    many = replace(view, run=structs.replace(view.run, review=review))
+    lines = [line for line in closing_words(many) if line.startswith("  ! remark")]
+    assert len(lines) == 13
+    assert lines[-1].endswith("... and 31 more; the JSON document lists all")
+    assert all(line.isprintable() for line in lines)
+    assert len(result_of(many).remarks) == 43
+
+
 def test_result_has_the_promised_shape() -> None:
     result = json.loads(msgspec.json.encode(result_of(view_after(Script()))))
-    assert list(result) == ["run_id", "status", "bundle", "branch", "commit", "tree", "duration_sec", "failure", "retry_with"]
+    assert list(result) == [
+        "run_id",
+        "status",
+        "bundle",
+        "branch",
+        "commit",
+        "tree",
+        "duration_sec",
+        "failure",
+        "retry_with",
+        "remarks",
+    ]
     assert (result["status"], result["branch"], result["commit"], result["tree"]) == ("SUCCESS", "x", "7" * 40, "4" * 40)
     failed = json.loads(msgspec.json.encode(result_of(view_after(Script(landing_refused=True)))))
     assert (failed["status"], failed["branch"], failed["commit"]) == ("FAILED", None, None)

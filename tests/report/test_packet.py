@@ -58,6 +58,12 @@ def test_facts_of_a_landed_run_are_named(seal: SealRun, make_packet: MakePacket)
     assert "not measured by this run" in text, "nothing is filled in"
 
 
+def test_open_yellows_list_what_the_tests_left_in_doubt(seal: SealRun, make_packet: MakePacket) -> None:
+    text = make_packet(seal(make_success()))
+    yellows = next(line for line in text.splitlines() if line.startswith("**Open Yellows:**"))
+    assert "`test_proof` unit: the baseline's tests on this change: 2 passed, 1 failed" in yellows.replace("\\", "")
+
+
 def test_failed_run_claims_nothing(seal: SealRun, make_packet: MakePacket) -> None:
     text = make_packet(seal(make_failed()))
     assert "**Outcome:** FAILED" in text

@@ -62,7 +62,7 @@ _CHANGES = {
     "blast_radius_exceeded": "delete or rewrite less in one run, or have the contract state it",
     "change_too_large": "split the work into several runs",
     "destructive_unstated": "state in the contract what is deleted, or keep it",
-    "empty_diff": "the executor changed nothing; check the command and its paths",
+    "empty_diff": "no file differs from the baseline; check that the change is committed, or the command and its paths",
     "file_unowned": "let each shard change only files that the plan gives to it",
     "filter_not_applied": "let a commit with that filter add the file, or take the path out of .gitattributes",
     "git_path": "leave git's own files alone",

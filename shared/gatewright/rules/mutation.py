@@ -59,6 +59,9 @@ def sample_in_words(sample: MutationSample) -> str:
         return f"mutants: {sample.unproven}"
     if not sample.possible:
         return "mutants: the written lines have none"
+    if not sample.tried:
+        why = "the time was over before the first" if sample.out_of_time else "the test runner names no reason"
+        return f"no mutant was tried of {sample.possible} possible: {why}"
     survived = [mutant for mutant in sample.mutants if mutant.outcome == "survived"]
     invalid = sum(mutant.outcome == "invalid" for mutant in sample.mutants)
     words = f"{_mutants(sample.tried)} of {sample.possible} possible tried in {sample.seconds:.1f} s"
@@ -66,6 +69,13 @@ def sample_in_words(sample: MutationSample) -> str:
     words += f": {sample.tried - len(survived) - invalid} killed"
     words += f", {invalid} did not run" if invalid else ""
     return words + f", {len(survived)} survived" + (f": {_quoted(survived)}" if survived else "")
+
+
+def is_doubtful(sample: MutationSample) -> bool:
+    """Whether people should know of it: a mutant survived, nothing is known, or the time was over before all were tried."""
+    if sample.unproven or sample.out_of_time or any(mutant.outcome == "survived" for mutant in sample.mutants):
+        return True
+    return sample.possible > 0 and not any(mutant.outcome in _NOTICED for mutant in sample.mutants)
 
 
 def asked_in_words(bounds: MutationBounds) -> str:

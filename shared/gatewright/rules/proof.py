@@ -6,7 +6,7 @@ What is disproved is broken under every policy pack. What could not be shown is 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from gatewright import scope
 from gatewright.contracts import TaskContract
@@ -14,7 +14,7 @@ from gatewright.contracts.reports import BaselineTests, TestCommand, TestCounts,
 from gatewright.ecosystems.runner.names import is_runner_setting, is_test
 from gatewright.git.paths import display
 from gatewright.rules.broken import Broken
-from gatewright.rules.mutation import sample_in_words
+from gatewright.rules.mutation import is_doubtful, sample_in_words
 from gatewright.rules.tests import Ordered, passed
 
 #: What a policy pack asks for: that it is recorded what was proved, or that something was.
@@ -120,36 +120,60 @@ def why_unproven(command: TestCommand) -> str:
     return command.proof.unproven
 
 
+class ProofClause(NamedTuple):
+    """A part of what a proof comes to. ``doubtful``: people should know it, although the command succeeded."""
+
+    words: str
+    doubtful: bool = False
+
+
 def in_words(proof: TestProof) -> str:
     """What a proof comes to, in one line for people; empty when nothing was told."""
-    before = failed_before_in_words(proof)
+    return "; ".join(clause.words for clause in proof_clauses(proof))
+
+
+def facts_in_words(proof: TestProof) -> str:
+    """The same without what is doubtful, which displays show as remarks; empty when nothing is left."""
+    return "; ".join(clause.words for clause in proof_clauses(proof) if not clause.doubtful)
+
+
+def proof_clauses(proof: TestProof) -> tuple[ProofClause, ...]:
+    """What a proof comes to, part by part, for people; nothing when nothing was told."""
+    clauses = []
     if not proof.framework or proof.counts is None:
-        unproven = f"unproven: {proof.unproven}" if proof.unproven else ""
-        return "; ".join(filter(None, (unproven, check_in_words(proof), before)))
-    now = proof.counts.passed + proof.counts.failed + proof.counts.skipped
-    if proof.collected_before is None:
-        words = [f"{_tests(now)}, those before are not known"]
+        clauses.append(ProofClause(f"unproven: {proof.unproven}" if proof.unproven else "", doubtful=True))
+        clauses.append(ProofClause(check_in_words(proof), doubtful=proof.check is not None and not proof.check.noticed))
     else:
-        words = [f"{_tests(proof.collected_before)} before, {now} now: {proof.lost_count} lost, {proof.new_count} new"]
+        clauses += _clauses_of_counts(proof, proof.counts)
+        clauses.append(ProofClause(f"unproven: {proof.unproven}" if proof.unproven else "", doubtful=True))
+    clauses.append(ProofClause(failed_before_in_words(proof), doubtful=True))
+    return tuple(clause for clause in clauses if clause.words)
+
+
+def _clauses_of_counts(proof: TestProof, counts: TestCounts) -> Iterator[ProofClause]:
+    now = counts.passed + counts.failed + counts.skipped
+    if proof.collected_before is None:
+        yield ProofClause(f"{_tests(now)}, those before are not known")
+    else:
+        before = f"{_tests(proof.collected_before)} before, {now} now"
+        yield ProofClause(f"{before}: {proof.lost_count} lost, {proof.new_count} new")
     if proof.newly_skipped:
-        words.append(f"{len(proof.newly_skipped)} newly skipped")
+        yield ProofClause(f"{len(proof.newly_skipped)} newly skipped", doubtful=True)
     if not proof.complete:
-        words.append("its report is not complete")
+        yield ProofClause("its report is not complete", doubtful=True)
     if proof.patched:
-        words.append(f"{len(proof.patched)} changed in the runner itself")
+        yield ProofClause(f"{len(proof.patched)} changed in the runner itself", doubtful=True)
     if proof.untouched:
-        words.append(f"changed, and loaded by no test: {_quoted(proof.untouched)}")
-    if proof.control is not None:
-        words.append("the control failed as it must" if alive(proof) else "the control did not fail as it must")
-    if proof.baseline_tests is not None:
-        words.append(baseline_tests_in_words(proof.baseline_tests))
+        yield ProofClause(f"changed, and loaded by no test: {_quoted(proof.untouched)}", doubtful=True)
+    if proof.control is not None and alive(proof):
+        yield ProofClause("the control failed as it must")
+    elif proof.control is not None:
+        yield ProofClause("the control did not fail as it must", doubtful=True)
+    if (tests := proof.baseline_tests) is not None:
+        passed_whole = tests.complete and tests.counts is not None and not (tests.counts.failed or tests.unrun_count)
+        yield ProofClause(baseline_tests_in_words(tests), doubtful=not passed_whole)
     if proof.mutation is not None:
-        words.append(sample_in_words(proof.mutation))
-    if proof.unproven:
-        words.append(f"unproven: {proof.unproven}")
-    if before:
-        words.append(before)
-    return "; ".join(words)
+        yield ProofClause(sample_in_words(proof.mutation), doubtful=is_doubtful(proof.mutation))
 
 
 def check_in_words(proof: TestProof) -> str:

@@ -35,6 +35,7 @@ SNIFFED_BYTES = 8000
 #: Contents of a change that are read in one go, in bytes.
 READ_AT_ONCE = 256 << 20
 OWNERS_RULE = "file_ownership"
+EMPTY_RULE = "empty_diff"
 BINARY_RULE = kind_rule("binary")
 
 
@@ -140,12 +141,19 @@ async def compose(context: ChangeContext, run: Run) -> ComposedCandidate | None:
     return ComposedCandidate(tree, changes, patch)
 
 
+def refuse_empty_change(context: ChangeContext, changes: Sequence[TreeChange]) -> None:
+    """A change without a changed file passes only where the contract is ``audit_only``."""
+    audit_only = context.contract.audit_only
+    context.report.checked(EMPTY_RULE, "audit_only" if audit_only else "")
+    if not changes and not audit_only:
+        words = "the change is empty: no file differs from the baseline, and the contract is not audit_only"
+        context.report.violate("empty_diff", EMPTY_RULE, words)
+
+
 async def judge_candidate(context: ChangeContext, secrets: SecretsCheck, candidate: ComposedCandidate, run: Run) -> None:
     """The whole change against the whole contract, and every file against the shard that owned it. Raises GitError."""
-    report, contract = context.report, context.contract
-    report.checked("empty_diff", "audit_only" if contract.audit_only else "")
-    if not candidate.changes and not contract.audit_only:
-        report.violate("empty_diff", "empty_diff", "nothing was changed, and the contract is not audit_only")
+    report = context.report
+    refuse_empty_change(context, candidate.changes)
     report.saw(CANDIDATE_TREE, candidate.tree)
     trees = Trees(run.accepted.baseline_tree, candidate.tree)
     await judge_tree(context, candidate.changes, trees)

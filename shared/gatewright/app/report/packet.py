@@ -22,6 +22,7 @@ from gatewright.evidence.verification.findings import Verification
 from gatewright.ledger.events import CandidateComposed
 from gatewright.ledger.run import Run
 from gatewright.ledger.spending import budget_of, elapsed, spent
+from gatewright.work_documents.remarks import run_remarks
 
 #: Files, findings and rules that a list names; the rest is counted.
 MOST = 40
@@ -199,8 +200,7 @@ def _rollback(history: RunHistory) -> str:
 
 
 def _remarks(history: RunHistory) -> str:
-    review = history.run.review
-    remarks = [finding for finding in review.findings if not finding.blocking] if review else []
+    remarks = run_remarks(history.decisive, history.run.review, history.run.tests)
     said = "; ".join(f"{code(each.code)} {words(clipped(each.message, 200))}" for each in remarks[:MOST])
     more = f"; and {len(remarks) - MOST} more" if len(remarks) > MOST else ""
     return said + more if said else "none were reported"

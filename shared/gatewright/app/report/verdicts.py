@@ -14,7 +14,7 @@ from gatewright.app.report.markup import Child, classed, fold, spaced, table, ta
 from gatewright.app.report.visible import seconds_words, size_words, terminal_text
 from gatewright.contracts import GateReport, ReviewReport, TestReport
 from gatewright.contracts.completion import CompletionCheck
-from gatewright.contracts.reports import Finding, TestCommand, Violation
+from gatewright.contracts.reports import Finding, Remark, TestCommand, Violation
 from gatewright.evidence import layout
 from gatewright.rules.proof import in_words
 from gatewright.rules.tests import passed
@@ -94,6 +94,9 @@ def _details(report: GateReport, limits: PageLimits) -> Iterator[Element]:
     if report.violations:
         broken = report.violations[: limits.rows]
         yield table("violations", ((_reason(v.code), _place(v), clipped(v.detail, limits.text)) for v in broken))
+    if report.remarks:
+        remarks = report.remarks[: limits.rows]
+        yield table("rules", ((_code(r.rule), _remark_place(r), clipped(r.message, limits.text)) for r in remarks))
     if report.evidence:
         seen = table("seen", ((each.name, _code(each.digest)) for each in report.evidence[: limits.rows]))
         yield fold("What it looked at", seen, kind="quiet")
@@ -103,6 +106,11 @@ def _details(report: GateReport, limits: PageLimits) -> Iterator[Element]:
 
 def _place(violation: Violation) -> Element:
     return classed("code", "path", violation.path) if violation.path else _code(violation.rule)
+
+
+def _remark_place(remark: Remark) -> Element | str:
+    place = f"{remark.path or ''}{f':{remark.line}' if remark.line else ''}"
+    return classed("code", "path", place) if place else ""
 
 
 def _code(text: str) -> Element:

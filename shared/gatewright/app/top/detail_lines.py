@@ -13,6 +13,7 @@ from gatewright.app.report.visible import one_line, terminal_text
 from gatewright.app.top.inert import line
 from gatewright.app.top.lines import STAGE_WORDS, age_words
 from gatewright.contracts import AgentActivity, GateReport, OrchestratorEvent
+from gatewright.work_documents.remarks import gate_remarks, remark_line
 
 PartName = Literal["run", "timeline", "change", "agents"]
 PARTS: Final[tuple[PartName, ...]] = ("run", "timeline", "change", "agents")
@@ -96,3 +97,5 @@ def _verdicts(gates: Sequence[GateReport]) -> Iterator[str]:
         yield f"  {'passed ' if report.verdict == 'PASS' else 'REFUSED'} {report.gate}"
         for violation in report.violations:
             yield f"            {violation.code}: {one_line(violation.detail)}"
+        for remark in gate_remarks(report):
+            yield f"    remark  {one_line(remark_line(remark))}"

@@ -112,10 +112,11 @@ def _refuse_unreadable(git: GitCommand, object_id: str) -> None:
         raise damage(error, "the repository") or GitError(words, code=DAMAGED) from error
 
 
-def uncommitted(start: Path, excludes: Path | None = None) -> Uncommitted:
+def uncommitted(start: Path, excludes: Path | None = None, *, beyond_index: bool = False) -> Uncommitted:
     """What the work tree of ``start`` has that its last commit lacks; nothing for a bare repository and before any commit.
 
-    ``excludes`` is the user's own list of files to pass over. Raises GitError.
+    With ``beyond_index``: what it has that the index lacks, which is what a commit of the index leaves out. ``excludes`` is the
+    user's own list of files to pass over. Raises GitError.
     """
     top = top_directory(start)
     if top is None:
@@ -131,7 +132,8 @@ def uncommitted(start: Path, excludes: Path | None = None) -> Uncommitted:
     said = git.execute(*options, "status", *shown, timeout=30, limit=_LIMIT, environment={"GIT_WORK_TREE": str(top)})
     lines = [line for line in said.split(b"\0") if line]
     untracked = sum(line.startswith(b"?? ") for line in lines)
-    return Uncommitted(len(lines) - untracked, untracked)
+    changed = sum(not beyond_index or line[1:2] != b" " for line in lines) - untracked
+    return Uncommitted(changed, untracked)
 
 
 def checked_out_at(git_dir: Path, ref: str) -> Path | None:

@@ -47,10 +47,14 @@ class ChangeLocation:
 
 
 class DryRunAnswer(msgspec.Struct, frozen=True):
-    """What the gates say, and what could not be asked."""
+    """What the gates say, and what could not be asked.
+
+    ``judged_files``: how many changed files were judged; None when no change was judged.
+    """
 
     reports: tuple[GateReport, ...]
     unjudged: tuple[str, ...]
+    judged_files: int | None = None
 
     @property
     def passed(self) -> bool:
@@ -77,8 +81,11 @@ def ask_gates(
     judge_policy: bool,
     publisher: str | None = None,
     kind: str = "contract",
+    empty_passes: bool = False,
 ) -> DryRunAnswer:
     """The gates' answer; with ``publisher`` what it may submit as this ``kind``, too.
+
+    An empty change is refused unless ``empty_passes`` or the contract is ``audit_only``.
 
     Raises MalformedError, ConfigurationError, GitError.
     """
@@ -92,6 +99,7 @@ def ask_gates(
         "patch": change.patch,
         "publisher": publisher,
         "kind": kind,
+        "empty_passes": empty_passes,
     }
     if change.candidate is not None or change.patch is not None:
         # On another core: the native library does not hold this interpreter while it loads.

@@ -10,6 +10,7 @@ from gatewright.app.cli.checking.asking import DryRunAnswer
 from gatewright.app.cli.output import printable
 from gatewright.contracts import RoleContractSummary
 from gatewright.reasons import advice_for
+from gatewright.work_documents.remarks import first_lines, gate_remarks
 
 #: More violations than this are counted, not listed.
 MOST_VIOLATIONS = 50
@@ -41,10 +42,8 @@ def role_line(role: RoleContractSummary) -> str:
 def verdict_lines(answer: DryRunAnswer) -> list[str]:
     """The verdict first, then each violation on a line."""
     violations = [violation for report in answer.reports for violation in report.violations]
-    passed = answer.passed
-    lines = [
-        "✔ it would pass" if passed else f"✘ it would be refused: {violations[0].code if violations else 'gate_not_evaluated'}"
-    ]
+    refusal = f"✘ it would be refused: {violations[0].code if violations else 'gate_not_evaluated'}"
+    lines = [f"{'✔ it would pass' if answer.passed else refusal} ({_judged(answer)})"]
     for violation in violations[:MOST_VIOLATIONS]:
         where = f"{violation.path}: " if violation.path else ""
         lines.append(f"  {where}{violation.code} ({violation.rule}) {violation.detail}")
@@ -52,5 +51,14 @@ def verdict_lines(answer: DryRunAnswer) -> list[str]:
     lines += [f"  ... and {more} more"] if more > 0 else []
     hints = dict.fromkeys(hint for violation in violations if (hint := advice_for(violation.code)))
     lines += [f"  advice: {hint}" for hint in hints]
+    shown = first_lines((each for report in answer.reports for each in gate_remarks(report)), MOST_VIOLATIONS)
+    lines += [f"  ! remark  {line}" for line in shown.lines]
+    lines += [f"  ! remark  ... and {shown.more} more"] if shown.more else []
     lines += [f"  not judged: {words}" for words in answer.unjudged]
     return lines
+
+
+def _judged(answer: DryRunAnswer) -> str:
+    if answer.judged_files is None:
+        return "no change was judged"
+    return f"{answer.judged_files} changed file{'' if answer.judged_files == 1 else 's'} judged"

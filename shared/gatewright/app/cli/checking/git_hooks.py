@@ -127,20 +127,27 @@ def uninstall(hooks: Hooks) -> list[str]:
 
 
 def judge_staged(hooks: Hooks) -> DryRunAnswer:
-    """What is about to be committed: the index that git names to the hook. Raises MalformedError, GitError."""
+    """What is about to be committed: the index that git names to the hook; an empty commit passes.
+
+    Raises MalformedError, GitError.
+    """
     with found_change(hooks.start, _baseline(hooks), head="HEAD", index=hook_index(), use_index=True) as change:
-        return ask_gates(hooks.contract.read_bytes(), change, judge_policy=False)
+        return ask_gates(hooks.contract.read_bytes(), change, judge_policy=False, empty_passes=True)
 
 
 def judge_pushed(hooks: Hooks, lines: Iterable[str]) -> list[tuple[str, DryRunAnswer]]:
-    """Each ref that is about to be pushed, as git tells them to the hook; a deletion brings nothing to judge."""
+    """Each ref that is about to be pushed, as git tells them to the hook; a deletion brings nothing to judge.
+
+    A ref that differs in no file from the baseline passes, for example a new tag on it.
+    """
     answers = []
     for line in lines:
         words = line.split()
         if len(words) != 4 or words[1] in _NOTHING:
             continue
         with found_change(hooks.start, _baseline(hooks), head=words[1], index=None, use_index=False) as change:
-            answers.append((words[2], ask_gates(hooks.contract.read_bytes(), change, judge_policy=False)))
+            answer = ask_gates(hooks.contract.read_bytes(), change, judge_policy=False, empty_passes=True)
+            answers.append((words[2], answer))
     return answers
 
 

@@ -57,16 +57,24 @@ def check(
     policies: Policies = None,
     json_output: JsonOutput = False,
 ) -> None:
+    from msgspec.structs import replace
+
     from gatewright.app.cli.checking.asking import ask_gates, found_change, read_contract
     from gatewright.app.cli.checking.documents import read_submittable
+    from gatewright.app.cli.run.preflight import left_out_words
     from gatewright.app.cli.settings import hook_index
     from gatewright.contracts import TaskContract
+    from gatewright.git.host.staged import head_commit
 
     document = read_submittable(str(contract))
     start = base or (document.rollback.baseline_ref if isinstance(document, TaskContract) else document.baseline_ref)
-    index = hook_index() if staged else None
-    with found_change(repo.absolute(), start, head=head, index=index, use_index=staged) as change:
+    index, place = hook_index() if staged else None, repo.absolute()
+    with found_change(place, start, head=head, index=index, use_index=staged) as change:
         answer = ask_gates(read_contract(document), change, policies=policies, judge_policy=False)
+    ends_here = index is None and (staged or change.candidate == head_commit(place))
+    left_out = left_out_words(place, beyond_index=staged) if ends_here else None
+    if left_out is not None:
+        answer = replace(answer, unjudged=(*answer.unjudged, left_out))
     _tell(answer, json_output=json_output)
 
 
@@ -123,6 +131,7 @@ def _tell(answer: DryRunAnswer, *, json_output: bool, ahead: ContractPreview | N
 
     if json_output:
         document: dict[str, Any] = {"passed": answer.passed, "reports": answer.reports, "unjudged": answer.unjudged}
+        document["judged_files"] = answer.judged_files
         emit({**document, "testing": ahead.proofs, "role_contract_summary": ahead.role} if ahead is not None else document)
     else:
         if ahead is not None:

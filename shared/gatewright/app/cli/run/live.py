@@ -15,7 +15,7 @@ from rich.text import Text
 
 from gatewright.app.board.rows import seconds_since, tasks_in_hand
 from gatewright.app.cli.output import printable
-from gatewright.app.cli.runs.result import RunResult, closing_words
+from gatewright.app.cli.runs.result import REMARK_MARGIN, RunResult, closing_words
 from gatewright.app.cli.runs.timeline import SIGNS, STAGES, Mark, TimelineLine, activity_lines, lines, stage_name
 from gatewright.app.cli.runs.view import RunView, moment
 from gatewright.app.cli.runs.waits import Wait, wait_lines
@@ -23,7 +23,7 @@ from gatewright.contracts import AgentActivity, OrchestratorEvent
 
 _STYLES: dict[Mark, str] = {"good": "green", "bad": "bold red", "given": "cyan", "plain": "dim", "warn": "yellow"}
 _ENDINGS = {"SUCCESS": "bold green", "FAILED": "bold red", "ABORTED": "bold yellow"}
-_CLOSING = {"  reason ": "red", "  output ": "bold", "  retry with:": "cyan", "  advice ": "cyan"}
+_CLOSING = {"  reason ": "red", "  output ": "bold", "  retry with:": "cyan", "  advice ": "cyan", REMARK_MARGIN: "yellow"}
 #: A line of a test's output that says what failed, as the usual runners write it.
 _WRONG = re.compile(r"^  │ (?:E  |FAILED|ERROR|\S*(?:Error|Exception)\b|.*\b[1-9][0-9]* failed\b|--- FAIL|not ok\b|error\b)")  # noqa: TID251 - linear: anchored, and the border of a number ends each try
 _FRAMES_PER_SECOND = 8

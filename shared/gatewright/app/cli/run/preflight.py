@@ -53,10 +53,17 @@ async def require_sandbox() -> None:
 def uncommitted_words(repository: str, ref: str) -> str | None:
     """A warning about what a run that starts from ``ref`` will not see; None when all is committed, or git cannot tell."""
     folder = Path(repository)
-    if not folder.is_dir():
-        return None
+    words = left_out_words(folder) if folder.is_dir() else None
+    return f"warning: {words} and no part of the run, which starts from {ref}" if words is not None else None
+
+
+def left_out_words(start: Path, *, beyond_index: bool = False) -> str | None:
+    """How many files of the work tree of ``start`` are not committed (``beyond_index``: not staged); None for no file.
+
+    None as well where git cannot tell.
+    """
     try:
-        found = uncommitted(folder, excludes(folder))
+        found = uncommitted(start, excludes(start), beyond_index=beyond_index)
     except GitError:
         return None
     total = found.changed + found.untracked
@@ -64,4 +71,4 @@ def uncommitted_words(repository: str, ref: str) -> str | None:
         return None
     noun = "1 file is" if total == 1 else f"{total} files are"
     parts = [f"{number} {what}" for number, what in ((found.changed, "changed"), (found.untracked, "untracked")) if number]
-    return f"warning: {noun} not committed ({', '.join(parts)}) and no part of the run, which starts from {ref}"
+    return f"{noun} not {'staged' if beyond_index else 'committed'} ({', '.join(parts)})"

@@ -10,13 +10,17 @@ import msgspec
 from gatewright.app.cli.output import printable
 from gatewright.app.cli.runs.outputs import tail_lines
 from gatewright.app.cli.runs.retry import in_options, retry_line, retry_options
-from gatewright.app.cli.runs.timeline import finding_lines, proof_lines, violation_lines
+from gatewright.app.cli.runs.timeline import MOST_REMARKS, SIGNS, finding_lines, proof_lines, violation_lines
 from gatewright.app.cli.runs.view import RunView
 from gatewright.errors import GatewrightError, MalformedError
 from gatewright.ledger.expiry import expired_words
 from gatewright.ledger.families import ToldFamilies, failure_family
 from gatewright.ledger.run import Run
 from gatewright.reasons import Family, RetryOffer, advice_for, offers_for
+from gatewright.work_documents.remarks import RunRemark, first_lines, run_remarks
+
+#: What a line of a remark begins with.
+REMARK_MARGIN = f"  {SIGNS['warn']} remark  "
 
 
 class FailureResult(msgspec.Struct, frozen=True):
@@ -31,6 +35,7 @@ class RunResult(msgspec.Struct, frozen=True):
     """The last line of ``run --json``. ``status`` is SUCCESS, FAILED, ABORTED or RUNNING; ERROR where no run came to be.
 
     ``retry_with`` are options to add to the same command. They open what was refused, where its reason offers that.
+    ``remarks`` block nothing.
     """
 
     run_id: str | None
@@ -42,6 +47,7 @@ class RunResult(msgspec.Struct, frozen=True):
     duration_sec: float
     failure: FailureResult | None
     retry_with: tuple[str, ...] = ()
+    remarks: tuple[RunRemark, ...] = ()
 
 
 def result_of(view: RunView) -> RunResult:
@@ -59,6 +65,7 @@ def result_of(view: RunView) -> RunResult:
         duration_sec=round(view.seconds, 3),
         failure=failure_of(run, view.families),
         retry_with=_retry_with(view),
+        remarks=run_remarks(view.gates, run.review, run.tests),
     )
 
 
@@ -101,12 +108,20 @@ def closing_words(view: RunView, command: Sequence[str] = ()) -> list[str]:
         words += _why(view, result, command)
     proofs = proof_lines(view.run.tests) if view.run.tests is not None else []
     words += [f"  {'' if number else 'tests':9} {printable(line)}" for number, line in enumerate(proofs)]
+    words += remark_lines(result.remarks)
     if result.commit and result.branch:
         words.append(f"  landed    {printable(result.branch)} at {result.commit}")
     if result.bundle:
         words.append(f"  bundle    {printable(result.bundle)}")
     steps = _next_steps(view, result)
     return words + (["  next:", *(f"    {step}" for step in steps)] if steps else [])
+
+
+def remark_lines(remarks: Sequence[RunRemark]) -> list[str]:
+    """Each of the first remarks on a line of its own, with a mark; the last line counts the others."""
+    shown = first_lines(remarks, MOST_REMARKS)
+    lines = [*shown.lines, *([f"... and {shown.more} more; the JSON document lists all"] if shown.more else [])]
+    return [f"{REMARK_MARGIN}{printable(line)}" for line in lines]
 
 
 def _why(view: RunView, result: RunResult, command: Sequence[str]) -> list[str]:

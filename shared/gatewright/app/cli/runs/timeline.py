@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -18,7 +19,8 @@ from gatewright.ledger import events as e
 from gatewright.ledger.candidates import why_chosen
 from gatewright.ledger.expiry import expired_words
 from gatewright.rules.people.signers import key_words
-from gatewright.rules.proof import in_words
+from gatewright.rules.proof import facts_in_words
+from gatewright.work_documents.remarks import RunRemark, first_lines, gate_remarks, review_remarks, test_remarks
 
 Mark = Literal["good", "bad", "given", "plain", "warn"]
 SIGNS: dict[Mark, str] = {"good": "✔", "bad": "✘", "given": "→", "plain": "·", "warn": "!"}
@@ -28,6 +30,8 @@ STAGES: dict[str, str] = {"S0": "intake", "S1": "plan", "S2": "execute", "S3": "
 DETOUR = "fix"
 #: More violations than this are counted, not listed.
 MOST_VIOLATIONS = 6
+#: More remarks than this are counted, not listed; documents list all of them.
+MOST_REMARKS = 12
 #: Lines of one message of an agent; the bundle has all of it.
 MOST_AGENT_LINES = 8
 
@@ -115,9 +119,11 @@ def _said(record: OrchestratorEvent, view: RunView) -> list[tuple[Mark, str, str
             which = f"candidate {payload.candidate}: tree" if payload.candidate else "candidate tree"
             return [("plain", "gatekeeper", f"{which} {payload.tree[:12]}, {_count(payload.changed_files, 'file')} changed")]
         case e.ReviewReceived(report=review):
-            return [_reviewed(review, _about(view, review.task_id))]
+            about = _about(view, review.task_id)
+            return [_reviewed(review, about), *_remarked(review_remarks(review))]
         case e.TestsReceived(report=tests):
-            return [_tested(tests, _about(view, tests.task_id)), *(("plain", "", f"  {line}") for line in proof_lines(tests))]
+            proved: list[tuple[Mark, str, str]] = [("plain", "", f"  {line}") for line in proof_lines(tests)]
+            return [_tested(tests, _about(view, tests.task_id)), *proved, *_remarked(test_remarks(tests))]
         case e.ReviewRouted(routing=routing):
             return [_routed(routing)]
         case e.SummonsAsked(task=task):
@@ -201,7 +207,14 @@ def _judged(report: GateReport, view: RunView) -> list[tuple[Mark, str, str]]:
     about = f" ({view.short(report.task_id)})" if report.task_id else ""
     said: list[tuple[Mark, str, str]] = [("good" if passed else "bad", f"{report.gate} gate", words + about)]
     said += [("bad", "", f"  {line}") for line in violation_lines(report)]
-    return said
+    return [*said, *_remarked(gate_remarks(report))]
+
+
+def _remarked(remarks: Iterable[RunRemark]) -> list[tuple[Mark, str, str]]:
+    """A line with a mark for each of the first remarks."""
+    shown = first_lines(remarks, MOST_REMARKS)
+    more = [f"... and {_count(shown.more, 'more remark')}"] if shown.more else []
+    return [("warn", "", f"remark of {line}") for line in shown.lines] + [("warn", "", line) for line in more]
 
 
 def violation_lines(report: GateReport) -> list[str]:
@@ -259,9 +272,12 @@ def _tested(tests: TestReport, about: str) -> tuple[Mark, str, str]:
 
 
 def proof_lines(tests: TestReport) -> list[str]:
-    """What each command that had to pass has proved, by its last run: ``name: words``, the first few and how many more."""
+    """What each command that had to pass has proved, by its last run: ``name: words``, the first few and how many more.
+
+    What is doubtful is a remark (``work_documents/remarks.py``).
+    """
     final = {command.name: command.proof for command in tests.commands if command.must_pass}
-    told = [f"{name}: {words}" for name, proof in final.items() if proof is not None and (words := in_words(proof))]
+    told = [f"{name}: {words}" for name, proof in final.items() if proof is not None and (words := facts_in_words(proof))]
     more = len(told) - MOST_VIOLATIONS
     return [*told[:MOST_VIOLATIONS], f"... and {more} more"] if more > 0 else told
 

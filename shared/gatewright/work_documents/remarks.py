@@ -1,0 +1,85 @@
+"""The remarks of a run: what people should know although it blocks nothing. Pure; every display renders what stands here.
+
+They come from three sources: remarks of gates, findings of the reviewer that do not block, and notes on what the tests proved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
+
+import msgspec
+
+from gatewright.contracts import GateReport, ReviewReport, TestReport
+from gatewright.rules.proof import proof_clauses
+
+REVIEWER: Final = "reviewer"
+TESTS: Final = "tests"
+PROOF: Final = "test_proof"
+
+
+class RunRemark(msgspec.Struct, frozen=True):
+    """``source`` is a gate (``diff gate``), ``reviewer`` or ``tests``; ``code`` is the rule, or the code of the finding.
+
+    ``line`` counts from 1 in the changed file at ``path``.
+    """
+
+    source: str
+    code: str
+    message: str
+    path: str | None = None
+    line: int | None = None
+
+
+class Shown(NamedTuple):
+    """The lines of the first remarks, and how many more there are."""
+
+    lines: tuple[str, ...]
+    more: int
+
+
+def run_remarks(gates: Iterable[GateReport], review: ReviewReport | None, tests: TestReport | None) -> tuple[RunRemark, ...]:
+    """Each remark once: of every gate's last attempt, of ``review`` and of ``tests``."""
+    reports = tuple(gates)
+    last: dict[str, int] = {}
+    for report in reports:
+        last[report.gate] = max(report.attempt, last.get(report.gate, 0))
+    found = [each for report in reports if report.attempt == last[report.gate] for each in gate_remarks(report)]
+    found += review_remarks(review) if review is not None else ()
+    found += test_remarks(tests) if tests is not None else ()
+    return tuple(dict.fromkeys(found))
+
+
+def gate_remarks(report: GateReport) -> Iterator[RunRemark]:
+    """What one gate remarked."""
+    for each in report.remarks:
+        yield RunRemark(f"{report.gate} gate", each.rule, each.message, each.path, each.line)
+
+
+def review_remarks(review: ReviewReport) -> Iterator[RunRemark]:
+    """The findings that do not block; ``finding_lines`` has the others."""
+    for each in review.findings:
+        if not each.blocking:
+            yield RunRemark(REVIEWER, each.code, each.message, each.path, each.line)
+
+
+def test_remarks(tests: TestReport) -> Iterator[RunRemark]:
+    """What the last run of each command that had to pass left unproved or in doubt."""
+    final = {command.name: command.proof for command in tests.commands if command.must_pass}
+    for name, proof in final.items():
+        for clause in proof_clauses(proof) if proof is not None else ():
+            if clause.doubtful:
+                yield RunRemark(TESTS, PROOF, f"{name}: {clause.words}")
+
+
+def remark_line(remark: RunRemark) -> str:
+    """``source: path:line: code: message`` on one line."""
+    place = "".join((remark.path or "", f":{remark.line}" if remark.line else ""))
+    code = "" if remark.code == PROOF else f"{remark.code}: "
+    return " ".join(f"{remark.source}: {place + ': ' if place else ''}{code}{remark.message}".split())
+
+
+def first_lines(remarks: Iterable[RunRemark], most: int) -> Shown:
+    """The lines of the first ``most`` remarks, and how many are left out."""
+    lines = tuple(map(remark_line, remarks))
+    return Shown(lines[:most], max(0, len(lines) - most))
