@@ -180,7 +180,7 @@ def test_remarks_are_in_the_documents_of_run_and_show() -> None:
     assert view is not None
     told = json.loads(msgspec.json.encode(details_of(view)))["result"]["remarks"]
     assert told == json.loads(msgspec.json.encode(result_of(view)))["remarks"]
-    assert [(each["source"], each["code"], each["path"], each["line"]) for each in told] == [
+    assert [(each["source"], each["rule"], each["path"], each["line"]) for each in told] == [
         ("diff gate", "line_ends", "src/b.py", None),
         ("reviewer", "odd_import", "src/a.py", 3),
         ("tests", "test_proof", None, None),

@@ -19,13 +19,13 @@ PROOF: Final = "test_proof"
 
 
 class RunRemark(msgspec.Struct, frozen=True):
-    """``source`` is a gate (``diff gate``), ``reviewer`` or ``tests``; ``code`` is the rule, or the code of the finding.
+    """``source`` is a gate (``diff gate``), ``reviewer`` or ``tests``; ``rule`` is the rule of the gate, or the code of the finding.
 
     ``line`` counts from 1 in the changed file at ``path``.
     """
 
     source: str
-    code: str
+    rule: str
     message: str
     path: str | None = None
     line: int | None = None
@@ -73,10 +73,10 @@ def test_remarks(tests: TestReport) -> Iterator[RunRemark]:
 
 
 def remark_line(remark: RunRemark) -> str:
-    """``source: path:line: code: message`` on one line."""
+    """``source: path:line: rule: message`` on one line."""
     place = "".join((remark.path or "", f":{remark.line}" if remark.line else ""))
-    code = "" if remark.code == PROOF else f"{remark.code}: "
-    return " ".join(f"{remark.source}: {place + ': ' if place else ''}{code}{remark.message}".split())
+    rule = "" if remark.rule == PROOF else f"{remark.rule}: "
+    return " ".join(f"{remark.source}: {place + ': ' if place else ''}{rule}{remark.message}".split())
 
 
 def first_lines(remarks: Iterable[RunRemark], most: int) -> Shown:
