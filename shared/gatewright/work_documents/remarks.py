@@ -19,7 +19,7 @@ PROOF: Final = "test_proof"
 
 
 class RunRemark(msgspec.Struct, frozen=True):
-    """``source`` is a gate (``diff gate``), ``reviewer`` or ``tests``; ``rule`` is the rule of the gate, or the code of the finding.
+    """``source`` is a gate (``diff gate``), ``reviewer`` or ``tests``; ``rule`` is its rule, or the code of its finding.
 
     ``line`` counts from 1 in the changed file at ``path``.
     """
