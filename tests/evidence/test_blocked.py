@@ -60,13 +60,14 @@ class AskingRun(RoutedRun):
             self.step(e.Event(decided(asked.request, phrase="")), self.gate("approval"))
 
 
-def make_asking(forgery: Forgery = as_it_is) -> AskingRun:
+def make_asking(forgery: Forgery = as_it_is, *, answered: bool = True) -> AskingRun:
     run = AskingRun(forgery=forgery, rules=None)
     run.accept()
     run.plan(shards=1)
     run.work()
     run.ask()
-    run.answer()
+    if answered:
+        run.answer()
     run.compose()
     run.pass_review()
     test = f"{run.run_id}.test.a1"

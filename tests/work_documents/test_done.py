@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from dataclasses import replace as changed
+from typing import Any, Literal
 
 import pytest
+from msgspec.structs import replace
 
 from gatewright.contracts import Done, codec
 from gatewright.errors import MalformedError
 from gatewright.evidence.projection.history import RunHistory, evidence_records, tell
 from gatewright.resources import schema_directory
+from gatewright.work_documents.brief import brief_of
 from gatewright.work_documents.done import FORBIDDEN, check, done_of, refuse_forbidden
+from gatewright.work_documents.remarks import run_remarks
+from tests.evidence.approved_runs import make_approved
 from tests.evidence.recorded_runs import MAKERS, RecordedRun, make_success
+from tests.evidence.test_blocked import make_asking
 
 FULL = json.loads((schema_directory() / "examples/done.v1/valid/full.json").read_bytes())
 
@@ -46,6 +52,33 @@ def test_facts_of_a_landed_run_carry_over() -> None:
     assert done.evidence.verify_exit_code == 0
     assert done.audit.gates_passed == done.audit.gates_required
     assert done.duration_sec > 0
+
+
+@pytest.mark.parametrize("status", ["pending", "expired"])
+def test_landed_run_with_an_unanswered_question_is_done_and_shows_its_guess(status: Literal["pending", "expired"]) -> None:
+    run = make_asking(answered=False)
+    history = history_of(run)
+    if status == "expired":
+        left = {name: replace(asked, status=status) for name, asked in history.run.approvals.items()}
+        history = changed(history, run=replace(history.run, approvals=left))
+    done = done_of(history)
+    assert (done.status, "approval" in done.audit.gates_required) == ("done_clean", False)
+    words = "Is the limit 3 or 5? The run went on with its guess: 3"
+    assert done.pending_actions == (f"answer: {words}",)
+    assert [each.message for each in run_remarks((), history.run) if each.source == "unanswered question"] == [words]
+    assert "approval" not in brief_of(history.run, run.records).audit_gates
+
+
+def test_an_answered_question_leaves_nothing_to_do() -> None:
+    done = done_of(history_of(make_asking()))
+    assert (done.status, done.pending_actions) == ("done_clean", ())
+
+
+def test_a_yes_given_before_a_round_of_fixing_counts_as_passed() -> None:
+    history = history_of(make_approved())
+    since_the_fix = tuple(report for report in history.decisive if report.gate != "approval")
+    done = done_of(changed(history, decisive=since_the_fix))
+    assert "approval" in done.audit.gates_passed
 
 
 @pytest.mark.parametrize(

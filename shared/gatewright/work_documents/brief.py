@@ -9,12 +9,15 @@ from gatewright.contracts.work_documents import BriefContext, BriefScope, BriefS
 from gatewright.errors import MalformedError
 from gatewright.evidence.projection.decisions import BINDING, decisions_of
 from gatewright.ledger import events as e
-from gatewright.ledger.run import Run
+from gatewright.ledger.run import AskedApproval, Run
 from gatewright.prompts.sections import mission_line
 from gatewright.worker_role import ways
 
 #: What has to pass before a run is done, in the order of its life.
 GATES: tuple[str, ...] = ("policy", "plan", "locks", "diff", "integrated", "reviewer", "tests", "approval", "landing")
+
+#: The states of requests that needed no answer of a person, or were replaced by another one.
+_NOT_REQUIRED = frozenset({"autopilot", "withdrawn", "lapsed"})
 
 
 def brief_of(run: Run, records: Sequence[OrchestratorEvent]) -> Brief:
@@ -48,9 +51,18 @@ def brief_of(run: Run, records: Sequence[OrchestratorEvent]) -> Brief:
 
 
 def gates_required(run: Run) -> tuple[str, ...]:
-    """What has to pass before this run is done: people only where one was asked."""
-    asked = any(each.status != "autopilot" for each in run.approvals.values())
-    return tuple(gate for gate in GATES if gate != "approval" or asked)
+    """What has to pass before this run is done: people only where the run had to wait for one."""
+    return tuple(gate for gate in GATES if gate != "approval" or approvals_required(run))
+
+
+def approvals_required(run: Run) -> tuple[AskedApproval, ...]:
+    """The requests that the run could not land without.
+
+    A question beside the run is none: the run goes on without an answer. Neither is a request that no longer applies, or that a
+    rule approved by itself.
+    """
+    every = run.approvals.values()
+    return tuple(each for each in every if each.request.stage != "beside" and each.status not in _NOT_REQUIRED)
 
 
 def _decided(run: Run, records: Sequence[OrchestratorEvent]) -> tuple[str, ...]:

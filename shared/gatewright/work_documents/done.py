@@ -10,8 +10,9 @@ from gatewright.errors import Fault, MalformedError
 from gatewright.evidence import layout
 from gatewright.evidence.projection.history import RunHistory
 from gatewright.evidence.projection.summary_reports import GATEKEEPER, failure_reason
-from gatewright.work_documents.brief import gates_required, mission_of, verify_command
+from gatewright.work_documents.brief import approvals_required, gates_required, mission_of, verify_command
 from gatewright.work_documents.moments import seconds_between
+from gatewright.work_documents.remarks import unanswered_remarks
 
 FORBIDDEN = "done_forbidden"
 
@@ -41,7 +42,7 @@ def done_of(history: RunHistory) -> Done:
             verdict="satisfied" if passed == required else "partial" if passed else "unsatisfied",
         ),
         regressions=(),
-        pending_actions=(),
+        pending_actions=tuple(f"answer: {each.message}" for each in unanswered_remarks(run)),
         ship=_ship(history),
         report_path=layout.TASK_RESULT,
     )
@@ -88,6 +89,11 @@ def _passed(history: RunHistory, gate: str) -> bool:
     if gate == "locks":
         # Taken once, perhaps after waiting, and held through every round.
         return any(report.verdict == "PASS" for report in history.gates if report.gate == gate)
+    if gate == "approval":
+        # Given before the work, perhaps, and kept through every round.
+        granted = all(asked.status in {"approved", "granted"} for asked in approvals_required(history.run))
+        approved = any(report.verdict == "PASS" for report in history.gates if report.gate == gate)
+        return approved and (granted or history.run.status == "SUCCESS")
     judged = [report for report in history.decisive if report.gate == gate]
     return bool(judged) and all(report.verdict == "PASS" for report in judged)
 

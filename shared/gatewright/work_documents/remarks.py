@@ -1,6 +1,7 @@
 """The remarks of a run: what people should know although it blocks nothing. Pure; every display renders what stands here.
 
-They come from three sources: remarks of gates, findings of the reviewer that do not block, and notes on what the tests proved.
+They come from remarks of gates, findings of the reviewer that do not block, notes on what the tests proved, and questions
+without an answer.
 """
 
 from __future__ import annotations
@@ -11,17 +12,19 @@ from typing import Final, NamedTuple
 import msgspec
 
 from gatewright.contracts import GateReport, ReviewReport, TestReport
+from gatewright.ledger.run import Run
 from gatewright.rules.proof import proof_clauses
 
 REVIEWER: Final = "reviewer"
 TESTS: Final = "tests"
+UNANSWERED: Final = "unanswered question"
 PROOF: Final = "test_proof"
 
 
 class RunRemark(msgspec.Struct, frozen=True):
-    """``source`` is a gate (``diff gate``), ``reviewer`` or ``tests``; ``rule`` is its rule, or the code of its finding.
+    """``source`` is a gate (``diff gate``), ``reviewer``, ``tests`` or ``unanswered question``.
 
-    ``line`` counts from 1 in the changed file at ``path``.
+    ``rule`` is the rule of the gate, or the code of the finding. ``line`` counts from 1 in the changed file at ``path``.
     """
 
     source: str
@@ -38,16 +41,30 @@ class Shown(NamedTuple):
     more: int
 
 
-def run_remarks(gates: Iterable[GateReport], review: ReviewReport | None, tests: TestReport | None) -> tuple[RunRemark, ...]:
-    """Each remark once: of every gate's last attempt, of ``review`` and of ``tests``."""
+def run_remarks(gates: Iterable[GateReport], run: Run) -> tuple[RunRemark, ...]:
+    """Each remark once: of every gate's last attempt in ``gates``, and of what ``run`` has now."""
     reports = tuple(gates)
     last: dict[str, int] = {}
     for report in reports:
         last[report.gate] = max(report.attempt, last.get(report.gate, 0))
     found = [each for report in reports if report.attempt == last[report.gate] for each in gate_remarks(report)]
-    found += review_remarks(review) if review is not None else ()
-    found += test_remarks(tests) if tests is not None else ()
+    found += review_remarks(run.review) if run.review is not None else ()
+    found += test_remarks(run.tests) if run.tests is not None else ()
+    found += unanswered_remarks(run)
     return tuple(dict.fromkeys(found))
+
+
+def unanswered_remarks(run: Run) -> Iterator[RunRemark]:
+    """The questions that expired without an answer, or had none when the run ended, with what the run did instead."""
+    for asked in run.approvals.values():
+        request = asked.request
+        if request.stage != "beside" or not (asked.status == "expired" or (asked.status == "pending" and run.ended)):
+            continue
+        if request.blocked is not None:
+            words = f"{request.blocked.question} The run went on with its guess: {request.blocked.best_guess}"
+        else:
+            words = f"{request.why} Without an answer: {request.on_silence}"
+        yield RunRemark(UNANSWERED, request.rule, words)
 
 
 def gate_remarks(report: GateReport) -> Iterator[RunRemark]:

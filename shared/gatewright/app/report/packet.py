@@ -200,7 +200,7 @@ def _rollback(history: RunHistory) -> str:
 
 
 def _remarks(history: RunHistory) -> str:
-    remarks = run_remarks(history.decisive, history.run.review, history.run.tests)
+    remarks = run_remarks(history.decisive, history.run)
     said = "; ".join(f"{code(each.rule)} {words(clipped(each.message, 200))}" for each in remarks[:MOST])
     more = f"; and {len(remarks) - MOST} more" if len(remarks) > MOST else ""
     return said + more if said else "none were reported"

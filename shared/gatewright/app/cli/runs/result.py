@@ -65,7 +65,7 @@ def result_of(view: RunView) -> RunResult:
         duration_sec=round(view.seconds, 3),
         failure=failure_of(run, view.families),
         retry_with=_retry_with(view),
-        remarks=run_remarks(view.gates, run.review, run.tests),
+        remarks=run_remarks(view.gates, run),
     )
 
 
