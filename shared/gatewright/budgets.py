@@ -34,11 +34,15 @@ class Excess:
 class Spend(Protocol):
     """What is told of everything that is used; ``BudgetMeter.spend`` and a task's ``context.spend`` are of this form."""
 
-    def __call__(self, *, tokens: int = 0, cost_usd: float = 0.0, iterations: int = 0, sent_bytes: int = 0) -> None:
-        """Raises BudgetError when that is more than there is."""
+    def __call__(
+        self, *, tokens: int = 0, cost_usd: float = 0.0, iterations: int = 0, sent_bytes: int = 0, unpriced: bool = False
+    ) -> None:
+        """``unpriced``: the price of some of it is not known. Raises BudgetError when that is more than there is."""
 
 
-def spend_freely(*, tokens: int = 0, cost_usd: float = 0.0, iterations: int = 0, sent_bytes: int = 0) -> None:
+def spend_freely(
+    *, tokens: int = 0, cost_usd: float = 0.0, iterations: int = 0, sent_bytes: int = 0, unpriced: bool = False
+) -> None:
     """For work that has no budget of its own to keep."""
 
 

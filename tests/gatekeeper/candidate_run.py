@@ -34,6 +34,7 @@ class Maker:
     lines: int = 10
     cost_usd: float = 0.0
     tokens: int = 0
+    unpriced: bool = False
 
 
 GOOD = Maker("good")
@@ -115,7 +116,7 @@ class CandidateRun(SimulatedRun):
             case TaskResult() if maker.broken == "error":
                 said = _error(command, "WORKER")
             case TaskResult():
-                usage = Usage(tokens=maker.tokens, cost_usd=maker.cost_usd, iterations=1, delivery="1")
+                usage = Usage(tokens=maker.tokens, cost_usd=maker.cost_usd, iterations=1, unpriced=maker.unpriced, delivery="1")
                 broken = {"status": "FAILED", "failure": maker.broken} if maker.broken else {}
                 said = replace(said, usage=usage, producer=Agent(role="WORKER", agent_id=f"worker-{task.candidate}"), **broken)
             case ReviewReport() if maker.reviewer_gone:

@@ -15,7 +15,7 @@ from gatewright.bus.port import TASK_TOKEN_HEADER, Message
 from gatewright.contracts.records import CommandRef
 from gatewright.contracts.vocabulary import Budget
 from gatewright.errors import DeniedError
-from gatewright.ledger.candidates import NONE_PASSED, best, standings
+from gatewright.ledger.candidates import NONE_PASSED, best, standings, why_chosen
 from gatewright.ledger.events import AnswerIgnored, CandidateChosen, FixOrdered, Payload, payload_of
 from gatewright.ledger.evolve import fold
 from gatewright.ledger.run import Run
@@ -24,6 +24,7 @@ from gatewright.rules.shards import PARTS_OF_CANDIDATES, broken_by_candidates
 from gatewright.services.gatekeeper.decider import gate_checks as q
 from gatewright.services.gatekeeper.decider.inputs import RoleReplied
 from gatewright.services.gatekeeper.dispatch.task_tokens import check_held, task_token
+from gatewright.work_documents.candidates import cells_of, rows_of
 from tests.gatekeeper.candidate_run import GOOD, MAKERS, CandidateRun, Maker
 from tests.gatekeeper.simulated_run import RUN_ID, Script
 
@@ -60,12 +61,13 @@ def outcome(world: CandidateRun) -> tuple[object, ...]:
     [
         (Maker("1", findings=1, lines=1, cost_usd=0.1), Maker("2", findings=0, lines=9, cost_usd=0.9)),
         (Maker("1", lines=9, cost_usd=0.1), Maker("2", lines=8, cost_usd=0.9)),
+        (Maker("1", tokens=1, unpriced=True), Maker("2", cost_usd=0.9, tokens=9)),
         (Maker("1", cost_usd=0.2, tokens=1), Maker("2", cost_usd=0.1, tokens=9)),
         (Maker("1", tokens=2), Maker("2", tokens=1)),
         (Maker("1", broken="executor_failed: exit 2", lines=1), Maker("2", findings=5, lines=500, cost_usd=9.0)),
         (Maker("1", tests_fail_until=9, lines=1), Maker("2", lines=9)),
     ],
-    ids=["findings", "lines", "dollars", "tokens", "a_change_at_all", "tests"],
+    ids=["findings", "lines", "unknown_price", "dollars", "tokens", "a_change_at_all", "tests"],
 )
 def test_the_best_by_the_rule_lands_whatever_its_number(worse: Maker, better: Maker) -> None:
     assert ended(run_of(worse, better)).chosen == 2
@@ -77,6 +79,17 @@ def test_of_equals_the_first_lands() -> None:
     assert (run.status, run.chosen) == ("SUCCESS", 1)
     assert run.landed is not None
     assert run.landed.tree == "1" * 40
+
+
+def test_an_unknown_cost_stays_unknown_in_record_and_table() -> None:
+    world = run_of(Maker("a", tokens=7, unpriced=True), Maker("b", cost_usd=0.5, tokens=9))
+    run = ended(world)
+    (choice,) = [each for each in told(world) if isinstance(each, CandidateChosen)]
+    assert [(each.candidate, each.cost_usd) for each in choice.standings] == [(2, 0.5), (1, None)]
+    assert why_chosen(choice.standings) == "a known cost, which candidate 1 does not have"
+    first, second = rows_of(run, ())
+    assert (first.cost_usd, second.cost_usd) == (None, 0.5)
+    assert (cells_of(first)[5], cells_of(second)[5]) == ("unknown price, 7 tokens", "0.5 USD, 9 tokens")
 
 
 def test_the_choice_names_every_candidate_with_its_facts() -> None:

@@ -170,6 +170,17 @@ async def test_a_call_whose_price_is_not_known_has_no_cost_in_its_record(provide
     assert gateway.records.calls[0].cost_usd is None
 
 
+@pytest.mark.parametrize("price", [None, Price(input=0.0, output=0.0)], ids=["unknown", "free"])
+def test_a_task_reports_whether_a_price_is_unknown(price: Price | None) -> None:
+    meter = BudgetMeter()
+    call = CallMeter(Spending(Budget(), meter.spend), price, TokenUsage(input=10))
+    call.begin()
+    assert meter.usage is not None
+    assert (meter.usage.tokens, meter.usage.cost_usd, meter.usage.unpriced) == (10, 0.0, price is None)
+    meter.spend(tokens=5, cost_usd=0.5)
+    assert meter.usage.unpriced is (price is None), "a later call with a price makes the sum no more known"
+
+
 def test_the_parts_of_a_price() -> None:
     price = Price(input=3.0, output=15.0, cached_input=0.3, cache_write=3.75)
     usage = TokenUsage(input=1_000_000, cached=500_000, cache_written=100_000, output=10_000)

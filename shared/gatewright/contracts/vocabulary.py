@@ -339,13 +339,16 @@ class MutationBounds(Document):
 class Usage(Document):
     """What one delivery of a task has used up so far, all told; ``delivery`` tells it from the task's others.
 
-    ``sent_bytes`` went to providers of models by a leave."""
+    ``sent_bytes`` went to providers of models by a leave. ``unpriced``: a model without a known price was asked, so that
+    ``cost_usd`` leaves out what that cost.
+    """
 
     tokens: Count
     cost_usd: Annotated[float, Meta(ge=0, le=1e9)]
     iterations: Count
     delivery: Annotated[str, Meta(pattern=rf"^[0-9.]{{1,64}}{END}")]
     sent_bytes: Count = 0
+    unpriced: bool = False
 
     def __post_init__(self) -> None:
         keep_one_spelling(self, "cost_usd")

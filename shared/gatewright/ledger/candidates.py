@@ -27,7 +27,7 @@ OPEN = "open"
 #: Why a run ends that no candidate passed.
 NONE_PASSED = "no_candidate_passed"
 #: The rule, as it is shown to people.
-RULE = "fewest findings, then fewest changed lines, then least cost (US dollars, then tokens), then the lowest number"
+RULE = "fewest findings, fewest changed lines, least cost (US dollars, unknown last, then tokens), lowest number"
 #: A role may name its reason only in this form; anything else is recorded as words.
 REASON = re.compile(r"[a-z][a-z0-9_]{2,47}")  # noqa: TID251 - linear: anchored, and no repetition can give to the next
 
@@ -138,7 +138,9 @@ def why_chosen(ranked: Sequence[e.Standing]) -> str:
         ("fewer tokens", first.tokens, second.tokens),
     )
     for words, mine, others in facts:
-        if mine != others:
+        if mine is not None and others is None:
+            return f"a known cost, which candidate {second.candidate} does not have"
+        if mine is not None and others is not None and mine != others:
             return f"{words} than candidate {second.candidate} ({mine:g} and {others:g})"
     return f"equal to candidate {second.candidate} in findings, lines and cost, and numbered before it"
 
@@ -192,13 +194,14 @@ def _standing(run: Run, number: int) -> e.Standing:
         outcome=state.failure or (PASSED if state.tests_passed else OPEN),
         findings=len(state.review.findings) if state.review is not None else 0,
         changed_lines=state.composed.changed_lines or 0 if state.composed is not None else 0,
-        cost_usd=spent.nano_usd / BILLION,
+        cost_usd=None if spent.unpriced else spent.nano_usd / BILLION,
         tokens=spent.tokens,
     )
 
 
-def _rank(standing: e.Standing) -> tuple[bool, int, int, float, int, int]:
+def _rank(standing: e.Standing) -> tuple[bool, int, int, bool, float, int, int]:
     if standing.outcome != PASSED:
-        return True, 0, 0, 0.0, 0, standing.candidate
-    facts = standing.findings, standing.changed_lines, standing.cost_usd, standing.tokens
+        return True, 0, 0, False, 0.0, 0, standing.candidate
+    cost = standing.cost_usd
+    facts = standing.findings, standing.changed_lines, cost is None, cost or 0.0, standing.tokens
     return False, *facts, standing.candidate

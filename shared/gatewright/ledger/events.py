@@ -287,13 +287,14 @@ class Standing(Document, frozen=True):
     """How one of several candidates came out. ``outcome`` is ``passed``, or the code of what put it out.
 
     ``findings`` are the review's, ``changed_lines`` those of the canonical diff, cost and tokens those of its makers.
+    ``cost_usd`` is None where a maker asked a model without a known price.
     """
 
     candidate: int
     outcome: str
     findings: int
     changed_lines: int
-    cost_usd: float
+    cost_usd: float | None
     tokens: int
 
 

@@ -24,6 +24,8 @@ class Spent:
     tokens: int = 0
     nano_usd: int = 0
     iterations: int = 0
+    #: Some of it was used by models without a known price: the money is only what is known.
+    unpriced: bool = False
 
     @property
     def cost_usd(self) -> float:
@@ -49,6 +51,7 @@ def usage_of(tasks: Iterable[RunTask]) -> Spent:
         sum(usage.tokens for usage in reported),
         sum(nano(usage.cost_usd) for usage in reported),
         sum(usage.iterations for usage in reported),
+        any(usage.unpriced for usage in reported),
     )
 
 
@@ -56,7 +59,7 @@ def spent(run: Run) -> Spent:
     """What the run has used up so far."""
     sums = usage_of(run.tasks.values())
     rounds = sum(max(_turns(run, attempt), 1) for attempt in range(1, run.attempt + 1) if _was_worked_on(run, attempt))
-    return Spent(sums.tokens, sums.nano_usd, max(rounds, sums.iterations))
+    return Spent(sums.tokens, sums.nano_usd, max(rounds, sums.iterations), sums.unpriced)
 
 
 def totals(run: Run, now: datetime) -> dict[str, int | float]:
@@ -132,6 +135,7 @@ def most(known: Usage | None, said: Usage) -> Usage:
         cost_usd=max(known.cost_usd, said.cost_usd),
         iterations=max(known.iterations, said.iterations),
         sent_bytes=max(known.sent_bytes, said.sent_bytes),
+        unpriced=known.unpriced or said.unpriced,
         delivery=said.delivery,
     )
 

@@ -53,6 +53,7 @@ class BudgetMeter:
         self.report_due = asyncio.Event()
         self._delivery = delivery
         self._tokens = self._nano_usd = self._iterations = self._sent = 0
+        self._unpriced = False
         self._most_sent = most_sent
         self._reported = (0, 0, 0, 0)
         self._over = asyncio.Event()
@@ -76,11 +77,14 @@ class BudgetMeter:
             cost_usd=cost,
             iterations=self._iterations,
             sent_bytes=self._sent,
+            unpriced=self._unpriced,
             delivery=self._delivery,
         )
 
-    def spend(self, *, tokens: int = 0, cost_usd: float = 0.0, iterations: int = 0, sent_bytes: int = 0) -> None:
-        """So much was used since the last call.
+    def spend(
+        self, *, tokens: int = 0, cost_usd: float = 0.0, iterations: int = 0, sent_bytes: int = 0, unpriced: bool = False
+    ) -> None:
+        """So much was used since the last call; ``unpriced``: by a model without a known price, so that its cost is unknown.
 
         Raises BudgetError when that is more than there is: stop at once (the work is ended even if it does not). Raises
         MalformedError for amounts below 0, and for money that is no finite number.
@@ -91,6 +95,7 @@ class BudgetMeter:
         self._nano_usd = min(self._nano_usd + nano(min(cost_usd, 1e9)), _MOST_NANO)
         self._iterations = min(self._iterations + iterations, MAX_INTEGER)
         self._sent = min(self._sent + sent_bytes, MAX_INTEGER)
+        self._unpriced = self._unpriced or unpriced
         usage = self.usage
         if self.excess is not None:
             self._cancel()  # it was told, and goes on

@@ -56,9 +56,11 @@ class TaskContext:
     tell: TellLive = untold
     ask: AskPublisher = unasked
 
-    def spend(self, *, tokens: int = 0, cost_usd: float = 0.0, iterations: int = 0, sent_bytes: int = 0) -> None:
+    def spend(
+        self, *, tokens: int = 0, cost_usd: float = 0.0, iterations: int = 0, sent_bytes: int = 0, unpriced: bool = False
+    ) -> None:
         """Raises BudgetError when the task has used more than it was given: stop at once."""
-        self.meter.spend(tokens=tokens, cost_usd=cost_usd, iterations=iterations, sent_bytes=sent_bytes)
+        self.meter.spend(tokens=tokens, cost_usd=cost_usd, iterations=iterations, sent_bytes=sent_bytes, unpriced=unpriced)
 
 
 class TaskHandler(Protocol[TaskKind_contra]):

@@ -19,7 +19,8 @@ _SHOWN = 60
 class CandidateRow(msgspec.Struct, frozen=True):
     """One candidate. ``gates`` are the verdicts on it by gate: ``ok``, or the code of the refusal; the last one of each.
 
-    ``outcome`` is ``passed``, ``open``, or the code of what put it out.
+    ``cost_usd`` is None where a maker asked a model without a known price. ``outcome`` is ``passed``, ``open``, or the code of
+    what put it out.
     """
 
     candidate: int
@@ -27,7 +28,7 @@ class CandidateRow(msgspec.Struct, frozen=True):
     gates: dict[str, str]
     findings: int
     changed_lines: int
-    cost_usd: float
+    cost_usd: float | None
     tokens: int
     outcome: str
     chosen: bool
@@ -71,7 +72,8 @@ def made_by_words(executor: Executor) -> str:
 def cells_of(row: CandidateRow) -> tuple[str, ...]:
     """The row in words: number, maker, gates, findings, lines, cost, outcome."""
     gates = " ".join(f"{gate} {'✔' if code == 'ok' else '✘'}" for gate, code in row.gates.items())
-    cost = f"{row.cost_usd:g} USD, {row.tokens} tokens" if row.tokens or row.cost_usd else "-"
+    money = "unknown price" if row.cost_usd is None else f"{row.cost_usd:g} USD"
+    cost = f"{money}, {row.tokens} tokens" if row.tokens or row.cost_usd != 0 else "-"
     outcome = "lands" if row.chosen else "passed, not chosen" if row.outcome == PASSED else row.outcome
     judged = "reviewer" in row.gates
     return (

@@ -34,11 +34,18 @@ class Spending:
         self._spend = spend
         self._tokens = self._nano = self._iterations = 0
         self._credit_tokens = self._credit_nano = 0
+        self._unpriced = False
 
     @property
     def usage(self) -> Usage:
         """What was counted so far."""
-        return Usage(tokens=self._tokens, cost_usd=self._nano / BILLION, iterations=self._iterations, delivery="1")
+        return Usage(
+            tokens=self._tokens,
+            cost_usd=self._nano / BILLION,
+            iterations=self._iterations,
+            unpriced=self._unpriced,
+            delivery="1",
+        )
 
     def check(self) -> None:
         """Raises BudgetError once the budget is exceeded."""
@@ -49,8 +56,12 @@ class Spending:
         """A call begins. Raises BudgetError."""
         self._count(0, 0, 1)
 
-    def count(self, tokens: int, nano_usd: int) -> None:
-        """So much more was used; below 0: so much was counted too much. Raises BudgetError."""
+    def count(self, tokens: int, nano_usd: int, *, unpriced: bool = False) -> None:
+        """So much more was used; below 0: so much was counted too much. ``unpriced``: its price is not known.
+
+        Raises BudgetError.
+        """
+        self._unpriced = self._unpriced or unpriced
         tokens, self._credit_tokens = _after_credit(tokens, self._credit_tokens)
         nano_usd, self._credit_nano = _after_credit(nano_usd, self._credit_nano)
         self._count(tokens, nano_usd, 0)
@@ -70,7 +81,7 @@ class Spending:
         self._nano += nano_usd
         self._iterations += iterations
         try:
-            self._spend(tokens=tokens, cost_usd=nano_usd / BILLION, iterations=iterations)
+            self._spend(tokens=tokens, cost_usd=nano_usd / BILLION, iterations=iterations, unpriced=self._unpriced)
         except BudgetError as error:
             self._exceed(error.message)
         gone: Excess | None = overdrawn(self._budget, self.usage)
@@ -171,7 +182,7 @@ class CallMeter:
         nano_usd = 0 if self._price is None else self._price.nano_usd(usage)
         tokens, more = usage.total - self._counted_tokens, nano_usd - self._counted_nano
         self._counted_tokens, self._counted_nano = usage.total, nano_usd
-        self._spending.count(tokens, more)
+        self._spending.count(tokens, more, unpriced=self._price is None)
 
 
 def nano_of(price: Price | None, usage: TokenUsage) -> int:
