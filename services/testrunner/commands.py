@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from gatewright.contracts.reports import TestCommand, TestSummary
 from gatewright.contracts.vocabulary import AcceptanceTest
 from gatewright.errors import CommandRefusedError
-from gatewright.rules.tests import how_it_ended, passed
+from gatewright.rules.reports.tests import how_it_ended, passed
 from gatewright.sandbox import parse_command
 from gatewright.sandbox.environments import Shown
 from gatewright.sandbox.programs import not_found

@@ -12,7 +12,7 @@ from gatewright.ecosystems.port import Framework, Sentinel
 from gatewright.ecosystems.python.changed_sources import loadable
 from gatewright.ecosystems.python.pytest_settings import SETTING_FILES
 from gatewright.ecosystems.records import Told
-from gatewright.rules.proof import file_of
+from gatewright.rules.reports.proof import file_of
 from gatewright.sandbox import Completed
 
 #: Files that a test framework of Python reads before its tests.

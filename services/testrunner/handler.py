@@ -26,7 +26,7 @@ from gatewright.errors import ConfigurationError, DeniedError, SandboxError
 from gatewright.git.mirror import Mirrors
 from gatewright.host_facts import surroundings
 from gatewright.order_artifacts.hidden_acceptance import CHANGES as HIDDEN_CHANGES
-from gatewright.rules.tests import passed
+from gatewright.rules.reports.tests import passed
 from gatewright.sandbox import Sandbox, SandboxLimits, make_sandbox
 from gatewright.sandbox.environments import Environments
 from gatewright.secrets.documents import redact_document

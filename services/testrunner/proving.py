@@ -1,7 +1,7 @@
 """Shows that a test command is alive: the run itself, told test by test; beside it a control, and the baseline's tests.
 
 All others have workspaces of their own and run while the command does; when the command fails they are stopped. What comes out
-are facts: ``gatewright.rules.proof`` judges them.
+are facts: ``gatewright.rules.reports.proof`` judges them.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from gatewright.ecosystems.node.members import copies_of_members, members_of
 from gatewright.errors import DeniedError
 from gatewright.git.mirror import Mirror
 from gatewright.git.mirror_tree import list_tree
-from gatewright.rules.proof import SHADOWED
+from gatewright.rules.reports.proof import SHADOWED
 from gatewright.sandbox.environments import Environments
 from gatewright.tasks.inputs import refuse_taken_places
 

@@ -15,8 +15,8 @@ from gatewright.contracts.reports import TestCommand
 from gatewright.contracts.vocabulary import Scope
 from gatewright.ecosystems.python.pytest_framework import Pytest
 from gatewright.ecosystems.records import Told
-from gatewright.rules.proof import broken_by_proof
-from gatewright.rules.tests import Ordered
+from gatewright.rules.reports.proof import broken_by_proof
+from gatewright.rules.reports.tests import Ordered
 from gatewright.sandbox import Completed
 from gatewright.services.testrunner.comparison import facts
 from tests.attacks.test_false_green import BROKEN, CASES, FILES, ran_alone

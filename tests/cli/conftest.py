@@ -14,6 +14,12 @@ import pytest
 
 from tests.command_line import invoke
 
+#: The keys of the last line of ``run --json``, in their order: programs read them.
+RESULT_FIELDS = (
+    *("run_id", "status", "bundle", "branch", "commit", "tree", "duration_sec"),
+    *("failure", "retry_with", "remarks"),
+)
+
 MakeRepository = Callable[[str], Path]
 
 

@@ -11,7 +11,7 @@ from gatewright.app.cli.run.request import RunOptions, prepare
 from gatewright.app.stack.fork_server import Ahead
 from gatewright.contracts.vocabulary import Budget
 from gatewright.errors import MalformedError
-from tests.cli.conftest import Command, MakeRepository
+from tests.cli.conftest import RESULT_FIELDS, Command, MakeRepository
 
 COMPLETE = ("--allow", "src", "--exec", "true", "--test", "true")
 
@@ -50,18 +50,7 @@ def test_json_result_of_refused_input_keeps_the_shape(gatewright: Command, make_
     said = gatewright("run", "do it", "--repo", make_repository("r"), "--test", "true", "--json")
     assert said.exit_code == 2
     result = said.documents[-1]
-    assert list(result) == [
-        "run_id",
-        "status",
-        "bundle",
-        "branch",
-        "commit",
-        "tree",
-        "duration_sec",
-        "failure",
-        "retry_with",
-        "remarks",
-    ]
+    assert tuple(result) == RESULT_FIELDS
     assert (result["run_id"], result["status"]) == (None, "ERROR")
     assert result["failure"]["code"] == "invalid_input"
     assert "--allow" in result["failure"]["message"]

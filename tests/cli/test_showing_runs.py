@@ -33,7 +33,7 @@ from gatewright.contracts.reports import (
 )
 from gatewright.contracts.vocabulary import Budget, Executor
 from gatewright.ledger import events as e
-from tests.cli.conftest import Command
+from tests.cli.conftest import RESULT_FIELDS, Command
 from tests.client.conftest import make_run
 from tests.gatekeeper.budgeted_run import BudgetedRun, make_usage
 from tests.gatekeeper.simulated_run import NOW, RUN_ID, Script
@@ -204,18 +204,7 @@ def test_many_remarks_are_counted_for_people_and_all_listed_for_programs() -> No
 
 def test_result_has_the_promised_shape() -> None:
     result = json.loads(msgspec.json.encode(result_of(view_after(Script()))))
-    assert list(result) == [
-        "run_id",
-        "status",
-        "bundle",
-        "branch",
-        "commit",
-        "tree",
-        "duration_sec",
-        "failure",
-        "retry_with",
-        "remarks",
-    ]
+    assert tuple(result) == RESULT_FIELDS
     assert (result["status"], result["branch"], result["commit"], result["tree"]) == ("SUCCESS", "x", "7" * 40, "4" * 40)
     failed = json.loads(msgspec.json.encode(result_of(view_after(Script(landing_refused=True)))))
     assert (failed["status"], failed["branch"], failed["commit"]) == ("FAILED", None, None)

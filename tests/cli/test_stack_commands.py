@@ -7,8 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from gatewright.app.stack.processes import descendants, identity
 from tests.cli.conftest import MakeRepository
 from tests.command_line import invoke_in
 from tests.processes import killed_on_failure
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, wait_until
 
 COMMAND = (sys.executable, "-P", "-m", "gatewright.app.cli.main")
 #: A change that takes as long as it is told to be tested.
@@ -54,13 +53,6 @@ def begin(here: Path, *words: str) -> subprocess.Popen[str]:
 def last_document(text: str) -> dict[str, Any]:
     document: dict[str, Any] = json.loads(text.splitlines()[-1])
     return document
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = PATIENCE) -> bool:
-    give_up = time.monotonic() + seconds
-    while not condition() and time.monotonic() < give_up:
-        time.sleep(0.02)
-    return condition()
 
 
 def wait_for_tests(process: subprocess.Popen[str]) -> frozenset[int]:

@@ -12,8 +12,8 @@ from gatewright.contracts.reports import TestProof
 from gatewright.contracts.task_contract import Inputs
 from gatewright.contracts.vocabulary import AcceptanceTest, Agent, Environment, PolicyPack
 from gatewright.rules.broken import Broken
-from gatewright.rules.proof import Testing, broken_by_environment, broken_by_proof
-from gatewright.rules.tests import broken_by_tests, match_commands
+from gatewright.rules.reports.proof import Testing, broken_by_environment, broken_by_proof
+from gatewright.rules.reports.tests import broken_by_tests, match_commands
 from gatewright.services.testrunner.handler import TestRunnerHandler, make_handler
 from gatewright.services.testrunner.settings import Settings
 from tests.ecosystems.environments import plain_environment

@@ -10,8 +10,8 @@ import pytest
 
 from gatewright.contracts import TestReport
 from gatewright.contracts.vocabulary import Environment
-from gatewright.rules.proof import broken_by_untested, in_words
-from gatewright.rules.tests import match_commands
+from gatewright.rules.reports.proof import broken_by_untested, in_words
+from gatewright.rules.reports.tests import match_commands
 from gatewright.services.testrunner.comparison import facts
 from gatewright.services.testrunner.handler import make_handler
 from gatewright.services.testrunner.settings import Settings

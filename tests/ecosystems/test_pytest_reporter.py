@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gatewright.rules.proof import alive
+from gatewright.rules.reports.proof import alive
 from tests.ecosystems.environments import make_environment
 from tests.ecosystems.suites import CODE, PYTEST, Suite, codes, proof_of
 from tests.series import series

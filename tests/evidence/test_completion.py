@@ -11,7 +11,7 @@ from gatewright.contracts import CompletionReport, codec
 from gatewright.contracts.reports import Evidence, RuleOutcome
 from gatewright.evidence.projection.completion import completion_report
 from gatewright.evidence.projection.history import RunHistory, evidence_records, tell
-from gatewright.rules.completion import RULES
+from gatewright.rules.reports.completion import RULES
 from tests.evidence.recorded_runs import MAKERS, RecordedRun, make_failed, make_success
 
 

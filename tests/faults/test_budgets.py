@@ -6,7 +6,7 @@ import asyncio
 import json
 import os
 import signal
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import datetime
 from pathlib import Path
@@ -27,7 +27,7 @@ from tests.faults.fault_stack import ROOT, STUBBORN, House, open_house
 from tests.faults.spending_worker import USED
 from tests.git.repositories import MakeRepository
 from tests.git.repositories import Repository as GitRepository
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, in_state, until
 
 EDIT = b"""import pathlib, sys, time
 time.sleep(float(sys.argv[1]))
@@ -64,18 +64,6 @@ def order(project: GitRepository, budget: Budget, *commands: str, words: str = "
 
 async def events_of(house: House, run_id: str, kind: str) -> list[dict[str, Any]]:
     return [event.payload for event in await house.client.events(run_id) if event.event_type == kind]
-
-
-async def until(what: Callable[[], bool], seconds: float = PATIENCE) -> None:
-    async with asyncio.timeout(seconds):
-        while not what():  # noqa: ASYNC110 - it is in other processes
-            await asyncio.sleep(0.02)
-
-
-async def in_state(house: House, run_id: str, state: str) -> None:
-    async with asyncio.timeout(PATIENCE):
-        while (await house.client.get(run_id)).state != state:  # noqa: ASYNC110 - it is in other processes
-            await asyncio.sleep(0.02)
 
 
 def at_work(marker: str) -> list[int]:
@@ -135,7 +123,7 @@ async def test_a_run_that_no_worker_takes_ends_in_time(tmp_path: Path, project: 
 async def test_the_time_runs_on_while_the_gatekeeper_is_away(tmp_path: Path, project: GitRepository) -> None:
     async with open_house(tmp_path, workers=1) as house:
         run_id = await house.client.submit_request(order(project, Budget(wall_sec=3), "python tools/edit.py 62 {paths}"))
-        await in_state(house, run_id, "S2")
+        await in_state(house.client, run_id, "S2")
         gone = house.kill("gatekeeper")
         await house.back("gatekeeper", gone)
         run = await house.client.wait(run_id, timeout=PATIENCE)

@@ -18,7 +18,7 @@ from tests.e2e.conftest import FILES
 from tests.e2e.stack import Stack, slow_request
 from tests.faults.outage_house import House, house
 from tests.git.repositories import MakeRepository
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, in_state
 
 DAY = 86_400.0
 #: How long the worker and the test of the run take, each; and a run of that kind, with room for a busy machine.
@@ -37,12 +37,6 @@ async def jumping_house(tmp_path: Path) -> AsyncIterator[House]:
 @pytest.fixture
 def project(make_repository: MakeRepository) -> Path:
     return make_repository("project", files={**FILES, "tools/half.py": HALF}).path
-
-
-async def in_state(client: Client, run_id: str, state: str) -> None:
-    async with asyncio.timeout(PATIENCE):
-        while (await client.get(run_id)).state != state:  # noqa: ASYNC110 - it is in other processes
-            await asyncio.sleep(0.02)
 
 
 async def run_with_jumps(jumping_house: House, project: Path, first: float, second: float, *roles: Role) -> tuple[str, float]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import msgspec
@@ -23,7 +23,7 @@ from tests.faults.crash_points import TRANSITIONS
 from tests.faults.outage_house import House, house
 from tests.git.repositories import MakeRepository
 from tests.tcp_proxy import Wire
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, in_state, until
 
 SLOW_BYTES = 4_000
 
@@ -50,12 +50,6 @@ async def usual_seconds(house: House, request: RunRequest) -> float:
     run, seconds = await house.run(request)
     assert_done(run)
     return seconds
-
-
-async def in_state(client: Client, run_id: str, state: str) -> None:
-    async with asyncio.timeout(PATIENCE):
-        while (await client.get(run_id)).state != state:  # noqa: ASYNC110 - it is in other processes
-            await asyncio.sleep(0.05)
 
 
 @pytest.mark.long
@@ -171,9 +165,3 @@ async def follow(bus: JetStreamBus, seen: set[int]) -> None:
     async with contextlib.aclosing(bus.replay("gw.run.*", follow=True)) as messages:
         async for message in messages:
             seen.add(message.sequence)
-
-
-async def until(what: Callable[[], bool], seconds: float = PATIENCE) -> None:
-    async with asyncio.timeout(seconds):
-        while not what():  # noqa: ASYNC110 - it is in other processes
-            await asyncio.sleep(0.05)

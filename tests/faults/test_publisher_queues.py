@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import msgspec
@@ -30,7 +30,7 @@ from tests.factories import make_request
 from tests.faults.bus_parties import NAMED, Bus, open_bus
 from tests.faults.test_identity_changes import House, house
 from tests.git.repositories import MakeRepository
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, until
 
 __all__ = ["house"]
 
@@ -123,12 +123,6 @@ async def test_what_lies_in_the_one_stream_of_an_older_store_is_taken_and_each_p
             await subscription.close()
         for opened in (provisioner.connection, client, gatekeeper.connection):
             await opened.close()
-
-
-async def until(seen: Callable[[], bool]) -> None:
-    """A gauge tells nobody when it changes."""
-    while not seen():  # noqa: ASYNC110
-        await asyncio.sleep(0.05)
 
 
 @contextlib.asynccontextmanager

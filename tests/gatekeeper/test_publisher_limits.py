@@ -28,7 +28,7 @@ from gatewright.services.gatekeeper.policies.quotas import RepositoryQuota
 from gatewright.services.gatekeeper.projections.publisher_runs import PublisherRuns
 from tests.factories import make_request
 from tests.gatekeeper.publishing import HandClock, IntakeFixture, make_publisher, open_intake
-from tests.waiting import PATIENCE
+from tests.waiting import until
 
 Open = Callable[..., IntakeFixture]
 
@@ -55,12 +55,6 @@ def refused(answer: object) -> Error:
 def accepted(answer: object) -> str:
     assert isinstance(answer, SubmitReply), answer
     return answer.run_id
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(PATIENCE):
-        while not holds():  # noqa: ASYNC110 - what is waited for gives no sign
-            await asyncio.sleep(0.01)
 
 
 def test_a_bucket_gives_its_burst_and_then_its_rate() -> None:

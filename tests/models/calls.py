@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -81,12 +81,6 @@ async def ask(gateway: ModelGateway, path: str, body: object, headers: Mapping[s
         except aiohttp.ClientError:
             whole = False
         return Got(reply.status, b"".join(parts).decode("utf-8", "replace"), dict(reply.headers), whole)
-
-
-async def until(seen: Callable[[], bool]) -> None:
-    """Wait for what another task or thread does."""
-    while not seen():  # noqa: ASYNC110 - there is no event for it
-        await asyncio.sleep(0.01)
 
 
 async def raw(gateway: ModelGateway, data: bytes, *, most: float = 30.0) -> bytes:

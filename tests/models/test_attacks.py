@@ -9,10 +9,10 @@ from dataclasses import replace
 import pytest
 
 from gatewright.models.gateway import GatewayLimits
-from tests.models.calls import QUICK, ask, make_gateway, raw, request_of, until
+from tests.models.calls import QUICK, ask, make_gateway, raw, request_of
 from tests.models.provider import ScriptedProvider
 from tests.models.turns import Hang, Say
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, until
 
 BODY = json.dumps(request_of("responses")[1]).encode()
 

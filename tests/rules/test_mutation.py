@@ -8,8 +8,8 @@ from msgspec.structs import replace
 from gatewright.contracts.reports import Mutant, MutationSample, TestCommand, TestCounts, TestProof
 from gatewright.contracts.vocabulary import AcceptanceTest, MutationBounds
 from gatewright.rules.broken import Broken
-from gatewright.rules.mutation import broken_by_mutants, sample_in_words
-from gatewright.rules.tests import Ordered
+from gatewright.rules.reports.mutation import broken_by_mutants, sample_in_words
+from gatewright.rules.reports.tests import Ordered
 
 BOUNDS = MutationBounds(time_share=0.5, least_seconds=4, most_mutants=4)
 ASKED = replace(BOUNDS, must_kill=0.75)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from gatewright.sandbox import Completed, SandboxLimits
 from gatewright.sandbox.environments import Shown
-from tests.waiting import PATIENCE
 
 
 @dataclass(frozen=True)
@@ -53,13 +50,3 @@ def processes_with(word: str) -> list[int]:
             except OSError:
                 continue
     return found
-
-
-def wait_until(truth: Callable[[], bool], *, seconds: float = PATIENCE) -> bool:
-    """Whether ``truth`` came true in time."""
-    deadline = time.monotonic() + seconds
-    while not truth():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.01)
-    return True

@@ -18,7 +18,8 @@ from gatewright.sandbox.bubblewrap import BubblewrapSandbox
 from gatewright.sandbox.process import namespace
 from gatewright.sandbox.process.lineage import children, state
 from tests.sandbox.conftest import LIMITS
-from tests.sandbox.places import Folder, Run, processes_with, wait_until
+from tests.sandbox.places import Folder, Run, processes_with
+from tests.waiting import wait_until
 
 #: Leaves its process group, its session and its parent behind, closes its output and goes on.
 DAEMON = "(setsid sh -c 'exec >/dev/null 2>&1 </dev/null; (sleep {mark}; :) & :' &); sleep 0.2"

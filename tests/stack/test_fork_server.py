@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,7 @@ from gatewright.app.stack.launch import ProcessPlan
 from gatewright.app.stack.processes import identity
 from gatewright.errors import UnavailableError
 from tests.stack.conftest import SLEEPER, MakeStack, make_package
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, until
 
 TELLER = """
 import json, os, sys
@@ -27,12 +26,6 @@ print(json.dumps({"argv": sys.argv, "env": dict(os.environ), "cwd": os.getcwd(),
                   "title": open("/proc/self/cmdline").read().rstrip(chr(0)), "comm": open("/proc/self/comm").read().strip()}))
 sys.exit(7)
 """
-
-
-async def until(condition: Callable[[], bool], seconds: float = PATIENCE) -> None:
-    async with asyncio.timeout(seconds):
-        while not condition():  # noqa: ASYNC110 - what is waited for happens in other processes
-            await asyncio.sleep(0.01)
 
 
 def make_plan(folder: Path, environment: dict[str, str], role: str = "worker") -> ProcessPlan:

@@ -6,13 +6,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 
 import pytest
 
 from gatewright.app.stack.processes import descendants, identity, kill_all, snapshot
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, wait_until
 
 PARENT = """
 import subprocess, sys, time
@@ -93,13 +91,6 @@ assert parent_of_an_orphan() == os.getpid()
 as_before()
 assert parent_of_an_orphan() != os.getpid()
 """
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = PATIENCE) -> bool:
-    give_up = time.monotonic() + seconds
-    while not condition() and time.monotonic() < give_up:
-        time.sleep(0.01)
-    return condition()
 
 
 def test_child_dies_when_its_parent_is_killed() -> None:

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
@@ -23,7 +22,7 @@ from gatewright.app.stack.supervisor import Supervisor
 from gatewright.bus.jetstream.bus import JetStreamBus
 from gatewright.errors import ConfigurationError, UnavailableError
 from tests.stack.conftest import DYING, SLEEPER, STUBBORN, MakeStack, make_package
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, until
 
 WHOLE_STACK = """
 import asyncio, os, sys
@@ -43,12 +42,6 @@ asyncio.run(main())
 
 def pid_of(supervisor: Supervisor, name: str) -> int:
     return next(member.pid for member in supervisor.members if member.name == name)
-
-
-async def until(condition: Callable[[], bool], seconds: float = PATIENCE) -> None:
-    async with asyncio.timeout(seconds):
-        while not condition():  # noqa: ASYNC110 - what is waited for happens in other processes
-            await asyncio.sleep(0.01)
 
 
 async def test_role_that_is_killed_comes_back_at_once_and_is_counted(make_stack: MakeStack, tmp_path: Path) -> None:

@@ -14,8 +14,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.common.v1.common_pb2 import KeyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-from tests.sandbox.places import wait_until
-from tests.waiting import PATIENCE
+from tests.waiting import wait_until
 
 _KINDS = {
     Span.SPAN_KIND_INTERNAL: "internal",
@@ -77,7 +76,7 @@ class Collector:
             roots = [span for span in spans if span.parent not in known]
             return any(span.name.startswith("run ") for span in spans) and len(roots) == 1
 
-        assert wait_until(complete, seconds=PATIENCE)
+        assert wait_until(complete)
         return self.of(trace_id)
 
     def of(self, trace_id: str) -> list[ReceivedSpan]:

@@ -9,8 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 from gatewright.contracts.reports import BaselineTests
-from gatewright.rules.proof import Testing, baseline_tests_in_words, broken_by_left_out, in_words
-from gatewright.rules.tests import match_commands
+from gatewright.rules.reports.proof import Testing, baseline_tests_in_words, broken_by_left_out, in_words
+from gatewright.rules.reports.tests import match_commands
 from tests.ecosystems.suites import PYTEST, Suite, codes, proof_of
 from tests.series import series
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gatewright.ecosystems.checkers import checker_of
-from gatewright.rules.proof import in_words
+from gatewright.rules.reports.proof import in_words
 from tests.ecosystems.suites import Suite, codes, proof_of
 from tests.ecosystems.tools import needs
 

@@ -11,7 +11,7 @@ from gatewright.contracts.reports import TestProof
 from gatewright.ecosystems.port import Sentinel
 from gatewright.ecosystems.python.pytest_settings import SETTING_FILES
 from gatewright.ecosystems.records import Outcome, Told, read_records
-from gatewright.rules.proof import alive
+from gatewright.rules.reports.proof import alive
 from gatewright.sandbox import Completed
 from gatewright.services.testrunner.comparison import lost_tests, with_baseline, with_control
 from gatewright.services.testrunner.comparison import test_files as files_of

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gatewright.rules.proof import in_words
+from gatewright.rules.reports.proof import in_words
 from tests.ecosystems.suites import PYTEST, Suite, proof_of
 
 FILES = {

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from gatewright.contracts import TestReport, codec
 from gatewright.contracts.task_contract import Inputs
 from gatewright.contracts.vocabulary import AcceptanceTest, Agent
-from gatewright.rules.tests import how_it_ended
+from gatewright.rules.reports.tests import how_it_ended
 from gatewright.services.testrunner.commands import summarise
 from gatewright.services.testrunner.handler import make_handler
 from gatewright.services.testrunner.settings import Settings

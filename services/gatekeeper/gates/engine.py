@@ -30,13 +30,14 @@ from gatewright.ledger.events import LocksTaken
 from gatewright.ledger.run import Run
 from gatewright.order_artifacts.hidden_acceptance import completed, shown_to_makers, visible
 from gatewright.rules import gate_evidence as seen
-from gatewright.rules import times
 from gatewright.rules.approvals import cleared, judge_batch, judge_decision
 from gatewright.rules.landing import landing_ref
 from gatewright.rules.people.ownership import orderers_of
 from gatewright.rules.repairs import REFUSED_BEFORE, after, refused_trees, rejections, revision_order
-from gatewright.rules.results import RULE as RESULT_RULE
-from gatewright.rules.results import broken_by_result
+from gatewright.rules.reports import times
+from gatewright.rules.reports.results import RULE as RESULT_RULE
+from gatewright.rules.reports.results import broken_by_result
+from gatewright.rules.reports.tests import stored_by
 from gatewright.rules.routing import is_due, path_kinds
 from gatewright.rules.standing import (
     APPROVAL_LAPSED,
@@ -46,7 +47,6 @@ from gatewright.rules.standing import (
     used_grants,
     with_roster,
 )
-from gatewright.rules.tests import stored_by
 from gatewright.services.gatekeeper.artifact_cache import ArtifactCache
 from gatewright.services.gatekeeper.decider import gate_checks as q
 from gatewright.services.gatekeeper.dispatch.priority import priority_of

@@ -9,7 +9,7 @@ from pydantic import AwareDatetime, Field, model_validator
 
 from gatewright.contracts.vocabulary import Judging, LandingMode, MutationBounds, Network, PolicyPack
 from gatewright.policy_files import PolicyModel
-from gatewright.rules.proof import Testing, Untested
+from gatewright.rules.reports.proof import Testing, Untested
 
 
 class MutationRules(PolicyModel):

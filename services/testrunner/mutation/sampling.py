@@ -1,7 +1,8 @@
 """Tries mutants of a change against its tests, each in an overlay of its own, for as long as the contract gives it.
 
 The mutants are drawn, and the tests that run their lines are found out, while the command itself runs. What comes out are
-facts: ``gatewright.rules.mutation`` judges them. Nothing of a mutant lies in a repository, a mirror or a table of tests.
+facts: ``gatewright.rules.reports.mutation`` judges them. Nothing of a mutant lies in a repository, a mirror or a table of
+tests.
 """
 
 from __future__ import annotations

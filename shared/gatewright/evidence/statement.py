@@ -18,7 +18,7 @@ from gatewright.evidence import layout
 from gatewright.evidence.projection.history import RunHistory
 from gatewright.evidence.projection.summary_reports import outcomes
 from gatewright.rules.gate_evidence import POLICIES
-from gatewright.rules.tests import passed
+from gatewright.rules.reports.tests import passed
 
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
 SUMMARY_TYPE = "https://slsa.dev/verification_summary/v1"

@@ -18,8 +18,8 @@ from gatewright.git.access.credentials import NO_ACCESS, RepositoryAccess
 from gatewright.git.access.refusals import TOO_LARGE, refusal
 from gatewright.git.access.remote_git import RemoteGit, bounded
 from gatewright.git.command import CommandFailedError, GitCommand, remote_command
-from gatewright.git.damage import damage
 from gatewright.git.host.checkout import checked_out_at
+from gatewright.git.host.damage import PARTIAL, damage, is_partial
 from gatewright.git.host.local_repository import LocalRepository, find_repository
 from gatewright.git.host.new_ref import make_ref
 from gatewright.git.host.planted_links import PlantedLinks
@@ -86,8 +86,6 @@ _REFUSING_SECTIONS = ("receive", "transfer")
 _REJECTED = re.compile(rb"^!\t[^\t]*\t\[(?:remote )?rejected\] \((.*)\)$", re.MULTILINE)  # noqa: TID251 - linear: each try ends where the next one begins
 #: Who stands in a log that the repository keeps already: never a name that its own configuration chooses.
 _COMMITTER = {"GIT_COMMITTER_NAME": "Gatewright", "GIT_COMMITTER_EMAIL": "gatewright@localhost"}
-#: What git says of an object that a partial clone has left with its remote.
-_LACKS = "promisor"
 #: What git says of a ref that is not there.
 _NO_REF = "not a valid ref"
 #: The options of ``ls-remote`` for kinds of refs.
@@ -176,7 +174,7 @@ class Remote:
             if (refused := refusal(self._source.address, error)) is not None and refused.reason == TOO_LARGE:
                 self._remove_cut_off(room)
                 raise refused from error
-            if not (self._source.local and _LACKS in error.said):
+            if not (self._source.local and is_partial(error)):
                 cause = damage(error, self._source.address)
                 raise cause or GitError(f"{object_id} cannot be fetched: {error.said}", code="ref_not_found") from error
             self._fetch_from_partial(object_id, ref, lock, room)
@@ -199,7 +197,7 @@ class Remote:
         except CommandFailedError as error:
             how = f"have them (git -C {self._source.address} archive --output=/dev/null {object_id}), or use a whole clone"
             raise GitError(
-                f"{self._source.address} is a partial clone and lacks files of {object_id}; {how}", code="repository_partial"
+                f"{self._source.address} is a partial clone and lacks files of {object_id}; {how}", code=PARTIAL
             ) from error
 
     def _fetch(self, object_id: str, ref: str, lock: int, room: int | None, *depth: str) -> None:

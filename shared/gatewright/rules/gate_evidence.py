@@ -20,11 +20,11 @@ from gatewright.contracts.vocabulary import MAX_INTEGER, Artifact
 from gatewright.ledger import events as e
 from gatewright.ledger.run import Run
 from gatewright.models.recorded_transfers import records_in
-from gatewright.rules import mutation
 from gatewright.rules.approvals import request_digest
-from gatewright.rules.completion import RULES as COMPLETION
+from gatewright.rules.reports import mutation
+from gatewright.rules.reports.completion import RULES as COMPLETION
+from gatewright.rules.reports.tests import Ordered, match_commands
 from gatewright.rules.standing import rests_on_people
-from gatewright.rules.tests import Ordered, match_commands
 from gatewright.rules.transfers import FILE as TRANSFERS
 
 #: The digest over all policies, and, with a file's name, of one that is no longer what the run was accepted under.

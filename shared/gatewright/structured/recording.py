@@ -14,7 +14,7 @@ from gatewright.contracts.vocabulary import Artifact
 from gatewright.errors import DeniedError, GatewrightError
 from gatewright.models.cassettes import SUFFIX, CassetteWriter
 from gatewright.models.records import CALLS_PART
-from gatewright.rules.artifacts import ANSWER
+from gatewright.rules.reports.artifacts import ANSWER
 from gatewright.secrets import SecretScanner
 from gatewright.structured.answers import P, StructuredQuestion
 from gatewright.structured.asking import Asking

@@ -13,7 +13,7 @@ import msgspec
 
 from gatewright.contracts import GateReport, ReviewReport, TestReport
 from gatewright.ledger.run import Run
-from gatewright.rules.proof import proof_clauses
+from gatewright.rules.reports.proof import proof_clauses
 
 REVIEWER: Final = "reviewer"
 TESTS: Final = "tests"

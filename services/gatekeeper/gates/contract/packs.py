@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from gatewright.contracts.vocabulary import Judging, PolicyPack, Repository, TimeoutRetry
-from gatewright.rules.proof import Testing
+from gatewright.rules.reports.proof import Testing
 from gatewright.services.gatekeeper.gates.context import ChangeContext, GateContext
 from gatewright.services.gatekeeper.policies.packs import PackRules
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from gatewright.contracts.vocabulary import Artifact
 from gatewright.errors import ArtifactError
-from gatewright.rules.artifacts import RULE, broken_by_addresses, broken_by_artifacts
+from gatewright.rules.reports.artifacts import RULE, broken_by_addresses, broken_by_artifacts
 from gatewright.services.gatekeeper.gates.context import GateContext
 
 MAX_ARTIFACTS = 256

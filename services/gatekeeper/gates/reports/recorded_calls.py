@@ -11,8 +11,8 @@ from gatewright.errors import ArtifactError
 from gatewright.ledger.run import Run
 from gatewright.models.recorded_transfers import RULE, broken_by_calls, records_in
 from gatewright.models.transfers import NOT_APPROVED
-from gatewright.rules.artifacts import RULE as ARTIFACTS
-from gatewright.rules.artifacts import broken_by_consultation
+from gatewright.rules.reports.artifacts import RULE as ARTIFACTS
+from gatewright.rules.reports.artifacts import broken_by_consultation
 from gatewright.rules.transfers import FILE, leave_for
 from gatewright.services.gatekeeper.gates.context import GateContext
 

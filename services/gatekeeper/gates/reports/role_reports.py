@@ -8,12 +8,12 @@ from gatewright.contracts import ReviewReport, TaskContract, TestReport
 from gatewright.environment_state import ADVICE, CHANGED
 from gatewright.ledger.run import Run, RunTask
 from gatewright.patterns import TextPattern
-from gatewright.rules import mutation
-from gatewright.rules import proof as proofs
 from gatewright.rules.gate_evidence import CANDIDATE_TREE, WORKSPACE_CHANGES, of_commands, of_surroundings
-from gatewright.rules.proof_facts import RULE, broken_by_facts
+from gatewright.rules.reports import mutation
+from gatewright.rules.reports import proof as proofs
+from gatewright.rules.reports.proof_facts import RULE, broken_by_facts
+from gatewright.rules.reports.tests import Ordered, broken_by_tests, match_commands, wrong_tree
 from gatewright.rules.reviews import not_independent, not_passed
-from gatewright.rules.tests import Ordered, broken_by_tests, match_commands, wrong_tree
 from gatewright.services.gatekeeper.gates.context import GateContext
 from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
 
@@ -42,9 +42,9 @@ def judge_review(context: GateContext, review: ReviewReport, run: Run, makers: I
 
 
 def judge_tests(context: GateContext, tests: TestReport, run: Run, contract: TaskContract, changed: tuple[bytes, ...]) -> None:
-    """Whether the acceptance commands proved the candidate: the rules are those of ``gatewright.rules.tests``, and of
-    ``gatewright.rules.proof`` as far as the contract's pack asks for proof; and whether the environment is the one that the
-    change was made with. ``changed`` are the candidate's paths.
+    """Whether the acceptance commands proved the candidate: the rules are those of ``gatewright.rules.reports.tests``, and of
+    its neighbour ``proof`` as far as the contract's pack asks for proof; and whether the environment is the one that the change
+    was made with. ``changed`` are the candidate's paths.
     """
     report, candidate = context.report, _candidate(run)
     if tests.status != "ERROR":

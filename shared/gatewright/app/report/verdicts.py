@@ -16,8 +16,8 @@ from gatewright.contracts import GateReport, ReviewReport, TestReport
 from gatewright.contracts.completion import CompletionCheck
 from gatewright.contracts.reports import Finding, Remark, TestCommand, Violation
 from gatewright.evidence import layout
-from gatewright.rules.proof import in_words
-from gatewright.rules.tests import passed
+from gatewright.rules.reports.proof import in_words
+from gatewright.rules.reports.tests import passed
 
 
 def sign(*, passed: bool) -> Element:

@@ -14,9 +14,9 @@ from gatewright.contracts.task_contract import RequiredOutput
 from gatewright.contracts.vocabulary import AcceptanceTest
 from gatewright.evidence.projection.history import RunHistory
 from gatewright.evidence.projection.summary_reports import why_not
-from gatewright.rules.completion import RULES
 from gatewright.rules.gate_evidence import required_output
-from gatewright.rules.tests import passed
+from gatewright.rules.reports.completion import RULES
+from gatewright.rules.reports.tests import passed
 
 
 def completion_report(history: RunHistory) -> CompletionReport:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from gatewright.errors import GitError, MalformedError
 from gatewright.git.command import CommandFailedError, GitCommand
-from gatewright.git.damage import DAMAGED, damage
 from gatewright.git.host.branch_merge import merge_change
+from gatewright.git.host.damage import DAMAGED, damage
 from gatewright.git.host.staged import git_directory, top_directory
 from gatewright.git.objects import Objects
 from gatewright.git.refs import check_ref

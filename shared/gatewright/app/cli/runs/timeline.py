@@ -19,7 +19,7 @@ from gatewright.ledger import events as e
 from gatewright.ledger.candidates import why_chosen
 from gatewright.ledger.expiry import expired_words
 from gatewright.rules.people.signers import key_words
-from gatewright.rules.proof import facts_in_words
+from gatewright.rules.reports.proof import facts_in_words
 from gatewright.work_documents.remarks import RunRemark, first_lines, gate_remarks, review_remarks, test_remarks
 
 Mark = Literal["good", "bad", "given", "plain", "warn"]

@@ -14,7 +14,7 @@ from gatewright.evidence.verification.reading import MAX_PATCH_BYTES, Reading
 from gatewright.git.paths import display
 from gatewright.ledger.run import Run
 from gatewright.path_patterns.code_owners import by_line
-from gatewright.rules import completion
+from gatewright.rules.reports import completion
 from gatewright.rules.reviewing import owned_lines
 
 CHANGE = "change_contradicts"

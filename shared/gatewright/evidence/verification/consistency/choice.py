@@ -11,7 +11,7 @@ from gatewright.git.patches.lines import changed_lines
 from gatewright.git.patches.version_moves import version_move
 from gatewright.ledger import candidates as rules
 from gatewright.ledger import events as e
-from gatewright.rules.artifacts import broken_by_addresses
+from gatewright.rules.reports.artifacts import broken_by_addresses
 
 CHOICE = "choice_contradicts"
 

@@ -10,10 +10,11 @@ from gatewright.evidence.verification.consistency.telling import Contradiction, 
 from gatewright.ledger import events as e
 from gatewright.ledger.candidates import NONE_PASSED, seen_from
 from gatewright.models.transfers import NOT_APPROVED
-from gatewright.rules import completion, endings
+from gatewright.rules import endings
 from gatewright.rules.approvals import unapprovable
 from gatewright.rules.landing import landing_ref
 from gatewright.rules.people.ownership import ORDERER_UNKNOWN
+from gatewright.rules.reports import completion
 from gatewright.rules.rounds import ESCALATED, candidates_escalate, escalates
 from gatewright.rules.transfers import oversent
 

@@ -10,14 +10,15 @@ from gatewright.evidence.verification.consistency.telling import Contradiction, 
 from gatewright.ledger import events as e
 from gatewright.ledger.candidates import makers
 from gatewright.ledger.run import Run
-from gatewright.rules import mutation, reviews, times
-from gatewright.rules import proof as proofs
-from gatewright.rules import tests as test_rules
-from gatewright.rules.artifacts import broken_by_addresses, broken_by_artifacts, broken_by_consultation
+from gatewright.rules import reviews
 from gatewright.rules.broken import Broken
 from gatewright.rules.gate_evidence import CANDIDATE_TREE, MOST_VIOLATIONS
-from gatewright.rules.proof_facts import broken_by_facts
-from gatewright.rules.results import broken_by_result
+from gatewright.rules.reports import mutation, times
+from gatewright.rules.reports import proof as proofs
+from gatewright.rules.reports import tests as test_rules
+from gatewright.rules.reports.artifacts import broken_by_addresses, broken_by_artifacts, broken_by_consultation
+from gatewright.rules.reports.proof_facts import broken_by_facts
+from gatewright.rules.reports.results import broken_by_result
 
 UNFOUNDED = "refusal_unfounded"
 RESULT = "result_contradicts"

@@ -12,10 +12,10 @@ from gatewright.evidence import layout
 from gatewright.evidence.verification.consistency.telling import Contradiction, Telling, judged
 from gatewright.ledger.run import Run, run_id_of
 from gatewright.order_artifacts.canonical_memory import without_memory
-from gatewright.rules.artifacts import broken_by_artifacts
 from gatewright.rules.gate_evidence import BASELINE, PLAN
 from gatewright.rules.people.ownership import requester_of
 from gatewright.rules.policy_digest import policies_sha256
+from gatewright.rules.reports.artifacts import broken_by_artifacts
 
 RUN = "run_contradicts"
 ORDER = "order_contradicts"

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from gatewright.evidence import layout
 from gatewright.evidence.verification.consistency.telling import Contradiction, Moment, Telling, gate_file, moment_of
 from gatewright.ledger import events as e
-from gatewright.rules.times import CODE as TIMES
-from gatewright.rules.times import out_of_time
+from gatewright.rules.reports.times import CODE as TIMES
+from gatewright.rules.reports.times import out_of_time
 
 #: Events that never begin a transition: they follow from the one before them.
 _FOLLOWING = (

@@ -14,7 +14,7 @@ from gatewright.errors import CommandRefusedError
 from gatewright.order_artifacts.hidden_acceptance import FAILED
 from gatewright.profiles.choice import image_of
 from gatewright.rules.broken import Broken
-from gatewright.rules.results import wrong_times
+from gatewright.rules.reports.results import wrong_times
 from gatewright.sandbox.argv import parse_command
 from gatewright.sandbox.programs import NOT_FOUND
 

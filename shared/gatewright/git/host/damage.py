@@ -24,8 +24,14 @@ _DAMAGES: Final = (
     "missing tree object",
     "missing commit object",
 )
+#: What git says of an object that a partial clone has left with its remote.
 _PROMISED: Final = "promisor"
 _OBJECT = re.compile(r"\b[0-9a-f]{40}(?:[0-9a-f]{24})?\b")  # noqa: TID251 - linear: of a fixed length
+
+
+def is_partial(error: CommandFailedError) -> bool:
+    """Whether git says that a partial clone lacks an object."""
+    return _PROMISED in error.said
 
 
 def damage(error: CommandFailedError, repository: str) -> GitError | None:
@@ -33,7 +39,7 @@ def damage(error: CommandFailedError, repository: str) -> GitError | None:
     said = error.said
     found = _OBJECT.search(said)
     what = f"the object {found.group()}" if found is not None else "an object"
-    if _PROMISED in said:
+    if is_partial(error):
         return GitError(f"{repository} is a partial clone and lacks {what}", code=PARTIAL)
     if any(words in said for words in _DAMAGES):
         return GitError(f"{repository} is damaged: {what} is missing or cannot be read", code=DAMAGED)

@@ -11,7 +11,7 @@ import msgspec
 from gatewright.contracts.reports import Evidence, Mutant, MutationSample
 from gatewright.contracts.vocabulary import MutationBounds
 from gatewright.rules.broken import Broken
-from gatewright.rules.tests import Ordered, passed
+from gatewright.rules.reports.tests import Ordered, passed
 
 TOO_WEAK: Final = "tests_too_weak"
 CODES: Final = frozenset({TOO_WEAK})

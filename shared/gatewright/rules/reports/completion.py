@@ -10,7 +10,7 @@ from gatewright.contracts import TaskContract
 from gatewright.contracts.reports import TestCommand
 from gatewright.ledger.run import Run
 from gatewright.rules.broken import Broken
-from gatewright.rules.tests import passed
+from gatewright.rules.reports.tests import passed
 
 #: The rules of the definition of done, as the landing gate names them, in their order.
 RULES: tuple[str, ...] = (

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from gatewright.contracts.reports import BaselineTests, TestCommand, TestProof, TestReport
 from gatewright.rules.broken import Broken
-from gatewright.rules.results import seconds_between
-from gatewright.rules.tests import Ordered, passed
+from gatewright.rules.reports.results import seconds_between
+from gatewright.rules.reports.tests import Ordered, passed
 
 CODE = "report_contradicts"
 RULE = "proof_facts"

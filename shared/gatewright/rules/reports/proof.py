@@ -14,8 +14,8 @@ from gatewright.contracts.reports import BaselineTests, TestCommand, TestCounts,
 from gatewright.ecosystems.runner.names import is_runner_setting, is_test
 from gatewright.git.paths import display
 from gatewright.rules.broken import Broken
-from gatewright.rules.mutation import is_doubtful, sample_in_words
-from gatewright.rules.tests import Ordered, passed
+from gatewright.rules.reports.mutation import is_doubtful, sample_in_words
+from gatewright.rules.reports.tests import Ordered, passed
 
 #: What a policy pack asks for: that it is recorded what was proved, or that something was.
 Testing = Literal["recorded", "proved"]
