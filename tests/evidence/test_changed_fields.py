@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
@@ -52,7 +53,10 @@ OF_ROLES = (
 
 @pytest.fixture(scope="module")
 def landed(first_repository: Repository, tmp_path_factory: pytest.TempPathFactory) -> BundleStory:
-    return asyncio.run(landed_story(first_repository, tmp_path_factory.mktemp("landed")))
+    folder = tmp_path_factory.mktemp("landed")
+    # A copy: the run lands in it, and every other test begins with the first one as it was made.
+    path = shutil.copytree(first_repository.path, folder / "source", symlinks=True)
+    return asyncio.run(landed_story(Repository(path, first_repository.home), folder))
 
 
 @pytest.fixture(scope="module")
