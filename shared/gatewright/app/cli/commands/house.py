@@ -62,12 +62,12 @@ def doctor(
     from gatewright.app.cli.outcome import Exit
 
     findings = diagnose()
-    good = all(finding.ok for finding in findings)
+    good = all(finding.ok or not finding.needed for finding in findings)
     if json_output:
         emit({"ok": good, "checks": findings})
     else:
         for finding in findings:
-            say(f"{'✔' if finding.ok else '✘'} {finding.name:<12} {printable(finding.detail)}")
+            say(f"{'✔' if finding.ok else '✘' if finding.needed else '·'} {finding.name:<12} {printable(finding.detail)}")
             if not finding.ok:
                 say(f"  {'':<12} {finding.hint}")
         say("all good" if good else "not ready")
