@@ -60,7 +60,7 @@ def diagnose() -> tuple[Diagnosis, ...]:
     checks: tuple[tuple[str, Callable[[], str], str], ...] = (
         ("python", _python, "install Python 3.11 or newer"),
         ("git", _git, "install git 2.32 or newer"),
-        ("nats-server", _nats_server, "install the cli extra: pip install 'gatewright[cli]'"),
+        ("nats-server", _nats_server, "install the extra: pip install '/path/to/gatewright[cli]'"),
         (
             "sandbox",
             lambda: _sandbox(settings.sandbox),
