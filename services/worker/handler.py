@@ -115,6 +115,11 @@ class WorkerHandler:
             execution = ExecutionResult(failure=ExecutionFailure(error.reason, redact_text(error.message), blocked=True))
         except (DeniedError, MalformedError, ConfigurationError) as error:
             execution = ExecutionResult(failure=ExecutionFailure(error.reason, redact_text(error.message)))
+        except BaseException:
+            # No answer comes of it: what the calls of models were is told all the same.
+            logs = await asyncio.to_thread(self._storable, kept, _AS_GIVEN)
+            await context.leave(logs.items())
+            raise
         finished = timestamp(context.clock.now())
         told = await asyncio.to_thread(read_blocked, execution.blocked, task.task_id, context.clock.now())
         # A reply that was given is in the store already, and was searched: it is the same artifact.

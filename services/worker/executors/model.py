@@ -65,7 +65,11 @@ class ModelExecutor:
             async with asyncio.timeout(command_seconds(job.contract)):
                 reply = await _ask(gateway, model, order, api)
         except TimeoutError:
+            gateway.recording.incomplete = True
             return ExecutionResult(failure=ExecutionFailure("task_timeout", "the model did not answer in time"))
+        except asyncio.CancelledError:
+            gateway.recording.incomplete = True
+            raise
         finally:
             job.kept.update(await asyncio.to_thread(kept_calls, gateway, self._scanner))
         gateway.check()

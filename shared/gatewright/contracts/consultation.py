@@ -50,7 +50,8 @@ class Consultation(Document):
 
     ``prompts`` are the digests of what the prompt was made of, and of the prompt itself. ``directive`` is the marker that the
     answer had to repeat. ``asked``: how often the model was asked until an answer could be used. ``blocked``: what it could
-    not tell, and has guessed.
+    not tell, and has guessed. ``unpriced``: ``cost_usd`` leaves out what a model without a known price cost; ``incomplete``: a
+    reply was cut off or never came, so that this is the least that was used.
     """
 
     model: NonEmpty
@@ -64,6 +65,8 @@ class Consultation(Document):
     artifacts: tuple[Artifact, ...]
     clamped: tuple[Clamp, ...] = ()
     blocked: Annotated[tuple[Blocked, ...], Meta(max_length=MOST_BLOCKED)] = ()
+    unpriced: bool = False
+    incomplete: bool = False
 
     def __post_init__(self) -> None:
         keep_one_spelling(self, "cost_usd")

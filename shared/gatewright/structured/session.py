@@ -20,6 +20,8 @@ from gatewright.contracts.vocabulary import Budget
 from gatewright.errors import ConfigurationError
 from gatewright.models.cassettes import Playback, task_place
 from gatewright.models.policy import Api, LoadedModels, ModelRole, ModelsPolicy, load_models
+from gatewright.models.records import CALLS, CASSETTE
+from gatewright.secrets import SecretScanner
 from gatewright.service.settings import ServiceSettings
 from gatewright.structured.asking import Said, Turn
 from gatewright.structured.errors import ModelCallError
@@ -88,9 +90,16 @@ class RoleModels:
         playing = await asyncio.to_thread(self._playback.cassette, task) if self._playback is not None else None
         guard = TransferGuard(run_id, self._role, self._loaded.transfers, leave, context.spend)
         gateway = ModelGateway(policy, grant, spend=context.spend, clock=context.clock, task=task, playing=playing, guard=guard)
-        with _listening(self._sockets) as (listening, path):
-            async with gateway.serving(listening):
-                yield ModelSession(gateway, policy, api, grant.default, path)
+        try:
+            with _listening(self._sockets) as (listening, path):
+                async with gateway.serving(listening):
+                    yield ModelSession(gateway, policy, api, grant.default, path)
+        except BaseException:
+            # No answer comes of it: what the calls were is told all the same.
+            gateway.recording.incomplete = True
+            cassette = await asyncio.to_thread(gateway.recording.as_jsonl, SecretScanner())
+            await context.leave([(CALLS, gateway.records.as_jsonl()), (CASSETTE, cassette)])
+            raise
 
 
 class ModelSession:
@@ -134,7 +143,13 @@ class ModelSession:
         calls = self._gateway.records.calls
         used = next((call.model_used for call in reversed(calls) if call.model_used), None)
         return ConsultationCost(
-            used or self._model, usage.tokens, usage.cost_usd, self._gateway.records.as_jsonl(), self._gateway.recording
+            used or self._model,
+            usage.tokens,
+            usage.cost_usd,
+            self._gateway.records.as_jsonl(),
+            self._gateway.recording,
+            usage.unpriced,
+            usage.incomplete,
         )
 
     def _error(self, words: str) -> ModelCallError:

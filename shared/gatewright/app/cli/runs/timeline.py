@@ -109,6 +109,9 @@ def _said(record: OrchestratorEvent, view: RunView) -> list[tuple[Mark, str, str
             return [(mark, f"worker {result.producer.agent_id}", f"{view.short(result.task_id)} {result.status}: {words}")]
         case e.UsageReported(task_id=task_id, usage=usage):
             return [("plain", record.role or "", f"{view.short(task_id)} has used {usage_words(usage)}")]
+        case e.TaskInterrupted(task_id=task_id, usage=usage):
+            words = f"{view.short(task_id)} was interrupted ({payload.why.replace('_', ' ')}); it had used {usage_words(usage)}"
+            return [("warn", record.role or "", words)]
         case e.BudgetExceeded():
             whose = f" by {view.short(payload.task_id)}, of its share" if payload.task_id else ""
             used = Excess(payload.budget, payload.limit, payload.used).words
