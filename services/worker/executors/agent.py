@@ -130,9 +130,8 @@ class AgentExecutor:
         session = CarriedSession(agent, self._scanner, tell)
         try:
             await session.find(job.contract, job.artifacts)
-            return await self._work(
-                job, _Work(agent, protocol_of(agent), gateway, record, tell, session, model, sandbox, tree, shell)
-            )
+            work = _Work(agent, protocol_of(agent), gateway, record, tell, session, model, sandbox, tree, shell)
+            return replace(await self._work(job, work), refused=record.refused())
         except BaseException:
             gateway.recording.incomplete = True
             raise

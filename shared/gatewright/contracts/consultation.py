@@ -10,6 +10,7 @@ from typing import Annotated, Final, Literal
 from msgspec import Meta
 
 from gatewright.contracts.vocabulary import (
+    END,
     Artifact,
     Count,
     Document,
@@ -22,6 +23,9 @@ from gatewright.contracts.vocabulary import (
 
 #: Blocks that one task may bring, and that people are asked about in one run.
 MOST_BLOCKED: Final = 8
+#: Questions of one result that no person was asked, and characters of what is reported of each.
+MOST_REFUSED: Final = 128
+MOST_REFUSED_WORDS: Final = 600
 
 
 class Blocked(Document):
@@ -43,6 +47,13 @@ class Clamp(Document):
     proposed: str
     granted: str
     reason: NonEmpty
+
+
+class RefusedQuestion(Document):
+    """A question that no person was asked. ``code`` is the reason; ``message`` is what was refused, and why."""
+
+    code: Annotated[str, Meta(pattern=rf"^[a-z][a-z0-9_]{{0,63}}{END}")]
+    message: Annotated[str, Meta(max_length=MOST_REFUSED_WORDS)]
 
 
 class Consultation(Document):

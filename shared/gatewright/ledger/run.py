@@ -97,8 +97,8 @@ class SaidWords(Struct, frozen=True):
 class AskedApproval(Struct, frozen=True):
     """A request and what has become of it; ``person`` and ``at`` are those of the answer, ``words`` those of a no.
 
-    ``said`` is kept of what is asked beside the run alone. ``spoken``: the answers that have an effect while they count. Of a
-    request whose yes has lapsed ``words`` say why.
+    ``said`` is kept of what is asked beside the run, and of words about one more round. ``spoken``: the answers that have an
+    effect while they count. Of a request whose yes has lapsed ``words`` say why.
     """
 
     request: ApprovalRequest
