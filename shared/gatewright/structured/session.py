@@ -19,6 +19,7 @@ from gatewright.contracts.transfers import TransferLeave
 from gatewright.contracts.vocabulary import Budget
 from gatewright.errors import ConfigurationError
 from gatewright.models.cassettes import Playback, task_place
+from gatewright.models.choice import DOCUMENT_APIS, api_of
 from gatewright.models.policy import Api, LoadedModels, ModelRole, ModelsPolicy, load_models
 from gatewright.models.records import CALLS, CASSETTE
 from gatewright.secrets import SecretScanner
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
 
 KEY_MISSING = "model_key_missing"
 _BACKLOG = 64
-#: The APIs that the layer speaks, best first; said here, too, because asking which is no reason to load it.
-_SPOKEN: tuple[Api, ...] = ("messages", "chat_completions", "responses")
 
 
 class RoleModels:
@@ -166,7 +165,7 @@ def has_key(loaded: LoadedModels, role: ModelRole, pool: str | None = None) -> b
     for name in policy.route(role, pool):
         model = policy.model(name)
         provider = policy.provider(model.provider) if model is not None else None
-        if provider is None or not set(provider.apis) & set(_SPOKEN):
+        if provider is None or not set(provider.apis) & set(DOCUMENT_APIS):
             continue
         try:
             if provider.key is not None:
@@ -191,13 +190,11 @@ def _missing_key(policy: ModelsPolicy, route: Sequence[str]) -> str:
 
 
 def _api_of(loaded: LoadedModels, name: str) -> Api:
-    model = loaded.policy.model(name)
-    provider = loaded.policy.provider(model.provider) if model is not None else None
-    spoken = [api for api in _SPOKEN if provider is not None and api in provider.apis]
-    if not spoken:
-        words = f"the model {name} is served by no API that documents are asked for: {', '.join(_SPOKEN)}"
+    api = api_of(loaded.policy, name, DOCUMENT_APIS)
+    if api is None:
+        words = f"the model {name} is served by no API that documents are asked for: {', '.join(DOCUMENT_APIS)}"
         raise ConfigurationError(words, code="model_api_unknown")
-    return spoken[0]
+    return api
 
 
 @contextmanager
