@@ -6,14 +6,17 @@ import hashlib
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from html import unescape
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
+from gatewright.app.cli.hosts.approval_tools import approval_entry
 from gatewright.app.cli.people.inbox import page
 from gatewright.app.cli.people.notifying import digest
 from gatewright.app.cli.signing_agent.orders import OrderedDecision, told_before_signing
+from gatewright.app.console.drawing import make_templates
 from gatewright.artifacts import inline_uri
 from gatewright.contracts import ApprovalRequest, TaskContract, UsageReport
 from gatewright.contracts.people.approvals import ApprovalStanding
@@ -121,6 +124,10 @@ async def test_who_approves_sees_provider_sources_bound_and_preview(repository: 
         assert "at most 5,000 bytes to openai (the model gpt-5.1-codex)" in request.why
         for place in (page(standing_of(request)), told_before_signing(ordered(request), "ana")):
             assert all(any(line in each for each in place) for line in lines)
+        drawn = make_templates().get_template("decide.html").module.sends(request)  # type: ignore[attr-defined] # a macro
+        assert all(line in unescape(drawn) for line in lines)
+        (entry,) = [approval_entry(each) for each in pending(await inbox.run())]
+        assert [each["most_bytes"] for each in entry["transfers"]] == [5000, 5000]
         assert digest([standing_of(request)])["requests"][0]["transfers"] == lines
         await inbox.decide(signed(await inbox.said()))
         leave = sent_to(await inbox.gatekeeper.run(), "worker")
