@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from gatewright.contracts.vocabulary import Usage
+from gatewright.contracts.vocabulary import Budget, Usage
 from gatewright.models.gateway import ModelGateway
 from gatewright.tasks.budget_meter import BudgetMeter
 from tests.models.calls import APIS, ask, make_gateway, request_of
@@ -55,6 +55,14 @@ async def test_a_stream_that_is_given_up_counts_for_what_was_seen(provider: Scri
     used = meter.usage
     assert used is not None
     assert (used.incomplete, used.tokens >= call.output_tokens) == (True, True)
+
+
+async def test_a_reply_that_the_budget_cuts_is_a_lower_bound(provider: ScriptedProvider) -> None:
+    provider.scripts["say"] = [Endless()]
+    gateway = make_gateway(provider, budget=Budget(tokens=1000))
+    await ask(gateway, *request_of("responses", streamed=True))
+    (call,) = gateway.records.calls
+    assert (call.refused, call.incomplete, gateway.usage.incomplete) == ("budget_exceeded", True, True)
 
 
 async def test_a_call_without_any_reply_has_an_unknown_use(provider: ScriptedProvider) -> None:
