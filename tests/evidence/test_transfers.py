@@ -6,7 +6,6 @@ import hashlib
 import shutil
 from dataclasses import dataclass
 from functools import partial
-from functools import partial
 from pathlib import Path
 
 import pytest
