@@ -81,6 +81,9 @@ _PROPOSALS = {
 }
 _DOCUMENTS = {
     "blocked_illegal": "correct the document as the fault says",
+    "blocked_not_a_file": "write the questions into a plain file of the reserved name; the change stands without them",
+    "blocked_too_many": "ask fewer questions: people are asked eight of a task",
+    "blocked_unreadable": "write JSON in UTF-8 of at most 64 KiB into the file of questions; the change stands without them",
     "bad_approval": "make the approval again with `gatewright approve`",
     "bad_envelope": "use the file as it was written; it is a DSSE envelope",
     "bad_event": "use the events as they were written; a line was changed, or a newer version wrote it",
