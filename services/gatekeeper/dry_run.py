@@ -17,6 +17,7 @@ from gatewright.clock import SystemClock
 from gatewright.contracts import GateReport, TaskContract, codec
 from gatewright.contracts.reports import GateName
 from gatewright.errors import ArtifactError, ConfigurationError, DeniedError, GitError
+from gatewright.foreign_documents import UnreadableDocumentError, read_json
 from gatewright.git.access.credentials import RepositoryAccess
 from gatewright.git.mirror import Mirror, Mirrors
 from gatewright.rules.gate_evidence import POLICIES
@@ -175,8 +176,8 @@ async def _change(
 def answer(question: bytes) -> bytes:
     """The DryRunResult of a DryRunQuestion, both as JSON. Raises MalformedError, ConfigurationError, GitError."""
     try:
-        asked = msgspec.json.decode(question, type=DryRunQuestion)
-    except (msgspec.MsgspecError, RecursionError) as error:
+        asked = read_json(question, DryRunQuestion)
+    except UnreadableDocumentError as error:
         raise ConfigurationError(f"the question cannot be read: {error}") from error
     with tempfile.TemporaryDirectory(prefix="gatewright-dry-run-") as scratch:
         return msgspec.json.encode(asyncio.run(dry_run(asked, Path(scratch))))

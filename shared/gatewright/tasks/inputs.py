@@ -100,6 +100,8 @@ def environment_prefix(environment: Environment | FurtherEnvironment | None, lis
     """
     if environment is None:
         return None
+    if "\0" in environment.prefix:
+        raise DeniedError("an environment's path holds a zero byte: no folder has such a name", code="environment_not_allowed")
     asked = Path(environment.prefix)
     found = next((prefix for prefix in listed if asked.is_absolute() and prefix.resolve() == asked.resolve()), None)
     if found is None and asked.is_absolute() and offered_below(asked, listed):

@@ -22,6 +22,7 @@ from gatewright.bus.jetstream.processes import Process, ask_processes, reported_
 from gatewright.bus.jetstream.queue_depths import QueueDepth, open_dead_letters, queue_depth
 from gatewright.bus.topology import Consumer, consumers, intake_publisher, stream_names
 from gatewright.errors import BusError
+from gatewright.foreign_documents import read_json
 
 
 class _Config(msgspec.Struct):
@@ -168,6 +169,6 @@ def _expires(credential: Credential | None) -> int:
         return 0
     body = credential.token.split(".")[1]
     try:
-        return msgspec.json.decode(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)), type=_Claims).exp
-    except (msgspec.MsgspecError, ValueError):
+        return read_json(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)), _Claims).exp
+    except ValueError:
         return 0

@@ -19,6 +19,7 @@ from gatewright.contracts import ApprovalDecision, ApprovalRequest, codec
 from gatewright.contracts.people.approvals import ApprovalStanding, PersonName
 from gatewright.contracts.people.identities import same_person
 from gatewright.errors import DeniedError, MalformedError
+from gatewright.foreign_documents import UnreadableDocumentError, read_json
 from gatewright.rules.approvals import decision_on, is_over, request_digest
 
 #: Bytes of one order.
@@ -54,8 +55,8 @@ def read_order(data: bytes, person: str, now: datetime) -> OrderedDecision:
     not signed.
     """
     try:
-        order = msgspec.json.decode(data, type=SigningOrder)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        order = read_json(data, SigningOrder)
+    except UnreadableDocumentError as error:
         raise MalformedError(f"that is no order to sign: {error}", code="malformed") from error
     request = codec.decode(order.request.encode(), ApprovalRequest)
     if codec.encode(request) != order.request.encode():
