@@ -20,7 +20,8 @@ from gatewright.git.refs import check_ref
 _MOST_COMMITS = 10_000
 #: The most bytes that git may say about them.
 _LIMIT = 64 << 20
-_FIELD, _RECORD = "\x1f", "\x1e"
+#: Fields end with it: the names of authors and the subjects of commits, which strangers write, cannot hold it.
+_END = "\0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +70,15 @@ def _branch_change(start: Path, branch: str, onto: str) -> BranchChange:
     bases = git.execute("merge-base", "--all", target, head, ok=(0, 1)).decode("ascii", "replace").split()
     if not bases:
         raise GitError(f"{branch} and {onto} have no commit in common", code="no_common_history")
-    form = f"--format=%an{_FIELD}%ae{_FIELD}%s{_RECORD}"
     limit = f"--max-count={_MOST_COMMITS}"
-    listed = git.execute("log", "--no-show-signature", "--no-mailmap", limit, form, head, f"^{target}", "--", limit=_LIMIT)
-    records = [record.strip("\n").split(_FIELD) for record in listed.decode("utf-8", "replace").split(_RECORD)]
-    commits = [record for record in records if len(record) == 3]
-    if not commits:
+    form = ("-z", "--format=%an%x00%ae%x00%s")
+    listed = git.execute("log", "--no-show-signature", "--no-mailmap", limit, *form, head, f"^{target}", "--", limit=_LIMIT)
+    fields = listed.decode("utf-8", "replace").split(_END)[:-1]
+    if not fields:
         raise GitError(f"{branch} has no commit that {onto} lacks", code="branch_has_nothing")
-    authors = tuple(dict.fromkeys((name, email) for name, email, _ in commits))
+    if len(fields) % 3:
+        raise GitError("the output of git log cannot be read")
+    authors = tuple(dict.fromkeys(zip(fields[::3], fields[1::3], strict=True)))
     if bases == [target]:
         patch = Objects(git, git.git_dir).diff(target, head)
     else:
@@ -84,7 +86,7 @@ def _branch_change(start: Path, branch: str, onto: str) -> BranchChange:
         patch = merged if merged is not None else Objects(git, git.git_dir).diff(bases[0], head)
     if not patch:
         raise GitError(f"there is nothing to land: {onto} has all changes of {branch} already", code="branch_has_nothing")
-    return BranchChange(head, bases[0], len(commits), patch, authors, commits[0][2])
+    return BranchChange(head, bases[0], len(fields) // 3, patch, authors, fields[2])
 
 
 def commit_named(start: Path, name: str) -> str:
@@ -143,10 +145,10 @@ def checked_out_at(git_dir: Path, ref: str) -> Path | None:
 
 def checked_out_branches(git_dir: Path) -> dict[str, Path]:
     """The work trees, the main one and linked ones, by the full name of the branch that is checked out there."""
-    listed = GitCommand(git_dir).execute("worktree", "list", "--porcelain", limit=_LIMIT).decode("utf-8", "surrogateescape")
+    said = GitCommand(git_dir).execute("worktree", "list", "--porcelain", "-z", limit=_LIMIT)
     found: dict[str, Path] = {}
-    for block in listed.split("\n\n"):
-        lines = block.splitlines()
+    for block in said.decode("utf-8", "surrogateescape").split(_END + _END):
+        lines = block.split(_END)
         branch = next((line.removeprefix("branch ") for line in lines if line.startswith("branch ")), None)
         if branch is not None and "bare" not in lines:
             found.setdefault(branch, Path(lines[0].removeprefix("worktree ")))
