@@ -7,6 +7,7 @@ import json
 import shlex
 import tarfile
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from gatewright.app.environments.errors import NotPreparedError
 from gatewright.app.environments.go_install import go_plans
 from gatewright.app.environments.image_unpacking import _unpack, unpack_image
 from gatewright.app.environments.interpreters import allows
+from gatewright.app.environments.node_install import _configured
 from gatewright.app.environments.node_recipe import lock_folders, node_recipe, unlocked_folders
 from gatewright.app.environments.plan import Installer
 from gatewright.app.environments.project_record import project_record, write_project_record
@@ -25,7 +27,7 @@ from gatewright.ecosystems.port import TreeFiles
 from gatewright.sandbox.environments import PREPARED, read_record
 from gatewright.sandbox.images import IMAGE_RECORD, read_image_record
 from tests.ecosystems.python.trees import BytesTree
-from tests.odd_values import Message, few_or_all, odd_bytes, odd_lines
+from tests.odd_values import NO_DOCUMENTS, Message, few_or_all, odd_bytes, odd_lines
 from tests.toml_writer import odd_toml, write_toml
 
 PROJECT: Message = {
@@ -242,6 +244,16 @@ def test_a_record_of_any_shape_is_read_or_none(values: tuple[object, ...], tmp_p
         for content in odd_bytes(document, values):
             (tmp_path / name).write_bytes(content)
             read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "said", [*NO_DOCUMENTS, b'{"registry": 5}', b'{"registry": "http://["}', b'{"a:registry": "x"}', b"x{}y"]
+)
+async def test_settings_of_npm_of_any_shape_name_no_registry(said: bytes) -> None:
+    async def run(argv: tuple[str, ...]) -> bytes:
+        return said if argv else b""
+
+    assert await _configured(partial(run), "npm") <= {""}
 
 
 ID = "sha256:" + "0" * 64

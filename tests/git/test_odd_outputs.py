@@ -17,7 +17,8 @@ from gatewright.git.changes import (
     parse_sizes,
 )
 from gatewright.git.host.checkout import branch_change, checked_out_at
-from gatewright.git.host.run_refs import RUN_BRANCHES, run_refs
+from gatewright.git.host.run_refs import run_refs
+from gatewright.git.refs import RUN_BRANCHES
 from tests.git.repositories import MakeRepository
 
 HEX = b"0" * 40

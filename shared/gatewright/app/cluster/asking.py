@@ -167,7 +167,8 @@ def _expires(credential: Credential | None) -> int:
     """When what the account signed for the asker ends, in seconds since 1970; 0: never."""
     if credential is None or not credential.token:
         return 0
-    body = credential.token.split(".")[1]
+    _, _, rest = credential.token.partition(".")
+    body = rest.partition(".")[0]
     try:
         return read_json(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)), _Claims).exp
     except ValueError:
