@@ -11,8 +11,8 @@ from pathlib import Path
 from gatewright.errors import GitError, MalformedError
 from gatewright.git.command import CommandFailedError, GitCommand
 from gatewright.git.host.branch_merge import merge_change
-from gatewright.git.host.damage import DAMAGED, damage
-from gatewright.git.host.staged import git_directory, top_directory
+from gatewright.git.host.damage import damage, damaged
+from gatewright.git.host.staged import common_directory, git_directory, top_directory
 from gatewright.git.objects import Objects
 from gatewright.git.refs import check_ref
 
@@ -52,14 +52,15 @@ class Uncommitted:
 def branch_change(start: Path, branch: str, onto: str) -> BranchChange:
     """What the branch (or tag, or commit) ``branch`` of the repository of ``start`` adds to ``onto``.
 
-    GitError: ``ref_not_found``, ``no_common_history``, ``branch_conflicts``, ``repository_partial``, ``repository_damaged``;
+    GitError: ``ref_not_found``, ``no_common_history``, ``branch_conflicts``, ``repository_partial``, ``repository_damaged``,
+    ``repository_shallow``;
     ``branch_has_nothing`` when ``onto`` has all of it already, also as a squashed commit; MalformedError (``bad_ref``);
     PatchError (``patch_too_large``).
     """
     try:
         return _branch_change(start, branch, onto)
     except CommandFailedError as error:
-        if (cause := damage(error, str(start))) is not None:
+        if (cause := damage(error, str(start), common_directory(start) / "objects")) is not None:
             raise cause from error
         raise
 
@@ -69,6 +70,9 @@ def _branch_change(start: Path, branch: str, onto: str) -> BranchChange:
     head, target = commit_named(start, branch), commit_named(start, onto)
     bases = git.execute("merge-base", "--all", target, head, ok=(0, 1)).decode("ascii", "replace").split()
     if not bases:
+        if (common_directory(start) / "shallow").is_file():
+            words = f"{branch} and {onto} have no commit in common here: this is a shallow clone, whose history is cut off"
+            raise GitError(f"{words}; git fetch --unshallow brings the rest", code="repository_shallow")
         raise GitError(f"{branch} and {onto} have no commit in common", code="no_common_history")
     limit = f"--max-count={_MOST_COMMITS}"
     form = ("-z", "--format=%an%x00%ae%x00%s")
@@ -100,18 +104,18 @@ def commit_named(start: Path, name: str) -> str:
             return commit
         named = git.execute("rev-parse", "--verify", "--quiet", "--end-of-options", full, ok=(0, 1, 128))
         if object_id := named.decode("ascii", "replace").strip():
-            _refuse_unreadable(git, object_id)
+            _refuse_unreadable(git, object_id, common_directory(start) / "objects")
             raise GitError(f"{name!r} is no commit and no tag of one", code="ref_not_found")
     raise GitError(f"the repository has no branch and no commit {name!r}", code="ref_not_found")
 
 
-def _refuse_unreadable(git: GitCommand, object_id: str) -> None:
+def _refuse_unreadable(git: GitCommand, object_id: str, objects: Path) -> None:
     """Raise GitError (``repository_damaged``, ``repository_partial``) where the object is not there, or cannot be read."""
     try:
         git.execute("cat-file", "-t", object_id)
     except CommandFailedError as error:
-        words = f"the repository is damaged: the object {object_id} is missing or cannot be read"
-        raise damage(error, "the repository") or GitError(words, code=DAMAGED) from error
+        cause = damage(error, "the repository", objects)
+        raise cause or damaged("the repository", f"the object {object_id}", objects) from error
 
 
 def uncommitted(start: Path, excludes: Path | None = None, *, beyond_index: bool = False) -> Uncommitted:
