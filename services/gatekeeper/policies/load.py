@@ -24,7 +24,7 @@ from gatewright.git.names import LARGEST, TreeLimits
 from gatewright.git.paths import folded_path
 from gatewright.models.policy import MODELS_FILE, ModelsPolicy
 from gatewright.models.transfers import TRANSFERS_FILE, TransfersPolicy, load_transfers
-from gatewright.path_patterns.matcher import PathMatcher
+from gatewright.path_patterns.matcher import PathMatcher, path_matcher
 from gatewright.policy_files import PolicyModel, parse_policy, read_policy
 from gatewright.profiles.policy import ENVIRONMENTS_FILE, EnvironmentsPolicy
 from gatewright.rules.policy_digest import FILES, ORGANISATION, policies_sha256
@@ -257,7 +257,7 @@ def load(folder: Path, named: tuple[str, ...] = ()) -> Policies:
 
 def _matcher(path: Path, protected: ProtectedPaths) -> PathMatcher:
     try:
-        return PathMatcher([kind.patterns for kind in protected.classes])
+        return path_matcher(tuple(kind.patterns for kind in protected.classes))
     except MalformedError as error:
         raise ConfigurationError(f"{path}: {error}") from error
 

@@ -54,6 +54,7 @@ _COMMANDS = {
     "program_not_found": "name a program that the system or an --env has",
     "provided_too_large": "provide less: what commands need of a large size belongs into an environment",
     "queue_unknown": "`gatewright queue list` names the queues",
+    "ref_ambiguous": "give more digits of the commit id, or a branch or tag",
     "ref_not_found": "check the name with `git ls-remote`; a commit must have been pushed",
     "repository_empty": "make a first commit and push it",
     "repository_missing": "name the repository: --repo, or `repository.url` of the document",

@@ -64,7 +64,7 @@ async def reexecute(bundle: Path, key: str | None, repository: str | None, *, qu
     if order.recorded is not None:
         require_playable(place, order.recorded)
     if place.bus is None:
-        make_home(place.home, place.here)
+        make_home(place.home)
         found = await find_baseline(place.home, order.url, run.accepted.baseline_commit, operator_access())
         if found != order.url:
             note(f"{order.url} has lost the baseline: taken from {found}")
