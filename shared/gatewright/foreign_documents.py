@@ -19,8 +19,7 @@ T = TypeVar("T")
 MOST_TOML_BYTES = 256 << 10
 #: Dots in one line of TOML: the time for a dotted key grows with the square of its parts.
 _MOST_DOTS = 100
-#: Without the sign.
-_INTEGER_BITS = 63
+_INTEGERS = 1 << 63
 
 
 class UnreadableDocumentError(ValueError):
@@ -80,5 +79,5 @@ def _check_integers(document: dict[str, Any]) -> None:
             left += value.values()
         elif isinstance(value, list):
             left += value
-        elif isinstance(value, int) and value.bit_length() > _INTEGER_BITS:
+        elif isinstance(value, int) and not -_INTEGERS <= value < _INTEGERS:
             raise UnreadableDocumentError("an integer has more than 64 bits")
