@@ -248,11 +248,18 @@ def load(folder: Path, named: tuple[str, ...] = ()) -> Policies:
         shares=shares,
         beats=beats,
         rules=rules,
-        matcher=path_matcher(tuple(kind.patterns for kind in protected.classes)),
+        matcher=_matcher(folder / "protected_paths.json", protected),
         sha256=policies_sha256(digests, named_publishers),
         digests=digests,
         named_publishers=named_publishers,
     )
+
+
+def _matcher(path: Path, protected: ProtectedPaths) -> PathMatcher:
+    try:
+        return path_matcher(tuple(kind.patterns for kind in protected.classes))
+    except MalformedError as error:
+        raise ConfigurationError(f"{path}: {error}") from error
 
 
 def _named(contents: dict[str, bytes], publishers: Publishers) -> tuple[str, ...]:

@@ -92,7 +92,7 @@ _GIT = {
     "git_output_too_large": "the repository has more to tell than is read: split the work",
     "git_timeout": "git took too long: check the way to the repository, then run again",
     "mirror_busy": "another run uses the copy of the repository: run again",
-    "no_common_history": "fetch the history that is missing (`git fetch --unshallow`)",
+    "no_common_history": "name branches of one history with --head and --ref, or merge one into the other first",
     "object_missing": "`git fsck` of the repository says what is missing; fetch it again",
 }
 _REPOSITORIES = {

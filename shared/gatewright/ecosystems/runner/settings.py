@@ -2,24 +2,24 @@
 
 A manifest changes every day: versions, dependencies, names. Only what a test runner reads of it is compared here, by its
 meaning: ``parts_of`` a version are names with values, and what cannot be read counts as changed. Everything is linear in the
-content but TOML, whose keys are bounded for it.
+content.
 """
 
 from __future__ import annotations
 
 import json
-import tomllib
 from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from gatewright.ecosystems.runner.declared import DECLARED, cmake_settings, meson_settings
+from gatewright.foreign_documents import UnreadableDocumentError, read_toml
 from gatewright.patterns import BytesPattern
 
 #: Bytes of a manifest that are read; a larger one counts as changed.
 MOST_BYTES = 256 << 10
-#: Dots in one line: the standard parser takes the square of the parts of a key.
-_MOST_DOTS = 100
+#: Characters that are shown of why a manifest cannot be read.
+_MOST_WORDS = 200
 _PLUGINS = "pytest11"
 
 Parts = Mapping[str, Any]
@@ -107,12 +107,10 @@ def _scripts(key: str) -> Callable[[bytes], Parts]:
 
 
 def _toml(content: bytes) -> dict[str, Any]:
-    if any(line.count(b".") > _MOST_DOTS for line in content.split(b"\n")):
-        raise UnreadableError("too many dots in a line")
     try:
-        return tomllib.loads(content.decode())
-    except (ValueError, RecursionError):
-        raise UnreadableError("no TOML") from None
+        return read_toml(content, MOST_BYTES)
+    except UnreadableDocumentError as error:
+        raise UnreadableError(f"no TOML: {error}"[:_MOST_WORDS]) from None
 
 
 def _table(document: Any, *names: str) -> dict[str, Any]:
