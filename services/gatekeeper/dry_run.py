@@ -26,6 +26,7 @@ from gatewright.services.gatekeeper.gates.change.copies import remark_copies
 from gatewright.services.gatekeeper.gates.change.destructive import judge_losses
 from gatewright.services.gatekeeper.gates.change.secrets import SecretsCheck
 from gatewright.services.gatekeeper.gates.change.stored_form import judge_stored_form
+from gatewright.services.gatekeeper.gates.change.suppressions import remark_suppressions
 from gatewright.services.gatekeeper.gates.context import GateContext
 from gatewright.services.gatekeeper.gates.contract.breadth import judge_breadth
 from gatewright.services.gatekeeper.gates.contract.policy import judge_contract
@@ -164,6 +165,7 @@ async def _change(
             await judge_losses(context, candidate.changes, tree)
             await remark_copies(context, candidate.changes, baseline, tree)
             await judge_stored_form(context, candidate.changes, baseline, tree)
+            await remark_suppressions(context, candidate.changes)
             for executor in ways(contract) or (None,):
                 await judge_whole_change(context, candidate, executor)
             await secrets.judge(context, candidate.changes)

@@ -28,6 +28,7 @@ from gatewright.services.gatekeeper.gates.change.path_collisions import judge_co
 from gatewright.services.gatekeeper.gates.change.runner_settings import judge_runner
 from gatewright.services.gatekeeper.gates.change.secrets import SecretsCheck
 from gatewright.services.gatekeeper.gates.change.stored_form import judge_stored_form
+from gatewright.services.gatekeeper.gates.change.suppressions import remark_suppressions
 from gatewright.services.gatekeeper.gates.context import Artifacts, ChangeContext
 
 #: git's own rule of thumb: a NUL among the first bytes makes a file binary.
@@ -160,6 +161,7 @@ async def judge_candidate(context: ChangeContext, secrets: SecretsCheck, candida
     await judge_copies(context, secrets.sacred, candidate.changes, trees.baseline)
     await remark_copies(context, candidate.changes, *trees)
     await judge_stored_form(context, candidate.changes, *trees)
+    await remark_suppressions(context, candidate.changes)
     await _judge_owners(context, candidate, run)
 
 
