@@ -23,6 +23,7 @@ from gatewright.rules.gate_evidence import POLICIES
 from gatewright.secrets.selection import DEFAULT_SCANNER, local_catalogue, make_scanner
 from gatewright.services.gatekeeper.gates.change.candidate import ComposedCandidate, judge_patch_on, refuse_empty_change
 from gatewright.services.gatekeeper.gates.change.copies import remark_copies
+from gatewright.services.gatekeeper.gates.change.dependencies import remark_dependencies
 from gatewright.services.gatekeeper.gates.change.destructive import judge_losses
 from gatewright.services.gatekeeper.gates.change.secrets import SecretsCheck
 from gatewright.services.gatekeeper.gates.change.stored_form import judge_stored_form
@@ -166,6 +167,7 @@ async def _change(
             await remark_copies(context, candidate.changes, baseline, tree)
             await judge_stored_form(context, candidate.changes, baseline, tree)
             await remark_suppressions(context, candidate.changes)
+            await remark_dependencies(context, candidate.changes)
             for executor in ways(contract) or (None,):
                 await judge_whole_change(context, candidate, executor)
             await secrets.judge(context, candidate.changes)

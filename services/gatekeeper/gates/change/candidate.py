@@ -21,6 +21,7 @@ from gatewright.ledger.run import Run, RunTask
 from gatewright.rules.file_growth import file_growth
 from gatewright.rules.gate_evidence import CANDIDATE_TREE, FILES_REMOVED, FILES_WRITTEN, owned_files
 from gatewright.services.gatekeeper.gates.change.copies import judge_copies, remark_copies
+from gatewright.services.gatekeeper.gates.change.dependencies import remark_dependencies
 from gatewright.services.gatekeeper.gates.change.diff import LIMIT_RULE, judge_changes, judge_number, kind_rule
 from gatewright.services.gatekeeper.gates.change.links import judge_links
 from gatewright.services.gatekeeper.gates.change.new_names import judge_name_limits, judge_readable_names
@@ -162,6 +163,7 @@ async def judge_candidate(context: ChangeContext, secrets: SecretsCheck, candida
     await remark_copies(context, candidate.changes, *trees)
     await judge_stored_form(context, candidate.changes, *trees)
     await remark_suppressions(context, candidate.changes)
+    await remark_dependencies(context, candidate.changes)
     await _judge_owners(context, candidate, run)
 
 
