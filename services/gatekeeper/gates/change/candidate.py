@@ -24,6 +24,7 @@ from gatewright.services.gatekeeper.gates.change.copies import judge_copies, rem
 from gatewright.services.gatekeeper.gates.change.dependencies import remark_dependencies
 from gatewright.services.gatekeeper.gates.change.diff import LIMIT_RULE, judge_changes, judge_number, kind_rule
 from gatewright.services.gatekeeper.gates.change.links import judge_links
+from gatewright.services.gatekeeper.gates.change.linter_settings import judge_linter_settings
 from gatewright.services.gatekeeper.gates.change.new_names import judge_name_limits, judge_readable_names
 from gatewright.services.gatekeeper.gates.change.path_collisions import judge_collisions, owners
 from gatewright.services.gatekeeper.gates.change.runner_settings import judge_runner
@@ -124,6 +125,7 @@ async def _judge_names(context: ChangeContext, changes: Sequence[TreeChange], tr
     await judge_collisions(context, changes, trees.baseline, trees.candidate)
     await judge_links(context, changes, trees.candidate)
     await judge_runner(context, changes, trees.candidate)
+    await judge_linter_settings(context, changes)
 
 
 async def compose(context: ChangeContext, run: Run) -> ComposedCandidate | None:

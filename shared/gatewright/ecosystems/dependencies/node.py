@@ -6,6 +6,7 @@ import json
 from typing import Any, Final
 
 from gatewright.ecosystems.dependencies.facts import Facts, Kind, Package, Source, UnreadableError, from_address, in_words
+from gatewright.ecosystems.runner.settings import without_comments
 from gatewright.patterns import BytesPattern
 
 _GROUPS: Final = ("dependencies", "devDependencies", "optionalDependencies", "peerDependencies", "bundledDependencies")
@@ -30,9 +31,6 @@ _ENTRIES: Final = (
     "files",
     "react-native",
 )
-_STRING: Final = rb'("(?:[^"\\\n]|\\[^\n])*")|'
-_COMMENT: Final = BytesPattern(_STRING + rb"(//[^\n]*|/\*(?:[^*]|\*+[^*/])*(?:\*+/|\**\z))")
-_LAST_COMMA: Final = BytesPattern(_STRING + rb"(,)\s*[\]}]")
 
 
 def json_object(content: bytes) -> dict[str, Any]:
@@ -47,18 +45,8 @@ def json_object(content: bytes) -> dict[str, Any]:
 
 
 def jsonc_object(content: bytes) -> dict[str, Any]:
-    """The same with comments and commas at the end of lists."""
-    return json_object(_without(_LAST_COMMA, _without(_COMMENT, content)))
-
-
-def _without(pattern: BytesPattern, content: bytes) -> bytes:
-    """``content`` without the second groups of ``pattern``."""
-    cleaned, at = bytearray(), 0
-    for group, start, end in pattern.spans(content):
-        if group == 2:
-            cleaned += content[at:start]
-            at = end
-    return bytes(cleaned + content[at:])
+    """The same with comments and commas at the end of lists. Raises UnreadableError."""
+    return json_object(without_comments(content))
 
 
 def table(value: object) -> dict[str, Any]:
