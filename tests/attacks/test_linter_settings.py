@@ -1,4 +1,4 @@
-"""Settings of linters inside a manifest, changed beside the work: one test each, through the real gate; and what only looks so."""
+"""Settings of linters inside a manifest, changed beside the work, through the real gate; and what only looks so."""
 
 from __future__ import annotations
 

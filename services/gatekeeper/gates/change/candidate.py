@@ -21,6 +21,7 @@ from gatewright.ledger.run import Run, RunTask
 from gatewright.rules.file_growth import file_growth
 from gatewright.rules.gate_evidence import CANDIDATE_TREE, FILES_REMOVED, FILES_WRITTEN, owned_files
 from gatewright.services.gatekeeper.gates.change.copies import judge_copies, remark_copies
+from gatewright.services.gatekeeper.gates.change.credential_files import judge_credential_files
 from gatewright.services.gatekeeper.gates.change.dependencies import remark_dependencies
 from gatewright.services.gatekeeper.gates.change.diff import LIMIT_RULE, judge_changes, judge_number, kind_rule
 from gatewright.services.gatekeeper.gates.change.links import judge_links
@@ -126,6 +127,7 @@ async def _judge_names(context: ChangeContext, changes: Sequence[TreeChange], tr
     await judge_links(context, changes, trees.candidate)
     await judge_runner(context, changes, trees.candidate)
     await judge_linter_settings(context, changes)
+    await judge_credential_files(context, changes)
 
 
 async def compose(context: ChangeContext, run: Run) -> ComposedCandidate | None:
