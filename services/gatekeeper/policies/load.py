@@ -24,7 +24,7 @@ from gatewright.git.names import LARGEST, TreeLimits
 from gatewright.git.paths import folded_path
 from gatewright.models.policy import MODELS_FILE, ModelsPolicy
 from gatewright.models.transfers import TRANSFERS_FILE, TransfersPolicy, load_transfers
-from gatewright.path_patterns.matcher import PathMatcher
+from gatewright.path_patterns.matcher import PathMatcher, path_matcher
 from gatewright.policy_files import PolicyModel, parse_policy, read_policy
 from gatewright.profiles.policy import ENVIRONMENTS_FILE, EnvironmentsPolicy
 from gatewright.rules.policy_digest import FILES, ORGANISATION, policies_sha256
@@ -266,7 +266,7 @@ def load(folder: Path, named: tuple[str, ...] = ()) -> Policies:
         shares=shares,
         beats=beats,
         rules=rules,
-        matcher=PathMatcher([kind.patterns for kind in protected.classes]),
+        matcher=path_matcher(tuple(kind.patterns for kind in protected.classes)),
         sha256=policies_sha256(digests, named_publishers),
         digests=digests,
         named_publishers=named_publishers,

@@ -9,8 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from typing import NamedTuple, NoReturn, cast
 
 import pathspec
+from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
 
 from gatewright.git.paths import folded_path
 from gatewright.patterns import TextPattern
@@ -21,19 +23,46 @@ _STRANGE = "\ufffd"
 _NAMED_GROUP = re.compile(r"[(][?]P<[^>]+>")  # noqa: TID251 - policy files are the operator's own
 
 
+class _Expression(NamedTuple):
+    """A regular expression that only RE2 compiles. Compiling hundreds of them with ``re`` as well takes a tenth of a second."""
+
+    pattern: str
+
+    def match(self, _text: str) -> NoReturn:
+        """Pathspec takes what has this method for a compiled pattern; its RE2 backend never calls it."""
+        raise NotImplementedError
+
+
+class _Translated(NamedTuple):
+    """A pattern as a regular expression. ``regex`` and ``include`` are None for a blank line and a comment."""
+
+    pattern: str
+    regex: str | None
+    include: bool | None
+
+    @classmethod
+    def of(cls, pattern: str) -> _Translated:
+        return cls(pattern, *GitIgnoreSpecPattern.pattern_to_regex(pattern))
+
+    def compiled(self) -> GitIgnoreSpecPattern:
+        expression = None if self.regex is None else cast("re.Pattern[str]", _Expression(self.regex))
+        return GitIgnoreSpecPattern(expression, self.include)
+
+
+@lru_cache(maxsize=8)
+def path_matcher(patterns: tuple[tuple[str, ...], ...]) -> PathMatcher:
+    """The matcher of ``patterns``, made once for policies that are read again."""
+    return PathMatcher(patterns)
+
+
 class PathMatcher:
     """The classes of paths. ``patterns`` are those of each class, in order; names are compared as by ``folded``."""
 
     def __init__(self, patterns: Sequence[Iterable[str]]) -> None:
-        folded_groups = ([each.casefold() for each in group] for group in patterns)
-        # Its usual engine backtracks: a path of many parts would take a power of their number.
-        self._specs = tuple(pathspec.GitIgnoreSpec.from_lines(group, backend="re2") for group in folded_groups)
-        found = [
-            (str(each.pattern), each.regex.pattern)
-            for spec in self._specs
-            for each in spec.patterns
-            if each.include and each.regex
-        ]
+        groups = [[_Translated.of(each.casefold()) for each in group] for group in patterns]
+        # Pathspec's default engine backtracks: a path of many parts would take a power of their number.
+        self._specs = tuple(pathspec.GitIgnoreSpec([each.compiled() for each in group], backend="re2") for group in groups)
+        found = [(each.pattern, each.regex) for group in groups for each in group if each.include and each.regex]
         self._any = _union(regex for _, regex in found)
         # A pattern that names its directories needs the whole path, even ``**/a/b``; for any other, the name alone tells.
         self._rooted = _union(regex for pattern, regex in found if not _is_one_name(pattern))
