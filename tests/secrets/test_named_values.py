@@ -117,7 +117,7 @@ PLACES = [
     "redis.password = '{}'",
     "<db_password>{}</db_password>",
 ]
-HASHES = {
+HASHES: dict[str, Callable[[Draws], str]] = {
     "bcrypt": lambda d: f"$2b$12${d.text(53)}",
     "bcrypt of PHP": lambda d: f"$2y$10${d.text(53)}",
     "SHA-512": lambda d: f"$6$rounds=5000${d.text(16)}${d.text(86)}",

@@ -191,10 +191,8 @@ class Policies:
     @cached_property
     def _sacred_names(self) -> tuple[PathMatcher, PathMatcher]:
         sacred = self.protected.classes[0]
-        return (
-            PathMatcher([sacred.content_decides]),
-            PathMatcher([[each for each in sacred.patterns if each not in sacred.content_decides]]),
-        )
+        others = tuple(each for each in sacred.patterns if each not in sacred.content_decides)
+        return path_matcher((sacred.content_decides,)), path_matcher((others,))
 
     @cached_property
     def runner(self) -> PathClass:

@@ -78,8 +78,8 @@ _VARIABLES: Final = (
 #: Programs that take a password joined to ``-p``, and options that have nothing but one.
 _MYSQL: Final = "(?:mysql|mariadb)(?:-?(?:dump|admin|import|check|show|slap|binlog))?"
 _OPTIONS: Final = (
-    "--(?:http-|ftp-|proxy-|db-|admin-|root-|bind-)?password|--passphrase|--passwd|-(?:store|key|src|dest)(?:store)?pass|-passin pass:"
-    "|-passout pass:|--requirepass|--pass"
+    "--(?:http-|ftp-|proxy-|db-|admin-|root-|bind-)?password|--passphrase|--passwd|-(?:store|key|src|dest)(?:store)?pass"
+    "|-passin pass:|-passout pass:|--requirepass|--pass"
 )
 #: What a password is of, before its name.
 _OWNERS: Final = (

@@ -41,9 +41,10 @@ _LONGEST_ABOUT: Final = 60
 #: More changes than this are asked of no value, however long it is.
 _MOST_CHANGES_ASKED: Final = 6
 _SHORTEST_CHOSEN, _LONGEST_CHOSEN = 8, 64
-#: Names with a number, versions, dates, places: ``utf-8-sig1``, ``v1.2.3``, ``2024-01-02T03:04``, ``db1.internal``, ``/var/run1``.
+#: Names with a number, versions, dates, places: ``utf-8-sig1``, ``v1.2.3``, ``2024-01-02T03:04``, ``/var/run1``.
 _PLAIN_FORM = re.compile(  # noqa: TID251 - linear: each run ends where the next one begins
-    r"[a-z]+(?:[-_.][a-z]+)*[-_.]?[0-9]{1,3}(?:[-_.][a-z0-9]+)*|v?[0-9]+(?:[.:T_-][0-9A-Za-z]+)+|[/~.][^\s]*|\w+://.*|[A-Z0-9_]+|[A-Za-z0-9_]+\([^)]*\)?.*"
+    r"[a-z]+(?:[-_.][a-z]+)*[-_.]?[0-9]{1,3}(?:[-_.][a-z0-9]+)*|v?[0-9]+(?:[.:T_-][0-9A-Za-z]+)+|[/~.][^\s]*"
+    r"|\w+://.*|[A-Z0-9_]+|[A-Za-z0-9_]+\([^)]*\)?.*"
 )
 #: Letters that remain of a value made of shown words.
 _FEWEST_LETTERS_LEFT: Final = 4
