@@ -13,8 +13,9 @@ from functools import cache
 from itertools import islice
 from typing import Final, NamedTuple
 
+from gatewright.ecosystems.suppressions.rows import Language, Reach, Row
 from gatewright.ecosystems.suppressions.syntax import Split, split
-from gatewright.ecosystems.suppressions.table import Language, Reach, Row, language_of
+from gatewright.ecosystems.suppressions.table import language_of
 from gatewright.patterns import BytesPattern
 
 #: Bytes of a file that are looked through.
