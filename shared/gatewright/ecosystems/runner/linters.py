@@ -97,7 +97,10 @@ _SECTIONS: Final = (
     ),
 )
 #: Options of TypeScript that decide what it reports.
-_STRICT: Final = ("strict", "no", "allowUn", "skip", "exactOptional", "useUnknown", "force", "checkJs", "types", "typeRoots")
+_STRICT: Final = (
+    *("strict", "noImplicit", "noUn", "noFallthrough", "noProperty", "noStrict", "noCheck", "allowUn", "skip", "exactOptional"),
+    *("useUnknown", "checkJs", "suppress", "ignoreDeprecations"),
+)
 
 
 def changed_linter_settings(path: bytes, old: bytes | None, new: bytes | None) -> tuple[str, ...]:
@@ -139,8 +142,7 @@ def _tsconfig(content: bytes) -> Parts:
     document = read_jsonc(content)
     options = table_of(document, "compilerOptions")
     found: dict[str, Any] = {f"compilerOptions.{name}": value for name, value in options.items() if name.startswith(_STRICT)}
-    found |= {name: document[name] for name in ("exclude", "files") if name in document}
-    return found
+    return found | ({"exclude": document["exclude"]} if "exclude" in document else {})
 
 
 _READERS: Final[Mapping[str, Reader]] = {
