@@ -27,9 +27,11 @@ from gatewright.rules.people.ownership import orderer_doubt, orderers_of
 from gatewright.secrets.selection import DEFAULT_SCANNER, local_catalogue, make_scanner
 from gatewright.services.gatekeeper.gates.change.candidate import ComposedCandidate, judge_patch_on, refuse_empty_change
 from gatewright.services.gatekeeper.gates.change.copies import remark_copies
+from gatewright.services.gatekeeper.gates.change.dependencies import remark_dependencies
 from gatewright.services.gatekeeper.gates.change.destructive import judge_losses
 from gatewright.services.gatekeeper.gates.change.secrets import SecretsCheck
 from gatewright.services.gatekeeper.gates.change.stored_form import judge_stored_form
+from gatewright.services.gatekeeper.gates.change.suppressions import remark_suppressions
 from gatewright.services.gatekeeper.gates.context import GateContext
 from gatewright.services.gatekeeper.gates.contract.breadth import judge_breadth
 from gatewright.services.gatekeeper.gates.contract.policy import judge_contract
@@ -182,6 +184,8 @@ async def _change(
             await judge_losses(context, candidate.changes, tree)
             await remark_copies(context, candidate.changes, baseline, tree)
             await judge_stored_form(context, candidate.changes, baseline, tree)
+            await remark_suppressions(context, candidate.changes)
+            await remark_dependencies(context, candidate.changes)
             for executor in ways(contract) or (None,):
                 await judge_whole_change(context, candidate, executor)
             await secrets.judge(context, candidate.changes)
