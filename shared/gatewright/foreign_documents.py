@@ -1,4 +1,4 @@
-"""Reads JSON and TOML that somebody else wrote. Whatever the parsers raise becomes one error, here and nowhere else.
+"""Reads JSON and TOML of foreign origin. Whatever the parsers raise becomes one error, here and nowhere else.
 
 ``msgspec`` raises UnicodeDecodeError for bytes that are not UTF-8, and RecursionError for values that are nested too deeply,
 beside its own errors. ``tomllib`` raises a plain ValueError for a number of more than 4,300 digits. It takes a long hexadecimal
