@@ -2,21 +2,40 @@
 # Beside another Python: make test PYTHON=python3.13 VENV=.venv-3.13
 PYTHON ?= python3
 VENV ?= .venv
+# What the product alone needs, for the demo.
+RUNTIME ?= $(VENV)-run
+# Where `make install` puts the command, as PREFIX/bin/gatewright.
+PREFIX ?= $(HOME)/.local
 # Tests that run at once, as most of them wait for other processes; and which: all by default, or files and folders.
 WORKERS ?= 5
 TESTS ?=
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 COMPILED := $(VENV)/.compiled
-PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 PYTEST := $(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder $(TESTS)
 # Another Python's packages are not ours; and modules are compiled once, not in each of the many processes that tests start.
 unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE VIRTUAL_ENV
 
-.PHONY: demo test test-ci test-faults test-all test-agents agents recordings lint chart asyncapi trace bench lock clean
+# Another Python than that of an environment, given by name, makes the environment anew.
+ifeq ($(origin PYTHON),command line)
+$(foreach each,$(VENV) $(RUNTIME),$(shell '$(PYTHON)' .ci/environment.py $(each) --is-mine 2>/dev/null || rm -f $(each)/.ready))
+endif
 
-demo: $(STAMP)
-	@$(BIN)/python examples/demo/demo.py
+.PHONY: install uninstall demo test test-ci test-faults test-all test-agents agents recordings lint chart asyncapi trace bench lock clean
+
+demo: $(RUNTIME)/.ready
+	@$(RUNTIME)/bin/python examples/demo/demo.py
+
+# The command alone on PATH, with an environment of its own that nothing else uses.
+install:
+	@$(USABLE)
+	@'$(PYTHON)' .ci/environment.py '$(PREFIX)/share/gatewright' --lock requirements.lock --lock $(BUILD_LOCK) --size "about 420 MB"
+	@mkdir -p '$(PREFIX)/bin'
+	@ln -sfn '$(PREFIX)/share/gatewright/bin/gatewright' '$(PREFIX)/bin/gatewright'
+	@echo "installed $(PREFIX)/bin/gatewright; make uninstall removes it"
+	@case ":$$PATH:" in *:"$(PREFIX)/bin":*) ;; *) echo "$(PREFIX)/bin is not on your PATH yet" ;; esac
+uninstall:
+	rm -rf '$(PREFIX)/share/gatewright' '$(PREFIX)/bin/gatewright'
 
 # All but the long series, containers and real agents; of each table of cases some.
 test: $(COMPILED)
@@ -115,14 +134,18 @@ lock:
 clean:
 	rm -rf .venv .venv-* .agents .asyncapi .demo .gatewright .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
+BUILD_LOCK := deploy/image/requirements-build.lock
+USABLE = command -v '$(PYTHON)' >/dev/null \
+	|| { echo "there is no $(PYTHON) here; choose another: make PYTHON=/path/to/python3.12" >&2; exit 1; }; '$(PYTHON)' .ci/usable.py
+
 $(STAMP): requirements-dev.lock pyproject.toml
-	@command -v '$(PYTHON)' >/dev/null || { echo "there is no $(PYTHON) here; choose another: make PYTHON=/path/to/python3.12" >&2; exit 1; }
-	@'$(PYTHON)' .ci/usable.py
-	@echo "setting up $(VENV) with $$('$(PYTHON)' --version) ..."
-	@'$(PYTHON)' -m venv --clear $(VENV)
-	@$(PIP) install --require-hashes --requirement requirements-dev.lock
-	@$(PIP) install --no-build-isolation --no-deps --editable .
-	@$(BIN)/python -m gatewright.secrets >/dev/null
+	@$(USABLE)
+	@'$(PYTHON)' .ci/environment.py $(VENV) --lock requirements-dev.lock --editable --size "about 720 MB"
+	@touch $@
+
+$(RUNTIME)/.ready: requirements.lock $(BUILD_LOCK) pyproject.toml
+	@$(USABLE)
+	@'$(PYTHON)' .ci/environment.py $(RUNTIME) --lock requirements.lock --lock $(BUILD_LOCK) --editable --size "about 420 MB"
 	@touch $@
 
 # The modules of the tests: once, or each of the processes that share them would do it at the same time. What is wrong with one

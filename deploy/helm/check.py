@@ -15,11 +15,20 @@ from typing import Any
 import helm_python
 import kubernetes_validate
 import yaml
+from operations import (
+    SCHEDULING,
+    faults_of_changes,
+    faults_of_notes,
+    faults_of_operations,
+    faults_of_scheduling,
+    pod_templates,
+    selects,
+)
 
 CHART = Path(__file__).parent / "gatewright"
 VERSIONS = ("1.30", "1.31", "1.32", "1.33", "1.34", "1.35", "1.36", "1.37")
-#: Kinds that are not Kubernetes' own: KEDA's controller checks them itself.
-_FOREIGN = frozenset({"ScaledObject"})
+#: Kinds that are not Kubernetes' own: their controllers check them.
+_FOREIGN = frozenset({"ScaledObject", "PodMonitor", "PrometheusRule"})
 _SANDBOXED = frozenset({"worker", "testrunner"})
 #: What the live page looks with, brings decisions with and submits with.
 _CONSOLE_IDENTITIES = ("watcher", "observer", "approver", "publisher")
@@ -128,6 +137,34 @@ CASES: Mapping[str, Mapping[str, Any]] = {
         "bundles": {"accessMode": "ReadWriteMany"},
         "policies": {"configMap": "policies", "organisation": {"configMap": "rules", "files": ["tested.cel"]}},
     },
+    "everything in one corner of the cluster": {
+        "scheduling": SCHEDULING,
+        "console": {"enabled": True, "hostName": "board.example", "tokens": {"secret": "board"}},
+        "retention": {
+            "enabled": True,
+            "branches": {"enabled": True, "repositories": ["https://git.example/team/project.git"]},
+        },
+        "bundles": {"store": "s3://evidence/team"},
+        "policies": {"configMap": "policies", "organisation": {"configMap": "rules", "files": ["tested.cel"]}},
+    },
+    "an account that reaches the store, and names looked up elsewhere": {
+        "bundles": {"store": "s3://evidence/team"},
+        "serviceAccounts": {"gatekeeper": {"annotations": {"eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/evidence"}}},
+        "networkPolicies": {
+            "dns": [
+                {
+                    "to": [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "openshift-dns"}}}],
+                    "ports": [{"port": 5353, "protocol": "UDP"}, {"port": 5353, "protocol": "TCP"}],
+                }
+            ]
+        },
+    },
+    "the Prometheus operator": {
+        "monitoring": {
+            "podMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
+            "prometheusRule": {"enabled": True, "labels": {"release": "prometheus"}},
+        }
+    },
     "without policies of the network": {"networkPolicies": {"enabled": False}, "podDisruptionBudgets": {"enabled": False}},
 }
 
@@ -162,6 +199,9 @@ REFUSED: Mapping[str, Mapping[str, Any]] = {
         "bundles": {"store": "s3://evidence"},
         "policies": {"configMap": "policies", "organisation": {"configMap": "rules", "files": ["tested.cel"]}},
     },
+    "a constraint without a topology": {"scheduling": {"topologySpreadConstraints": [{"maxSkew": 1}]}},
+    "an account that does not exist": {"serviceAccounts": {"worker": {"annotations": {"a": "b"}}}},
+    "memory in a unit of no quantity": {"nats": {"resources": {"limits": {"memory": "2GB"}}}},
     "a store with a password": {"bundles": {"store": "s3://key:secret@evidence"}},
     "a live page without a sign-in": {"console": {"enabled": True, "hostName": "board.example"}},
     "a live page without a name": {"console": {"enabled": True, "tokens": {"secret": "board"}}},
@@ -182,33 +222,30 @@ REFUSED: Mapping[str, Mapping[str, Any]] = {
 
 def rendered(values: Mapping[str, Any], release: str = "gatewright") -> list[dict[str, Any]]:
     """All objects. Raises HelmError for values that the chart refuses."""
-    with helm_python.Chart.load(str(CHART)) as chart:
-        files = chart.render(dict(values), name=release, namespace="delivery")
     return [
         document
-        for name, text in sorted(files.items())
+        for name, text in sorted(_files(values, release).items())
         if not name.endswith(("NOTES.txt", ".tpl"))
         for document in yaml.safe_load_all(text)
         if document
     ]
 
 
-def pods(documents: list[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
-    """Each pod by what it is for: its labels and its specification."""
-    for each in documents:
-        if each["kind"] == "Pod":
-            template = each
-        elif each["kind"] in {"Deployment", "StatefulSet", "Job"}:
-            template = each["spec"]["template"]
-        else:
-            continue
-        labels = template["metadata"]["labels"]
-        yield labels["app.kubernetes.io/component"], labels, template["spec"]
+def rendered_notes(values: Mapping[str, Any]) -> str:
+    """What an installation prints at its end."""
+    return next(text for name, text in _files(values, "gatewright").items() if name.endswith("NOTES.txt"))
+
+
+def _files(values: Mapping[str, Any], release: str) -> dict[str, str]:
+    with helm_python.Chart.load(str(CHART)) as chart:
+        files: dict[str, str] = chart.render(dict(values), name=release, namespace="delivery")
+        return files
 
 
 def faults_of_walls(documents: list[dict[str, Any]]) -> Iterator[str]:
     """What docs/kubernetes.md says of every pod."""
-    for component, _, pod in pods(documents):
+    for component, template in pod_templates(documents):
+        pod = template["spec"]
         if pod["automountServiceAccountToken"] is not (component == "keys"):
             yield f"{component}: a token of the cluster's API"
         if pod["securityContext"]["runAsUser"] == 0 or not pod["securityContext"]["runAsNonRoot"]:
@@ -270,9 +307,10 @@ def faults_of_names(documents: list[dict[str, Any]]) -> Iterator[str]:
                 yield f"{name}: its selector does not find its pods"
         if each["kind"] in {"PodDisruptionBudget", "Service"}:
             selector = each["spec"]["selector"].get("matchLabels", each["spec"]["selector"])
-            if not any(selector.items() <= labels.items() for _, labels, _ in pods(documents)):
+            if not any(selector.items() <= pod["metadata"]["labels"].items() for _, pod in pod_templates(documents)):
                 yield f"{name}: it selects no pod"
-    for component, _, pod in pods(documents):
+    for component, template in pod_templates(documents):
+        pod = template["spec"]
         if ("ServiceAccount", pod["serviceAccountName"]) not in seen:
             yield f"{component}: no account {pod['serviceAccountName']}"
 
@@ -296,7 +334,8 @@ def faults_of_scaling(documents: list[dict[str, Any]]) -> Iterator[str]:
 
 def faults_of_networks(documents: list[dict[str, Any]]) -> Iterator[str]:
     """What deletes branches is let to no bus, and writes no bundle."""
-    for component, labels, pod in pods(documents):
+    for component, template in pod_templates(documents):
+        pod = template["spec"]
         if component != "branches":
             continue
         if any("NATS" in entry["name"] for entry in pod["containers"][0]["env"]):
@@ -304,15 +343,10 @@ def faults_of_networks(documents: list[dict[str, Any]]) -> Iterator[str]:
         if any(mount["name"] == "bundles" and not mount.get("readOnly") for mount in pod["containers"][0]["volumeMounts"]):
             yield "branches: writes bundles"
         policies = [each["spec"] for each in documents if each["kind"] == "NetworkPolicy"]
-        own = [policy for policy in policies if _selects(policy["podSelector"], labels)]
+        own = [policy for policy in policies if selects(policy["podSelector"], template["metadata"]["labels"])]
         ports = {port["port"] for policy in own for rule in policy.get("egress", ()) for port in rule["ports"]}
         if len(own) != 1 or 4222 in ports:
             yield f"branches: is let out by {len(own)} policies, to {sorted(ports)}"
-
-
-def _selects(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
-    barred = any(labels.get(each["key"]) in each["values"] for each in selector.get("matchExpressions", ()))
-    return not barred and bool(selector.get("matchLabels", {}).items() <= labels.items())
 
 
 def faults_of_versions(documents: list[dict[str, Any]], looked_at: set[str]) -> Iterator[str]:
@@ -335,9 +369,16 @@ def main() -> int:
     for case, values in CASES.items():
         documents = rendered(values, "delivery" if "another name" in case else "gatewright")
         versions = partial(faults_of_versions, looked_at=looked_at)
-        checks = (faults_of_walls, faults_of_names, faults_of_scaling, faults_of_networks, versions)
+        checks = (faults_of_walls, faults_of_names, faults_of_scaling, faults_of_networks, faults_of_operations, versions)
         faults += [f"{case}: {fault}" for check in checks for fault in check(documents)]
+        faults += [f"{case}: the notes: {fault}" for fault in faults_of_notes(rendered_notes(values))]
+        if "scheduling" in values:
+            faults += [f"{case}: {fault}" for fault in faults_of_scheduling(documents)]
         sys.stdout.write(f"{case}: {len(documents)} objects\n")
+    given = dict(CASES["expiry"])
+    changed = given | {"identities": {"create": False, "operatorMode": True, "publishers": ["ci"]}}
+    later = given | {"policies": given["policies"] | {"version": "2"}}
+    faults += faults_of_changes(*(rendered(values) for values in (given, changed, later)))
     for case, values in REFUSED.items():
         try:
             rendered(values)

@@ -11,6 +11,7 @@ import hashlib
 import weakref
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cached_property
 
 from gatewright.bus.port import Bus
@@ -25,6 +26,7 @@ from gatewright.evidence.writer import UNWRITABLE, BundleWriter, Sealed
 from gatewright.host_errors import host_errors
 from gatewright.ledger.run import Run
 from gatewright.ledger.spans import run_spans
+from gatewright.ledger.spending import awaited_accounts
 from gatewright.ledger.store import NOWHERE, Ledger, Position
 from gatewright.order_artifacts.canonical_memory import entry_of
 from gatewright.rules.summons import open_summonses
@@ -42,6 +44,8 @@ from gatewright.tracing.spans import NoSpans, SpanSink, finish
 
 #: Bundles that are made and stored in the background at a time.
 _STORED_TOGETHER = 4
+#: Seconds for which the seal of an ended run waits for what interrupted work reports.
+ACCOUNT_PATIENCE = 10.0
 #: Times an input is decided anew after another gatekeeper appended first.
 CONFLICT_TRIES = 20
 
@@ -68,6 +72,8 @@ class Orchestrator:
     storing_places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_STORED_TOGETHER))
     #: Open runs whose events the disk did not take: they stand still until it does.
     behind: dict[str, str] = field(default_factory=dict)
+    #: Ended runs whose seal waits for reports of interrupted work.
+    sealing_later: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     #: Raises UnavailableError when this host has no room for work.
     room: Callable[[], None] = lambda: None
     #: Where the trace of a run goes once it is sealed.
@@ -178,6 +184,9 @@ class Orchestrator:
                     self.left_behind(run_id)
                 return
             if step == "seal":
+                if (seconds := self._account_wait(run)) > 0:
+                    self._seal_later(run_id, seconds)
+                    return
                 if self.bundles.outside:
                     self._store_beside(run)
                 else:
@@ -186,6 +195,28 @@ class Orchestrator:
             after, _ = await self._step(run_id, Continue(f"{message_id}:{step}"))
             if after.run is not None and next_step(after.run) == step:
                 return  # it waits for locks
+
+    def _account_wait(self, run: Run) -> float:
+        """Seconds for which the seal waits for reports of work that the end has interrupted while it may have asked models."""
+        if not awaited_accounts(run):
+            return 0.0
+        ended = datetime.fromisoformat(run.finished_at)
+        return min(ACCOUNT_PATIENCE, ACCOUNT_PATIENCE - (self.clock.now() - ended).total_seconds())
+
+    def _seal_later(self, run_id: str, seconds: float) -> None:
+        """Seal a run after a while although a report is missing; a report that comes seals it before.
+
+        A process that ends leaves the seal to the others.
+        """
+        if run_id not in self.sealing_later:
+            waiting = asyncio.get_running_loop().create_task(self._seal_without(run_id, seconds))
+            self.sealing_later[run_id] = waiting
+            waiting.add_done_callback(lambda _: self.sealing_later.pop(run_id, None))
+
+    async def _seal_without(self, run_id: str, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+        self.sealing_later.pop(run_id, None)
+        await self._wake(run_id)
 
     async def _step(self, run_id: str, item: Input, assumed: Position | None = None) -> tuple[Position, bool]:
         """Judge, decide, append, carry out; again from the start when another gatekeeper was quicker.

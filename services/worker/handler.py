@@ -13,6 +13,7 @@ import msgspec
 from gatewright.artifacts import uri_of
 from gatewright.clock import timestamp
 from gatewright.contracts import TaskContract, TaskResult, codec
+from gatewright.contracts.consultation import MOST_REFUSED
 from gatewright.contracts.vocabulary import Agent, Surroundings
 from gatewright.errors import ConfigurationError, DeniedError, MalformedError, SandboxError
 from gatewright.git.changes import TreeChange
@@ -115,16 +116,24 @@ class WorkerHandler:
             execution = ExecutionResult(failure=ExecutionFailure(error.reason, redact_text(error.message), blocked=True))
         except (DeniedError, MalformedError, ConfigurationError) as error:
             execution = ExecutionResult(failure=ExecutionFailure(error.reason, redact_text(error.message)))
+        except BaseException:
+            # No answer comes of it: what the calls of models were is told all the same.
+            logs = await asyncio.to_thread(self._storable, kept, _AS_GIVEN)
+            await context.leave(logs.items())
+            raise
         finished = timestamp(context.clock.now())
         told = await asyncio.to_thread(read_blocked, execution.blocked, task.task_id, context.clock.now())
         # A reply that was given is in the store already, and was searched: it is the same artifact.
         given = task.executor is not None and task.executor.kind == "reply"
         as_given = _AS_GIVEN | {REPLY_LOG} if given else _AS_GIVEN
-        logs = await asyncio.to_thread(self._storable, {**kept, **execution.logs, REFUSED_LOG: told.refused}, as_given)
+        logs = await asyncio.to_thread(self._storable, {**kept, **execution.logs, REFUSED_LOG: told.log}, as_given)
         references = tuple(reference(name, data) for name, data in logs.items())
         patch = uri_of(execution.patch) if execution.patch else ""
         used = context.meter.usage
-        outcome = Outcome(task, self._agent, started, finished, execution, changes, patch, references, used, told.blocked)
+        refused = (*told.refused, *execution.refused)[:MOST_REFUSED]
+        outcome = Outcome(
+            task, self._agent, started, finished, execution, changes, patch, references, used, told.blocked, refused
+        )
         # What a patch made the worker say (a path, a last line) may hold what was taken out of the logs.
         own, _ = redact_document(work_report(outcome), self._scanner)
         report = codec.encode(own)

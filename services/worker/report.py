@@ -8,6 +8,7 @@ from typing import Literal
 
 from gatewright import scope
 from gatewright.contracts import Blocked, TaskContract, TaskResult, WorkReport
+from gatewright.contracts.consultation import RefusedQuestion
 from gatewright.contracts.reports import GateOutcome, GateOutcomes, GitOutcome, NextSteps
 from gatewright.contracts.vocabulary import Agent, Artifact, Usage
 from gatewright.git.changes import TreeChange
@@ -35,6 +36,7 @@ class Outcome:
     logs: tuple[Artifact, ...]
     usage: Usage | None = None
     blocked: tuple[Blocked, ...] = ()
+    refused: tuple[RefusedQuestion, ...] = ()
 
     @property
     def failure(self) -> str | None:
@@ -102,6 +104,7 @@ def task_result(outcome: Outcome, report: Artifact) -> TaskResult:
         failure=outcome.failure,
         usage=outcome.usage,
         blocked=outcome.blocked,
+        questions_refused=outcome.refused,
     )
 
 

@@ -35,13 +35,29 @@ class Spend(Protocol):
     """What is told of everything that is used; ``BudgetMeter.spend`` and a task's ``context.spend`` are of this form."""
 
     def __call__(
-        self, *, tokens: int = 0, cost_usd: float = 0.0, iterations: int = 0, sent_bytes: int = 0, unpriced: bool = False
+        self,
+        *,
+        tokens: int = 0,
+        cost_usd: float = 0.0,
+        iterations: int = 0,
+        sent_bytes: int = 0,
+        unpriced: bool = False,
+        incomplete: bool = False,
     ) -> None:
-        """``unpriced``: the price of some of it is not known. Raises BudgetError when that is more than there is."""
+        """``unpriced``: the price of some of it is not known; ``incomplete``: more may have been used than is reported.
+
+        Raises BudgetError when that is more than there is.
+        """
 
 
 def spend_freely(
-    *, tokens: int = 0, cost_usd: float = 0.0, iterations: int = 0, sent_bytes: int = 0, unpriced: bool = False
+    *,
+    tokens: int = 0,
+    cost_usd: float = 0.0,
+    iterations: int = 0,
+    sent_bytes: int = 0,
+    unpriced: bool = False,
+    incomplete: bool = False,
 ) -> None:
     """For work that has no budget of its own to keep."""
 
@@ -49,6 +65,17 @@ def spend_freely(
 def number(amount: float) -> str:
     """An amount for people: ``1,200``, ``0.25``."""
     return f"{amount:,.6f}".rstrip("0").rstrip(".")
+
+
+def amount_words(used: float, unit: str, limit: float | None = None, *, least: bool = False) -> str:
+    """An amount beside its limit: ``1,200 of 2,000 tokens``; with ``least`` it is a lower bound: ``at least ...``, ``unknown``.
+
+    Nothing that was counted is not the same as nothing that was used: with ``least``, 0 is an unknown amount.
+    """
+    if least and not used:
+        return f"unknown {unit}" if limit is None else f"unknown {unit}, limit {number(limit)}"
+    known = number(used) if limit is None else f"{number(used)} of {number(limit)}"
+    return f"at least {known} {unit}" if least else f"{known} {unit}"
 
 
 def nano(cost_usd: float) -> int:

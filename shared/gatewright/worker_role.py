@@ -25,12 +25,21 @@ REQUIRED_OUTPUTS = (RequiredOutput(name="patch", type="patch", acceptance="appli
 #: The only tool set there is: the job's own workspace.
 TOOL_SET = ("gatewright.workspace",)
 
+#: Executors that ask models.
+_ASKING = frozenset({"agent", "model"})
+
 _FAIL_CLOSED = (
     "a changed path outside allowed_paths",
     "an executor that fails or has no answer for the attempt",
     "a sandbox or an environment that cannot be had",
     "an input artifact whose digest is not the one named here",
 )
+
+
+def asks_models(role: str, contract: TaskContract | None) -> bool:
+    """Whether a task of ``role`` asks a model in any case. Other roles may ask one, and report their first turn."""
+    executor = contract.executor if contract is not None else None
+    return role == "worker" and executor is not None and executor.kind in _ASKING
 
 
 def worker_permissions(*, interactive: bool) -> ToolPermissions:

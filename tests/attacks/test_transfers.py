@@ -6,13 +6,20 @@ import hashlib
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from html import unescape
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
+from gatewright.app.cli.hosts.approval_tools import approval_entry
+from gatewright.app.cli.people.inbox import page
+from gatewright.app.cli.people.notifying import digest
+from gatewright.app.cli.signing_agent.orders import OrderedDecision, told_before_signing
+from gatewright.app.console.drawing import make_templates
 from gatewright.artifacts import inline_uri
-from gatewright.contracts import TaskContract, UsageReport
+from gatewright.contracts import ApprovalRequest, TaskContract, UsageReport
+from gatewright.contracts.people.approvals import ApprovalStanding
 from gatewright.contracts.records import CommandRef
 from gatewright.contracts.task_contract import Inputs
 from gatewright.contracts.transfers import TransferDestination, TransferLeave
@@ -21,10 +28,19 @@ from gatewright.evidence.signing import keys
 from gatewright.evidence.verification.verify import verify
 from gatewright.ledger.run import Run
 from gatewright.order_artifacts.hidden_acceptance import visible
-from gatewright.rules.approvals import pending
-from gatewright.rules.transfers import LATER, leave_for, manifest_digest, task_leave
-from gatewright.services.gatekeeper.decider.inputs import UsageReceived
+from gatewright.rules.approvals import decision_on, pending, request_digest
+from gatewright.rules.transfers import (
+    LATER,
+    asked_transfers,
+    leave_for,
+    manifest_digest,
+    task_leave,
+    transfer_lines,
+    transfer_words,
+)
+from gatewright.services.gatekeeper.decider.inputs import Continue, UsageReceived
 from gatewright.services.gatekeeper.dispatch.dispatcher import task_document
+from gatewright.services.gatekeeper.orchestrator import ACCOUNT_PATIENCE
 from tests.attacks.people import LANDING, Inbox, inbox_of, policies_with, signed
 from tests.attacks.whole_gatekeeper import RUN, make_plan, make_result, make_review, open_gatekeeper
 from tests.evidence.recorded_calls import TOLD, UNCOVERED, Recorded, calls_by, without_records
@@ -57,6 +73,21 @@ def sent_to(run: Run, role: str) -> TransferLeave | None:
     return document.transfer
 
 
+async def without_account(inbox: Inbox) -> None:
+    """Let the time pass for which the seal waits for what interrupted work has used."""
+    assert isinstance(inbox.clock, HandClock)
+    inbox.clock.seconds += ACCOUNT_PATIENCE + 1
+    await inbox.gatekeeper.orchestrator.advance(RUN, Continue("later"))
+
+
+def standing_of(request: ApprovalRequest) -> ApprovalStanding:
+    return ApprovalStanding(request=request, request_sha256=request_digest(request), status="pending")
+
+
+def ordered(request: ApprovalRequest) -> OrderedDecision:
+    return OrderedDecision(request, decision_on(request, verdict="approve", person="ana", decided_at=request.created_at))
+
+
 @pytest.fixture
 def repository(make_repository: MakeRepository) -> Repository:
     return make_repository(files=FILES)
@@ -82,6 +113,54 @@ async def test_a_run_waits_before_the_task_that_would_send_and_is_given_leave_fo
         found = verify(tmp_path / "runs" / RUN, [keys.load(tmp_path / "key.pem").public])
         assert found.findings == ()
         assert len(found.approved) == 1
+
+
+async def test_who_approves_sees_provider_sources_bound_and_preview(repository: Repository, tmp_path: Path) -> None:
+    async with open_sending(repository, tmp_path, "manual", ASKS, most_bytes=5000) as inbox:
+        run = await inbox.submit(executor=MODEL)
+        request = await inbox.asked()
+        worker, reviewer = request.transfers
+        manifest = run.transfers[0]
+        assert (worker.manifest_sha256, worker.most_bytes) == (manifest_digest(manifest), 5000)
+        assert [(each.provider, each.model) for each in worker.destinations] == [("openai", "gpt-5.1-codex")]
+        assert [(each.provider, each.model) for each in reviewer.destinations] == [("anthropic", "claude-sonnet-4-5")]
+        assert {each.kind for each in worker.sources} == {"tree", "document"}
+        assert worker.preview[0] == "README.md (5 bytes)"
+        lines = list(transfer_lines(request.transfers))
+        assert "the worker sends at most 5,000 bytes in all, to make the change (low risk)" in lines
+        assert "  to openai: gpt-5.1-codex at https://api.openai.com:443" in lines
+        assert "at most 5,000 bytes to openai (the model gpt-5.1-codex)" in request.why
+        for place in (page(standing_of(request)), told_before_signing(ordered(request), "ana")):
+            assert all(any(line in each for each in place) for line in lines)
+        drawn = make_templates().get_template("decide.html").module.sends(request)  # type: ignore[attr-defined] # a macro
+        assert all(line in unescape(drawn) for line in lines)
+        (entry,) = [approval_entry(each) for each in pending(await inbox.run())]
+        assert [each["most_bytes"] for each in entry["transfers"]] == [5000, 5000]
+        assert digest([standing_of(request)])["requests"][0]["transfers"] == lines
+        await inbox.decide(signed(await inbox.said()))
+        leave = sent_to(await inbox.gatekeeper.run(), "worker")
+        assert leave is not None
+        assert (leave.most_bytes, leave.manifest_sha256) == (worker.most_bytes, worker.manifest_sha256)
+
+
+async def test_a_run_of_an_earlier_version_keeps_the_words_of_its_request(repository: Repository, tmp_path: Path) -> None:
+    async with open_sending(repository, tmp_path, "manual", ASKS) as inbox:
+        run = await inbox.submit(executor=MODEL)
+        earlier = replace(run, accepted=replace(run.accepted, recording=2))
+        size = run.transfers[0].bytes
+        assert f"the worker sends {size} bytes to gpt-5.1-codex at https://api.openai.com:443" in transfer_words(earlier)
+        assert asked_transfers(earlier) == ()
+        assert len(asked_transfers(run)) == 2
+
+
+@pytest.mark.parametrize("agent", [None, "codex", "claude"])
+async def test_only_models_that_an_agent_can_ask_are_listed(repository: Repository, tmp_path: Path, agent: str | None) -> None:
+    async with open_sending(repository, tmp_path, "manual", ASKS) as inbox:
+        await inbox.submit(executor=Executor(kind="agent", agent=agent))
+        worker = (await inbox.asked()).transfers[0]
+        found = {each.provider for each in worker.destinations}
+        assert found == {"codex": {"openai"}, "claude": {"anthropic"}}.get(agent or "", found)
+        assert len(worker.destinations) <= 3
 
 
 async def test_low_risk_passes_by_rule_and_is_written_down(repository: Repository, tmp_path: Path) -> None:
@@ -214,6 +293,7 @@ async def test_bytes_of_all_deliveries_of_a_task_are_one_sum(repository: Reposit
         assert run.failure is not None
         assert (run.status, run.failure.code) == ("FAILED", "transfer_not_approved")
         assert "1001 bytes" in run.failure.message
+        await without_account(inbox)
         found = verify(tmp_path / "runs" / RUN, [keys.load(tmp_path / "key.pem").public])
         assert found.findings == ()
 

@@ -28,7 +28,7 @@ def repository(make_repository: MakeRepository, monkeypatch: pytest.MonkeyPatch)
 @pytest.fixture
 def home(repository: Path) -> Path:
     home = find_home(None, repository)
-    make_home(home, repository)
+    make_home(home)
     return home
 
 

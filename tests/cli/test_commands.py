@@ -85,6 +85,23 @@ def test_doctor_finds_this_host_fit_and_names_what_is_not(
     assert "GATEWRIGHT_POLICIES" in said.out
 
 
+def test_doctor_does_not_count_what_only_services_need_where_a_bus_is_named(
+    gatewright: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GATEWRIGHT_HOME", "/proc/home")  # where no file can be made
+
+    def needed() -> dict[str, bool]:
+        return {
+            each["name"]: each["needed"] for each in gatewright("doctor", "--json").documents[0]["checks"] if not each["ok"]
+        }
+
+    assert needed()["disk"]
+    monkeypatch.setenv("GATEWRIGHT_NATS_URL", "nats://127.0.0.1:9")
+    found = needed()
+    assert not found["disk"]
+    assert found["bus"], "a client needs the bus"
+
+
 def test_doctor_has_no_file_of_its_own_on_the_disk_that_a_kill_could_leave_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

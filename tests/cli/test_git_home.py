@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gatewright.app.cli.home import find_home, make_home
+from gatewright.app.cli.home import find_home, find_repository, make_home
 from gatewright.errors import ConfigurationError
 from tests.cli.conftest import Command, MakeRepository
 
@@ -20,24 +20,50 @@ def git(here: Path, *words: str) -> str:
 
 @pytest.fixture
 def repository(make_repository: MakeRepository) -> Path:
-    """A repository with a home that holds a key, reached by both names."""
+    """A repository with a home that holds a key."""
     top = make_repository("wörk here")
     home = find_home(None, top)
-    assert make_home(home, top)
+    assert make_home(home)
     (home / "key").write_text("private")
-    assert (top / ".gatewright" / "key").read_text() == "private"
     return top
 
 
-def test_git_clean_takes_the_link_and_neither_keys_nor_bundles(repository: Path) -> None:
+def files_of(work_tree: Path) -> set[str]:
+    return {str(path.relative_to(work_tree)) for path in work_tree.rglob("*") if ".git" not in path.parts}
+
+
+def test_nothing_is_written_into_the_work_tree(make_repository: MakeRepository) -> None:
+    top = make_repository("r")
+    before, excluded = files_of(top), (top / ".git" / "info" / "exclude").exists()
+    make_home(find_home(None, top))
+    assert files_of(top) == before
+    assert (top / ".git" / "info" / "exclude").exists() == excluded
+
+
+def test_bare_repository_has_its_home_inside(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q", "--bare", "bare.git")
+    bare = tmp_path / "bare.git"
+    assert find_repository(bare / "refs") == bare
+    assert find_home(None, bare) == bare / "gatewright"
+    make_home(bare / "gatewright")
+    assert find_home(None, bare / "refs") == bare / "gatewright"
+
+
+def test_bare_repository_that_a_work_tree_holds_is_not_taken_for_it(repository: Path) -> None:
+    git(repository, "init", "-q", "--bare", "tests/data/planted.git")
+    planted = repository / "tests" / "data" / "planted.git"
+    make_home(planted / "gatewright")
+    assert find_repository(planted) == repository
+    assert find_home(None, planted) == repository / ".git" / "gatewright"
+
+
+def test_git_clean_takes_neither_keys_nor_bundles(repository: Path) -> None:
     assert git(repository, "status", "--porcelain", "--ignored=no") == ""
     git(repository, "clean", "-fdxq")
     git(repository, "clean", "-ffdxq")
-    assert not (repository / ".gatewright").exists()
     home = find_home(None, repository)
     assert (home / "key").read_text() == "private"
-    assert not make_home(home, repository)
-    assert (repository / ".gatewright" / "key").read_text() == "private"
+    assert not make_home(home)
 
 
 def test_stash_and_other_branches_leave_it_alone(repository: Path) -> None:
@@ -45,7 +71,6 @@ def test_stash_and_other_branches_leave_it_alone(repository: Path) -> None:
     git(repository, "stash", "-u", "-q")
     git(repository, "switch", "-q", "--orphan", "other")
     assert (find_home(None, repository) / "key").read_text() == "private"
-    assert (repository / ".gatewright" / "key").read_text() == "private"
 
 
 def test_linked_work_trees_share_it(repository: Path, tmp_path: Path) -> None:
@@ -54,22 +79,17 @@ def test_linked_work_trees_share_it(repository: Path, tmp_path: Path) -> None:
     (linked / "deep").mkdir()
     home = find_home(None, linked / "deep")
     assert home.samefile(find_home(None, repository))
-    make_home(home, linked / "deep")
-    assert (linked / ".gatewright" / "key").read_text() == "private"
-    assert git(linked, "status", "--porcelain") == "?? deep/\n" or git(linked, "status", "--porcelain") == ""
+    assert (home / "key").read_text() == "private"
 
 
 def test_a_repository_that_moves_takes_it_along_and_its_work_tree_finds_it_again(repository: Path, tmp_path: Path) -> None:
     linked, moved = tmp_path / "linked", tmp_path / "elsewhere" / "moved"
     git(repository, "worktree", "add", "-q", str(linked))
-    make_home(find_home(None, linked), linked)
     moved.parent.mkdir()
     repository.rename(moved)
-    assert (moved / ".gatewright" / "key").read_text() == "private"
+    assert (find_home(None, moved) / "key").read_text() == "private"
     git(moved, "worktree", "repair", str(linked))
-    home = find_home(None, linked)
-    make_home(home, linked)
-    assert (linked / ".gatewright" / "key").read_text() == "private"
+    assert (find_home(None, linked) / "key").read_text() == "private"
 
 
 def test_a_clone_does_not_carry_it(repository: Path, tmp_path: Path) -> None:
@@ -82,7 +102,7 @@ def test_a_submodule_has_its_own_and_keeps_it(repository: Path, make_repository:
     git(repository, "submodule", "--quiet", "add", str(make_repository("part")), "part")
     part = repository / "part"
     home = find_home(None, part)
-    make_home(home, part)
+    make_home(home)
     (home / "key").write_text("of the part")
     shutil.rmtree(part)
     git(repository, "submodule", "--quiet", "update", "--init")
@@ -94,13 +114,11 @@ def test_a_home_of_old_is_found_where_it_was(make_repository: MakeRepository) ->
     top = make_repository("r")
     (top / ".gatewright").mkdir()
     assert find_home(None, top) == top / ".gatewright"
-    make_home(top / ".gatewright", top)
-    assert not (top / ".gatewright").is_symlink()
+    make_home(top / ".gatewright")
     assert not (top / ".git" / "gatewright").exists()
 
 
 def test_a_commit_that_brings_a_home_along_does_not_take_the_place_of_ones_own(repository: Path) -> None:
-    (repository / ".gatewright").unlink()
     (repository / ".gatewright" / "keys").mkdir(parents=True)
     (repository / ".gatewright" / "keys" / "gatekeeper.pem").write_text("known to others")
     git(repository, "add", "-f", ".gatewright")
@@ -116,11 +134,11 @@ def test_a_link_in_the_place_of_the_home_is_refused(make_repository: MakeReposit
     assert refused.value.reason == "home_not_own"
 
 
-def test_a_name_that_is_taken_is_left_as_it_is(make_repository: MakeRepository, tmp_path: Path) -> None:
+def test_link_of_an_older_version_is_left_as_it_is(make_repository: MakeRepository, tmp_path: Path) -> None:
     top = make_repository("r")
     (top / ".gatewright").symlink_to(tmp_path / "gone")
     home = top / ".git" / "gatewright"
-    make_home(home, top)
+    make_home(home)
     assert (top / ".gatewright").readlink() == tmp_path / "gone"
     assert find_home(None, top) == home
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from gatewright.app.cli.run.request import RunOptions, prepare
 from gatewright.app.stack.fork_server import Ahead
 from gatewright.contracts.vocabulary import Budget
 from gatewright.errors import MalformedError
+from gatewright.git.command import GitCommand
 from tests.cli.conftest import RESULT_FIELDS, Command, MakeRepository
 
 COMPLETE = ("--allow", "src", "--exec", "true", "--test", "true")
@@ -96,6 +98,16 @@ def test_repository_defaults_to_the_one_stood_in(make_repository: MakeRepository
     (repository / "deep" / "er").mkdir(parents=True)
     request = prepare(RunOptions(request="x", allow=("a",), commands=("c",), tests=("t",)), repository / "deep" / "er").request
     assert request.repository.url == str(repository)
+
+
+def test_refs_of_a_person_are_sent_as_the_gatekeeper_finds_them(make_repository: MakeRepository) -> None:
+    repository = make_repository("r")
+    full = GitCommand(repository / ".git").execute("rev-parse", "HEAD").decode().strip()
+    options = RunOptions(request="x", ref=full[:12], allow=("a",), commands=("c",), tests=("t",))
+    assert prepare(options, repository).request.baseline_ref == full
+    with pytest.raises(MalformedError) as refused:
+        prepare(replace(options, ref="origin/none"), repository)
+    assert [(fault.pointer, fault.code) for fault in refused.value.faults] == [("/baseline_ref", "ref_not_found")]
 
 
 def test_relative_repository_becomes_absolute_and_an_address_stays(tmp_path: Path, make_repository: MakeRepository) -> None:

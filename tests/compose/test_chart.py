@@ -112,6 +112,8 @@ def values(image: str, rules: list[str]) -> dict[str, Any]:
     roles["gatekeeper"]["extraEnv"].append(key("GIT_PUSH_TOKEN"))
     return {
         "image": {"repository": image, "tag": "chart", "pullPolicy": "Never"},
+        # The image of the compose file.
+        "nats": {"image": {"tag": "2.12-alpine"}},
         "policies": {"configMap": "policies", "organisation": {"configMap": "rules", "files": rules}},
         "roles": roles,
         "identities": {"publishers": ["ci"]},

@@ -49,7 +49,6 @@ def bash(script: str, cwd: Path, variables: dict[str, str]) -> subprocess.Comple
 @pytest.mark.long
 def test_the_first_screen_of_the_readme_lands_a_change(project: Repository, tmp_path: Path) -> None:
     (script,) = [block for block in indented("README.md") if "gatewright run" in block]
-    script = script.replace("/path/to/gatewright/.venv/bin", str(Path(sys.executable).parent))
     (tmp_path / ".gitconfig").write_text("[user]\nname = Ada Löwe\nemail = ada@shop.example\n")
     done = bash(script, project.path, environment(tmp_path))
     assert done.returncode == 0, done.stdout + done.stderr

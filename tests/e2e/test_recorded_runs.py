@@ -120,6 +120,17 @@ def test_a_recorded_run_is_done_again_with_the_same_requests_decisions_and_tree(
     assert [path.name for path in written.parent.iterdir() if path.name.startswith(".")] == []
 
 
+def test_every_place_that_is_shown_of_a_run_that_was_done_again_is_there(
+    recording: RecordingStack, recorded: tuple[Path, Path]
+) -> None:
+    _, bundle = recorded
+    finished = recording.process("replay", "--reexecute", str(bundle), extra={"SCRIPTED_KEY": ""})
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    assert ".playing-" not in finished.stdout + finished.stderr
+    (place,) = [line.split()[-1] for line in finished.stdout.splitlines() if line.split()[:1] == ["bundle"]]
+    assert (Path(place) / "manifest.json").exists()
+
+
 def cassettes(bundle: Path) -> dict[str, bytes]:
     """The calls of each task of a bundle."""
     files = [path.read_bytes() for path in bundle.rglob("*.cassette.jsonl")]

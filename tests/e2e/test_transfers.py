@@ -110,6 +110,7 @@ def test_nothing_is_sent_before_a_person_approved_it_and_then_it_goes_through(
         assert [each.role for each in parked.transfers] == ["worker", "reviewer"]
         assert all(manifest_digest(each) in shown for each in parked.transfers)
         assert sending.provider.root in shown
+        assert "the worker sends at most 268,435,456 bytes in all" in shown
         sending.approve(stack, run_id)
         run = client.wait(run_id, timeout=SECONDS)
     assert (run.status, run.failure) == ("SUCCESS", None)
@@ -120,6 +121,7 @@ def test_nothing_is_sent_before_a_person_approved_it_and_then_it_goes_through(
     (sent,) = json.loads(records.read_text())["sent"]
     assert sent["manifest_sha256"] == manifest_digest(parked.transfers[1])
     assert sent["endpoint"] == sending.provider.root
+    assert 0 < sent["bytes"] <= parked.transfers[1].most_bytes
 
 
 def test_an_address_that_was_changed_after_the_approval_gets_nothing(

@@ -177,6 +177,17 @@ async def test_with_the_gatekeepers_key_no_manifest_can_be_made_up(
     assert CODE in found
 
 
+async def test_work_that_sent_more_than_the_bound_is_found_also_when_nothing_lands(
+    tmp_path: Path, signer: Signer, private_key: PrivateKey
+) -> None:
+    run = SendingRun(forgery=planned(most_bytes=4998), rules=None, told=TOLD, calls=partial(calls_by, bytes=10))
+    run.up_to_the_tests()
+    abort = e.AbortRequested(reason="enough", requested_by="ana", publisher="default")
+    run.end("ABORTED", "aborted", "enough", e.Event(abort))
+    found = verify(await sealed(run, tmp_path, signer), [private_key.public]).findings
+    assert any(each.code == CODE and "4998 may be sent" in each.message for each in found)
+
+
 @pytest.mark.parametrize("calls", UNCOVERED.values(), ids=UNCOVERED)
 def test_no_manifest_covers_a_call_to_elsewhere_of_more_or_unsaid(calls: Recorded) -> None:
     run = make_sending()

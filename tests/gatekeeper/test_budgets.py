@@ -58,7 +58,8 @@ def test_the_time_that_is_up_is_decided_once() -> None:
     world.deliver_until("S2")
     assert world.at(NOW + later(100))
     assert not world.at(NOW + later(100))
-    assert not world.tell("w01", make_usage(tokens=1))
+    assert world.tell("w01", make_usage(tokens=1))
+    assert world.exceeded().used == 100
 
 
 def test_an_answer_that_comes_after_the_time_is_up_does_not_land() -> None:

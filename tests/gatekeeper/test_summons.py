@@ -27,6 +27,7 @@ from gatewright.errors import ConfigurationError, DeniedError, MalformedError
 from gatewright.evidence.signing import keys
 from gatewright.evidence.verification.verify import verify
 from gatewright.ledger.run import Run
+from gatewright.ledger.spans import run_spans, task_context
 from gatewright.ledger.store import Ledger
 from gatewright.resources import schema_directory
 from gatewright.rules.approvals import pending
@@ -167,6 +168,19 @@ async def test_an_answer_is_evidence_and_moves_nothing(asking: Asking) -> None:
     assert len(list((bundle / "summonses").glob("*/answer.json"))) == 1
     # What has no answer is taken back; the other the role would have settled.
     assert [each.task_id for each in await asking.questions()] == [listed.asked[0]]
+
+
+async def test_each_question_has_the_span_that_its_answers_are_parts_of(asking: Asking) -> None:
+    await asking.to_the_review()
+    listed = await asking.ask(item(), item("And what does it leave out?", "techlead"))
+    await asking.gatekeeper.answer("reviewer", said(listed.asked[0]))
+    run = await asking.finish()
+    spans = run_spans(run, (await asking.gatekeeper.orchestrator.ledger.get(RUN)).transitions)
+    parents = {span.context.span_id: span for span in spans}
+    sent = [next(span for span in spans if span.context == task_context(run.trace_id, task)) for task in listed.asked]
+    questions = [parents[span.parent] for span in sent]
+    assert [(span.name, span.error) for span in questions] == [("summons reviewer", ""), ("summons techlead", "unanswered")]
+    assert all(span.parent in parents for span in questions)
 
 
 async def test_the_second_answer_and_one_after_the_end_count_for_nothing(asking: Asking) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from gatewright.contracts import PlanProposal, codec
 from gatewright.contracts.vocabulary import Budget
 from gatewright.errors import BudgetError, GatewrightError
-from gatewright.models.cassettes import Playback
+from gatewright.models.cassettes import Cassette, Playback
 from gatewright.models.policy import load_models
 from gatewright.structured.answers import StructuredQuestion
 from gatewright.structured.asking import Asking
@@ -23,10 +24,11 @@ from gatewright.tasks.handler import TaskContext
 from gatewright.telemetry.logs import make_logger
 from tests.handler_fixture import MemoryArtifacts, StandingClock
 from tests.models.provider import KEY, ScriptedProvider
-from tests.models.turns import Fail, Raw, Say, Turn
+from tests.models.turns import Fail, Hang, Raw, Say, Turn
 from tests.models.wire_forms import Api
 from tests.structured.conftest import MakeModels
 from tests.structured.test_asking import PROMPT, answer
+from tests.waiting import until
 
 QUESTION = StructuredQuestion(PROMPT, PlanProposal)
 
@@ -176,3 +178,23 @@ def test_a_pm_without_a_key_may_play(make_models: MakeModels, tmp_path: Path, mo
     monkeypatch.delenv("SCRIPTED_KEY")
     assert not make_models("plan", "pm").configured
     assert RoleModels("pm", load_models(tmp_path), pool="default", playback=Playback(tmp_path)).configured
+
+
+async def test_a_question_that_is_interrupted_leaves_its_call(provider: ScriptedProvider, make_models: MakeModels) -> None:
+    provider.scripts["plan"] = [Hang()]
+    task = context()
+
+    async def ask() -> None:
+        async with make_models("plan").session(None, task, "run-1", "run-1.plan") as session:
+            await Asking(QUESTION).ask(session)
+
+    asking = asyncio.create_task(ask())
+    await until(lambda: bool(provider.requests))
+    asking.cancel()
+    await asyncio.wait({asking})
+    kept = {each.name: await task.artifacts.get(each.uri) for each in task.left}
+    (line,) = kept["model_calls"].splitlines()
+    assert json.loads(line)["sent"][0]["bytes"] == len(provider.requests[0].body)
+    assert Cassette.read(kept["model_cassette"]).head.incomplete
+    assert task.meter.usage is not None
+    assert task.meter.usage.incomplete

@@ -210,7 +210,6 @@ async def test_tidying_up_has_an_end() -> None:
 
 def test_bytes_that_may_be_sent_are_reported_by_steps_and_end_nothing_here() -> None:
     meter = BudgetMeter(most_sent=1000, delivery="3.1")
-    assert meter.metered
     meter.spend(sent_bytes=49)
     assert not meter.report_due.is_set()
     meter.spend(sent_bytes=1)

@@ -85,6 +85,8 @@ async def test_whatever_is_no_yes_refuses(keeper: Keeper, status: str, by: str) 
     [
         ("too_many_agent_questions", "too_many"),
         ("agent_question_unreadable", "too_long"),
+        ("message_too_large", "too_long"),
+        ("secret_found", "secret"),
         ("agent_question_out_of_turn", "unreachable"),
         ("task_not_held", "unreachable"),
     ],

@@ -13,6 +13,7 @@ from gatewright.errors import DeniedError, UnavailableError
 from gatewright.tasks.protocol import cancel_notice
 from gatewright.tasks.runner import TaskContext
 from tests.factories import make_contract
+from tests.tasks.kinds_of_work import make_short_contract
 from tests.tasks.role_at_work import Handler, RoleAtWork, Work, make_result
 from tests.waiting import PATIENCE
 
@@ -38,6 +39,12 @@ def spending(*amounts: int, pause: float = 0.05, then: BaseException | None = No
 
 async def told(role: RoleAtWork) -> list[int]:
     return [document.usage.tokens for document in await role.results() if isinstance(document, UsageReport)]
+
+
+async def interrupted(role: RoleAtWork) -> list[UsageReport]:
+    """The accounts of deliveries that ended without an answer."""
+    reports = [document for document in await role.results() if isinstance(document, UsageReport)]
+    return [report for report in reports if report.interrupted is not None]
 
 
 async def answered(role: RoleAtWork) -> list[Document]:
@@ -95,7 +102,49 @@ async def test_deliveries_of_a_task_are_told_apart(role: RoleAtWork) -> None:
     async with role.working(Handler(spending(10, then=UnavailableError("later")))):
         await role.give(make_contract(budget=Budget(tokens=100)))
         async with asyncio.timeout(PATIENCE):
-            while len(await told(role)) < 2:
+            while len(accounts := await interrupted(role)) < 2:
                 await role.server.wait(0.01)
-    reports = [document for document in await role.results() if isinstance(document, UsageReport)]
-    assert [report.usage.delivery.partition(".")[2] for report in reports[:2]] == ["1", "2"]
+    assert [report.usage.delivery.partition(".")[2] for report in accounts[:2]] == ["1", "2"]
+
+
+def leaving(*parts: tuple[str, bytes]) -> Work:
+    """Ask a model without an end; what is left behind when the work is interrupted."""
+
+    async def work(_task: TaskContract, context: TaskContext) -> Document:
+        context.spend(iterations=1)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await context.leave(parts)
+        raise AssertionError
+
+    return work
+
+
+async def test_the_first_turn_is_told_also_without_a_budget(role: RoleAtWork) -> None:
+    async with role.working(Handler(leaving())):
+        await role.give(make_contract())
+        async with asyncio.timeout(PATIENCE):
+            while not await told(role):
+                await role.server.wait(0.01)
+    assert (await role.results())[0].usage.iterations == 1  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("why", ["cancelled", "timed_out", "released"])
+async def test_work_that_is_interrupted_names_what_it_leaves(role: RoleAtWork, why: str) -> None:
+    handler = Handler(leaving(("model_calls", b"one call\n"), ("empty", b"")))
+    seconds = 1 if why == "timed_out" else 60
+    async with role.working(handler):
+        await role.give(make_short_contract(seconds))
+        await handler.started.wait()
+        if why == "cancelled":
+            await role.bus.broadcast(CANCEL_SUBJECT, cancel_notice(make_contract().log_refs.run_id))
+        if why != "released":
+            async with asyncio.timeout(PATIENCE):
+                while not await interrupted(role):
+                    await role.server.wait(0.01)
+    account = (await interrupted(role))[0]
+    assert account.interrupted is not None
+    assert account.interrupted.why == why
+    (left,) = account.interrupted.artifacts
+    assert (left.name, await role.bus.get_artifact(left.uri)) == ("model_calls", b"one call\n")

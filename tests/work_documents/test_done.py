@@ -10,12 +10,13 @@ import pytest
 from msgspec.structs import replace
 
 from gatewright.contracts import Done, codec
+from gatewright.contracts.consultation import RefusedQuestion
 from gatewright.errors import MalformedError
 from gatewright.evidence.projection.history import RunHistory, evidence_records, tell
 from gatewright.resources import schema_directory
 from gatewright.work_documents.brief import brief_of
 from gatewright.work_documents.done import FORBIDDEN, check, done_of, refuse_forbidden
-from gatewright.work_documents.remarks import run_remarks
+from gatewright.work_documents.remarks import remark_line, run_remarks
 from tests.evidence.approved_runs import make_approved
 from tests.evidence.recorded_runs import MAKERS, RecordedRun, make_success
 from tests.evidence.test_blocked import make_asking
@@ -67,6 +68,17 @@ def test_landed_run_with_an_unanswered_question_is_done_and_shows_its_guess(stat
     assert done.pending_actions == (f"answer: {words}",)
     assert [each.message for each in run_remarks((), history.run) if each.source == "unanswered question"] == [words]
     assert "approval" not in brief_of(history.run, run.records).audit_gates
+
+
+def test_a_question_that_nobody_was_asked_is_a_remark() -> None:
+    run = history_of(make_asking()).run
+    refused = RefusedQuestion(code="blocked_not_a_file", message=".gatewright-blocked.json is a folder")
+    (worker, *_) = run.workers()
+    assert worker.result is not None
+    result = replace(worker.result, questions_refused=(refused,))
+    run = replace(run, tasks={**run.tasks, worker.task_id: replace(worker, result=result)})
+    found = [remark_line(each) for each in run_remarks((), run) if each.source == "refused question"]
+    assert found == [f"refused question: blocked_not_a_file: {refused.message}"]
 
 
 def test_an_answered_question_leaves_nothing_to_do() -> None:

@@ -94,7 +94,19 @@ open("src/a.py", "w").write("x = 3\\n")
     result = await work(fixture, worker, "python3 tools/guess.py")
     assert result.git.changed_files == ("src/a.py",)
     assert [(block.session, block.question) for block in result.blocked] == [(result.task_id, "3 or 5?")]
-    assert logs(fixture, result)["blocked_refused"].startswith(b"2: ")
+    assert b"question 2: " in logs(fixture, result)["blocked_refused"]
+    assert [each.message.partition(":")[0] for each in result.questions_refused] == ["question 2"]
+
+
+@pytest.mark.parametrize("made", ["os.symlink('/etc/passwd', NAME)", "os.mkdir(NAME); open(NAME + '/a', 'w').write('{}')"])
+async def test_a_link_or_a_folder_in_the_place_of_questions_is_reported(
+    fixture: HandlerFixture, worker: WorkerHandler, made: str
+) -> None:
+    script = f"import os\nNAME = '.gatewright-blocked.json'\n{made}\nopen('src/a.py', 'w').write('x = 3\\n')\n".encode()
+    fixture.baseline = fixture.repository.commit({"tools/guess.py": script})
+    result = await work(fixture, worker, "python3 tools/guess.py")
+    assert (result.status, result.git.changed_files, result.blocked) == ("SUCCESS", ("src/a.py",), ())
+    assert [each.code for each in result.questions_refused] == ["blocked_not_a_file"]
 
 
 async def test_a_command_that_changes_nothing_hands_over_no_patch(fixture: HandlerFixture, worker: WorkerHandler) -> None:

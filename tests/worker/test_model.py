@@ -13,14 +13,15 @@ from msgspec.structs import replace
 from gatewright.artifacts import stored_digest
 from gatewright.contracts import TaskResult
 from gatewright.contracts.task_contract import PersonsAnswer, TaskQuestions
-from gatewright.contracts.vocabulary import Artifact, Budget, Executor
+from gatewright.contracts.vocabulary import Artifact, Budget, Executor, TimeoutRetry
+from gatewright.models.cassettes import Cassette
 from gatewright.resources import policy_directory
 from gatewright.rules.blocked.legal import BLOCKED_NAME
 from gatewright.services.worker.handler import WorkerHandler, make_handler
 from gatewright.services.worker.settings import Settings
 from tests.handler_fixture import HandlerFixture
 from tests.models.provider import KEY, ScriptedProvider
-from tests.models.turns import Fail, Say, Script
+from tests.models.turns import Fail, Hang, Say, Script
 from tests.models.wire_forms import Api
 
 GOOD = "Here it is:\n\n```python\n# file: src/a.py\nx = 2\n```\n"
@@ -49,6 +50,7 @@ SCRIPTS: dict[str, Script] = {
     "words": [Say("I would rather not.")],
     "failing": [Fail(401)],
     "down": [Fail(500)],
+    "silent": [Hang()],
     **{ending: [Say(GOOD, ending=ending)] for ending in CUT_OFF},
 }
 
@@ -128,6 +130,21 @@ async def test_a_reply_that_was_cut_off_makes_no_change(
     assert kept(fixture, result, "reply") == GOOD.encode()
     (call,) = kept(fixture, result, "model_calls").splitlines()
     assert json.loads(call)["ending"] == ending
+
+
+async def test_a_model_that_exceeds_the_time_limit_leaves_its_call(
+    fixture: HandlerFixture, provider: ScriptedProvider, tmp_path: Path
+) -> None:
+    once = TimeoutRetry(timeout_sec=1, max_retries=0, retry_backoff_sec=0)
+    result = await work(fixture, asking(fixture, provider, "silent", tmp_path), timeout_retry=once)
+    assert (result.status, (result.failure or "").partition(":")[0]) == ("FAILED", "task_timeout")
+    (line,) = kept(fixture, result, "model_calls").splitlines()
+    call = json.loads(line)
+    assert (call["incomplete"], call["sent"][0]["bytes"]) == (True, len(provider.requests[0].body))
+    cassette = Cassette.read(kept(fixture, result, "model_cassette"))
+    assert (cassette.head.incomplete, len(cassette.calls)) == (True, 1)
+    assert result.usage is not None
+    assert (result.usage.incomplete, result.usage.iterations) == (True, 1)
 
 
 async def test_a_provider_that_refuses_is_no_change_and_its_key_is_told_nowhere(

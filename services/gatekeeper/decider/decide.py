@@ -87,7 +87,7 @@ def decide(run: Run | None, item: Input, verdicts: Sequence[Verdict], now: datet
             draft.end("ABORTED", "aborted", item.request.reason)
         case RoleReplied() if not run.ended:
             _answered(draft, item, verdicts)
-        case UsageReceived() if not run.ended:
+        case UsageReceived() if run.sealed is None:
             _used(draft, item)
         case DecisionsReceived() | SummonsReceived() | QuestionReceived() if not run.ended:
             _brought(draft, item, verdicts)
@@ -240,11 +240,11 @@ def _within_budget(draft: Draft, item: RoleReplied, task: RunTask) -> bool:
 
 
 def _used(draft: Draft, item: UsageReceived) -> None:
-    """Reports of any attempt and any delivery count: what was used up was used up."""
+    """Reports of any attempt and any delivery count, also after the end: what was used up was used up."""
     task = draft.run.tasks.get(item.document.task_id)
     if task is not None and task.role == item.role and task.status != "PENDING":
-        draft.used(task, item.document.usage)
-        if not draft.over_budget():
+        draft.interrupted(task, item.document)
+        if not draft.run.ended and not draft.over_budget():
             draft.over_leave()
 
 

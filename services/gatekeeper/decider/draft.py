@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from gatewright.budgets import Excess
 from gatewright.bus.topology import DEFAULT_POOL
-from gatewright.contracts import GateReport, SummonsTask, TaskContract, TaskResult, Transition
+from gatewright.contracts import GateReport, SummonsTask, TaskContract, TaskResult, Transition, UsageReport
 from gatewright.contracts.people.revision_orders import FoundFault
 from gatewright.contracts.records import Cause, CommandRef, OrchestratorEvent
 from gatewright.contracts.vocabulary import Budget, Usage
@@ -30,6 +30,9 @@ from gatewright.rules.shards import attempt_id
 from gatewright.rules.transfers import oversent
 from gatewright.services.gatekeeper.decider.gate_checks import DiffVerdict
 from gatewright.services.gatekeeper.decider.inputs import Input, Submitted, kind
+
+#: Interrupted deliveries of one task that are recorded; more than a queue gives out.
+_MOST_INTERRUPTED = 64
 
 
 class Draft:
@@ -142,6 +145,15 @@ class Draft:
         if spending.most(known, usage) != known:
             self.add(e.UsageReported(task_id=task.task_id, usage=usage))
 
+    def interrupted(self, task: RunTask, report: UsageReport) -> None:
+        """Note that a delivery has ended without an answer, once, and what it has used and left behind."""
+        account, delivery = report.interrupted, report.usage.delivery
+        if account is None or delivery in task.interrupted or len(task.interrupted) >= _MOST_INTERRUPTED:
+            self.used(task, report.usage)
+            return
+        usage = spending.most(task.usage.get(delivery), report.usage)
+        self.add(e.TaskInterrupted(task_id=task.task_id, why=account.why, usage=usage, artifacts=account.artifacts))
+
     def excess(self) -> Excess | None:
         """The budget of which more was used than there is."""
         return spending.excess(self.run, self._now)
@@ -169,6 +181,7 @@ class Draft:
             totals=spending.totals(self.run, self._now),
             task_id=task.task_id if task else None,
             waiting=endings.waiting_for(self.run, gone.budget),
+            at_least=spending.lower_bounds(self.run),
         )
         self.add(used)
         self.fail(endings.budget_exceeded(used))

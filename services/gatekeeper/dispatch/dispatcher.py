@@ -24,7 +24,7 @@ from gatewright.ledger.run import Run
 from gatewright.ledger.spans import task_context
 from gatewright.order_artifacts.hidden_acceptance import visible
 from gatewright.rules.blocked.agent_questions import asking_rule
-from gatewright.rules.blocked.asking import may_ask, task_questions
+from gatewright.rules.blocked.asking import may_ask, operator_words, task_questions
 from gatewright.rules.summons import open_summonses, summons_leave
 from gatewright.rules.transfers import task_leave
 from gatewright.services.gatekeeper.dispatch.priority import InFlight, class_of
@@ -224,7 +224,12 @@ def task_document(run: Run, command: CommandRef) -> Document:
         return replace(asked.task, transfer=summons_leave(run, command.role))
     task = run.tasks[command.task_id]
     if task.contract is not None:
-        return replace(task.contract, transfer=task_leave(run, task), questions=task_questions(run, task.role))
+        return replace(
+            task.contract,
+            transfer=task_leave(run, task),
+            questions=task_questions(run, task.role),
+            operator_words=operator_words(run, task.role),
+        )
     if run.request is None:
         raise BusError(f"{command.task_id} has no document", code="internal_error")
     return RequestTask(

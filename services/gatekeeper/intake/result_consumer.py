@@ -127,7 +127,10 @@ class ResultConsumer:
     async def _clean(self, answered: RoleReplied | UsageReceived) -> RoleReplied | UsageReceived:
         """A role's document as it may be kept: what looks like a secret in it is replaced by the name of its rule."""
         if isinstance(answered, UsageReceived):
-            return answered  # nothing of it is kept but numbers
+            if answered.document.interrupted is None:
+                return answered  # nothing of it is kept but numbers
+            report, _ = await asyncio.to_thread(redact_document, answered.document, self.scanner)
+            return replace(answered, document=report)
         document, redactions = await asyncio.to_thread(redact_document, answered.document, self.scanner)
         if redactions:
             self.log.warning("answer_redacted", role=answered.role, places=redactions)

@@ -69,7 +69,7 @@ def brief(
     decisions = [rule.format(directory=directory) for rule in rules]
     if asks and not contract.audit_only:
         decisions.append(_ASKING if form == "workspace" else _ASKING_IN_REPLY)
-    data = (*_answers(contract), *data)
+    data = (*_operator_words(contract), *_answers(contract), *data)
     if earlier is None:
         return worker_order(library, contract, form, data=data, decisions=decisions, memory=memory)
     done = (_REFUSED.format(attempt=contract.attempt), _KEPT if earlier.kept else _ANEW)
@@ -87,6 +87,15 @@ def _answers(contract: TaskContract) -> Sequence[str]:
         for each in said
     ]
     return (fenced("what people said to questions of this run", "\n\n".join(lines)),) if lines else ()
+
+
+def _operator_words(contract: TaskContract) -> Sequence[str]:
+    """The words of the people who gave this round, and of those who commented; the scope and the tests stay the contract's."""
+    lines = [
+        f"{each.person} {'gives the run this round' if each.grants else 'comments'}: {each.words}"
+        for each in contract.operator_words
+    ]
+    return (fenced("words of the operator about this round", "\n\n".join(lines)),) if lines else ()
 
 
 def _blocks(earlier: EarlierRound) -> Sequence[str]:

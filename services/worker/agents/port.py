@@ -57,7 +57,7 @@ class AgentPermission(Document, tag="permission", tag_field="event"):
     subject: str
     answer: Answered
     offered: tuple[str, ...] = ()
-    by: Literal["contract", "person", "silence", "too_many", "too_long", "unreachable"] = "contract"
+    by: Literal["contract", "person", "silence", "too_many", "too_long", "secret", "unreachable"] = "contract"
     person: str = ""
 
 

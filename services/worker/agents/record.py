@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import msgspec
 
+from gatewright.contracts.consultation import RefusedQuestion
 from gatewright.services.worker.agents.port import (
     AgentCommand,
     AgentEvent,
@@ -59,10 +61,37 @@ class AgentRecord:
             COMPLAINTS: self.complaints,
         }
 
+    def refused(self) -> tuple[RefusedQuestion, ...]:
+        """What the agent asked leave for without a person being asked, each kind once."""
+        return tuple(dict.fromkeys(refused_questions(self._events)))
+
     def _transcript(self) -> str:
         lines = ["# What the agent was told", "", self.prompt, "", "# What it said", ""]
         lines += [line for event in self._events if (line := in_words(event))]
         return "\n".join(lines) + "\n"
+
+
+#: Why no person was asked, in words for those who read the record.
+_UNASKED: Final = {
+    "secret": "no person was asked: it holds what looks like a secret",
+    "too_long": "no person was asked: it is too long to be shown whole",
+    "too_many": "no person was asked: the task has asked too often",
+    "unreachable": "no person can be asked",
+}
+#: The reason codes of what no person was asked, although people could have been.
+_REFUSALS: Final = {
+    "secret": "secret_found",
+    "too_long": "agent_question_unreadable",
+    "too_many": "too_many_agent_questions",
+}
+
+
+def refused_questions(events: Iterable[AgentEvent]) -> Iterator[RefusedQuestion]:
+    """What an agent asked leave for without a person being asked, without the words of it: they may hold the secret."""
+    for event in events:
+        if isinstance(event, AgentPermission) and event.by in _REFUSALS:
+            words = f"an agent asked leave for a {event.asked}: {_UNASKED[event.by]}; the agent was refused it"
+            yield RefusedQuestion(code=_REFUSALS[event.by], message=words)
 
 
 def in_words(event: AgentEvent) -> str:
@@ -79,7 +108,7 @@ def in_words(event: AgentEvent) -> str:
         case AgentFileChange(paths=paths):
             return "wrote " + ", ".join(f"`{path}`" for path in paths) + "\n"
         case AgentPermission(asked=asked, subject=subject, answer=answer, by=by, person=person):
-            who = "" if by == "contract" else f" ({person or by})"
+            who = "" if by == "contract" else f" ({person or _UNASKED.get(by, by)})"
             return f"asked for leave ({asked}): {subject}: **{answer}**{who}\n"
         case AgentProblem(message=message):
             return f"problem: {message}\n"

@@ -130,9 +130,11 @@ class AgentExecutor:
         session = CarriedSession(agent, self._scanner, tell)
         try:
             await session.find(job.contract, job.artifacts)
-            return await self._work(
-                job, _Work(agent, protocol_of(agent), gateway, record, tell, session, model, sandbox, tree, shell)
-            )
+            work = _Work(agent, protocol_of(agent), gateway, record, tell, session, model, sandbox, tree, shell)
+            return replace(await self._work(job, work), refused=record.refused())
+        except BaseException:
+            gateway.recording.incomplete = True
+            raise
         finally:
             job.kept.update(record.logs())
             job.kept.update(await asyncio.to_thread(kept_calls, gateway, self._scanner))
@@ -214,6 +216,7 @@ class AgentExecutor:
                         async with asyncio.timeout(seconds):
                             end = await _unless_refused(work.gateway, work.protocol.converse(box.wire, order, work.tell))
                     except TimeoutError:
+                        work.gateway.recording.incomplete = True
                         failure = ExecutionFailure("task_timeout", f"the agent was ended after {seconds:g} s")
                     except AgentWireError as error:
                         failure = ExecutionFailure(error.reason, _words(error.message))

@@ -14,26 +14,48 @@ import msgspec
 
 from gatewright.clock import timestamp
 from gatewright.contracts import Blocked, TaskContract, codec, strict_json
-from gatewright.contracts.consultation import MOST_BLOCKED
+from gatewright.contracts.consultation import MOST_BLOCKED, MOST_REFUSED_WORDS, RefusedQuestion
 from gatewright.errors import GatewrightError, MalformedError
 from gatewright.git.changes import FileChange
 from gatewright.git.mirror import Mirror
+from gatewright.git.modes import REGULAR, SUBMODULE, SYMLINK
 from gatewright.rules.blocked.legal import BLOCKED_NAME, refuse_illegal
 
 BLOCKED_FILE = BLOCKED_NAME.encode()
 #: Of the artifacts: what of the file was no block, and why.
 REFUSED_LOG = "blocked_refused"
+#: Something else than a plain file lies at the reserved name; the file cannot be read as questions; it has too many.
+NOT_A_FILE = "blocked_not_a_file"
+UNREADABLE = "blocked_unreadable"
+TOO_MANY = "blocked_too_many"
 _MOST_BYTES = 64 * 1024
-#: Documents of one file that are looked at, and lines about those that are none.
+#: Documents of one file that are looked at, and refusals that are reported.
 _MOST_READ = 100
+_KINDS = {SYMLINK: "a symbolic link", SUBMODULE: "a submodule"}
+
+
+@dataclass(frozen=True, slots=True)
+class BlockedFile:
+    """What lies at the reserved name: the bytes of a plain file, or what it is instead (``a symbolic link``)."""
+
+    content: bytes = b""
+    instead: str = ""
+
+
+NO_FILE = BlockedFile()
 
 
 @dataclass(frozen=True, slots=True)
 class ToldBlocks:
-    """What the file says, and what of it was refused, in lines."""
+    """What the file says, and what of it was refused."""
 
     blocked: tuple[Blocked, ...] = ()
-    refused: bytes = b""
+    refused: tuple[RefusedQuestion, ...] = ()
+
+    @property
+    def log(self) -> bytes:
+        """The refusals, in lines."""
+        return "".join(f"{each.code}: {each.message}\n" for each in self.refused).encode("utf-8", "replace")
 
 
 async def may_ask(contract: TaskContract, mirror: Mirror, baseline: str) -> bool:
@@ -46,49 +68,72 @@ async def is_tracked(mirror: Mirror, baseline: str) -> bool:
     return bool(await mirror.files(baseline, (BLOCKED_NAME,)))
 
 
-async def take_blocked(changes: Sequence[FileChange], mirror: Mirror, baseline: str) -> tuple[tuple[FileChange, ...], bytes]:
+async def take_blocked(
+    changes: Sequence[FileChange], mirror: Mirror, baseline: str
+) -> tuple[tuple[FileChange, ...], BlockedFile]:
     """The same as ``without_blocked``; all of the changes where the file is one of the repository's. Raises GitError."""
-    kept, content = without_blocked(changes)
+    kept, found = without_blocked(changes)
     if len(kept) != len(changes) and await is_tracked(mirror, baseline):
-        return tuple(changes), b""
-    return kept, content
+        return tuple(changes), BlockedFile()
+    return kept, found
 
 
-def without_blocked(changes: Sequence[FileChange]) -> tuple[tuple[FileChange, ...], bytes]:
-    """The changes without the file, and its bytes; none where it is not there, or is no plain file."""
-    contents = (each.content for each in changes if each.path == BLOCKED_FILE and each.mode in {"100644", "100755"})
-    return tuple(each for each in changes if each.path != BLOCKED_FILE), next(contents, b"")
+def without_blocked(changes: Sequence[FileChange]) -> tuple[tuple[FileChange, ...], BlockedFile]:
+    """The changes without what lies at the reserved name, and what that is: nothing, a plain file, or something else."""
+    own = [each for each in changes if each.path == BLOCKED_FILE or each.path.startswith(BLOCKED_FILE + b"/")]
+    left = tuple(each for each in changes if each not in own)
+    there = [each for each in own if each.mode is not None]
+    if not there:
+        return left, BlockedFile()
+    first = there[0]
+    if first.path != BLOCKED_FILE:
+        return left, BlockedFile(instead="a folder")
+    if first.mode in REGULAR:
+        # An empty file asks nothing, and is no question that can be read.
+        return left, BlockedFile(first.content) if first.content else BlockedFile(instead="an empty file")
+    return left, BlockedFile(instead=_KINDS.get(first.mode or "", "no plain file"))
 
 
-def read_blocked(content: bytes, task_id: str, now: datetime) -> ToldBlocks:
+def read_blocked(file: BlockedFile, task_id: str, now: datetime) -> ToldBlocks:
     """Read the file: one block, or a list of them. The first legal ones count, so many at most.
 
-    What is not legal is left out and told; the change stands without it all the same.
+    What is not legal is left out and reported; the change stands without it all the same.
     """
-    if not content:
+    if file.instead:
+        words = f"{BLOCKED_NAME} is {file.instead}: write the questions into a plain file"
+        return ToldBlocks(refused=(RefusedQuestion(code=NOT_A_FILE, message=words),))
+    if not file.content:
         return ToldBlocks()
     found: list[Blocked] = []
-    refused: list[str] = []
-    for number, each in enumerate(_documents(content, refused), 1):
-        if number > _MOST_READ or len(found) == MOST_BLOCKED:
-            refused.append(f"{number} and later: no more than {MOST_BLOCKED} are asked")
-            break
-        try:
-            found.append(_block(each, task_id, now))
-        except GatewrightError as error:
-            refused.append(f"{number}: {error.reason}: {error.message}")
-    return ToldBlocks(tuple(found), "".join(f"{line}\n" for line in refused).encode("utf-8", "replace"))
+    refused: list[RefusedQuestion] = []
+    try:
+        for number, each in enumerate(_documents(file.content), 1):
+            if number > _MOST_READ or len(found) == MOST_BLOCKED:
+                words = f"question {number} and later: people are asked {MOST_BLOCKED} of a task at most"
+                refused.append(RefusedQuestion(code=TOO_MANY, message=words))
+                break
+            try:
+                found.append(_block(each, task_id, now))
+            except GatewrightError as error:
+                refused.append(_refused(error.reason, f"question {number}: {error.message}"))
+    except MalformedError as error:
+        refused.append(_refused(code=UNREADABLE, words=error.message))
+    return ToldBlocks(tuple(found), tuple(refused))
 
 
-def _documents(content: bytes, refused: list[str]) -> Iterable[Any]:
+def _refused(code: str, words: str) -> RefusedQuestion:
+    line = "".join(each if each.isprintable() else "?" for each in " ".join(words.split()))
+    return RefusedQuestion(code=code, message=line[:MOST_REFUSED_WORDS])
+
+
+def _documents(content: bytes) -> Iterable[Any]:
+    """What the file holds. Raises MalformedError."""
     if len(content) > _MOST_BYTES:
-        refused.append(f"the file has {len(content)} bytes, and {_MOST_BYTES} are read")
-        return ()
+        raise MalformedError(f"{BLOCKED_NAME} has {len(content)} bytes; at most {_MOST_BYTES} are read")
     try:
         whole = strict_json.parse(content)
     except MalformedError as error:
-        refused.append(f"the file is no JSON: {error.message}")
-        return ()
+        raise MalformedError(f"{BLOCKED_NAME} is no JSON: {error.message}") from None
     return whole if isinstance(whole, list) else [whole]
 
 

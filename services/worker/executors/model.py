@@ -10,9 +10,9 @@ from gatewright.budgets import command_seconds
 from gatewright.errors import DeniedError
 from gatewright.models.apis.endings import is_complete
 from gatewright.models.cassettes import Playback
-from gatewright.models.choice import provider_of
+from gatewright.models.choice import TEXT_APIS, api_of
 from gatewright.models.gateway import ModelGateway
-from gatewright.models.policy import Api, LoadedModels
+from gatewright.models.policy import Api, LoadedModels, ModelsPolicy
 from gatewright.order_artifacts.canonical_memory import read_memory
 from gatewright.prompts.fence import fenced
 from gatewright.prompts.library import PromptLibrary
@@ -28,8 +28,6 @@ from gatewright.services.worker.executors.reply import REPLY_LOG, change_of
 _MOST_TOKENS: Final = 32_000
 #: Bytes of the files below the allowed paths that the model is shown.
 _SHOWN_BYTES: Final = 400_000
-#: The APIs by which a model is asked for text, best first.
-_SPOKEN: Final[tuple[Api, ...]] = ("chat_completions", "messages", "responses")
 
 
 class ModelExecutor:
@@ -59,13 +57,16 @@ class ModelExecutor:
         asks, data = await may_ask(job.contract, job.mirror, job.baseline), await _files(job)
         order = brief(self._library, job.contract, earlier, "files", data=data, memory=memory, asks=asks).in_one
         job.kept[PROMPT] = order.encode("utf-8", "replace")
-        provider = provider_of(policy, model)
-        api = _api_for(model, provider.apis if provider is not None else ())
+        api = _api_for(policy, model)
         try:
             async with asyncio.timeout(command_seconds(job.contract)):
                 reply = await _ask(gateway, model, order, api)
         except TimeoutError:
+            gateway.recording.incomplete = True
             return ExecutionResult(failure=ExecutionFailure("task_timeout", "the model did not answer in time"))
+        except asyncio.CancelledError:
+            gateway.recording.incomplete = True
+            raise
         finally:
             job.kept.update(await asyncio.to_thread(kept_calls, gateway, self._scanner))
         gateway.check()
@@ -110,9 +111,9 @@ async def _ask(gateway: ModelGateway, model: str, order: str, api: Api) -> str |
     return text or ExecutionFailure("model_unavailable", "the model answered without words")
 
 
-def _api_for(model: str, apis: tuple[Api, ...]) -> Api:
+def _api_for(policy: ModelsPolicy, model: str) -> Api:
     """The API by which the model is asked for text. Raises DeniedError (``model_not_allowed``)."""
-    api = next((each for each in _SPOKEN if each in apis), None)
+    api = api_of(policy, model, TEXT_APIS)
     if api is None:
         words = f"{model} cannot be asked for text: its provider has none of the APIs for it"
         raise DeniedError(words, code="model_not_allowed")

@@ -9,8 +9,10 @@ from typing import Protocol
 from gatewright.artifacts import ArtifactPort
 from gatewright.budgets import Spend, spend_freely
 from gatewright.contracts import TaskContract
+from gatewright.contracts.consultation import RefusedQuestion
 from gatewright.environment_state import EnvironmentSnapshot
 from gatewright.git.mirror import Mirror
+from gatewright.services.worker.executors.blocked_file import NO_FILE, BlockedFile
 from gatewright.tasks.activity import TellLive, untold
 from gatewright.tasks.questions import AskPublisher, unasked
 
@@ -50,8 +52,8 @@ class ExecutionResult:
     """What came of a job. ``tree`` is the baseline with the change; ``patch`` leads to it, empty for no change.
 
     ``logs`` are kept as artifacts under their names, empty ones left out. With a ``failure``, tree and patch are empty.
-    ``environment`` is what commands saw of the host, ``blocked`` the file that says what could not be
-    told.
+    ``environment`` is what commands saw of the host, ``blocked`` the file that says what could not be told. ``refused``:
+    questions of an agent that no person was asked.
     """
 
     tree: str = ""
@@ -60,7 +62,8 @@ class ExecutionResult:
     summary: str = ""
     failure: ExecutionFailure | None = None
     environment: EnvironmentSnapshot | None = None
-    blocked: bytes = b""
+    blocked: BlockedFile = NO_FILE
+    refused: tuple[RefusedQuestion, ...] = ()
 
 
 class ChangeExecutor(Protocol):

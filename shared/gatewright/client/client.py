@@ -436,4 +436,5 @@ def _checked(run_id: str) -> str:
     try:
         return msgspec.convert(run_id, RunId)
     except msgspec.ValidationError as error:
-        raise MalformedError(f"{run_id!r} is not a run id: {error}", code="run_id_invalid") from error
+        words = f"{run_id!r} is not a run id, which is 8 to 64 letters, digits, `-` and `_`; `gatewright runs` lists them"
+        raise MalformedError(words, code="run_id_invalid") from error

@@ -6,15 +6,40 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from gatewright.contracts.vocabulary import END, Count, Document, NonEmpty, Positive, RunId, Timestamp, Usage, keep_one_spelling
+from gatewright.contracts.vocabulary import (
+    END,
+    Artifact,
+    Count,
+    Document,
+    NonEmpty,
+    Positive,
+    RunId,
+    Timestamp,
+    Usage,
+    keep_one_spelling,
+)
+
+#: Artifacts that the last report of an interrupted delivery names.
+MOST_LEFT = 16
+
+
+class InterruptedWork(Document):
+    """Why a delivery ended without an answer, and what it leaves behind: the records of its model calls, and more."""
+
+    why: Literal["cancelled", "timed_out", "released", "failed"]
+    artifacts: Annotated[tuple[Artifact, ...], Meta(max_length=MOST_LEFT)]
 
 
 class UsageReport(Document):
-    """What a task has used up so far, told while it is being done, so that its run can be stopped in time."""
+    """What a task has used up so far, told while it is being done, so that its run can be stopped in time.
+
+    ``interrupted`` is set in the last report of a delivery that ends without an answer.
+    """
 
     run_id: RunId
     task_id: NonEmpty
     usage: Usage
+    interrupted: InterruptedWork | None = None
 
 
 #: What an agent's activity can be about.

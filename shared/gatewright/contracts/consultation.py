@@ -10,6 +10,7 @@ from typing import Annotated, Final, Literal
 from msgspec import Meta
 
 from gatewright.contracts.vocabulary import (
+    END,
     Artifact,
     Count,
     Document,
@@ -22,6 +23,9 @@ from gatewright.contracts.vocabulary import (
 
 #: Blocks that one task may bring, and that people are asked about in one run.
 MOST_BLOCKED: Final = 8
+#: Questions of one result that no person was asked, and characters of what is reported of each.
+MOST_REFUSED: Final = 128
+MOST_REFUSED_WORDS: Final = 600
 
 
 class Blocked(Document):
@@ -45,12 +49,20 @@ class Clamp(Document):
     reason: NonEmpty
 
 
+class RefusedQuestion(Document):
+    """A question that no person was asked. ``code`` is the reason; ``message`` is what was refused, and why."""
+
+    code: Annotated[str, Meta(pattern=rf"^[a-z][a-z0-9_]{{0,63}}{END}")]
+    message: Annotated[str, Meta(max_length=MOST_REFUSED_WORDS)]
+
+
 class Consultation(Document):
     """``model`` is the name that was asked for; ``answer_schema`` the schema that the answer had to have.
 
     ``prompts`` are the digests of what the prompt was made of, and of the prompt itself. ``directive`` is the marker that the
     answer had to repeat. ``asked``: how often the model was asked until an answer could be used. ``blocked``: what it could
-    not tell, and has guessed.
+    not tell, and has guessed. ``unpriced``: ``cost_usd`` leaves out what a model without a known price cost; ``incomplete``: a
+    reply was cut off or never came, so that this is the least that was used.
     """
 
     model: NonEmpty
@@ -64,6 +76,8 @@ class Consultation(Document):
     artifacts: tuple[Artifact, ...]
     clamped: tuple[Clamp, ...] = ()
     blocked: Annotated[tuple[Blocked, ...], Meta(max_length=MOST_BLOCKED)] = ()
+    unpriced: bool = False
+    incomplete: bool = False
 
     def __post_init__(self) -> None:
         keep_one_spelling(self, "cost_usd")

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-from gatewright.contracts.consultation import MOST_BLOCKED, Blocked, Consultation
+from gatewright.contracts.consultation import MOST_BLOCKED, MOST_REFUSED, Blocked, Consultation, RefusedQuestion
 from gatewright.contracts.task_contract import TaskContract
 from gatewright.contracts.vocabulary import (
     END,
@@ -76,6 +76,7 @@ class TaskResult(Document):
     usage: Usage | None = None
     #: What it could not tell, and has guessed.
     blocked: Annotated[tuple[Blocked, ...], Meta(max_length=MOST_BLOCKED)] = ()
+    questions_refused: Annotated[tuple[RefusedQuestion, ...], Meta(max_length=MOST_REFUSED)] = ()
 
 
 class WorkReport(Document):

@@ -183,6 +183,14 @@ class TaskQuestions(Document):
     answers: Annotated[tuple[PersonsAnswer, ...], Meta(max_length=MOST_ANSWERS)] = ()
 
 
+class OperatorWords(Document):
+    """What a person said when the run was to have one more round. ``grants``: they gave it; else they only commented."""
+
+    person: NonEmpty
+    words: Annotated[str, Meta(min_length=1, max_length=MOST_ANSWER_WORDS)]
+    grants: bool = False
+
+
 class TaskContract(Document):
     task_id: DocumentId
     owner_agent: Agent
@@ -237,6 +245,7 @@ class TaskContract(Document):
     transfer: TransferLeave | None = None
     #: Of a worker's task, where a rule of the run asks people what tasks cannot tell. Written by the gatekeeper alone.
     questions: TaskQuestions | None = None
+    operator_words: Annotated[tuple[OperatorWords, ...], Meta(max_length=MOST_ANSWERS)] = ()
     #: Which answer of the executor to take: 1 for the first attempt, raised by every round of the fix loop.
     attempt: Attempt = 1
     #: What the pm asked a model to write it; None where no model was asked.

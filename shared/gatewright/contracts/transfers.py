@@ -64,6 +64,33 @@ class TransferManifest(Document):
     later: Annotated[tuple[NonEmpty, ...], Meta(max_length=20)] = ()
 
 
+#: Sources that a request names one by one.
+MOST_SOURCES = 20
+
+
+class AskedTransfer(Document):
+    """What a person is asked to approve of one manifest, bounded: where it goes, what may go, and how much at most.
+
+    ``destinations`` are those outside. ``most_bytes`` is the bound that the gateway holds every task to. ``more_sources``: how
+    many sources are not named. ``preview``: some of the paths, no contents.
+    """
+
+    role: TransferRole
+    purpose: NonEmpty
+    manifest_sha256: Sha256
+    destinations: _Destinations
+    sources: Annotated[tuple[TransferSource, ...], Meta(min_length=1, max_length=MOST_SOURCES)]
+    bytes: Count
+    most_bytes: Count
+    secrets: Count
+    unscanned_bytes: Count
+    protected: _Some
+    risk: TransferRisk
+    preview: _Some
+    more_sources: Count = 0
+    later: Annotated[tuple[NonEmpty, ...], Meta(max_length=20)] = ()
+
+
 class TransferLeave(Document):
     """What a task may send, by the approved manifest with this digest. Written by the gatekeeper alone."""
 

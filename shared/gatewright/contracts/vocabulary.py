@@ -340,7 +340,7 @@ class Usage(Document):
     """What one delivery of a task has used up so far, all told; ``delivery`` tells it from the task's others.
 
     ``sent_bytes`` went to providers of models by a leave. ``unpriced``: a model without a known price was asked, so that
-    ``cost_usd`` leaves out what that cost.
+    ``cost_usd`` leaves out what that cost. ``incomplete``: a reply was cut off or never came, so that this is a lower bound.
     """
 
     tokens: Count
@@ -349,6 +349,7 @@ class Usage(Document):
     delivery: Annotated[str, Meta(pattern=rf"^[0-9.]{{1,64}}{END}")]
     sent_bytes: Count = 0
     unpriced: bool = False
+    incomplete: bool = False
 
     def __post_init__(self) -> None:
         keep_one_spelling(self, "cost_usd")

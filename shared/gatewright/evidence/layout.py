@@ -83,6 +83,9 @@ RESULT_ARTIFACTS: dict[str, str] = {
     "codex_thread_id": "codex/{}/thread_id.txt",
 }
 
+#: Names of files that interrupted work leaves; all others are called as the artifact is.
+_INTERRUPTED: dict[str, str] = {"model_calls": "calls.jsonl", "model_cassette": "calls.cassette.jsonl"}
+
 _SAFE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,126}[A-Za-z0-9_-])?", re.ASCII)  # noqa: TID251 - linear: anchored, and no repetition can give to the next
 
 
@@ -121,6 +124,11 @@ def task_error(task_id: str) -> str:
 def consultation(task_id: str, name: str) -> str:
     """Where a part of what the role of a task asked a model lies: the prompt, an answer, the records of the calls."""
     return f"consultations/{safe(task_id)}/{safe(name)}"
+
+
+def interrupted(task_id: str, number: int, name: str) -> str:
+    """Where what the ``number``-th interrupted delivery of a task (from 1) left behind lies, by the name of the artifact."""
+    return f"interrupted/{safe(task_id)}/{number:02}/{_INTERRUPTED.get(name) or safe(name)}"
 
 
 def task_plan(task_id: str) -> str:

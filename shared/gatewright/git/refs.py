@@ -62,6 +62,11 @@ def check_ref(text: str) -> str:
     return text
 
 
+def is_ref_name(text: str) -> bool:
+    """Whether git accepts ``text`` as the name of a ref, full or not."""
+    return _ref_fault(text) is None
+
+
 def check_full_ref(text: str) -> str:
     """``text`` when it is a full ref name below ``refs/``. MalformedError (``bad_ref``) otherwise."""
     if not text.startswith("refs/") or _ref_fault(text):

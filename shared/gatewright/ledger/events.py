@@ -26,7 +26,7 @@ from gatewright.contracts.routing import ReviewRouting, RoutingRules
 from gatewright.contracts.run_request import RunRequest
 from gatewright.contracts.task_contract import TaskContract
 from gatewright.contracts.transfers import TransferManifest
-from gatewright.contracts.vocabulary import Budget, Document, Judging, MutationBounds, Usage
+from gatewright.contracts.vocabulary import Artifact, Budget, Document, Judging, MutationBounds, Usage
 from gatewright.errors import MalformedError
 from gatewright.ledger import payload, people_events
 
@@ -62,7 +62,7 @@ SUCCESSORS: dict[State, tuple[State, ...]] = {
 #: Where a parked run may turn to, in the place of where it stood: people sent the change back, or gave it one more round.
 SENT_BACK: dict[str, tuple[State, ...]] = {"S3": ("S5",), "S4": ("S5",)}
 #: What runs record that are accepted now: see ``RunAccepted.recording``.
-RECORDING: Literal[2] = 2
+RECORDING: Literal[3] = 3
 #: How the name of a rule begins by which a gate names a reason to ask a person; and before the class of a command, as a reason.
 ASKS, COMMAND = "asks.", "command:"
 TERMINAL: frozenset[State] = frozenset({"S6", "FAILED", "ABORTED"})
@@ -110,8 +110,8 @@ class RunAccepted(Payload, frozen=True):
     #: How much of earlier runs on the repository it was told, where the policy lets it be told of them.
     memory: MemoryBounds | None = None
     #: Which facts its records hold: 2 since the plan gate names its plan, and the run its key and the publishers that settings
-    #: name. Runs older than the field have 1.
-    recording: Literal[1, 2] = 1
+    #: name; 3 since a budget that ends the run says which totals are lower bounds. Runs older than the field have 1.
+    recording: Literal[1, 2, 3] = 1
     #: What the run id is made of, with the publisher.
     idempotency_key: str = ""
     #: Publishers that the gatekeeper's settings named beside the policy file: ``policy_sha256`` holds them.
@@ -239,11 +239,25 @@ class UsageReported(Payload, frozen=True):
     usage: Usage
 
 
+class TaskInterrupted(Payload, frozen=True):
+    """A delivery of a task has ended without an answer; it may come after the end of the run, which has ended it.
+
+    ``usage`` is all that the delivery has used; ``artifacts`` are the records of its model calls and what else it left.
+    """
+
+    event_type: ClassVar[str] = "task_interrupted"
+    task_id: str
+    why: Literal["cancelled", "timed_out", "released", "failed"]
+    usage: Usage
+    artifacts: tuple[Artifact, ...] = ()
+
+
 class BudgetExceeded(Payload, frozen=True):
     """The run ends because a budget is used up. ``used`` and ``limit`` are in the unit of the budget.
 
     ``task_id`` is set when a task used more than its own share, which is ``limit`` then. ``totals`` is what the run has used of
-    everything, ``waiting`` what it was waiting for, in words.
+    everything, ``waiting`` what it was waiting for, in words. ``at_least`` names those of ``totals`` that are lower bounds: a
+    model was being asked, its price is not known, or a reply was cut off.
     """
 
     event_type: ClassVar[str] = "budget_exceeded"
@@ -253,6 +267,7 @@ class BudgetExceeded(Payload, frozen=True):
     totals: dict[str, int | float]
     task_id: str | None = None
     waiting: str = ""
+    at_least: tuple[str, ...] = ()
 
 
 class CandidateComposed(Payload, frozen=True):
@@ -414,6 +429,7 @@ PAYLOADS: dict[str, type[Payload]] = {
         TaskFinished,
         TaskFailed,
         UsageReported,
+        TaskInterrupted,
         BudgetExceeded,
         CandidateComposed,
         ReviewReceived,

@@ -22,12 +22,16 @@ from gatewright.ledger.run import AskedApproval, AskedSummons, CandidateState, F
 from gatewright.ledger.spending import most
 from gatewright.ledger.votes import answered, held, taken_over, withdrawn, without_asker
 
+#: What may come after the end: reports of the work that the end interrupted are taken until the bundle is sealed.
+_AFTER_END = (e.BundleSealed, e.RunFinished, e.UsageReported, e.TaskInterrupted)
+
 
 def evolve(run: Run | None, record: OrchestratorEvent) -> Run:
     """The run after one more event.
 
     Of a run that has expired the last event is all there is, and enough. Raises MalformedError when the event cannot follow: a
-    first event that is not ``run_accepted``, a state that may not come next, anything but the seal and expiry after the end.
+    first event that is not ``run_accepted``, a state that may not come next, anything but late reports of use,
+    the seal and expiry after the end.
     """
     payload = e.payload_of(record)
     if isinstance(payload, e.RunExpired):
@@ -43,7 +47,7 @@ def evolve(run: Run | None, record: OrchestratorEvent) -> Run:
             pools=payload.pools,
             created_at=record.ts,
         )
-    elif run.ended and not isinstance(payload, e.BundleSealed | e.RunFinished):
+    elif run.ended and not isinstance(payload, _AFTER_END):
         raise MalformedError(f"{record.event_type} after the end of the run", code="bad_event")
     elif number := candidate_of(run, payload):
         run = put_back(run, number, _apply(seen_from(run, number), payload, record), payload)
@@ -117,6 +121,8 @@ def _apply(run: Run, payload: e.Payload, record: OrchestratorEvent) -> Run:  # n
             return replace(_fix(run, payload), fix_ordered_at=record.ts)
         case e.UsageReported(task_id=task_id, usage=usage):
             return _used(run, _given(run, task_id), usage)
+        case e.TaskInterrupted(task_id=task_id):
+            return _interrupted(run, _given(run, task_id), payload)
         case e.Landed():
             return replace(run, landed=payload)
         case e.RunFinished(status=status, code=code, message=message):
@@ -222,6 +228,13 @@ def _planned(run: Run, orders: Sequence[TaskContract]) -> Run:
 
 def _used(run: Run, task: RunTask, usage: Usage) -> Run:
     return _with(run, replace(task, usage={**task.usage, usage.delivery: most(task.usage.get(usage.delivery), usage)}))
+
+
+def _interrupted(run: Run, task: RunTask, payload: e.TaskInterrupted) -> Run:
+    delivery = payload.usage.delivery
+    if delivery in task.interrupted:
+        raise MalformedError(f"delivery {delivery} of {task.task_id[:80]!r} was interrupted before", code="bad_event")
+    return _used(run, replace(task, interrupted={**task.interrupted, delivery: payload}), payload.usage)
 
 
 def _given(run: Run, task_id: str) -> RunTask:

@@ -42,7 +42,9 @@ def _task_of(payload: e.Payload) -> str | None:
     match payload:
         case e.GateJudged(report=report) | e.ReviewReceived(report=report) | e.TestsReceived(report=report):
             return report.task_id
-        case e.TaskDispatched(task_id=task_id) | e.UsageReported(task_id=task_id) | e.BudgetExceeded(task_id=task_id):
+        case e.TaskDispatched(task_id=task_id) | e.UsageReported(task_id=task_id) | e.TaskInterrupted(task_id=task_id):
+            return task_id
+        case e.BudgetExceeded(task_id=task_id):
             return task_id
         case e.PlanAccepted(plan=plan):
             return plan.task_id
@@ -72,7 +74,7 @@ def _role(run: Run, payload: e.Payload, task_id: str | None) -> str | None:
             return "reviewer"
         case e.TestsReceived():
             return "testrunner"
-        case e.TaskFailed() | e.UsageReported() | e.AnswerIgnored():
+        case e.TaskFailed() | e.UsageReported() | e.TaskInterrupted() | e.AnswerIgnored():
             task = run.tasks.get(task_id or "")
             return task.role if task is not None else None
         case e.SummonsAnswered(answer=answer):
@@ -105,7 +107,7 @@ def _level(run: Run, payload: e.Payload) -> e.Level:
             return _LEVELS.get(state, "INFO")
         case e.TaskFailed() | e.BudgetExceeded():
             return "ERROR"
-        case e.FixOrdered() | e.AbortRequested() | e.LocksWaiting() | e.AnswerIgnored():
+        case e.TaskInterrupted() | e.FixOrdered() | e.AbortRequested() | e.LocksWaiting() | e.AnswerIgnored():
             return "WARN"
         case e.SummonsAnswered(answer=answer):
             return "INFO" if answer.status == "ANSWERED" else "WARN"

@@ -29,6 +29,7 @@ from gatewright.ledger.events import (
     RunAccepted,
     RunExpired,
     State,
+    TaskInterrupted,
 )
 from gatewright.ledger.people_events import ApprovalByGrant, ApprovalDecided
 
@@ -52,6 +53,8 @@ class RunTask(Struct, frozen=True):
     answered_late: bool = False
     #: What each delivery of it has used up, as far as it was reported.
     usage: Mapping[str, Usage] = field(default_factory=dict)
+    #: The deliveries of it that ended without an answer, by their names: what each has used, and left behind.
+    interrupted: Mapping[str, TaskInterrupted] = field(default_factory=dict)
 
     @property
     def candidate(self) -> int:
@@ -94,8 +97,8 @@ class SaidWords(Struct, frozen=True):
 class AskedApproval(Struct, frozen=True):
     """A request and what has become of it; ``person`` and ``at`` are those of the answer, ``words`` those of a no.
 
-    ``said`` is kept of what is asked beside the run alone. ``spoken``: the answers that have an effect while they count. Of a
-    request whose yes has lapsed ``words`` say why.
+    ``said`` is kept of what is asked beside the run, and of words about one more round. ``spoken``: the answers that have an
+    effect while they count. Of a request whose yes has lapsed ``words`` say why.
     """
 
     request: ApprovalRequest

@@ -1,4 +1,4 @@
-"""The spans of a run, which follow from its ledger alone: run, states, tasks, gates and waits, with ids that follow too.
+"""The spans of a run, which follow from its ledger alone: run, states, tasks, questions, gates and waits; their ids follow too.
 
 So each gatekeeper that seals a run tells the same trace, and a trace that was lost can be told again. What the roles do within
 their tasks, they tell themselves: a task's message carries the id of its span (``task_context``). Pure.
@@ -11,12 +11,12 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from gatewright.bus.topology import task_queue, task_subject
+from gatewright.bus.topology import DEFAULT_POOL, task_queue, task_subject
 from gatewright.contracts.records import OrchestratorEvent, Transition
 from gatewright.errors import MalformedError
 from gatewright.ledger import events as e
 from gatewright.ledger.events import TERMINAL
-from gatewright.ledger.run import Run
+from gatewright.ledger.run import Run, TaskRole
 from gatewright.tracing import conventions as c
 from gatewright.tracing.spans import AttributeValue, FinishedSpan, SpanKind, TraceContext
 
@@ -106,6 +106,8 @@ class _Story:
         match record.event_type:
             case e.TaskDispatched.event_type:
                 yield from self._task(number, state)
+            case e.SummonsAsked.event_type:
+                yield from self._summons(number, state)
             case e.GateJudged.event_type:
                 yield self._gate(record, state)
             case e.LocksWaiting.event_type:
@@ -129,16 +131,44 @@ class _Story:
         yield self._part(
             f"task {task.role}", context, state, record, answered, attributes=attributes, error=self._failure(answered)
         )
-        queue = task_queue(task_subject(task.role, task.pool))
+        yield self._sent(task.role, task.pool, task.task_id, context, record)
+
+    def _summons(self, number: int, state: str) -> Iterator[FinishedSpan]:
+        """A question beside the run, from being asked to being answered, and in it the message that asked it.
+
+        The spans of the role that answers are parts of that message.
+        """
+        record = self._records[number]
+        asked = e.payload_of(record)
+        if not isinstance(asked, e.SummonsAsked):
+            raise MalformedError(f"event {record.seq} asks no question", code="bad_event")
+        task = asked.task
+        role = task.item.role
+        told = (later for later in self._records[number + 1 :] if later.event_type == e.SummonsAnswered.event_type)
+        answered = next((later for later in told if later.task_id == task.task_id), None)
+        context = self._context("summons", task.task_id)
+        attributes: dict[str, AttributeValue] = {
+            c.TASK_ID: task.task_id,
+            c.PIPELINE_TASK_NAME: role,
+            c.PIPELINE_TASK_RUN_ID: task.task_id,
+        }
+        said = known.answer if (known := self._run.summonses.get(task.task_id)) is not None else None
+        error = "unanswered" if said is None else "" if said.status == "ANSWERED" else said.code
+        yield self._part(f"summons {role}", context, state, record, answered, attributes=attributes, error=error)
+        yield self._sent(role, known.pool if known is not None else DEFAULT_POOL, task.task_id, context, record)
+
+    def _sent(self, role: TaskRole, pool: str, task_id: str, context: TraceContext, record: OrchestratorEvent) -> FinishedSpan:
+        """The message that gave work out, which is what the spans of the role are parts of."""
+        queue = task_queue(task_subject(role, pool))
         sent: dict[str, AttributeValue] = {
             c.MESSAGING_SYSTEM: "nats",
             c.MESSAGING_DESTINATION: queue,
             c.MESSAGING_OPERATION: "publish",
             c.MESSAGING_OPERATION_TYPE: "send",
-            c.MESSAGING_MESSAGE_ID: task.task_id,
+            c.MESSAGING_MESSAGE_ID: task_id,
         }
-        message = task_context(self._root.trace_id, task.task_id)
-        yield self._part(f"send {queue}", message, context.span_id, record, record, "producer", attributes=sent)
+        message = task_context(self._root.trace_id, task_id)
+        return self._part(f"send {queue}", message, context.span_id, record, record, "producer", attributes=sent)
 
     def _gate(self, record: OrchestratorEvent, state: str) -> FinishedSpan:
         judged = e.payload_of(record)

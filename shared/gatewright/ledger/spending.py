@@ -6,12 +6,13 @@ Used is what has been reported. The arithmetic is in ``gatewright/budgets.py``.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from gatewright.budgets import BILLION, Excess, nano, part
 from gatewright.contracts.vocabulary import MAX_INTEGER, Budget, Usage
 from gatewright.ledger.run import Run, RunTask
+from gatewright.worker_role import asks_models
 
 #: No task is handed less time than this, and none a budget of no time.
 _LEAST_SECONDS = 0.001
@@ -26,6 +27,13 @@ class Spent:
     iterations: int = 0
     #: Some of it was used by models without a known price: the money is only what is known.
     unpriced: bool = False
+    #: More may have been used than was reported: replies were cut off, or workers ended before they could report.
+    incomplete: bool = False
+
+    @property
+    def least(self) -> tuple[str, ...]:
+        """Which sums are lower bounds, by the names of ``totals``."""
+        return (("tokens",) if self.incomplete else ()) + (("cost_usd",) if self.incomplete or self.unpriced else ())
 
     @property
     def cost_usd(self) -> float:
@@ -52,6 +60,7 @@ def usage_of(tasks: Iterable[RunTask]) -> Spent:
         sum(nano(usage.cost_usd) for usage in reported),
         sum(usage.iterations for usage in reported),
         any(usage.unpriced for usage in reported),
+        any(usage.incomplete for usage in reported),
     )
 
 
@@ -59,7 +68,22 @@ def spent(run: Run) -> Spent:
     """What the run has used up so far."""
     sums = usage_of(run.tasks.values())
     rounds = sum(max(_turns(run, attempt), 1) for attempt in range(1, run.attempt + 1) if _was_worked_on(run, attempt))
-    return Spent(sums.tokens, sums.nano_usd, max(rounds, sums.iterations), sums.unpriced)
+    incomplete = sums.incomplete or any(_unaccounted(run, task) for task in run.tasks.values())
+    return Spent(sums.tokens, sums.nano_usd, max(rounds, sums.iterations), sums.unpriced, incomplete)
+
+
+def lower_bounds(run: Run) -> tuple[str, ...]:
+    """Which of the ``totals`` are lower bounds at this moment: also those to which tasks at work are adding."""
+    used = spent(run)
+    at_work = any(task.status == "RUNNING" and _may_ask(task) for task in run.tasks.values())
+    return replace(used, incomplete=used.incomplete or at_work).least
+
+
+def awaited_accounts(run: Run) -> tuple[str, ...]:
+    """The tasks that the end of the run has interrupted while they may have asked models, and that have not reported since."""
+    if not run.ended or run.sealed is not None:
+        return ()
+    return tuple(task.task_id for task in run.tasks.values() if _cut_short(task))
 
 
 def totals(run: Run, now: datetime) -> dict[str, int | float]:
@@ -136,8 +160,29 @@ def most(known: Usage | None, said: Usage) -> Usage:
         iterations=max(known.iterations, said.iterations),
         sent_bytes=max(known.sent_bytes, said.sent_bytes),
         unpriced=known.unpriced or said.unpriced,
+        incomplete=known.incomplete or said.incomplete,
         delivery=said.delivery,
     )
+
+
+def _may_ask(task: RunTask) -> bool:
+    """Whether models are asked for a task: its executor cannot do without, or its role has reported a turn."""
+    return asks_models(task.role, task.contract) or bool(task.usage)
+
+
+def _cut_short(task: RunTask) -> bool:
+    """Whether a task of an ended run was at work, and nothing was heard of how that ended."""
+    ended = any(each.why == "cancelled" for each in task.interrupted.values())
+    return task.status == "RUNNING" and _may_ask(task) and not ended
+
+
+def _unaccounted(run: Run, task: RunTask) -> bool:
+    """Whether a delivery of a task asked models, and nothing tells what it had used in the end."""
+    if run.ended and _cut_short(task):
+        return True
+    if task.result is None or task.result.usage is None:
+        return False
+    return any(delivery not in {*task.interrupted, task.result.usage.delivery} for delivery in task.usage)
 
 
 def _turns(run: Run, attempt: int) -> int:

@@ -16,10 +16,11 @@ from gatewright.ledger.run import AskedApproval, CastVote, SaidWords
 
 def answered(asked: AskedApproval, event: ApprovalDecided, now: str) -> AskedApproval:
     """The request after one more answer; a comment changes nothing about it. Raises what ``voted`` does."""
-    if asked.request.stage == "beside" and event.verdict in {"comment", "approve"}:
+    if asked.request.stage in {"beside", "round"} and event.verdict in {"comment", "approve"}:
         words = codec.decode(event.signed.document.encode(), ApprovalDecision).comment
         said = SaidWords(event.approver.name, words, event.verdict == "approve")
-        asked = replace(asked, said=(*asked.said, said))
+        if words or asked.request.stage == "beside":
+            asked = replace(asked, said=(*asked.said, said))
     if event.verdict in {"approve", "vote", "delegate"}:
         asked = replace(asked, spoken=(*asked.spoken, event))
     match event.verdict:

@@ -1,6 +1,9 @@
-"""Which model is asked where nothing names one: the first of the role's route that can be asked in the wanted way."""
+"""Which model is asked where nothing names one, and which may be asked in its place: those that are asked in the same way."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
 
 from gatewright.errors import DeniedError
 from gatewright.models.policy import Api, ModelRole, ModelsPolicy, Provider
@@ -20,3 +23,29 @@ def first_model(policy: ModelsPolicy, role: ModelRole, *, api: Api | None = None
             return name
     wanted = f" by the API {api}" if api else ""
     raise DeniedError(f"no model of the {role}'s route in models.json can be asked{wanted}", code="model_not_allowed")
+
+
+#: The APIs by which a worker asks a model for text, and roles for a document, best first.
+TEXT_APIS: Final[tuple[Api, ...]] = ("chat_completions", "messages", "responses")
+DOCUMENT_APIS: Final[tuple[Api, ...]] = ("messages", "chat_completions", "responses")
+
+
+def api_of(policy: ModelsPolicy, model: str, spoken: Sequence[Api]) -> Api | None:
+    """The API by which a client asks ``model`` that speaks ``spoken``, best first; None for none."""
+    provider = provider_of(policy, model)
+    return next((each for each in spoken if provider is not None and each in provider.apis), None)
+
+
+def asked_models(
+    policy: ModelsPolicy, role: ModelRole, model: str, api: Api | None, pool: str | None = None
+) -> tuple[str, ...]:
+    """The models that a task may ask: ``model``, and those after it in the route that stand in for it by the same API.
+
+    ``api`` None: it is not known by which the client asks, so each API of the model's provider counts. Raises what
+    ``ModelsPolicy.grant`` does.
+    """
+    route = policy.grant(role, pool=pool, model=model).routes[model]
+    first = provider_of(policy, model)
+    wanted = {api} if api is not None else set(first.apis) if first is not None else set()
+    found = ((name, provider_of(policy, name)) for name in route)
+    return tuple(name for name, provider in found if provider is not None and wanted & set(provider.apis))

@@ -44,6 +44,7 @@ class CallRecord(Document):
     ``status`` is what the client got. ``sent`` says what went where, answered or not. ``tried`` says each try that
     failed, in words; ``refused`` is the reason code of a call that was not sent or not passed on. ``played``: from a cassette.
     ``usage_doubted``: the provider's count was not believed. ``ending``: why the reply ended, in the words of its API.
+    ``incomplete``: a reply was cut off or never came, so that tokens and cost are the least that was used.
     """
 
     number: int
@@ -70,6 +71,7 @@ class CallRecord(Document):
     played: bool = False
     usage_doubted: bool = False
     ending: str | None = None
+    incomplete: bool = False
 
 
 @dataclass

@@ -54,6 +54,7 @@ _COMMANDS = {
     "program_not_found": "name a program that the system or an --env has",
     "provided_too_large": "provide less: what commands need of a large size belongs into an environment",
     "queue_unknown": "`gatewright queue list` names the queues",
+    "ref_ambiguous": "give more digits of the commit id, or a branch or tag",
     "ref_not_found": "check the name with `git ls-remote`; a commit must have been pushed",
     "repository_empty": "make a first commit and push it",
     "repository_missing": "name the repository: --repo, or `repository.url` of the document",
@@ -80,6 +81,9 @@ _PROPOSALS = {
 }
 _DOCUMENTS = {
     "blocked_illegal": "correct the document as the fault says",
+    "blocked_not_a_file": "write the questions into a plain file of the reserved name; the change stands without them",
+    "blocked_too_many": "ask fewer questions: people are asked eight of a task",
+    "blocked_unreadable": "write JSON in UTF-8 of at most 64 KiB into the file of questions; the change stands without them",
     "bad_approval": "make the approval again with `gatewright approve`",
     "bad_envelope": "use the file as it was written; it is a DSSE envelope",
     "bad_event": "use the events as they were written; a line was changed, or a newer version wrote it",

@@ -106,7 +106,7 @@ _REPOSITORIES = {
     "repository_too_large": "raise GATEWRIGHT_MIRROR_BYTES on the host that the message is from",
 }
 _STORES = {
-    "store_client_missing": "install the extra: gatewright[stores]",
+    "store_client_missing": "install the extra: pip install '/path/to/gatewright[stores]'",
     "store_credentials_missing": "have policies/stores.json refer to a credential, and put it where that says",
     "store_denied": "give the credential the right that it lacks: read and write for the gatekeeper, read for readers",
     "store_lock_refused": "make the bucket with object lock, or take `lock` out of policies/stores.json",

@@ -35,7 +35,7 @@ from gatewright.rules.people.signing_times import check_signing_time
 from gatewright.rules.quorum import names_person, seats_of
 from gatewright.rules.reviewing import check_vote, owned_lines
 from gatewright.rules.rounds import handed_over, unrepaired
-from gatewright.rules.transfers import transfer_words
+from gatewright.rules.transfers import asked_transfers, transfer_words
 
 #: What a signature is for (``ssh-keygen -Y sign -n``): one made for anything else does not count.
 NAMESPACE = "gatewright-approval-v1"
@@ -224,6 +224,7 @@ def make_request(
         phrase=rule.phrase,
         batch=rule.batch and rule.risk != "high",
         escalates_from=before.request_id if before is not None else None,
+        transfers=asked_transfers(run) if rule.reason == "transfer" else (),
     )
 
 

@@ -49,6 +49,7 @@ def shard_of(contract: TaskContract, task_id: str, paths: tuple[str, ...], produ
         sharding=None,
         transfer=None,
         questions=None,
+        operator_words=(),
     )
     return replace(shard, role_contract=resolve_role(shard))
 

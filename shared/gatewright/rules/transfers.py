@@ -5,8 +5,18 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 
+from msgspec.structs import replace
+
+from gatewright.budgets import number
 from gatewright.contracts import codec
-from gatewright.contracts.transfers import TransferLeave, TransferManifest, TransferRisk, TransferRole
+from gatewright.contracts.transfers import (
+    MOST_SOURCES,
+    AskedTransfer,
+    TransferLeave,
+    TransferManifest,
+    TransferRisk,
+    TransferRole,
+)
 from gatewright.contracts.vocabulary import Artifact
 from gatewright.ledger.run import Run, RunTask
 
@@ -17,6 +27,10 @@ FILE = "transfers.json"
 #: by the roles that wrote them, answers when they came in.
 LATER: Mapping[TransferRole, tuple[str, ...]] = {"worker": ("failed.", "questions"), "reviewer": ("candidate.",)}
 _SHOWN = 8
+#: Characters of the name of a source.
+_NAME = 200
+#: Runs that record so much show a person what is sent, and not its digest alone.
+SHOWN_SINCE = 3
 
 
 def risk_of(manifest: TransferManifest) -> TransferRisk:
@@ -47,7 +61,57 @@ def transfer_words(run: Run) -> str:
     """What a person is asked about, each manifest by its digest; empty when there is nothing to ask."""
     asked = [each for each in run.transfers if asks_person(each)]
     digests = ", ".join(manifest_digest(each) for each in asked)
-    return f"manifests {digests}: {'; '.join(map(_words, asked))}" if asked else ""
+    words = _words if run.accepted.recording >= SHOWN_SINCE else _earlier_words
+    return f"manifests {digests}: {'; '.join(map(words, asked))}" if asked else ""
+
+
+def asked_transfers(run: Run) -> tuple[AskedTransfer, ...]:
+    """What a person is asked to approve, as it is shown and signed; empty in runs of earlier versions."""
+    if run.accepted.recording < SHOWN_SINCE:
+        return ()
+    return tuple(_asked(each) for each in run.transfers if asks_person(each))
+
+
+def transfer_lines(transfers: Iterable[AskedTransfer]) -> Iterator[str]:
+    """What would be sent, for people: to which provider, out of what, how much at most, and some of the paths."""
+    for each in transfers:
+        yield f"the {each.role} sends at most {number(each.most_bytes)} bytes in all, to {each.purpose} ({each.risk} risk)"
+        for place in each.destinations:
+            yield f"  to {place.provider}: {place.model} at {place.endpoint}"
+        yield f"  out of {number(each.bytes)} bytes of sources, again with each call:"
+        for source in each.sources:
+            yield f"    {source.kind} {source.name}: {number(source.bytes)} bytes, {source.digest}"
+        if each.more_sources:
+            yield f"    and {each.more_sources} more documents"
+        if each.later:
+            yield f"  and what the run makes later: {', '.join(each.later)}"
+        unscanned = f"; {number(each.unscanned_bytes)} bytes were not searched" if each.unscanned_bytes else ""
+        yield f"  places that look like secrets: {each.secrets}{unscanned}"
+        if each.protected:
+            yield f"  protected classes that may change: {', '.join(each.protected)}"
+        if each.preview:
+            yield f"  paths, the first {len(each.preview)}: {', '.join(each.preview)}"
+        yield f"  manifest {each.manifest_sha256}"
+
+
+def _asked(manifest: TransferManifest) -> AskedTransfer:
+    named = tuple(replace(each, name=each.name[:_NAME]) for each in manifest.sources[:MOST_SOURCES])
+    return AskedTransfer(
+        role=manifest.role,
+        purpose=manifest.purpose,
+        manifest_sha256=manifest_digest(manifest),
+        destinations=tuple(each for each in manifest.destinations if not each.internal),
+        sources=named,
+        bytes=manifest.bytes,
+        most_bytes=manifest.most_bytes,
+        secrets=manifest.secrets,
+        unscanned_bytes=manifest.unscanned_bytes,
+        protected=manifest.protected,
+        risk=risk_of(manifest),
+        preview=manifest.preview,
+        more_sources=len(manifest.sources) - len(named),
+        later=manifest.later,
+    )
 
 
 def manifest_of(run: Run, role: str) -> TransferManifest | None:
@@ -103,12 +167,26 @@ def oversent(run: Run) -> str:
 
 
 def _words(manifest: TransferManifest) -> str:
+    """One role on one line: to whom, how much at most, and what is special about it."""
+    outside = [each for each in manifest.destinations if not each.internal]
+    providers = list(dict.fromkeys(each.provider for each in outside))
+    models = f"{len(outside)} models" if len(outside) > 1 else f"the model {outside[0].model}"
+    return (
+        f"the {manifest.role} sends at most {number(manifest.most_bytes)} bytes to {', '.join(providers[:_SHOWN])} ({models}), "
+        f"out of {number(manifest.bytes)} bytes of sources ({risk_of(manifest)} risk{_about(manifest)})"
+    )
+
+
+def _earlier_words(manifest: TransferManifest) -> str:
+    """The words of requests that earlier versions made: ``verify`` makes them again."""
     outside = [f"{each.model} at {each.endpoint}" for each in manifest.destinations if not each.internal]
     more = f" and {len(outside) - _SHOWN} more" if len(outside) > _SHOWN else ""
+    sent = f"the {manifest.role} sends {manifest.bytes} bytes to {', '.join(outside[:_SHOWN])}{more}"
+    return f"{sent} ({manifest.risk} risk{_about(manifest)})"
+
+
+def _about(manifest: TransferManifest) -> str:
     found = [f"{manifest.secrets} secrets"] if manifest.secrets else []
     found += [f"protected: {', '.join(manifest.protected)}"] if manifest.protected else []
     found += [f"{manifest.unscanned_bytes} bytes not looked at for secrets"] if manifest.unscanned_bytes else []
-    about = f", {', '.join(found)}" if found else ""
-    return (
-        f"the {manifest.role} sends {manifest.bytes} bytes to {', '.join(outside[:_SHOWN])}{more} ({manifest.risk} risk{about})"
-    )
+    return f", {', '.join(found)}" if found else ""

@@ -34,6 +34,8 @@ class ConsultationCost:
     cost_usd: float
     records: bytes
     recording: CassetteWriter = field(default_factory=CassetteWriter)
+    unpriced: bool = False
+    incomplete: bool = False
 
 
 async def consultation_of(
@@ -67,6 +69,8 @@ async def consultation_of(
         artifacts=tuple(stored),
         clamped=tuple(clamped),
         blocked=tuple(blocked),
+        unpriced=spent.unpriced,
+        incomplete=spent.incomplete,
     )
 
 

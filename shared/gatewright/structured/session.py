@@ -19,7 +19,10 @@ from gatewright.contracts.transfers import TransferLeave
 from gatewright.contracts.vocabulary import Budget
 from gatewright.errors import ConfigurationError
 from gatewright.models.cassettes import Playback, task_place
+from gatewright.models.choice import DOCUMENT_APIS, api_of
 from gatewright.models.policy import Api, LoadedModels, ModelRole, ModelsPolicy, load_models
+from gatewright.models.records import CALLS, CASSETTE
+from gatewright.secrets import SecretScanner
 from gatewright.service.settings import ServiceSettings
 from gatewright.structured.asking import Said, Turn
 from gatewright.structured.errors import ModelCallError
@@ -31,8 +34,6 @@ if TYPE_CHECKING:
 
 KEY_MISSING = "model_key_missing"
 _BACKLOG = 64
-#: The APIs that the layer speaks, best first; said here, too, because asking which is no reason to load it.
-_SPOKEN: tuple[Api, ...] = ("messages", "chat_completions", "responses")
 
 
 class RoleModels:
@@ -88,9 +89,16 @@ class RoleModels:
         playing = await asyncio.to_thread(self._playback.cassette, task) if self._playback is not None else None
         guard = TransferGuard(run_id, self._role, self._loaded.transfers, leave, context.spend)
         gateway = ModelGateway(policy, grant, spend=context.spend, clock=context.clock, task=task, playing=playing, guard=guard)
-        with _listening(self._sockets) as (listening, path):
-            async with gateway.serving(listening):
-                yield ModelSession(gateway, policy, api, grant.default, path)
+        try:
+            with _listening(self._sockets) as (listening, path):
+                async with gateway.serving(listening):
+                    yield ModelSession(gateway, policy, api, grant.default, path)
+        except BaseException:
+            # No answer comes of it: what the calls were is told all the same.
+            gateway.recording.incomplete = True
+            cassette = await asyncio.to_thread(gateway.recording.as_jsonl, SecretScanner())
+            await context.leave([(CALLS, gateway.records.as_jsonl()), (CASSETTE, cassette)])
+            raise
 
 
 class ModelSession:
@@ -134,7 +142,13 @@ class ModelSession:
         calls = self._gateway.records.calls
         used = next((call.model_used for call in reversed(calls) if call.model_used), None)
         return ConsultationCost(
-            used or self._model, usage.tokens, usage.cost_usd, self._gateway.records.as_jsonl(), self._gateway.recording
+            used or self._model,
+            usage.tokens,
+            usage.cost_usd,
+            self._gateway.records.as_jsonl(),
+            self._gateway.recording,
+            usage.unpriced,
+            usage.incomplete,
         )
 
     def _error(self, words: str) -> ModelCallError:
@@ -151,7 +165,7 @@ def has_key(loaded: LoadedModels, role: ModelRole, pool: str | None = None) -> b
     for name in policy.route(role, pool):
         model = policy.model(name)
         provider = policy.provider(model.provider) if model is not None else None
-        if provider is None or not set(provider.apis) & set(_SPOKEN):
+        if provider is None or not set(provider.apis) & set(DOCUMENT_APIS):
             continue
         try:
             if provider.key is not None:
@@ -176,13 +190,11 @@ def _missing_key(policy: ModelsPolicy, route: Sequence[str]) -> str:
 
 
 def _api_of(loaded: LoadedModels, name: str) -> Api:
-    model = loaded.policy.model(name)
-    provider = loaded.policy.provider(model.provider) if model is not None else None
-    spoken = [api for api in _SPOKEN if provider is not None and api in provider.apis]
-    if not spoken:
-        words = f"the model {name} is served by no API that documents are asked for: {', '.join(_SPOKEN)}"
+    api = api_of(loaded.policy, name, DOCUMENT_APIS)
+    if api is None:
+        words = f"the model {name} is served by no API that documents are asked for: {', '.join(DOCUMENT_APIS)}"
         raise ConfigurationError(words, code="model_api_unknown")
-    return spoken[0]
+    return api
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Coroutine
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from gatewright.budgets import BILLION, Excess, nano, overdrawn
 from gatewright.contracts import RequestTask, SummonsTask, TaskContract
@@ -41,6 +41,13 @@ def leave_of(task: Document) -> TransferLeave | None:
     return task.transfer if isinstance(task, TaskContract | SummonsTask) else None
 
 
+class _Counts(NamedTuple):
+    tokens: int
+    nano_usd: int
+    iterations: int
+    sent: int
+
+
 class BudgetMeter:
     """One delivery of one task. ``delivery`` is its name among the deliveries of that task.
 
@@ -53,24 +60,24 @@ class BudgetMeter:
         self.report_due = asyncio.Event()
         self._delivery = delivery
         self._tokens = self._nano_usd = self._iterations = self._sent = 0
-        self._unpriced = False
+        self._unpriced = self._incomplete = False
         self._most_sent = most_sent
-        self._reported = (0, 0, 0, 0)
+        self._reported = _Counts(0, 0, 0, 0)
+        self._reported_flags = (False, False)
         self._over = asyncio.Event()
         self._doing: asyncio.Future[Any] | None = None
         self._was_told = False
-
-    @property
-    def metered(self) -> bool:
-        """Whether anything but time is limited."""
-        limits = (self.budget.tokens, self.budget.cost_usd, self.budget.iterations, self._most_sent)
-        return any(limit is not None for limit in limits)
 
     @property
     def usage(self) -> Usage | None:
         """What was used so far; None for nothing."""
         if not any(self._counts()):
             return None
+        return self.account
+
+    @property
+    def account(self) -> Usage:
+        """What was used so far, also where that is nothing."""
         cost = self._nano_usd / BILLION
         return Usage(
             tokens=self._tokens,
@@ -78,13 +85,22 @@ class BudgetMeter:
             iterations=self._iterations,
             sent_bytes=self._sent,
             unpriced=self._unpriced,
+            incomplete=self._incomplete,
             delivery=self._delivery,
         )
 
     def spend(
-        self, *, tokens: int = 0, cost_usd: float = 0.0, iterations: int = 0, sent_bytes: int = 0, unpriced: bool = False
+        self,
+        *,
+        tokens: int = 0,
+        cost_usd: float = 0.0,
+        iterations: int = 0,
+        sent_bytes: int = 0,
+        unpriced: bool = False,
+        incomplete: bool = False,
     ) -> None:
         """So much was used since the last call; ``unpriced``: by a model without a known price, so that its cost is unknown.
+        ``incomplete``: a call was sent whose use is not fully known.
 
         Raises BudgetError when that is more than there is: stop at once (the work is ended even if it does not). Raises
         MalformedError for amounts below 0, and for money that is no finite number.
@@ -96,6 +112,7 @@ class BudgetMeter:
         self._iterations = min(self._iterations + iterations, MAX_INTEGER)
         self._sent = min(self._sent + sent_bytes, MAX_INTEGER)
         self._unpriced = self._unpriced or unpriced
+        self._incomplete = self._incomplete or incomplete
         usage = self.usage
         if self.excess is not None:
             self._cancel()  # it was told, and goes on
@@ -135,16 +152,21 @@ class BudgetMeter:
 
     def unreported(self) -> Usage | None:
         """What was used, if it is more than was reported."""
-        return None if self._counts() == self._reported else self.usage
+        flags = (self._unpriced, self._incomplete)
+        return None if (self._counts(), flags) == (self._reported, self._reported_flags) else self.usage
 
     def reported(self, usage: Usage) -> None:
         """So much is known where it counts."""
-        self._reported = (usage.tokens, nano(usage.cost_usd), usage.iterations, usage.sent_bytes)
+        self._reported = _Counts(usage.tokens, nano(usage.cost_usd), usage.iterations, usage.sent_bytes)
+        self._reported_flags = (usage.unpriced, usage.incomplete)
 
-    def _counts(self) -> tuple[int, int, int, int]:
-        return self._tokens, self._nano_usd, self._iterations, self._sent
+    def _counts(self) -> _Counts:
+        return _Counts(self._tokens, self._nano_usd, self._iterations, self._sent)
 
     def _is_a_step(self) -> bool:
+        """Whether a report is due. The first turn is one: that a provider is asked is known whatever becomes of the work."""
+        if self._iterations and not self._reported.iterations:
+            return True
         budget = self.budget
         money = None if budget.cost_usd is None else nano(budget.cost_usd)
         limits = (budget.tokens, money, budget.iterations, self._most_sent)

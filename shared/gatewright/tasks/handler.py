@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar, runtime_checkable
 
 from gatewright.artifacts import ArtifactPort
 from gatewright.bus.port import Bus
 from gatewright.clock import Clock
-from gatewright.contracts.vocabulary import Document
+from gatewright.contracts.activity import MOST_LEFT
+from gatewright.contracts.vocabulary import Artifact, Document
 from gatewright.tasks.activity import TellLive, untold
 from gatewright.tasks.budget_meter import BudgetMeter
+from gatewright.tasks.inputs import reference
 from gatewright.tasks.questions import AskPublisher, unasked
 from gatewright.telemetry.logs import Logger
 
@@ -44,7 +46,8 @@ class TaskContext:
 
     ``spend(tokens=..., cost_usd=..., iterations=...)`` says what was used since the last call; what costs anything
     is said as soon as it is known. ``meter.within`` ends work that uses more than the task was given. ``tell`` is for those who
-    look on, and no evidence; ``ask`` puts a question to the publisher of the run.
+    look on, and no evidence; ``ask`` puts a question to the publisher of the run. ``left`` is what work that is interrupted
+    leaves behind.
     """
 
     artifacts: ArtifactPort
@@ -55,12 +58,34 @@ class TaskContext:
     meter: BudgetMeter = field(default_factory=BudgetMeter)
     tell: TellLive = untold
     ask: AskPublisher = unasked
+    left: list[Artifact] = field(default_factory=list)
 
     def spend(
-        self, *, tokens: int = 0, cost_usd: float = 0.0, iterations: int = 0, sent_bytes: int = 0, unpriced: bool = False
+        self,
+        *,
+        tokens: int = 0,
+        cost_usd: float = 0.0,
+        iterations: int = 0,
+        sent_bytes: int = 0,
+        unpriced: bool = False,
+        incomplete: bool = False,
     ) -> None:
         """Raises BudgetError when the task has used more than it was given: stop at once."""
-        self.meter.spend(tokens=tokens, cost_usd=cost_usd, iterations=iterations, sent_bytes=sent_bytes, unpriced=unpriced)
+        self.meter.spend(
+            tokens=tokens,
+            cost_usd=cost_usd,
+            iterations=iterations,
+            sent_bytes=sent_bytes,
+            unpriced=unpriced,
+            incomplete=incomplete,
+        )
+
+    async def leave(self, parts: Iterable[tuple[str, bytes]]) -> None:
+        """Store what work that ends without an answer leaves behind; its last report names it. Raises BusError."""
+        for name, data in parts:
+            if data and len(self.left) < MOST_LEFT:
+                await self.artifacts.put(data)
+                self.left.append(reference(name, data))
 
 
 class TaskHandler(Protocol[TaskKind_contra]):

@@ -27,6 +27,8 @@ _LONGEST: Final = 3600.0
 _UNASKED: Final[dict[str, AnsweredBy]] = {
     "too_many_agent_questions": "too_many",
     "agent_question_unreadable": "too_long",
+    "message_too_large": "too_long",
+    "secret_found": "secret",
 }
 
 

@@ -26,8 +26,9 @@ MOST_QUESTIONS: Final = 50
 #: A subject that is as long may have been cut, and no person allows what they have not read to its end.
 MOST_SUBJECT: Final = 2_000
 
-#: Why it was answered so: by a person; or none answered, too many or too long ones were asked, none can be asked.
-AnsweredBy = Literal["person", "silence", "too_many", "too_long", "unreachable"]
+#: Why it was answered so: by a person; or none answered, too many or too long ones were asked, it
+#: holds what looks like a secret, none can be asked.
+AnsweredBy = Literal["person", "silence", "too_many", "too_long", "secret", "unreachable"]
 
 
 @dataclass(frozen=True, slots=True)

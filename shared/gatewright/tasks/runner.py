@@ -16,6 +16,7 @@ from gatewright.bus.port import LEAVE_HEADER, Bus, Delivery, Message
 from gatewright.bus.topology import CANCEL_SUBJECT, Consumer, Role, handled_deliveries, task_consumers, task_queue
 from gatewright.bus.versions import read_version
 from gatewright.clock import Clock
+from gatewright.contracts import TaskContract
 from gatewright.contracts.vocabulary import Document
 from gatewright.errors import BusError, HostError, MalformedError, UnavailableError
 from gatewright.host_errors import host_errors
@@ -47,6 +48,7 @@ from gatewright.telemetry.metrics import Metrics, TaskOutcome
 from gatewright.tracing import conventions as c
 from gatewright.tracing import spans as tracing
 from gatewright.tracing.spans import AttributeValue, NoSpans, OpenSpan, SpanSink
+from gatewright.worker_role import asks_models
 
 __all__ = ["Runner", "RunnerOptions", "TaskContext", "TaskHandler"]
 
@@ -210,13 +212,14 @@ class Runner:
         ask = self._asking(task, delivery)
         tell = claims.heard(live.tell)
         context = TaskContext(self._artifacts, self._clock, log, delivery.attempts, progress, meter, tell, ask)
-        reports = UsageReports(self._bus, self._role, delivery.message, task.ref, meter, log)
+        asks = isinstance(task.document, TaskContract) and asks_models(self._role, task.document)
+        reports = UsageReports(self._bus, self._role, delivery.message, task.ref, meter, log, left=context.left, asks=asks)
         log.info("task_started")
         self._watches[watch] = task.ref.run_id
         try:
             async with reports.sent(), live.sent(), claims.sent():
                 handling = await watch.watch(self._patiently(task, context, claims))
-                reports.told_by(handling)
+                reports.handled(handling, watch.interruption)
         finally:
             del self._watches[watch]
         if watch.interruption == "cancelled":

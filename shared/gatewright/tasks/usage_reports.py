@@ -7,40 +7,60 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from typing import Literal
 
 from gatewright.bus.port import Bus, Message
 from gatewright.bus.topology import Role, result_subject
 from gatewright.contracts import TaskResult, UsageReport, codec
-from gatewright.contracts.vocabulary import Document
+from gatewright.contracts.activity import MOST_LEFT, InterruptedWork
+from gatewright.contracts.vocabulary import Artifact, Document
 from gatewright.errors import BusError
 from gatewright.tasks.budget_meter import BudgetMeter
 from gatewright.tasks.protocol import TaskRef, carried_headers
+from gatewright.tasks.watchdog import Interruption
 from gatewright.telemetry.logs import Logger
 
 #: Seconds for the last report of a task.
-_LAST = 2.0
+_LAST = 5.0
+
+Why = Literal["cancelled", "timed_out", "released", "failed"]
 
 
 class UsageReports:
-    """Of one delivery of a task. Nothing is reported of a task that has no budget but time."""
+    """Of one delivery of a task: the first turn of a model, every step of its budget, and the account of interrupted work.
 
-    def __init__(self, bus: Bus, role: Role, task: Message, ref: TaskRef, meter: BudgetMeter, log: Logger) -> None:
+    ``left`` names the artifacts of work that ends without an answer. ``asks``: a model may have been asked, so that the
+    gatekeeper waits for that account even where nothing was used.
+    """
+
+    def __init__(
+        self,
+        bus: Bus,
+        role: Role,
+        task: Message,
+        ref: TaskRef,
+        meter: BudgetMeter,
+        log: Logger,
+        *,
+        left: Sequence[Artifact] = (),
+        asks: bool = False,
+    ) -> None:
         self._bus = bus
         self._subject = result_subject(role)
         self._ref = ref
         self._headers = carried_headers(task)
         self._meter = meter
         self._log = log
+        self._left = left
+        self._asks = asks
         self._number = 0
         self._in_answer = False
+        self._interrupted: Why | None = None
 
     @contextlib.asynccontextmanager
     async def sent(self) -> AsyncIterator[None]:
         """While the body runs, report every step of the meter; what is left is reported at the end, however the body ends."""
-        if not self._meter.metered:
-            yield
-            return
         reporting = asyncio.create_task(self._keep_reporting())
         try:
             yield
@@ -50,13 +70,24 @@ class UsageReports:
             if not self._in_answer:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(_LAST):
-                        await self._report()
+                        await self._report(self._account())
 
-    def told_by(self, handling: asyncio.Task[Document]) -> None:
-        """The task was handled: an answer that says itself what was used needs no last report beside it."""
-        if not handling.cancelled() and handling.exception() is None:
-            answer = handling.result()
-            self._in_answer = isinstance(answer, TaskResult) and answer.usage == self._meter.usage
+    def handled(self, handling: asyncio.Task[Document], interruption: Interruption | None) -> None:
+        """The work has ended. An answer that names what was used needs no last report; work without an answer needs one."""
+        if handling.cancelled() or handling.exception() is not None:
+            self._interrupted = interruption or "failed"
+            return
+        answer = handling.result()
+        self._in_answer = isinstance(answer, TaskResult) and answer.usage == self._meter.usage
+        if interruption == "cancelled":  # the answer is not published: its run has ended
+            self._interrupted, self._in_answer = interruption, False
+            self._left = answer.artifacts[:MOST_LEFT] if isinstance(answer, TaskResult) else self._left
+
+    def _account(self) -> InterruptedWork | None:
+        """What the last report says of interrupted work that may have asked a model."""
+        if self._interrupted is None or not (self._asks or self._left or self._meter.usage is not None):
+            return None
+        return InterruptedWork(why=self._interrupted, artifacts=tuple(self._left))
 
     async def _keep_reporting(self) -> None:
         while True:
@@ -64,12 +95,12 @@ class UsageReports:
             self._meter.report_due.clear()
             await self._report()
 
-    async def _report(self) -> None:
-        usage = self._meter.unreported()
+    async def _report(self, account: InterruptedWork | None = None) -> None:
+        usage = self._meter.account if account is not None else self._meter.unreported()
         if usage is None:
             return
         self._number += 1
-        document = UsageReport(run_id=self._ref.run_id, task_id=self._ref.task_id, usage=usage)
+        document = UsageReport(run_id=self._ref.run_id, task_id=self._ref.task_id, usage=usage, interrupted=account)
         try:
             await self._bus.publish(
                 self._subject,

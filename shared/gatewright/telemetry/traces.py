@@ -19,7 +19,7 @@ def open_sink(traces: Traces, role: str) -> SpanSink:
         # Here, and nowhere else: an extra, whose modules take longer to load than all of ours.
         from gatewright.telemetry.otlp import OtlpSpans
     except ImportError:
-        raise ConfigurationError("GATEWRIGHT_TRACES=otlp needs more: pip install 'gatewright[traces]'") from None
+        raise ConfigurationError("GATEWRIGHT_TRACES=otlp needs an extra: pip install '/path/to/gatewright[traces]'") from None
     try:
         return OtlpSpans(role, __version__)
     except (ValueError, OSError) as error:

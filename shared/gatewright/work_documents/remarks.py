@@ -1,7 +1,7 @@
 """The remarks of a run: what people should know although it blocks nothing. Pure; every display renders what stands here.
 
 They come from remarks of gates, findings of the reviewer that do not block, notes on what the tests proved, and questions
-without an answer.
+without an answer, or that no person was asked.
 """
 
 from __future__ import annotations
@@ -11,18 +11,19 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from gatewright.contracts import GateReport, ReviewReport, TestReport
+from gatewright.contracts import GateReport, ReviewReport, TaskResult, TestReport
 from gatewright.ledger.run import Run
 from gatewright.rules.reports.proof import proof_clauses
 
 REVIEWER: Final = "reviewer"
 TESTS: Final = "tests"
 UNANSWERED: Final = "unanswered question"
+REFUSED: Final = "refused question"
 PROOF: Final = "test_proof"
 
 
 class RunRemark(msgspec.Struct, frozen=True):
-    """``source`` is a gate (``diff gate``), ``reviewer``, ``tests`` or ``unanswered question``.
+    """``source`` is a gate (``diff gate``), ``reviewer``, ``tests``, ``unanswered question`` or ``refused question``.
 
     ``rule`` is the rule of the gate, or the code of the finding. ``line`` counts from 1 in the changed file at ``path``.
     """
@@ -50,6 +51,7 @@ def run_remarks(gates: Iterable[GateReport], run: Run) -> tuple[RunRemark, ...]:
     found = [each for report in reports if report.attempt == last[report.gate] for each in gate_remarks(report)]
     found += review_remarks(run.review) if run.review is not None else ()
     found += test_remarks(run.tests) if run.tests is not None else ()
+    found += [each for task in run.workers() if task.result is not None for each in refused_remarks(task.result)]
     found += unanswered_remarks(run)
     return tuple(dict.fromkeys(found))
 
@@ -65,6 +67,12 @@ def unanswered_remarks(run: Run) -> Iterator[RunRemark]:
         else:
             words = f"{request.why} Without an answer: {request.on_silence}"
         yield RunRemark(UNANSWERED, request.rule, words)
+
+
+def refused_remarks(result: TaskResult) -> Iterator[RunRemark]:
+    """The questions of a worker that no person was asked."""
+    for each in result.questions_refused:
+        yield RunRemark(REFUSED, each.code, each.message)
 
 
 def gate_remarks(report: GateReport) -> Iterator[RunRemark]:

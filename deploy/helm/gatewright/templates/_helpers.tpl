@@ -80,6 +80,71 @@ fsGroup: 10001
 fsGroupChangePolicy: OnRootMismatch
 {{- end -}}
 
+{{/* The account of a pod: those that may reach an object store have one each, for the cluster's workload identity. Called with (dict "root" $ "component" NAME). */}}
+{{- define "gatewright.account" -}}
+{{- $full := include "gatewright.fullname" .root -}}
+{{- ternary (printf "%s-%s" $full .component) $full (has .component (list "gatekeeper" "retention" "branches")) -}}
+{{- end -}}
+
+{{/* Where a pod may run. Called with (dict "root" $ "own" VALUES "labels" DICT "spread" BOOL): a value of VALUES counts before the same
+     one of .Values.scheduling; `labels` find the pods that a constraint counts; `spread` keeps them on different nodes by default. */}}
+{{- define "gatewright.scheduling" -}}
+{{- $own := .own | default dict -}}
+{{- $all := .root.Values.scheduling -}}
+{{- $labels := merge (dict) (.labels | default dict) (fromYaml (include "gatewright.selector" .root)) -}}
+{{- with $own.priorityClassName | default $all.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- with $own.nodeSelector | default $all.nodeSelector }}
+nodeSelector: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $own.tolerations | default $all.tolerations }}
+tolerations: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $own.topologySpreadConstraints | default $all.topologySpreadConstraints }}
+topologySpreadConstraints:
+{{- range . }}
+  - {{- toYaml (hasKey . "labelSelector" | ternary . (merge (deepCopy .) (dict "labelSelector" (dict "matchLabels" $labels)))) | nindent 4 }}
+{{- end }}
+{{- end }}
+{{- with $own.affinity | default $all.affinity }}
+affinity: {{- toYaml . | nindent 2 }}
+{{- else }}
+{{- if .spread }}
+affinity:
+  podAntiAffinity:
+    preferredDuringSchedulingIgnoredDuringExecution:
+      - weight: 100
+        podAffinityTerm:
+          topologyKey: kubernetes.io/hostname
+          labelSelector:
+            matchLabels: {{- toYaml $labels | nindent 14 }}
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{/* Changes with the policies and prompts that are given, so that an upgrade replaces the pods that read them. Tools that only render
+     templates see no ConfigMap: there `policies.version` changes. */}}
+{{- define "gatewright.policiesChecksum" -}}
+{{- $given := dict "policies" .Values.policies "prompts" .Values.prompts -}}
+{{- range $name := list .Values.policies.configMap .Values.policies.organisation.configMap .Values.prompts.configMap -}}
+{{- if $name -}}
+{{- $found := lookup "v1" "ConfigMap" $.Release.Namespace $name -}}
+{{- $given = set $given (printf "ConfigMap %s" $name) (dict "data" ($found.data | default dict) "binaryData" ($found.binaryData | default dict)) -}}
+{{- end -}}
+{{- end -}}
+{{- toJson $given | sha256sum -}}
+{{- end -}}
+
+{{/* Nine tenths of a quantity of memory, in bytes: where Go's collector begins to work harder. */}}
+{{- define "gatewright.goMemoryLimit" -}}
+{{- $units := dict "" 1 "k" 1000 "M" 1000000 "G" 1000000000 "T" 1000000000000 "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776 -}}
+{{- $quantity := toString . -}}
+{{- $number := regexFind "^[0-9]+([.][0-9]+)?" $quantity -}}
+{{- $unit := get $units (trimPrefix $number $quantity) | required (printf "nats.resources.limits.memory: %s: a number of Ki, Mi, Gi, Ti, k, M, G, T or bytes" $quantity) -}}
+{{- mulf (float64 $number) $unit 0.9 | int64 -}}
+{{- end -}}
+
 {{/* What a process that connects to the bus is told. Called with (dict "root" $ "identity" NAME). */}}
 {{- define "gatewright.busEnvironment" -}}
 - {name: GATEWRIGHT_NATS_URL, value: {{ include "gatewright.natsUrl" .root | quote }}}

@@ -64,6 +64,7 @@ async def judge_intake(
         mutation=None,
         transfer=None,
         questions=None,
+        operator_words=(),
         candidate=None,
     )
     contract = await asyncio.to_thread(judge_contract, context, contract)

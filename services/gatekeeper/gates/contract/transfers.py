@@ -11,10 +11,13 @@ from msgspec.structs import replace
 
 from gatewright.contracts import TaskContract
 from gatewright.contracts.transfers import TransferDestination, TransferManifest, TransferRole, TransferSource
+from gatewright.contracts.vocabulary import Executor
+from gatewright.errors import DeniedError
 from gatewright.git.changes import TreeEntry
 from gatewright.git.mirror import Mirrors
 from gatewright.git.modes import EXECUTABLE, FILE, SYMLINK
 from gatewright.ledger.run import Run
+from gatewright.models.choice import DOCUMENT_APIS, TEXT_APIS, api_of, asked_models, first_model
 from gatewright.models.policy import ModelsPolicy
 from gatewright.models.transfers import NOT_APPROVED, TransfersPolicy, endpoint_of_provider
 from gatewright.order_artifacts.hidden_acceptance import visible
@@ -85,19 +88,36 @@ async def plan_transfers(
 
 
 def _models(context: GateContext, run: Run, contract: TaskContract, role: TransferRole) -> Iterator[str]:
-    """The names of all models that tasks of ``role`` may call."""
-    policies = context.policies
-    pool = run.pools.get(role)
+    """The names of the models that tasks of ``role`` will ask: the first choice, and what may stand in for it.
+
+    A model that the client cannot ask, because its provider has another API, is none of them.
+    """
+    models, pool = context.policies.models, run.pools.get(role)
     if role != "worker":
-        yield from policies.models.route(role, pool)
+        for first in models.route(role, pool)[:1]:
+            api = api_of(models, first, DOCUMENT_APIS)
+            yield from asked_models(models, role, first, api, pool) if api is not None else ()
         return
     for executor in (contract.executor, *(contract.candidates or ())):
-        if executor is None or executor.kind not in ASKED_ANEW:
-            continue
-        entry = policies.agents.agent(executor.agent) if executor.agent is not None else None
-        model = executor.model or (entry.model if entry is not None else None)
-        for route in policies.models.grant("worker", pool=pool, model=model).routes.values():
-            yield from route
+        if executor is not None and executor.kind in ASKED_ANEW:
+            yield from _of_worker(context, executor, pool)
+
+
+def _of_worker(context: GateContext, executor: Executor, pool: str | None) -> Iterator[str]:
+    """The models of one way to make the change. Where no agent is named, each that the operator lists may be chosen."""
+    models = context.policies.models
+    if executor.kind == "model":
+        name = executor.model or first_model(models, "worker", pool=pool)
+        yield from asked_models(models, "worker", name, api_of(models, name, TEXT_APIS), pool)
+        return
+    agents = context.policies.agents
+    for entry in (agents.agent(executor.agent),) if executor.agent is not None else agents.agents:
+        try:
+            name = executor.model or entry.model or first_model(models, "worker", api=entry.asks_by, pool=pool)
+            yield from asked_models(models, "worker", name, entry.asks_by, pool)
+        except DeniedError:
+            if executor.agent is not None:
+                raise  # of several, another may be chosen
 
 
 def _destinations(models: ModelsPolicy, policy: TransfersPolicy, names: Iterable[str]) -> Iterator[TransferDestination]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
-from gatewright.budgets import number
+from gatewright.budgets import amount_words
 from gatewright.ledger.run import Run
 from gatewright.ledger.spending import budget_of, elapsed, spent
 
@@ -31,17 +32,26 @@ def budget_bars(run: Run, now: datetime) -> tuple[BudgetBar, ...]:
     limits, used = budget_of(run), spent(run)
     seconds = elapsed(run, datetime.fromisoformat(run.finished_at) if run.finished_at else now)
     amounts = (
-        ("Time", seconds, limits.wall_sec, "s"),
-        ("Tokens", used.tokens, limits.tokens, "tokens"),
-        ("Cost", used.cost_usd, limits.cost_usd, "USD"),
-        ("Rounds and turns", used.iterations, limits.iterations, "iterations"),
+        _Amount("Time", seconds, limits.wall_sec, "s"),
+        _Amount("Tokens", used.tokens, limits.tokens, "tokens", "tokens" in used.least),
+        _Amount("Cost", used.cost_usd, limits.cost_usd, "USD", "cost_usd" in used.least),
+        _Amount("Rounds and turns", used.iterations, limits.iterations, "iterations"),
     )
     return tuple(_bars(amounts))
 
 
-def _bars(amounts: tuple[tuple[str, float, float | None, str], ...]) -> Iterator[BudgetBar]:
-    for name, used, limit, unit in amounts:
-        if limit is not None:
-            yield BudgetBar(name, used, limit, f"{number(round(used, 3))} of {number(limit)} {unit}")
-        elif used:
-            yield BudgetBar(name, used, None, f"{number(round(used, 3))} {unit}, no limit")
+class _Amount(NamedTuple):
+    name: str
+    used: float
+    limit: float | None
+    unit: str
+    least: bool = False
+
+
+def _bars(amounts: tuple[_Amount, ...]) -> Iterator[BudgetBar]:
+    for each in amounts:
+        words = amount_words(round(each.used, 3), each.unit, each.limit, least=each.least)
+        if each.limit is not None:
+            yield BudgetBar(each.name, each.used, each.limit, words)
+        elif each.used or each.least:
+            yield BudgetBar(each.name, each.used, None, f"{words}, no limit")

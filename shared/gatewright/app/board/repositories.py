@@ -9,7 +9,7 @@ from statistics import median
 
 from gatewright.app.board.board import Board
 from gatewright.app.board.rows import BoardRow, span_of
-from gatewright.budgets import BILLION
+from gatewright.budgets import BILLION, amount_words
 
 #: Reasons that are named, the most frequent first.
 MOST_REASONS = 10
@@ -32,8 +32,9 @@ class MakerAccount:
 class RepositoryAccount:
     """``newest``: its runs, the newest first. ``reasons``: codes of those that did not land, with their number.
 
-    ``cost_usd`` and ``tokens`` are sums of what was reported. ``to_land``: seconds from acceptance to the end of runs that
-    landed, as the median and the longest; None where none did. ``locks``: open runs that hold paths, or wait for them.
+    ``cost`` and ``tokens`` are sums of what was reported, in words that name lower bounds. ``to_land``: seconds from
+    acceptance to the end of runs that landed, as the median and the longest; None where none did. ``locks``: open runs that
+    hold paths, or wait for them.
     """
 
     url: str
@@ -43,8 +44,8 @@ class RepositoryAccount:
     failed: int
     makers: tuple[MakerAccount, ...]
     reasons: tuple[tuple[str, int], ...]
-    cost_usd: float
-    tokens: int
+    cost: str
+    tokens: str
     to_land: tuple[float, float] | None
     locks: tuple[BoardRow, ...]
 
@@ -77,11 +78,15 @@ def _account(url: str, found: Iterable[BoardRow]) -> RepositoryAccount:
         failed=len(failed),
         makers=_makers([*landed, *failed]),
         reasons=tuple(Counter(row.code for row in failed if row.code).most_common(MOST_REASONS)),
-        cost_usd=sum(row.nano_usd for row in rows) / BILLION,
-        tokens=sum(row.tokens for row in rows),
+        cost=_sum(rows, "cost_usd", "USD", sum(row.nano_usd for row in rows) / BILLION),
+        tokens=_sum(rows, "tokens", "tokens", sum(row.tokens for row in rows)),
         to_land=(median(spans), max(spans)) if spans else None,
         locks=tuple(row for row in rows if row.is_open and (row.locked or row.holders)),
     )
+
+
+def _sum(rows: Iterable[BoardRow], name: str, unit: str, amount: float) -> str:
+    return amount_words(round(amount, 2), unit, least=any(name in row.least for row in rows))
 
 
 def _makers(rows: Iterable[BoardRow]) -> tuple[MakerAccount, ...]:

@@ -13,7 +13,7 @@ from typing import Final, Literal, get_args
 
 from gatewright.contracts.people.approvals import ApprovalRequest
 from gatewright.ledger.run import Run, RunTask
-from gatewright.ledger.spending import usage_of
+from gatewright.ledger.spending import spent
 from gatewright.rules.approvals import pending
 from gatewright.rules.people.delegations import holders
 
@@ -83,6 +83,8 @@ class BoardRow:
     maker: str = ""
     tokens: int = 0
     nano_usd: int = 0
+    #: Which of them are lower bounds: ``tokens``, ``cost_usd``.
+    least: tuple[str, ...] = ()
     locked: tuple[str, ...] = ()
     priority: str = ""
 
@@ -112,7 +114,7 @@ def row_of(followed: OpenRun, sequence: int) -> BoardRow:
     run = followed.run
     stage = stage_of(run)
     failure, landed = run.failure, run.landed
-    used = usage_of(run.tasks.values())
+    used = spent(run)
     waiting = pending(run) if not run.ended else ()
     asks = tuple(asked.request for asked in waiting)
     return BoardRow(
@@ -143,6 +145,7 @@ def row_of(followed: OpenRun, sequence: int) -> BoardRow:
         priority=_priority(run),
         tokens=used.tokens,
         nano_usd=used.nano_usd,
+        least=used.least,
         locked=tuple(_cut(path) for path in run.locks.paths[:_MOST_PATHS]) if run.locks is not None and not run.ended else (),
     )
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gatewright.app.cli import settings
-from gatewright.app.cli.git_home import home_at, new_home, point_to
+from gatewright.app.cli.git_home import home_at, is_bare, new_home
 from gatewright.errors import ConfigurationError
 
 
@@ -52,8 +52,13 @@ def own_home() -> Path | None:
 
 
 def find_repository(here: Path) -> Path | None:
-    """The top of the git repository that ``here`` lies in, or None."""
-    return next((folder for folder in upwards(here) if _is_repository(folder)), None)
+    """The top of the git repository that ``here`` lies in, or None.
+
+    A bare repository counts where no work tree is around it: one that lies in a work tree may have come with a clone.
+    """
+    around = tuple(upwards(here))
+    top = next((folder for folder in around if _is_repository(folder)), None)
+    return top or next((folder for folder in around if folder.name != ".git" and is_bare(folder)), None)
 
 
 def tracked_by(path: Path) -> Path | None:
@@ -77,10 +82,8 @@ def upwards(here: Path) -> Iterator[Path]:
             return
 
 
-def make_home(home: Path, here: Path | None = None) -> bool:
+def make_home(home: Path) -> bool:
     """Make the home folder, private and ignored by git; returns whether it was new.
-
-    In the repository of ``here``, ``.gatewright`` is made to lead to it.
 
     Raises ConfigurationError when it cannot be made.
     """
@@ -97,8 +100,6 @@ def make_home(home: Path, here: Path | None = None) -> bool:
     ignore = home / ".gitignore"
     if not ignore.exists():
         ignore.write_text("*\n", encoding="ascii")
-    if here is not None and (top := find_repository(here)) is not None:
-        point_to(home, top)
     return new
 
 

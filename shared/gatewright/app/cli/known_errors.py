@@ -57,7 +57,7 @@ def _missing(error: ImportError) -> GatewrightError | None:
         return None
     extra = _extra_of(top)
     words = f"the Python package that provides {top} is not installed, or does not fit this Python ({error.msg})"
-    return UnavailableError(f"{words}: pip install 'gatewright[{extra}]'", code="package_missing")
+    return UnavailableError(f"{words}: pip install '/path/to/gatewright[{extra}]'", code="package_missing")
 
 
 def _extra_of(module: str) -> str:

@@ -27,6 +27,7 @@ from gatewright.errors import MalformedError
 from gatewright.evidence import layout
 from gatewright.evidence.projection.history import RunHistory, tell
 from gatewright.rules.approvals import request_digest
+from gatewright.rules.transfers import transfer_lines
 
 STAGE_NAMES = {
     "running": "Running",
@@ -56,6 +57,7 @@ def make_templates() -> Environment:
     environment.filters["moment"] = _moment
     environment.filters["typed"] = _typed
     environment.filters["digest"] = request_digest
+    environment.filters["transfer_lines"] = lambda request: list(transfer_lines(request.transfers))
     environment.filters["state"] = lambda name: STATE_NAMES.get(name, name)
     environment.filters["order"] = lambda row: f"{row.created_at} {row.run_id}"
     environment.globals["stage_names"] = STAGE_NAMES

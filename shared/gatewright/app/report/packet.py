@@ -14,7 +14,7 @@ from gatewright.app.report.changes import PatchFile, change_of
 from gatewright.app.report.limits import PageLimits, clipped
 from gatewright.app.report.markdown import block, bullets, code, field, words
 from gatewright.app.report.visible import seconds_words
-from gatewright.budgets import number
+from gatewright.budgets import amount_words
 from gatewright.contracts import GateReport, TestReport
 from gatewright.evidence import layout
 from gatewright.evidence.projection.history import RunHistory
@@ -276,5 +276,9 @@ def _budget(run: Run) -> str:
         "cost_usd": (used.cost_usd, limits.cost_usd),
         "iterations": (used.iterations, limits.iterations),
     }
-    told = [f"{number(much)} of {number(limit)} {name}" for name, (much, limit) in amounts.items() if limit is not None]
+    told = [
+        amount_words(much, name, limit, least=name in used.least)
+        for name, (much, limit) in amounts.items()
+        if limit is not None
+    ]
     return ", ".join(told) or "none was set"

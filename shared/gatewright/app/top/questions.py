@@ -14,6 +14,7 @@ from textual.widgets import Input, Static
 from gatewright.app.top.inert import cell, line
 from gatewright.contracts.people.approvals import ApprovalRequest
 from gatewright.rules.approvals import tree_words
+from gatewright.rules.transfers import transfer_lines
 
 BOX_CSS = """
 ModalScreen { align: center middle; }
@@ -122,4 +123,5 @@ class ApproveScreen(ModalScreen[str | None]):
             "on silence": f"{request.on_silence}, {request.expires_at}",
             "signed": self._signer,
         }
-        return [f"{name:<11} {cell(value)}" for name, value in facts.items()]
+        sent = [f"{'sends':<11} {cell(line)}" for line in transfer_lines(request.transfers)]
+        return [*(f"{name:<11} {cell(value)}" for name, value in facts.items()), *sent]

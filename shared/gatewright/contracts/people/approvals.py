@@ -15,6 +15,7 @@ from gatewright.contracts.consultation import Blocked
 from gatewright.contracts.people.identities import identities_of
 from gatewright.contracts.people.review_votes import ReviewQuorum, ReviewStanding, ReviewVote
 from gatewright.contracts.run_status import GateStanding
+from gatewright.contracts.transfers import AskedTransfer
 from gatewright.contracts.vocabulary import (
     END,
     Attempt,
@@ -188,7 +189,7 @@ class ApprovalRequest(Document):
     """What a person is asked. ``candidate_tree`` and ``patch`` are empty before there is a candidate.
 
     ``blocked``: what a task could not tell; the run goes on beside such a request, whose stage is ``beside``.
-    ``question``: what an agent asks leave for, beside the run as well.
+    ``question``: what an agent asks leave for, beside the run as well. ``transfers``: what would go to providers of models.
     """
 
     request_id: RequestId
@@ -219,6 +220,7 @@ class ApprovalRequest(Document):
     escalates_from: str | None = None
     blocked: Blocked | None = None
     question: AgentQuestion | None = None
+    transfers: Annotated[tuple[AskedTransfer, ...], Meta(max_length=2)] = ()
 
 
 class ApprovalDecision(Document):

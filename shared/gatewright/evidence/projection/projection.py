@@ -57,6 +57,7 @@ def project(
     _task_files(files, history)
     _test_files(files, history)
     _consultation_files(files, history)
+    _interrupted_files(files, history)
     for number, gate in enumerate(history.gates, 1):
         files.document(layout.gate_report(number, gate.gate, gate.task_id), gate)
     _approval_files(files, history)
@@ -175,6 +176,16 @@ def _consultation_files(files: FilePlan, history: RunHistory) -> None:
                 files.artifact(path, artifact.uri)
 
 
+def _interrupted_files(files: FilePlan, history: RunHistory) -> None:
+    """What work left behind that ended without an answer: the records of its model calls, and more."""
+    for task in history.run.tasks.values():
+        for number, left in enumerate(task.interrupted.values(), 1):
+            for artifact in left.artifacts:
+                path = layout.interrupted(task.task_id, number, artifact.name) if layout.is_safe(artifact.name) else ""
+                if path and path not in files:
+                    files.artifact(path, artifact.uri)
+
+
 def _approval_files(files: FilePlan, history: RunHistory) -> None:
     """What people were asked and said, each signature beside the very bytes that it covers."""
     number = 0
@@ -215,6 +226,7 @@ def _artifact_files(files: FilePlan, history: RunHistory) -> None:
     named += [artifact for contract in contracts if contract for artifact in contract.inputs.artifacts]
     named += [artifact for result in history.results.values() for artifact in result.artifacts]
     named += [artifact for tests in history.tests.values() for artifact in tests.artifacts]
+    named += [each for task in run.tasks.values() for left in task.interrupted.values() for each in left.artifacts]
     named += [artifact for _, asked in history.consultations() for artifact in asked.artifacts]
     uris = [artifact.uri for artifact in named]
     uris += [uri for candidate in history.candidates for uri in (candidate.patch, candidate.names)]

@@ -5,6 +5,7 @@ Nothing is written to it, no file of ours is made, and nothing that its configur
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,12 +15,15 @@ from gatewright.git.host.branch_merge import merge_change
 from gatewright.git.host.damage import DAMAGED, damage
 from gatewright.git.host.staged import git_directory, top_directory
 from gatewright.git.objects import Objects
-from gatewright.git.refs import check_ref
+from gatewright.git.refs import check_ref, full_names, is_object_id, is_ref_name
 
 #: Commits of a branch whose authors are looked at.
 _MOST_COMMITS = 10_000
 #: The most bytes that git may say about them.
 _LIMIT = 64 << 20
+_LONGEST_REVISION = 1024
+#: What git takes for the beginning of an object id.
+_SHORT_ID = re.compile(r"[0-9a-fA-F]{4,63}")  # noqa: TID251 - linear: one repetition
 _FIELD, _RECORD = "\x1f", "\x1e"
 
 
@@ -85,6 +89,40 @@ def _branch_change(start: Path, branch: str, onto: str) -> BranchChange:
     if not patch:
         raise GitError(f"there is nothing to land: {onto} has all changes of {branch} already", code="branch_has_nothing")
     return BranchChange(head, bases[0], len(commits), patch, authors, commits[0][2])
+
+
+def exact_ref(start: Path, name: str) -> str:
+    """``name`` in a form that means the same in every clone's copy of the repository of ``start``.
+
+    ``HEAD``, a branch, a tag, a full ref name and a full commit id stay as they are. A branch of a remote (``origin/main``)
+    becomes its full ref name; a short commit id or a revision expression (``HEAD~2``, ``@{upstream}``) becomes the full commit
+    id. Raises GitError (``ref_not_found``, ``ref_ambiguous``) and MalformedError (``bad_ref``).
+    """
+    if not name or name.startswith("-") or not name.isprintable() or len(name) > _LONGEST_REVISION:
+        raise MalformedError(f"not a name of a commit: {name[:80]!a}", code="bad_ref")
+    if name == "HEAD" or name.startswith("refs/") or is_object_id(name.lower()):
+        return check_ref(name)
+    git = GitCommand(git_directory(start))
+    for full in (*full_names(name), f"refs/remotes/{name}") if is_ref_name(name) else ():
+        if git.execute("rev-parse", "--verify", "--quiet", "--end-of-options", full, ok=(0, 1, 128)).strip():
+            return full if full.startswith("refs/remotes/") else name
+    revision = f"{name}^{{commit}}"
+    found = git.execute("rev-parse", "--verify", "--quiet", "--end-of-options", revision, ok=(0, 1, 128))
+    if commit := found.decode("ascii", "replace").strip():
+        return commit
+    if _SHORT_ID.fullmatch(name):
+        listed = git.execute("rev-parse", f"--disambiguate={name}").split()
+        if len(listed) > 1:
+            words = f"{name} is the beginning of {len(listed)} object ids here: give more digits"
+            raise GitError(words, code="ref_ambiguous")
+    raise GitError(f"the repository has no branch, tag or commit {name!a}{_near(git, name)}", code="ref_not_found")
+
+
+def _near(git: GitCommand, name: str) -> str:
+    """Words about the branch of a remote that is called so."""
+    listed = git.execute("for-each-ref", "--format=%(refname:lstrip=2)", "refs/remotes/").decode("utf-8", "replace").split()
+    near = next((each for each in listed if each.partition("/")[2] == name), None)
+    return f"; did you mean {near}?" if near is not None else ""
 
 
 def commit_named(start: Path, name: str) -> str:

@@ -63,12 +63,16 @@ class Recorded(Document):
 
 
 class CassetteHead(Document):
-    """The first line. ``sha256`` is the digest of all lines after it, ``task`` the task whose calls they are."""
+    """The first line. ``sha256`` is the digest of all lines after it, ``task`` the task whose calls they are.
+
+    ``incomplete``: the work was ended before its end, so that calls may be missing after the last one.
+    """
 
     format: Literal["gatewright-cassette/1"]
     sha256: str
     task: str = ""
     left_out: LeftOut = ""
+    incomplete: bool = False
 
 
 class CassetteWriter:
@@ -83,6 +87,8 @@ class CassetteWriter:
         self._left_out: LeftOut = "" if texts else "texts_not_kept"
         self._calls: list[Recorded] = []
         self._bytes = 0
+        #: Whether the work was ended before its end: then what was recorded is not all that it would have asked.
+        self.incomplete = False
 
     @property
     def calls(self) -> tuple[Recorded, ...]:
@@ -111,7 +117,9 @@ class CassetteWriter:
         if len(lines) > LARGEST - LARGEST_HEAD:
             self._leave_out()
             lines = b""
-        head = CassetteHead(format=FORMAT, sha256=sha256(lines), task=self._task, left_out=self._left_out)
+        head = CassetteHead(
+            format=FORMAT, sha256=sha256(lines), task=self._task, left_out=self._left_out, incomplete=self.incomplete
+        )
         return msgspec.json.encode(head) + b"\n" + lines
 
     def _leave_out(self) -> None:
@@ -169,6 +177,8 @@ class Cassette:
         near = sorted(enumerate(self._playable), key=lambda pair: abs(pair[0] - here))[:COMPARED]
         found = nearest_difference(request, [call.request.encode("utf-8", "surrogatepass") for _, call in near])
         words = f"nothing is recorded{f' of {self.head.task}' if self.head.task else ''}" if found is None else found.words
+        if self.head.incomplete:
+            words = f"the recording is incomplete, its work was ended early; {words}"
         return DeniedError(f"the cassette has no such call: {words}", code="cassette_miss")
 
 

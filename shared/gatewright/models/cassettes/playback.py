@@ -20,7 +20,7 @@ from gatewright.models.records import sha256
 #: How the name of a cassette ends.
 SUFFIX: Final = ".cassette.jsonl"
 #: Where they lie below a bundle; in a folder of cassettes at the top.
-_PLACES: Final = ("", "cassettes", "consultations/*")
+_PLACES: Final = ("", "cassettes", "consultations/*", "interrupted/*/*")
 _MOST_FILES: Final = 2000
 _READ_ONLY: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
@@ -51,15 +51,20 @@ class Playback:
 
 
 def found_cassettes(folder: Path) -> dict[str, Path]:
-    """The files of cassettes in ``folder`` by the task of each. Raises MalformedError (``cassette_invalid``)."""
+    """The files of cassettes in ``folder`` by the task of each. Raises MalformedError (``cassette_invalid``).
+
+    An incomplete one counts where there is no other of its task, and of several the last.
+    """
     found: dict[str, Path] = {}
+    cut_off: dict[str, Path] = {}
     for path in _files(folder):
         head = _head(path)
-        if head.task in found:
+        if head.task in found and not head.incomplete:
             raise _invalid(f"{path} and {found[head.task]} are both of the task {head.task!r}")
-        found[head.task] = path
-        if len(found) > _MOST_FILES:
+        (cut_off if head.incomplete else found)[head.task] = path
+        if len(found) + len(cut_off) > _MOST_FILES:
             raise _invalid(f"{folder} holds more than {_MOST_FILES} cassettes")
+    found = {**cut_off, **found}
     if not found:
         raise _invalid(f"{folder} holds no cassette (*{SUFFIX})")
     return found

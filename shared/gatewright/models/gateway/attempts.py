@@ -27,6 +27,8 @@ _OK = range(200, 300)
 _CLIENT_ERRORS = range(400, 500)
 _KEY_REFUSED = frozenset({401, 403})
 _BAD_GATEWAY = 502
+#: Errors before a byte of a request is sent.
+_NOT_SENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
 
 
 class KeyRefusedError(ConfigurationError):
@@ -53,17 +55,20 @@ class Obtained:
 class Tries:
     """What was tried in vain, in words; ``last_status`` is what the client is told when nothing helps.
 
-    ``sent`` is what went where, also of the try that helped.
+    ``sent`` is what went where, also of the try that helped. ``unanswered``: bodies that were sent, and to which no head of a
+    reply came: what the provider made of them is not known.
     """
 
     words: list[str] = field(default_factory=list)
     last_status: int = _BAD_GATEWAY
     retry_after: float | None = None
     sent: list[SentBodies] = field(default_factory=list)
+    unanswered: int = 0
 
     def sends(self, provider: Provider, model: ModelEntry, size: int, guard: TransferGuard) -> None:
         """One body of ``size`` bytes is about to go out. Raises what ``guard`` does: it may not."""
         guard.check(provider, model, size)
+        self.unanswered += 1
         endpoint, name = endpoint_of_provider(provider), model.upstream_name
         last = self.sent[-1] if self.sent else None
         if last is not None and (last.provider, last.endpoint, last.model) == (provider.name, endpoint, name):
@@ -154,6 +159,7 @@ class Attempts:
             except ConfigurationError as error:
                 if isinstance(error, KeyRefusedError):
                     raise
+                tries.unanswered -= 1  # the key was not there: nothing was sent
                 tries.add(provider, model, error.reason)
                 missing.append(error)
                 continue
@@ -181,6 +187,7 @@ class Attempts:
             tries.sends(provider, model, len(order.body), self._guard)
             try:
                 async with self._upstream.sent(provider, order) as reply:
+                    tries.unanswered -= 1
                     if _usable(reply):
                         await pass_on(Obtained(model, provider, reply, dropped))
                         return
@@ -188,6 +195,9 @@ class Attempts:
                     self._unusable(reply, provider, model, tries)
             except BrokenReplyError as error:
                 tries.add(provider, model, error.message)
+            except _NOT_SENT as error:
+                tries.unanswered -= 1
+                tries.add(provider, model, type(error).__name__)
             except (aiohttp.ClientError, TimeoutError) as error:
                 # The words of such an error may quote what the provider sent: its kind says enough.
                 tries.add(provider, model, type(error).__name__)

@@ -106,6 +106,8 @@ class ModelCall:
             return self._error(error) if begun is None else begun
         finally:
             usage = self._settled()
+            if self._incomplete:
+                self._shared.spending.lost()
             self._record(usage)
             self._to_cassette(usage)
 
@@ -170,6 +172,8 @@ class ModelCall:
             await relay.pass_on()
         finally:
             self._ending = relay.ending if self._endpoint.action == "generate" else None
+        if meter is not None:
+            meter.complete = self._client.whole
         if meter is not None and meter.believed is not None:
             shared.estimate.learn(name, words, meter.believed)
 
@@ -186,7 +190,7 @@ class ModelCall:
         if self._endpoint.action == "generate" and recorded.status < _OK:
             streamed = recorded.content_type == STREAM_TYPE
             self._ending = ending_of_recorded(self._endpoint.api, b"".join(recorded.pieces), streamed=streamed)
-        self._client.whole = recorded.whole
+        self._client.whole = meter.complete = recorded.whole
         if not recorded.whole:
             raise UnavailableError("the recorded reply ends here", code="model_unavailable")
 
@@ -211,6 +215,11 @@ class ModelCall:
                 used = meter.usage
             total = total.plus(used)
         return total
+
+    @property
+    def _incomplete(self) -> bool:
+        """Whether a provider may count more than was seen of its replies."""
+        return self._tries.unanswered > 0 or not all(meter.complete for meter in self._meters)
 
     def _record(self, usage: TokenUsage) -> None:
         shared, request, client = self._shared, self._request, self._client
@@ -242,6 +251,7 @@ class ModelCall:
             played=shared.playing is not None,
             usage_doubted=any(meter.doubted for meter in self._meters),
             ending=self._ending,
+            incomplete=self._incomplete,
         )
         shared.records.add(record)
         tell_call(record, self._endpoint, self._begun)

@@ -11,6 +11,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 from aiohttp import web
@@ -86,6 +87,7 @@ class ModelGateway:
         )
         self._slots = asyncio.Semaphore(self.limits.calls)
         self._waiting = 0
+        self._answering: set[asyncio.Task[Any]] = set()
 
     @property
     def exceeded(self) -> asyncio.Event:
@@ -143,6 +145,14 @@ class ModelGateway:
             finally:
                 accepting.close()
                 await server.shutdown(_GOODBYE)
+                await self._recorded()
+
+    async def _recorded(self) -> None:
+        """Wait until the calls that were given up are in the records: each leaves one, however it ends."""
+        while self._answering:
+            for answering in self._answering:
+                answering.cancel()
+            await asyncio.wait(self._answering)
 
     @asynccontextmanager
     async def client(self) -> AsyncIterator[aiohttp.ClientSession]:
@@ -173,10 +183,15 @@ class ModelGateway:
             await self._slots.acquire()
         finally:
             self._waiting -= 1
+        answering = asyncio.current_task()
+        if answering is not None:
+            self._answering.add(answering)
         try:
             return await ModelCall(self._shared, request, endpoint).answer()
         finally:
             self._slots.release()
+            if answering is not None:
+                self._answering.discard(answering)
 
     def _models(self) -> web.Response:
         """The models that may be asked for, in a form that the clients of every API understand."""

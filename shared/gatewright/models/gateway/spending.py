@@ -8,6 +8,7 @@ the estimate counts, and the record says so.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 
 from gatewright.budgets import BILLION, Excess, Spend, overdrawn
 from gatewright.contracts.vocabulary import Budget, Usage
@@ -34,7 +35,7 @@ class Spending:
         self._spend = spend
         self._tokens = self._nano = self._iterations = 0
         self._credit_tokens = self._credit_nano = 0
-        self._unpriced = False
+        self._unpriced = self._incomplete = False
 
     @property
     def usage(self) -> Usage:
@@ -44,6 +45,7 @@ class Spending:
             cost_usd=self._nano / BILLION,
             iterations=self._iterations,
             unpriced=self._unpriced,
+            incomplete=self._incomplete,
             delivery="1",
         )
 
@@ -65,6 +67,12 @@ class Spending:
         tokens, self._credit_tokens = _after_credit(tokens, self._credit_tokens)
         nano_usd, self._credit_nano = _after_credit(nano_usd, self._credit_nano)
         self._count(tokens, nano_usd, 0)
+
+    def lost(self) -> None:
+        """A call was sent whose use is not fully known: its reply was cut off, or never came."""
+        self._incomplete = True
+        with contextlib.suppress(BudgetError):  # it is known already, or the next call is told
+            self._spend(incomplete=True)
 
     def foresee(self, tokens: int, nano_usd: int) -> None:
         """A call would use at least so much. Raises BudgetError, before it is sent, when that is more than there is left."""
@@ -119,6 +127,8 @@ class CallMeter:
 
     def __init__(self, spending: Spending, price: Price | None, estimate: TokenUsage) -> None:
         self.doubted = False
+        #: Whether the reply came to its end; of any other the provider may count more than was seen here.
+        self.complete = False
         #: What the provider said, if it was believed.
         self.believed: TokenUsage | None = None
         self._spending = spending

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from gatewright.contracts import ApprovalRequest, Blocked
 from gatewright.contracts.consultation import MOST_BLOCKED, Consultation
 from gatewright.contracts.people.approvals import ApprovalRule
-from gatewright.contracts.task_contract import MOST_ANSWER_WORDS, MOST_ANSWERS, PersonsAnswer, TaskQuestions
+from gatewright.contracts.task_contract import MOST_ANSWER_WORDS, MOST_ANSWERS, OperatorWords, PersonsAnswer, TaskQuestions
 from gatewright.ledger.run import AskedApproval, Run
 from gatewright.rules.approvals import MatchedRule, make_request, pending
 from gatewright.rules.blocked.legal import check
@@ -66,6 +66,20 @@ def task_questions(run: Run, role: str) -> TaskQuestions | None:
         for each in asked.said
     ]
     return TaskQuestions(answers=tuple(answers[-MOST_ANSWERS:]))
+
+
+def operator_words(run: Run, role: str) -> tuple[OperatorWords, ...]:
+    """What the makers of a round are told of the people who gave it: their words, cut; of many the newest."""
+    if role != "worker":
+        return ()
+    said = [
+        OperatorWords(person=each.person, words=each.words[:MOST_ANSWER_WORDS], grants=each.stands)
+        for asked in run.approvals.values()
+        if asked.request.stage == "round"
+        for each in asked.said
+        if each.words.strip()
+    ]
+    return tuple(said[-MOST_ANSWERS:])
 
 
 def beside(run: Run) -> tuple[AskedApproval, ...]:

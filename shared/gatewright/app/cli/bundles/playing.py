@@ -72,7 +72,7 @@ async def playing_stack(
     The bundle of the run is left in the folder ``reexecutions`` of the home folder.
     """
     top = place.home / REEXECUTIONS
-    make_home(place.home, place.here)
+    make_home(place.home)
     top.mkdir(exist_ok=True)
     home = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix=".playing-", dir=top))
     try:

@@ -64,7 +64,7 @@ async def reexecute(bundle: Path, key: str | None, repository: str | None, *, qu
     if order.recorded is not None:
         require_playable(place, order.recorded)
     if place.bus is None:
-        make_home(place.home, place.here)
+        make_home(place.home)
         found = await find_baseline(place.home, order.url, run.accepted.baseline_commit, operator_access())
         if found != order.url:
             note(f"{order.url} has lost the baseline: taken from {found}")
@@ -74,7 +74,7 @@ async def reexecute(bundle: Path, key: str | None, repository: str | None, *, qu
     played: RecordedRun | None = None
     if order.recorded is not None:
         async with playing_stack(place, bundle, order.recorded, prefixes) as session:
-            second = await _carry_out(session, order, quiet=quiet)
+            second = await _carry_out(session, order, quiet=quiet, kept=place.home / REEXECUTIONS)
             played = await recorded_of(session.client, second)
         if played.requests == {} and second.failure is not None and second.failure.code in UNPLAYED:
             raise DeniedError(second.failure.message, code=second.failure.code)
@@ -91,7 +91,8 @@ async def reexecute(bundle: Path, key: str | None, repository: str | None, *, qu
     return report, file
 
 
-async def _carry_out(session: StackSession, order: ReexecutionOrder, *, quiet: bool) -> Run:
+async def _carry_out(session: StackSession, order: ReexecutionOrder, *, quiet: bool, kept: Path | None = None) -> Run:
+    """``kept``: the folder that the bundle is moved to, where the session's own does not outlive it."""
     client = session.client
     attached = [await client.attach(artifact.name, data) for artifact, data in order.attachments]
     document = order.attached(attached)
@@ -101,7 +102,7 @@ async def _carry_out(session: StackSession, order: ReexecutionOrder, *, quiet: b
         run_id = await client.submit_contract(document, patience=_STARTING_PATIENCE)
     if quiet:
         return await client.wait(run_id)
-    await follow_to_end(client, run_id, session.home, json_output=False)
+    await follow_to_end(client, run_id, session.home, json_output=False, kept=kept)
     return await client.get(run_id)
 
 

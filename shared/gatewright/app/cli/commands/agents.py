@@ -85,7 +85,7 @@ def probe(
     from gatewright.app.cli.outcome import Exit
 
     place = find_place()
-    make_home(place.home, place.here)
+    make_home(place.home)
     marks = {"passed": "✔", "failed": "✘", "recorded": "·"}
     found: dict[str, Any] = {}
     for found in probe_agent(agent, place.home):

@@ -34,7 +34,7 @@ def init(json_output: JsonOutput = False) -> None:
     from gatewright.evidence.signing import keyring, keys
 
     place = find_place()
-    home, new = place.home, make_home(place.home, place.here)
+    home, new = place.home, make_home(place.home)
     key = keyring.make(home, place.key).public
     public = keys.public_path(place.key)
     if json_output:
@@ -62,12 +62,12 @@ def doctor(
     from gatewright.app.cli.outcome import Exit
 
     findings = diagnose()
-    good = all(finding.ok for finding in findings)
+    good = all(finding.ok or not finding.needed for finding in findings)
     if json_output:
         emit({"ok": good, "checks": findings})
     else:
         for finding in findings:
-            say(f"{'✔' if finding.ok else '✘'} {finding.name:<12} {printable(finding.detail)}")
+            say(f"{'✔' if finding.ok else '✘' if finding.needed else '·'} {finding.name:<12} {printable(finding.detail)}")
             if not finding.ok:
                 say(f"  {'':<12} {finding.hint}")
         say("all good" if good else "not ready")
@@ -114,7 +114,7 @@ def image(
     from gatewright.app.environments.image_unpacking import unpack_image
 
     place = find_place()
-    make_home(place.home, place.here)
+    make_home(place.home)
     folder, made = asyncio.run(unpack_image(place.home.resolve(), name, engine, engine_environment()))
     if json_output:
         emit({"image": name, "folder": str(folder), "unpacked": made})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any
 
+import msgspec
 from mcp_types import CallToolResult
 from pydantic import Field
 
@@ -36,7 +37,7 @@ class ApprovalTools:
                 runs = [(await source.view(await find_run(source, run_id))).run]
             else:
                 runs = list((await source.page(limit, None)).runs)
-        waiting = [_entry(each) for run in runs for each in _pending(run)]
+        waiting = [approval_entry(each) for run in runs for each in _pending(run)]
         return answer({"waiting": waiting[:limit], "looked_at": len(runs)})
 
 
@@ -44,12 +45,14 @@ def _pending(run: Run) -> list[AskedApproval]:
     return [each for each in run.approvals.values() if each.status == "pending"] if not run.ended else []
 
 
-def _entry(asked: AskedApproval) -> dict[str, Any]:
+def approval_entry(asked: AskedApproval) -> dict[str, Any]:
+    """What a host shows of a request; what would go to providers of models is listed in full."""
     request = asked.request
     return {
         "request_id": request.request_id,
         "run_id": request.run_id,
         "why": request.why,
+        "transfers": msgspec.to_builtins(request.transfers),
         "rule": request.rule,
         "risk": request.risk,
         "approvers": holders(asked),

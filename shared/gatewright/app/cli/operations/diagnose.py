@@ -17,6 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from gatewright.app.cli.context import find_place
 from gatewright.app.cli.operations import bus_findings
@@ -32,17 +33,24 @@ LEAST_FREE_BYTES = 1 << 30
 #: A synced write that takes longer than this many seconds makes every step of a run slow.
 SLOW_SYNC = 0.1
 _PROBE_SECONDS = 30.0
+#: What only the host of a service needs.
+_OF_SERVICES = frozenset({"nats-server", "sandbox", "home", "key", "disk"})
+_NOT_NEEDED = "not needed here: GATEWRIGHT_NATS_URL names a system whose services have their own"
 #: What of the probe's findings is worth a line.
 _SANDBOX_FACTS = ("version", "overlay", "seccomp", "account")
 
 
 class Diagnosis(msgspec.Struct, frozen=True):
-    """``detail`` says what was found; ``hint`` what to do, and is empty when all is well."""
+    """``detail`` says what was found; ``hint`` what to do, and is empty when all is well.
+
+    Without ``needed`` it is no fault that it is not ``ok``: a client of a system that runs elsewhere does not use it.
+    """
 
     name: str
     ok: bool
     detail: str
     hint: str = ""
+    needed: bool = True
 
 
 def diagnose() -> tuple[Diagnosis, ...]:
@@ -52,7 +60,7 @@ def diagnose() -> tuple[Diagnosis, ...]:
     checks: tuple[tuple[str, Callable[[], str], str], ...] = (
         ("python", _python, "install Python 3.11 or newer"),
         ("git", _git, "install git 2.32 or newer"),
-        ("nats-server", _nats_server, "install the cli extra: pip install 'gatewright[cli]'"),
+        ("nats-server", _nats_server, "install the extra: pip install '/path/to/gatewright[cli]'"),
         (
             "sandbox",
             lambda: _sandbox(settings.sandbox),
@@ -69,7 +77,12 @@ def diagnose() -> tuple[Diagnosis, ...]:
             "correct the cause above, or see the log of that process; the runs go on by themselves then",
         ),
     )
-    return tuple(_finding(name, look, hint) for name, look, hint in checks)
+    findings = tuple(_finding(name, look, hint) for name, look, hint in checks)
+    if place.bus is None:
+        return findings
+    return tuple(
+        each if each.ok or each.name not in _OF_SERVICES else replace(each, hint=_NOT_NEEDED, needed=False) for each in findings
+    )
 
 
 def _finding(name: str, look: Callable[[], str], hint: str) -> Diagnosis:

@@ -177,7 +177,7 @@ def _embedded_place() -> CommandContext:
     place = find_place()
     if place.bus is not None:
         raise MalformedError("GATEWRIGHT_NATS_URL names a system that runs elsewhere: unset it", code="invalid_input")
-    make_home(place.home, place.here)
+    make_home(place.home)
     return place
 
 

@@ -15,6 +15,7 @@ from gatewright.contracts.people.approvals import ApprovalStanding
 from gatewright.errors import MalformedError
 from gatewright.rules.approvals import tree_words
 from gatewright.rules.people.delegations import holders
+from gatewright.rules.transfers import transfer_lines
 
 _RISKS = {"high": 0, "medium": 1, "low": 2}
 
@@ -87,6 +88,7 @@ def page(standing: ApprovalStanding) -> list[str]:
         "comments": ", ".join(standing.comments) or "none",
     }
     lines = [f"{name:<11} {printable(value)}" for name, value in facts.items()]
+    lines += [printable(f"{'sends':<11} {line}") for line in transfer_lines(request.transfers)]
     lines += [printable(f"{'handed on':<11} by {each.person} to {each.to} at {each.at}") for each in standing.delegations]
     lines += [f"gate        {gate.gate}: {gate.verdict} ({printable(gate.code)})" for gate in standing.gates]
     if standing.patch:

@@ -23,6 +23,7 @@ from gatewright.app.cli.people.session import open_inbox, waiting
 from gatewright.contracts.people.approvals import ApprovalStanding
 from gatewright.errors import ConfigurationError, UnavailableError
 from gatewright.rules.people.delegations import holders
+from gatewright.rules.transfers import transfer_lines
 
 #: Seconds that a command or a webhook may take.
 _PATIENCE = 10.0
@@ -93,6 +94,7 @@ def digest(found: Sequence[ApprovalStanding]) -> dict[str, Any]:
                 "risk": each.request.risk,
                 "approvers": list(holders(each)),
                 "expires_at": each.request.expires_at,
+                "transfers": list(transfer_lines(each.request.transfers)),
                 "show": f"gatewright approvals show {each.request.request_id}",
             }
             for each in found
@@ -127,3 +129,5 @@ def _show(notifier: Notifier, found: Sequence[ApprovalStanding], *, json_output:
     for each in () if json_output else new:
         request = each.request
         say(printable(f"{request.request_id}  risk {request.risk}  until {request.expires_at}  {request.rule}: {request.why}"))
+        for line in transfer_lines(request.transfers):
+            say(printable(f"  {line}"))

@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 
 from gatewright.app.cli.context import CommandContext
-from gatewright.app.cli.output import printable
+from gatewright.app.cli.output import note, printable
 from gatewright.app.cli.people.inbox import named
 from gatewright.app.cli.people.signing import sign_decision
 from gatewright.app.cli.session import while_it_runs
@@ -23,6 +23,7 @@ from gatewright.contracts import ApprovalsRequest, DecisionReply
 from gatewright.contracts.people.approvals import ApprovalStanding, DecisionVerdict, SignedDecision
 from gatewright.errors import ConfigurationError, UnavailableError
 from gatewright.rules.approvals import decision_on
+from gatewright.rules.transfers import transfer_lines
 
 _PATIENCE = 3.0
 #: As many as one answer may hold.
@@ -116,6 +117,8 @@ async def decided(
 def _signed(standing: ApprovalStanding, answer: Answer, now: datetime) -> SignedDecision:
     request = standing.request
     phrase = answer.phrase or ""
+    for line in transfer_lines(request.transfers) if answer.verdict == "approve" else ():
+        note(printable(line))
     if request.phrase and answer.verdict == "approve" and answer.phrase is None and sys.stdin.isatty():
         phrase = input(f"{request.request_id} ({printable(request.why)})\ntype exactly {printable(request.phrase)!r}: ")
     said = {"verdict": answer.verdict, "person": answer.person, "decided_at": timestamp(now), "comment": answer.comment}

@@ -30,7 +30,7 @@ async def with_environment(options: RunOptions, place: CommandContext, note: Cal
     if place.bus is not None or top is None:
         words = "--env auto prepares an environment on this host, for a repository on this host: name one with --env DIR"
         raise MalformedError(words, code="not_local")
-    make_home(place.home, place.here)
+    make_home(place.home)
     made = await environments_for(place, top, options.ref, (*options.tests, *options.commands), note)
     given = (made if each == AUTO else (each,) for each in options.env)
     written = await written_files(top, options.ref, options.provide, note)

@@ -7,6 +7,8 @@ import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from pathlib import Path
 
+import msgspec
+
 from gatewright.app.cli.outcome import Exit, exit_of_run
 from gatewright.app.cli.run.display import Display, make_display
 from gatewright.app.cli.runs.outputs import with_tails
@@ -18,7 +20,7 @@ from gatewright.client.client import Client
 from gatewright.contracts import AgentActivity, OrchestratorEvent, codec
 from gatewright.errors import UnavailableError
 from gatewright.host_errors import check_room
-from gatewright.ledger.events import RunFinished
+from gatewright.ledger.events import BundleSealed, RunFinished
 
 #: Seconds without news of the seal after which the disk is looked at, and seconds that a seal may take in all: the evidence of
 #: a large change is searched for secrets, and a gatekeeper may have many runs to seal.
@@ -126,10 +128,18 @@ async def told_of_agents(
         over = True
 
 
-async def follow_to_end(client: Client, run_id: str, home: Path | None, *, json_output: bool) -> Exit:
+def _moved(record: OrchestratorEvent, place: Path) -> OrchestratorEvent:
+    """``record`` with ``place`` as that of the bundle, where it tells one."""
+    if record.event_type != BundleSealed.event_type:
+        return record
+    return msgspec.structs.replace(record, payload={**record.payload, "location": str(place)})
+
+
+async def follow_to_end(client: Client, run_id: str, home: Path | None, *, json_output: bool, kept: Path | None = None) -> Exit:
     """Show a run until its bundle is sealed; the exit code that it deserves. Interrupting it leaves the run alone.
 
-    ``home`` is the folder of the system where it runs on this host, else None.
+    ``home`` is the folder of the system where it runs on this host, else None. ``kept`` is the folder that the bundle is moved
+    to afterwards, where that of the system does not outlive the run: the bundle is shown there.
     """
     display = make_display(json_output=json_output)
     view: RunView | None = None
@@ -140,8 +150,9 @@ async def follow_to_end(client: Client, run_id: str, home: Path | None, *, json_
             contextlib.aclosing(events_to_the_seal(client, run_id, home)) as events,
         ):
             async for record in events:
-                view = advance(view, record)
-                display.show(record, view)
+                shown = record if kept is None else _moved(record, kept / run_id)
+                view = advance(view, shown)
+                display.show(shown, view)
     assert view is not None  # noqa: S101 - a run that is followed to its end has had events
     display.close(await with_tails(view, client.get_artifact))
     return exit_of_run(view.failure_family)

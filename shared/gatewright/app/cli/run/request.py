@@ -41,6 +41,7 @@ from gatewright.contracts.vocabulary import (
     TimeoutRetry,
 )
 from gatewright.errors import DeniedError, Fault, GatewrightError, MalformedError
+from gatewright.git.host.checkout import exact_ref
 from gatewright.git.host.identity import PROTOCOLS
 from gatewright.git.refs import check_landing_ref, parse_url
 from gatewright.git.tracked import refuse_tracked_folder
@@ -118,6 +119,7 @@ def prepare(
     """
     faults = [*(_missing(options) if not propose else ()), *_contradictions(options)]
     repository = _repository(options, here, faults)
+    options = _with_exact_refs(options, repository, faults)
     allow = tuple(in_repository(path, repository, here, "/allowed_paths", faults) for path in options.allow)
     opened = "/scope/allow_protected_paths"
     tests = tuple(in_repository(path, repository, here, opened, faults) for path in options.allow_tests)
@@ -306,6 +308,19 @@ def _repository(options: RunOptions, here: Path, faults: list[Fault]) -> str:
         hint = f"; its top is {top}" if top else ""
         faults.append(Fault("/repository/url", "not_a_repository", f"{path} is not the top of a git repository{hint}"))
     return str(path)
+
+
+def _with_exact_refs(options: RunOptions, repository: str, faults: list[Fault]) -> RunOptions:
+    """--ref and --head as the gatekeeper finds them: what only a person's own git understands is resolved here."""
+    if not _local(repository) or any(fault.pointer == "/repository/url" for fault in faults):
+        return options
+    names = {"ref": options.ref, "head": options.head}
+    for (option, name), place in zip(names.items(), ("/baseline_ref", "/source_branch"), strict=True):
+        try:
+            names[option] = name and exact_ref(Path(repository), name)
+        except GatewrightError as error:
+            faults.append(Fault(place, error.reason, f"--{option} {name}: {error.message}"))
+    return replace(options, ref=names["ref"] or options.ref, head=names["head"])
 
 
 def _local(repository: str) -> bool:

@@ -69,7 +69,7 @@ async def _run_once(
             if read(place.home) is None:
                 # The roles of a stack that runs have tried it when they started.
                 await require_sandbox()
-            make_home(place.home, place.here)
+            make_home(place.home)
     except GatewrightError as error:
         # Imported late: a run that can begin proposes nothing.
         from gatewright.ecosystems.detection import first_way

@@ -7,16 +7,17 @@ from datetime import datetime
 import msgspec
 
 from gatewright.app.cli.runs.view import RunView
-from gatewright.budgets import number
+from gatewright.budgets import amount_words
 from gatewright.contracts.vocabulary import Usage
 from gatewright.ledger.spending import budget_of, elapsed, spent
 
 
 class Used(msgspec.Struct, frozen=True):
-    """``limit`` is None where there is none."""
+    """``limit`` is None where there is none. ``at_least``: more may have been used; ``used`` is None where nothing is known."""
 
-    used: float
+    used: float | None
     limit: float | None
+    at_least: bool = False
 
 
 class BudgetEntry(msgspec.Struct, frozen=True):
@@ -35,8 +36,8 @@ def budget_entry(view: RunView, now: datetime | None = None) -> BudgetEntry:
     seconds = view.seconds if run.ended or now is None else elapsed(run, now)
     return BudgetEntry(
         wall_sec=Used(round(seconds, 3), limits.wall_sec),
-        tokens=Used(used.tokens, limits.tokens),
-        cost_usd=Used(used.cost_usd, limits.cost_usd),
+        tokens=_used(used.tokens, limits.tokens, least="tokens" in used.least),
+        cost_usd=_used(used.cost_usd, limits.cost_usd, least="cost_usd" in used.least),
         iterations=Used(used.iterations, limits.iterations),
     )
 
@@ -54,11 +55,21 @@ def budget_words(entry: BudgetEntry) -> str:
 
 def usage_words(usage: Usage) -> str:
     """What a task has used, of everything that it used."""
-    amounts = ((usage.tokens, "tokens"), (usage.cost_usd, "USD"), (usage.iterations, "turns"))
-    return ", ".join(f"{number(amount)} {unit}" for amount, unit in amounts if amount) or "nothing"
+    amounts = (
+        (usage.tokens, "tokens", usage.incomplete),
+        (usage.cost_usd, "USD", usage.incomplete or usage.unpriced),
+        (usage.iterations, "turns", False),
+    )
+    told = (amount_words(amount, unit, least=least) for amount, unit, least in amounts if amount or least)
+    return ", ".join(told) or "nothing"
+
+
+def _used(amount: float, limit: float | None, *, least: bool) -> Used:
+    return Used(None if least and not amount else amount, limit, at_least=least)
 
 
 def _words(used: Used, unit: str, *, always: bool) -> str:
+    words = amount_words(used.used or 0, unit, used.limit, least=used.at_least)
     if used.limit is not None:
-        return f"{number(used.used)} of {number(used.limit)} {unit}"
-    return f"{number(used.used)} {unit}, no limit" if always and used.used else ""
+        return words
+    return f"{words}, no limit" if always and (used.used or used.at_least) else ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gatewright.budgets import amount_words
 from gatewright.contracts.consultation import Clamp, Consultation
 from gatewright.ledger import events as e
 from gatewright.ledger.run import Run
@@ -33,7 +34,9 @@ def consultation_in(payload: e.Payload) -> Consultation | None:
 def consulted_words(asked: Consultation) -> list[str]:
     """``asked fast: 1 answer, 3,300 tokens, 0.0036 USD``, and a line for each thing that was not taken."""
     answers = "1 answer" if asked.asked == 1 else f"{asked.asked} answers"
-    lines = [f"asked {asked.model}: {answers}, {asked.tokens:,} tokens, {asked.cost_usd:.4f} USD"]
+    tokens = amount_words(asked.tokens, "tokens", least=asked.incomplete)
+    cost = amount_words(asked.cost_usd, "USD", least=asked.incomplete or asked.unpriced)
+    lines = [f"asked {asked.model}: {answers}, {tokens}, {cost}"]
     lines += [_clamp(clamp) for clamp in asked.clamped[:_MOST]]
     more = len(asked.clamped) - _MOST
     return [*lines, f"... and {more} more not taken"] if more > 0 else lines

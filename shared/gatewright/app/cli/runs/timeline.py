@@ -20,7 +20,14 @@ from gatewright.ledger.candidates import why_chosen
 from gatewright.ledger.expiry import expired_words
 from gatewright.rules.people.signers import key_words
 from gatewright.rules.reports.proof import facts_in_words
-from gatewright.work_documents.remarks import RunRemark, first_lines, gate_remarks, review_remarks, test_remarks
+from gatewright.work_documents.remarks import (
+    RunRemark,
+    first_lines,
+    gate_remarks,
+    refused_remarks,
+    review_remarks,
+    test_remarks,
+)
 
 Mark = Literal["good", "bad", "given", "plain", "warn"]
 SIGNS: dict[Mark, str] = {"good": "✔", "bad": "✘", "given": "→", "plain": "·", "warn": "!"}
@@ -106,9 +113,13 @@ def _said(record: OrchestratorEvent, view: RunView) -> list[tuple[Mark, str, str
         case e.TaskFinished(result=result):
             mark: Mark = "good" if result.status == "SUCCESS" else "bad"
             words = _count(len(result.git.changed_files), "file") + " changed" if mark == "good" else result.failure or ""
-            return [(mark, f"worker {result.producer.agent_id}", f"{view.short(result.task_id)} {result.status}: {words}")]
+            line = (mark, f"worker {result.producer.agent_id}", f"{view.short(result.task_id)} {result.status}: {words}")
+            return [line, *_remarked(refused_remarks(result))]
         case e.UsageReported(task_id=task_id, usage=usage):
             return [("plain", record.role or "", f"{view.short(task_id)} has used {usage_words(usage)}")]
+        case e.TaskInterrupted(task_id=task_id, usage=usage):
+            words = f"{view.short(task_id)} was interrupted ({payload.why.replace('_', ' ')}); it had used {usage_words(usage)}"
+            return [("warn", record.role or "", words)]
         case e.BudgetExceeded():
             whose = f" by {view.short(payload.task_id)}, of its share" if payload.task_id else ""
             used = Excess(payload.budget, payload.limit, payload.used).words

@@ -7,12 +7,14 @@ from collections.abc import Iterator
 from gatewright.evidence import layout
 from gatewright.evidence.verification.consistency.telling import Contradiction, Moment, Telling, just_before
 from gatewright.ledger import events as e
-from gatewright.ledger.spending import budget_of, excess, most, totals
+from gatewright.ledger.spending import budget_of, excess, lower_bounds, most, totals
 from gatewright.rules.endings import waiting_for
 
 BUDGET = "budget_contradicts"
 #: Times are recorded in milliseconds; whole numbers are compared as they are.
 _ROUNDING = 0.002
+#: Runs that record so much say which totals are lower bounds.
+_BOUNDS = 3
 
 
 def check_budgets(telling: Telling) -> Iterator[Contradiction]:
@@ -60,6 +62,9 @@ def _used_up(moment: Moment, event: e.BudgetExceeded) -> Iterator[Contradiction]
     spent = totals(run, when)
     if event.totals.keys() != spent.keys() or any(abs(event.totals[each] - spent[each]) > _ROUNDING for each in spent):
         yield moment.says(BUDGET, layout.EVENTS, layout.EVENTS, f"{event.totals} was used of everything, and it is {spent}")
+    if run.accepted.recording >= _BOUNDS and event.at_least != (least := lower_bounds(run)):
+        words = f"{event.at_least} of the totals are lower bounds, and it is {least}"
+        yield moment.says(BUDGET, layout.EVENTS, layout.EVENTS, words)
     if event.waiting != (waiting := waiting_for(run, event.budget)):
         words = f"the run waited {event.waiting or 'for nothing'}, and it was {waiting or 'at nothing'}"
         yield moment.says(BUDGET, layout.EVENTS, layout.EVENTS, words)

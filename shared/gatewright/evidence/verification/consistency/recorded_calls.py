@@ -17,7 +17,10 @@ from gatewright.rules.transfers import FILE, leave_for
 
 
 def check_recorded_calls(telling: Telling, reading: Reading, step: int) -> Iterator[Contradiction]:
-    """Of each answer that counted, and of each to a question beside the run, where a policy asked about transfers."""
+    """Of each answer that counted, of each to a question beside the run, and of interrupted work that left records.
+
+    Only where a policy asked about transfers.
+    """
     if FILE not in telling.run.accepted.policies:
         return
     for moment in telling.moments:
@@ -38,6 +41,8 @@ def _answered(telling: Telling, moment: Moment) -> Iterator[Answered]:
     match moment.payload:
         case e.TaskFinished(accepted=True, result=result):
             yield "worker", result.task_id, result.artifacts, result.usage
+        case e.TaskInterrupted(task_id=task_id, artifacts=artifacts, usage=usage) if records_in(artifacts) is not None:
+            yield moment.record.role or "", task_id, artifacts, usage
         case e.ContractCompiled(contract=contract):
             yield from _asked("pm", f"{telling.run.run_id}.pm", contract.consultation)
         case e.PlanAccepted(plan=plan):

@@ -21,7 +21,8 @@ def check_transfers(telling: Telling) -> Iterator[Contradiction]:
     """1. a manifest is of this run, its baseline and its order, one for a role, made by a policy that had rules, before the
     plan counted  2. its risk is the one that the rules make of what it says  3. what a person has to approve, a rule of the run
     asks about: the check of approvals tells then that it was  4. no contract brings a leave along, and a task is given only
-    what its manifest names  5. nothing was sent without a manifest, and no run lands that sent more than may be."""
+    what its manifest names  5. nothing was sent without a manifest, and no work counts, and no run
+    lands, of which more was sent than the person who approved it was shown as the bound."""
     accepted = telling.run.accepted
     for moment in telling.moments:
         match moment.payload:
@@ -29,8 +30,8 @@ def check_transfers(telling: Telling) -> Iterator[Contradiction]:
                 words = _faults(moment, moment.payload, FILE in accepted.policies)  # 1, 2, 3
             case e.ContractCompiled() | e.PlanAccepted() | e.FixOrdered() | e.TaskDispatched():
                 words = _contract_faults(moment.before, moment.payload)  # 4
-            case e.Landed():
-                words = iter([said] if (said := oversent(moment.before)) else [])  # 5
+            case e.Landed() | e.TaskFinished(accepted=True):
+                words = iter([said] if (said := oversent(moment.whole)) else [])  # 5
             case _:
                 continue
         for each in words:

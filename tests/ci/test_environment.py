@@ -1,0 +1,31 @@
+"""An environment that another Python made is told from one's own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+MAKER = Path(__file__).resolve().parents[2] / ".ci" / "environment.py"
+
+
+def is_mine(folder: Path) -> bool:
+    done = subprocess.run([sys.executable, MAKER, folder, "--is-mine"], check=False, capture_output=True)
+    assert done.returncode in {0, 1}, done.stderr
+    return done.returncode == 0
+
+
+def test_only_an_environment_of_another_python_is_made_anew(tmp_path: Path) -> None:
+    assert is_mine(tmp_path / "absent")
+    (tmp_path / ".python").write_text("3.9.0 /usr/bin/python3.9\n")
+    assert not is_mine(tmp_path)
+
+
+def test_a_lock_that_cannot_be_installed_ends_with_its_own_code_and_no_mark(tmp_path: Path) -> None:
+    lock = tmp_path / "lock.txt"
+    lock.write_text("/nowhere/at-all.whl --hash=sha256:" + "0" * 64 + "\n")
+    argv = [sys.executable, str(MAKER), str(tmp_path / "made"), "--lock", str(lock)]
+    done = subprocess.run(argv, check=False, capture_output=True, text=True)
+    assert done.returncode != 0
+    assert "at-all.whl" in done.stderr
+    assert not (tmp_path / "made" / ".python").exists()
