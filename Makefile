@@ -16,11 +16,11 @@ PYTEST := $(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadfile --no
 # Another Python's packages are not ours; and modules are compiled once, not in each of the many processes that tests start.
 unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE VIRTUAL_ENV
 
-# Another Python than that of an environment, given by name, makes the environment anew.
-ifeq ($(origin PYTHON),command line)
-$(foreach each,$(VENV) $(RUNTIME),$(shell '$(PYTHON)' .ci/environment.py $(each) --is-mine 2>/dev/null || rm -f $(each)/.ready))
-endif
-
+# What the product needs, locked.
+BUILD_LOCK := deploy/image/requirements-build.lock
+PRODUCT := --lock requirements.lock --lock $(BUILD_LOCK) --size "about 450 MB"
+# FORCE where PYTHON was given by name and is not the one that made the environment: it is made anew when it is needed.
+another = $(if $(findstring command line,$(origin PYTHON)),$(shell '$(PYTHON)' .ci/environment.py $(1) --is-mine 2>/dev/null || echo FORCE))
 .PHONY: install uninstall demo test test-ci test-faults test-all test-agents agents recordings lint chart asyncapi trace bench lock clean
 
 demo: $(RUNTIME)/.ready
@@ -29,7 +29,7 @@ demo: $(RUNTIME)/.ready
 # The command alone on PATH, with an environment of its own that nothing else uses.
 install:
 	@$(USABLE)
-	@'$(PYTHON)' .ci/environment.py '$(PREFIX)/share/gatewright' --lock requirements.lock --lock $(BUILD_LOCK) --size "about 420 MB"
+	@'$(PYTHON)' .ci/environment.py '$(PREFIX)/share/gatewright' $(PRODUCT)
 	@mkdir -p '$(PREFIX)/bin'
 	@ln -sfn '$(PREFIX)/share/gatewright/bin/gatewright' '$(PREFIX)/bin/gatewright'
 	@echo "installed $(PREFIX)/bin/gatewright; make uninstall removes it"
@@ -134,18 +134,17 @@ lock:
 clean:
 	rm -rf .venv .venv-* .agents .asyncapi .demo .gatewright .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-BUILD_LOCK := deploy/image/requirements-build.lock
 USABLE = command -v '$(PYTHON)' >/dev/null \
 	|| { echo "there is no $(PYTHON) here; choose another: make PYTHON=/path/to/python3.12" >&2; exit 1; }; '$(PYTHON)' .ci/usable.py
 
-$(STAMP): requirements-dev.lock pyproject.toml
+$(STAMP): requirements-dev.lock pyproject.toml $(call another,$(VENV))
 	@$(USABLE)
 	@'$(PYTHON)' .ci/environment.py $(VENV) --lock requirements-dev.lock --editable --size "about 720 MB"
 	@touch $@
 
-$(RUNTIME)/.ready: requirements.lock $(BUILD_LOCK) pyproject.toml
+$(RUNTIME)/.ready: requirements.lock $(BUILD_LOCK) pyproject.toml $(call another,$(RUNTIME))
 	@$(USABLE)
-	@'$(PYTHON)' .ci/environment.py $(RUNTIME) --lock requirements.lock --lock $(BUILD_LOCK) --editable --size "about 420 MB"
+	@'$(PYTHON)' .ci/environment.py $(RUNTIME) $(PRODUCT) --editable
 	@touch $@
 
 # The modules of the tests: once, or each of the processes that share them would do it at the same time. What is wrong with one
@@ -153,3 +152,5 @@ $(RUNTIME)/.ready: requirements.lock $(BUILD_LOCK) pyproject.toml
 $(COMPILED): $(STAMP)
 	@-$(BIN)/python -m pytest --collect-only -qq $(TESTS) >/dev/null 2>&1
 	@touch $@
+
+FORCE:

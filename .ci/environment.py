@@ -1,6 +1,6 @@
 """Makes a virtual environment from locked requirements, with a line of progress; and tells which Python an environment is of.
 
-    python3 environment.py FOLDER --lock FILE [--lock FILE] [--editable] [--size "about 420 MB"]
+    python3 environment.py FOLDER --lock FILE [--lock FILE] [--editable] [--size "about 450 MB"]
     python3 environment.py FOLDER --is-mine
 
 The first makes FOLDER anew and installs the project itself into it. The second ends with 0 where FOLDER is not there, or was
@@ -62,8 +62,7 @@ def packages(lock: Path) -> int:
 def installed(python: Path, words: list[str], total: int) -> int:
     """Installs with pip, and shows how far it is; the exit code of pip, which says itself what was wrong."""
     command = [python, "-m", "pip", "--disable-pip-version-check", "install", "--progress-bar", "off", *words]
-    environment = {name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "PYTHONHOME"}}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         count = 0
         for line in process.stdout or ():
             if line.startswith("Collecting ") and total:

@@ -13,19 +13,11 @@ from gatewright.git.changes import FileChange
 from gatewright.git.host.checkout import BranchChange, branch_change
 from gatewright.git.mirror import Mirror, Mirrors
 from tests.git.repositories import MakeRepository, Repository
+from tests.git.test_branch_changes import LINES, repository
+
+__all__ = ["repository"]
 
 WHEN = datetime(2026, 3, 1, tzinfo=UTC)
-LINES = b"".join(b"line %d\n" % number for number in range(30))
-
-
-@pytest.fixture
-def repository(make_repository: MakeRepository) -> Repository:
-    """Has the branch ``fix``, which changes the first line of src/a.py; ``main`` is checked out."""
-    made = make_repository(files={"src/a.py": LINES, "src/b.py": LINES})
-    made.git("switch", "--quiet", "-c", "fix")
-    made.commit({"src/a.py": LINES.replace(b"line 0\n", b"fixed 0\n")})
-    made.git("switch", "--quiet", "main")
-    return made
 
 
 def refused(repository: Repository, branch: str = "fix", onto: str = "main") -> tuple[str, str]:

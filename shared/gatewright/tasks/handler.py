@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeVar, runtime_checkable
 
 from gatewright.artifacts import ArtifactPort
+from gatewright.budgets import Spend
 from gatewright.bus.port import Bus
 from gatewright.clock import Clock
 from gatewright.contracts.activity import MOST_LEFT
@@ -60,25 +61,10 @@ class TaskContext:
     ask: AskPublisher = unasked
     left: list[Artifact] = field(default_factory=list)
 
-    def spend(
-        self,
-        *,
-        tokens: int = 0,
-        cost_usd: float = 0.0,
-        iterations: int = 0,
-        sent_bytes: int = 0,
-        unpriced: bool = False,
-        incomplete: bool = False,
-    ) -> None:
+    @property
+    def spend(self) -> Spend:
         """Raises BudgetError when the task has used more than it was given: stop at once."""
-        self.meter.spend(
-            tokens=tokens,
-            cost_usd=cost_usd,
-            iterations=iterations,
-            sent_bytes=sent_bytes,
-            unpriced=unpriced,
-            incomplete=incomplete,
-        )
+        return self.meter.spend
 
     async def leave(self, parts: Iterable[tuple[str, bytes]]) -> None:
         """Store what work that ends without an answer leaves behind; its last report names it. Raises BusError."""

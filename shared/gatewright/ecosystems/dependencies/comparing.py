@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from gatewright.ecosystems.dependencies.facts import USUAL_HOSTS, Facts, Kind, Package, Source, UnreadableError
+from gatewright.ecosystems.dependencies.facts import USUAL_HOSTS, Facts, Kind, Package, Source
 from gatewright.ecosystems.dependencies.readers import is_dependency_file, read_facts
+from gatewright.ecosystems.runner.settings import UnreadableError
 
 #: Bytes of one version of a file that are read.
 MOST_BYTES: Final = 8 << 20

@@ -9,10 +9,6 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 
-class UnreadableError(ValueError):
-    """This version of the file cannot be taken apart."""
-
-
 class Source(StrEnum):
     """Where a package comes from."""
 

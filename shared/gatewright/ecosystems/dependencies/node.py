@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, Final
 
-from gatewright.ecosystems.dependencies.facts import Facts, Kind, Package, Source, UnreadableError, from_address, in_words
-from gatewright.ecosystems.runner.settings import without_comments
+from gatewright.ecosystems.dependencies.facts import Facts, Kind, Package, Source, from_address, in_words
+from gatewright.ecosystems.runner.settings import read_json, read_jsonc
 from gatewright.patterns import BytesPattern
 
 _GROUPS: Final = ("dependencies", "devDependencies", "optionalDependencies", "peerDependencies", "bundledDependencies")
@@ -33,22 +32,6 @@ _ENTRIES: Final = (
 )
 
 
-def json_object(content: bytes) -> dict[str, Any]:
-    """The object of a JSON file. Raises UnreadableError."""
-    try:
-        document = json.loads(content)
-    except (ValueError, RecursionError):
-        raise UnreadableError("it is no JSON") from None
-    if not isinstance(document, dict):
-        raise UnreadableError("it is no object")
-    return document
-
-
-def jsonc_object(content: bytes) -> dict[str, Any]:
-    """The same with comments and commas at the end of lists. Raises UnreadableError."""
-    return json_object(without_comments(content))
-
-
 def table(value: object) -> dict[str, Any]:
     """``value`` where it is a table, else an empty one."""
     return value if isinstance(value, dict) else {}
@@ -56,7 +39,7 @@ def table(value: object) -> dict[str, Any]:
 
 def package_json(content: bytes) -> Facts:
     """``package.json``."""
-    document, facts = json_object(content), Facts()
+    document, facts = read_json(content), Facts()
     for group in _GROUPS:
         for name, said in table(document.get(group)).items():
             facts.package(name, said)
@@ -86,7 +69,7 @@ def package_json(content: bytes) -> Facts:
 
 def package_lock(content: bytes) -> Facts:
     """``package-lock.json`` and ``npm-shrinkwrap.json``, versions 1 to 3."""
-    document, facts = json_object(content), Facts()
+    document, facts = read_json(content), Facts()
     for path, said in table(document.get("packages")).items():
         if path and isinstance(said, dict):
             name = path.removeprefix("node_modules/")
@@ -175,7 +158,7 @@ def from_pnpm(version: str) -> Package:
 
 def bun_lock(content: bytes) -> Facts:
     """``bun.lock``."""
-    document, facts = jsonc_object(content), Facts()
+    document, facts = read_jsonc(content), Facts()
     for name, said in table(document.get("packages")).items():
         resolved = in_words(said[0]) if isinstance(said, list) and said else ""
         version = resolved.removeprefix("@").partition("@")[2]
@@ -188,7 +171,7 @@ def bun_lock(content: bytes) -> Facts:
 
 def deno_json(content: bytes) -> Facts:
     """``deno.json`` and import maps: where names lead."""
-    document, facts = jsonc_object(content), Facts()
+    document, facts = read_jsonc(content), Facts()
     for key in ("imports", "scopes", "links", "patch"):
         facts.tables(Kind.ENTRY, key, document.get(key))
     facts.tables(Kind.ENTRY, "exports", document.get("exports"))
@@ -197,7 +180,7 @@ def deno_json(content: bytes) -> Facts:
 
 def deno_lock(content: bytes) -> Facts:
     """``deno.lock``."""
-    document, facts = json_object(content), Facts()
+    document, facts = read_json(content), Facts()
     places = {**table(document.get("packages")), **document}
     for key in ("npm", "jsr"):
         for name in table(places.get(key)):

@@ -9,8 +9,9 @@ from collections.abc import Callable
 from typing import Final
 
 from gatewright.ecosystems.dependencies.facts import Facts, Kind, Package, Source, from_address, in_words, package_of
-from gatewright.ecosystems.dependencies.node import json_object, table
+from gatewright.ecosystems.dependencies.node import table
 from gatewright.ecosystems.dependencies.python import toml
+from gatewright.ecosystems.runner.settings import read_json
 from gatewright.patterns import BytesPattern
 
 _CARGO: Final = ("dependencies", "dev-dependencies", "build-dependencies")
@@ -140,7 +141,7 @@ def gemfile_lock(content: bytes) -> Facts:
 
 def composer_json(content: bytes) -> Facts:
     """``composer.json``."""
-    document, facts = json_object(content), Facts()
+    document, facts = read_json(content), Facts()
     for group in ("require", "require-dev"):
         for name, said in table(document.get(group)).items():
             facts.package(name, said)
@@ -163,7 +164,7 @@ def composer_json(content: bytes) -> Facts:
 
 def composer_lock(content: bytes) -> Facts:
     """``composer.lock``: what is taken from a forge by its version is usual."""
-    document, facts = json_object(content), Facts()
+    document, facts = read_json(content), Facts()
     for group in ("packages", "packages-dev"):
         packages = document.get(group)
         for said in packages if isinstance(packages, list) else ():
@@ -314,7 +315,7 @@ def pubspec(content: bytes) -> Facts:
 def nuget_lock(content: bytes) -> Facts:
     """``packages.lock.json``."""
     facts = Facts()
-    for framework, packages in table(json_object(content).get("dependencies")).items():
+    for framework, packages in table(read_json(content).get("dependencies")).items():
         for name, said in table(packages).items():
             is_project = table(said).get("type") == "Project"
             found = Package(in_words(table(said).get("resolved")), Source.PATH if is_project else Source.REGISTRY)
@@ -324,7 +325,7 @@ def nuget_lock(content: bytes) -> Facts:
 
 def swift_resolved(content: bytes) -> Facts:
     """``Package.resolved``: packages of Swift lie in repositories, and each address counts."""
-    document, facts = json_object(content), Facts()
+    document, facts = read_json(content), Facts()
     pins = document.get("pins", table(document.get("object")).get("pins"))
     for pin in pins if isinstance(pins, list) else ():
         said = table(pin)
@@ -337,7 +338,7 @@ def swift_resolved(content: bytes) -> Facts:
 def flake_lock(content: bytes) -> Facts:
     """``flake.lock``."""
     facts = Facts()
-    for name, node in table(json_object(content).get("nodes")).items():
+    for name, node in table(read_json(content).get("nodes")).items():
         locked = table(table(node).get("locked"))
         if locked:
             place = in_words(
@@ -350,7 +351,7 @@ def flake_lock(content: bytes) -> Facts:
 
 def vcpkg(content: bytes) -> Facts:
     """``vcpkg.json`` and ``vcpkg-configuration.json``."""
-    document, facts = json_object(content), Facts()
+    document, facts = read_json(content), Facts()
     for said in document.get("dependencies", ()) if isinstance(document.get("dependencies"), list) else ():
         name = in_words(table(said).get("name")) or in_words(said)
         facts.packages[name] = Package(in_words(table(said).get("version>=")))

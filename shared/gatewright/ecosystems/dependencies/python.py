@@ -10,13 +10,13 @@ from gatewright.ecosystems.dependencies.facts import (
     Kind,
     Package,
     Source,
-    UnreadableError,
     host_of,
     in_words,
     package_of,
 )
-from gatewright.ecosystems.dependencies.node import json_object, table
+from gatewright.ecosystems.dependencies.node import table
 from gatewright.ecosystems.python.project_settings import read_cfg
+from gatewright.ecosystems.runner.settings import UnreadableError, read_json
 from gatewright.foreign_documents import UnreadableDocumentError, read_toml
 from gatewright.patterns import BytesPattern, TextPattern
 
@@ -216,7 +216,7 @@ def pipfile(content: bytes) -> Facts:
 
 def pipfile_lock(content: bytes) -> Facts:
     """``Pipfile.lock``."""
-    document, facts = json_object(content), Facts()
+    document, facts = read_json(content), Facts()
     for said in _tables(table(document.get("_meta")).get("sources")):
         facts.say(Kind.INDEX, f"source.{said.get('name')}", said.get("url"))
     for group, packages in document.items():

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Final
 
 from gatewright.ecosystems.dependencies import node, others, python
-from gatewright.ecosystems.dependencies.facts import Facts, UnreadableError
+from gatewright.ecosystems.dependencies.facts import Facts
+from gatewright.ecosystems.runner.settings import UnreadableError
 
 Reader = Callable[[bytes], Facts]
 

@@ -90,9 +90,9 @@ def read_json(content: bytes) -> dict[str, Any]:
     try:
         document = json.loads(content)
     except (ValueError, RecursionError):
-        raise UnreadableError("no JSON") from None
+        raise UnreadableError("it is no JSON") from None
     if not isinstance(document, dict):
-        raise UnreadableError("no object")
+        raise UnreadableError("it is no object")
     return document
 
 
