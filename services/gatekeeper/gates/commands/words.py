@@ -96,7 +96,8 @@ class _Reader:
         return self._found
 
     def _read_rest(self, left: deque[str]) -> None:
-        for word in left:
+        while left:
+            word = left.popleft()
             if self._rule.rest:
                 self._stays_inside(word)
                 self._found.rest.append(word)
@@ -111,7 +112,7 @@ class _Reader:
             return
         name, equals, value = word.partition("=")
         known = f"-{name.removeprefix('-').removeprefix('-')}" if self._rule.single_dash else name
-        if known in self._valued:
+        if known in self._valued and (equals or known not in self._plain):
             # argparse takes the next word as an optional value, unless it is an option.
             if equals or known not in self._optional or (left and not left[0].startswith("-")):
                 self._value(known, value if equals else self._next(known, left))
@@ -121,10 +122,11 @@ class _Reader:
 
     def _cluster(self, word: str, left: deque[str]) -> None:
         """``-qk name`` and ``-kname``: letters one by one, until one takes the rest as its value."""
-        if word in self._plain or word in self._valued:
-            if word in self._valued:
-                self._value(word, self._next(word, left))
-            self._found.options.add(word)
+        name, equals, value = word.partition("=")
+        if word in self._plain or (name in self._valued and (len(name) > 2 or not equals)):
+            if word not in self._plain:
+                self._value(name, value if equals else self._next(name, left))
+            self._found.options.add(name)
             return
         for at in range(1, len(word)):
             letter, rest = f"-{word[at]}", word[at + 1 :]
@@ -148,6 +150,8 @@ class _Reader:
 
     def _value(self, option: str, value: str) -> None:
         exact = self._exact.get(option, ())
+        if value in exact:
+            return
         if exact and not any(_fits(value, pattern) for pattern in exact):
             raise self._refuse(f"may not be given {option} {value!r}; allowed are {_names(exact)}")
         if option in self._numbered and not _NUMBER.fullmatch(value):
