@@ -50,12 +50,18 @@ class Notifier:
         """It has been given these."""
         self.told.setdefault(way, set()).update(_told_of(each) for each in found)
 
-    def tell(self, found: Sequence[ApprovalStanding]) -> None:
-        """Give command and webhook what is new to them; what fails is new again at the next look."""
+    def tell(self, found: Sequence[ApprovalStanding]) -> bool:
+        """Give command and webhook what is new to them; what fails is new again at the next look. Whether none failed."""
+        delivered = True
         for way, send in (("command", self._run), ("webhook", self._post)):
             new = self.new(way, found) if getattr(self, way) else []
-            if new and send(msgspec.json.encode(digest(new))):
+            if not new:
+                continue
+            if send(msgspec.json.encode(digest(new))):
                 self.given(way, new)
+            else:
+                delivered = False
+        return delivered
 
     def _run(self, data: bytes) -> bool:
         try:
@@ -111,8 +117,10 @@ async def watch_inbox(place: CommandContext, notifier: Notifier, every: float, *
                 while True:
                     found = await waiting(inbox)
                     _show(notifier, found, json_output=json_output)
-                    await asyncio.to_thread(notifier.tell, found)
+                    delivered = await asyncio.to_thread(notifier.tell, found)
                     if once:
+                        if not delivered:
+                            raise UnavailableError("a notice was not delivered, see above", code="notice_failed")
                         return
                     await asyncio.sleep(every)
         except UnavailableError as error:
