@@ -67,10 +67,10 @@ class Notifier:
         try:
             finished = subprocess.run(shlex.split(self.command), input=data, timeout=_PATIENCE, check=False)
         except (OSError, ValueError, subprocess.TimeoutExpired) as error:
-            note(f"the command for notices failed: {type(error).__name__}; it is tried again")
+            note(f"the command for notices failed: {type(error).__name__}")
             return False
         if finished.returncode != 0:
-            note(f"the command for notices ended with exit code {finished.returncode}; it is tried again")
+            note(f"the command for notices ended with exit code {finished.returncode}")
         return finished.returncode == 0
 
     def _post(self, data: bytes) -> bool:
@@ -80,7 +80,7 @@ class Notifier:
                 return bool(200 <= answer.status < 300)
         # What is no answer of HTTP raises HTTPException, which is no OSError.
         except (OSError, HTTPException, ValueError) as error:
-            note(f"the webhook for notices failed: {type(error).__name__}; it is tried again")
+            note(f"the webhook for notices failed: {type(error).__name__}")
             return False
 
 
@@ -122,6 +122,8 @@ async def watch_inbox(place: CommandContext, notifier: Notifier, every: float, *
                         if not delivered:
                             raise UnavailableError("a notice was not delivered, see above", code="notice_failed")
                         return
+                    if not delivered:
+                        note("a notice was not delivered; it is sent again with the next look")
                     await asyncio.sleep(every)
         except UnavailableError as error:
             if once:
