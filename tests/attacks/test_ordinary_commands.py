@@ -178,10 +178,9 @@ sbt test
 lein test
 stack test
 zig build test
-bazel test //...
 """.strip().splitlines()
-#: Not tests: an install, the default task of a tool, and labels that look like paths of the host.
-NOT_TESTS = {"yarn", "rake", "bazel test //..."}
+#: Not tests: an install, and the default task of a tool.
+NOT_TESTS = {"yarn", "rake"}
 
 LIES = """
 pytest --collect-only

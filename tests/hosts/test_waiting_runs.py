@@ -42,6 +42,7 @@ async def waiting(make_repository: MakeRepository, tmp_path: Path) -> AsyncItera
     """A host, and the run that waits for a person behind more ended runs than an answer may hold."""
     repository = make_repository("project", files={"src/a.py": b"one = 1\n"})
     async with open_inbox(repository, tmp_path, LANDING, clock=HandClock()) as inbox:
+        await inbox.to_the_candidate()
         asked = await inbox.asked()
         for number in range(NEWER):
             await write_run(inbox.gatekeeper.bus, make_run(number).transitions)

@@ -164,6 +164,7 @@ _HOME = {
     "bundle_not_sealed": "look for bundle_not_sealed in the gatekeeper's log, which names the cause; it tries again by itself",
     "evidence_unwritable": "make room in the home folder, or give the right to write there",
     "holds_unreadable": "correct the book of holds (runs/.holds.jsonl; holds/ in a store): nothing is deleted until then",
+    "address_unavailable": "choose another address with --http, or end the program that uses it",
     "home_in_use": "wait for the other command, or keep a system running with `gatewright up`",
     "home_not_own": "name a home folder that is yours (GATEWRIGHT_HOME)",
     "home_tracked": "take the home folder out of the repository, and make new keys",
