@@ -76,7 +76,8 @@ def test_nothing_is_opened_that_was_not_asked_for(
 )
 def test_an_exact_test_file_is_opened_by_its_name(path: str, opened: bool, make_repository: MakeRepository) -> None:
     repository = make_repository("project")
-    commit(repository, {"tests/test_one.py": "x", "tests/helper.py": "x", "tests/data/golden.json": "{}", "tests/conftest.py": ""})
+    files = ("tests/test_one.py", "tests/helper.py", "tests/data/golden.json", "tests/conftest.py")
+    commit(repository, dict.fromkeys(files, "{}"))
     given = RunOptions(request="x", repo=str(repository), allow=(path,), commands=("python x.py",), tests=("true",))
     request = prepare(given, repository).request
     assert request.allowed_paths == (path.removeprefix("./"),)

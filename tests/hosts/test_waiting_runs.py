@@ -45,7 +45,7 @@ async def waiting(make_repository: MakeRepository, tmp_path: Path) -> AsyncItera
         await inbox.to_the_candidate()
         asked = await inbox.asked()
         for number in range(NEWER):
-            await write_run(inbox.gatekeeper.bus, make_run(number).transitions)
+            await write_run(inbox.gatekeeper.bus, make_run(number))
         access = OverMemory(CommandContext(tmp_path, tmp_path, None, tmp_path / "key.pem"), bus=inbox.gatekeeper.bus)
         yield access, asked.run_id
 

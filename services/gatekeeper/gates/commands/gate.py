@@ -75,9 +75,10 @@ def classes_of(text: str, rule: CommandRule) -> frozenset[CommandClass]:
 def check_command(text: str, use: Use, policies: Policies, *, strict: bool = False) -> CommandRule:
     """The rule that allows ``text`` for ``use``.
 
-    1. The text is a plain argv: no shell syntax.  2. The program is named, and a path only where a rule lists it (``./mvnw``).  3. No forbidden run of words.
-    4. A rule's prefix matches (the longest wins).  5. Every option is listed.  6. No operand and no value leads out of the
-    workspace.  7. With ``strict``, an acceptance command that proves nothing is refused.
+    1. The text is a plain argv: no shell syntax.  2. The program is named, and a path only where a rule lists it
+    (``./mvnw``).  3. No forbidden run of words.  4. A rule's prefix matches (the longest wins).  5. Every option is listed.
+    6. No operand and no value leads out of the workspace.  7. With ``strict``, an acceptance command that proves nothing is
+    refused.  What a wrapper starts is judged by 4 to 7 as a command of its own.
 
     Raises CommandRefusedError (codes ``command_not_allowed``, ``action_forbidden``).
     """

@@ -32,7 +32,8 @@ class NextActionTools:
     async def next_actions(self, limit: Annotated[int, Field(ge=1, le=_MOST)] = 20) -> CallToolResult:
         """What a person can do next about this publisher's runs, with the commands to type. Does none of it.
 
-        Open questions and silent runs first, of all open runs; then which of the newest ``limit`` runs failed, then which landed.
+        Open questions and silent runs first, of all open runs. Then the newest ``limit`` runs: failed ones,
+        then landed ones.
         """
         async with self.access.runs() as source:
             waiting, newest = await source.open_runs(), await source.page(limit, None)

@@ -20,6 +20,7 @@ import msgspec
 from gatewright.app.cli.context import CommandContext
 from gatewright.app.cli.output import emit, note, printable, say
 from gatewright.app.cli.people.session import open_inbox, waiting
+from gatewright.client.approvals import ApprovalInbox
 from gatewright.contracts.people.approvals import ApprovalStanding
 from gatewright.errors import ConfigurationError, UnavailableError
 from gatewright.rules.people.delegations import holders
@@ -110,26 +111,33 @@ def digest(found: Sequence[ApprovalStanding]) -> dict[str, Any]:
 
 
 async def watch_inbox(place: CommandContext, notifier: Notifier, every: float, *, once: bool, json_output: bool) -> None:
-    """Look again and again; a bus that is away is waited for."""
+    """Look again and again; a bus that is away is waited for.
+
+    ``once``: look one time. Raises UnavailableError then, also for a notice that was not delivered (``notice_failed``).
+    """
+    if once:
+        async with open_inbox(place) as inbox:
+            delivered = await _look(inbox, notifier, json_output=json_output)
+        if not delivered:
+            raise UnavailableError("a notice was not delivered, see above", code="notice_failed")
+        return
     while True:
         try:
             async with open_inbox(place) as inbox:
                 while True:
-                    found = await waiting(inbox)
-                    _show(notifier, found, json_output=json_output)
-                    delivered = await asyncio.to_thread(notifier.tell, found)
-                    if once:
-                        if not delivered:
-                            raise UnavailableError("a notice was not delivered, see above", code="notice_failed")
-                        return
-                    if not delivered:
+                    if not await _look(inbox, notifier, json_output=json_output):
                         note("a notice was not delivered; it is sent again with the next look")
                     await asyncio.sleep(every)
         except UnavailableError as error:
-            if once:
-                raise
             note(f"no gatekeeper answers ({error.reason}); it is asked again")
             await asyncio.sleep(every)
+
+
+async def _look(inbox: ApprovalInbox, notifier: Notifier, *, json_output: bool) -> bool:
+    """Show what is new, and give it to command and webhook. Whether every notice was delivered."""
+    found = await waiting(inbox)
+    _show(notifier, found, json_output=json_output)
+    return await asyncio.to_thread(notifier.tell, found)
 
 
 def _show(notifier: Notifier, found: Sequence[ApprovalStanding], *, json_output: bool) -> None:
