@@ -23,3 +23,10 @@ def refused(policies: Policies, *, test: str = "pytest", command: str = "touch s
     context = make_context(RUN, "policy", policies)
     judge_contract(context, contract)
     return [violation.code for violation in context.report.violations if violation.rule == "command_allowlist"]
+
+
+def judged(policies: Policies, test: str) -> str:
+    """Why the command gate refuses this acceptance test; empty when it does not."""
+    context = make_context(RUN, "policy", policies)
+    judge_contract(context, make_contract(RUN, acceptance_tests=(AcceptanceTest(name="t", cmd=test, must_pass=True),)))
+    return "\n".join(violation.detail for violation in context.report.violations if violation.rule == "command_allowlist")

@@ -209,7 +209,6 @@ def test_a_javascript_interpreter_with_more_than_a_script(text: str, policies: P
         "--log-file=x",
         "--debug=x",
         "--pastebin=all",
-        "--cache-clear",
         "--collect-only",
         "--co",
         "--version",

@@ -56,7 +56,6 @@ from tests.attacks.judged_commands import refused
         "pnpm run test --if-present",
         "pnpm test -C x",
         "pnpm dlx x",
-        "npx vitest run",
         "npx --yes jest",
         "npx -p evil jest",
         "vitest",

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -16,19 +17,25 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from gatewright.app.cli.context import find_place
 from gatewright.app.cli.people.inbox import most_urgent_first, named, page, statistics_of, table
-from gatewright.app.cli.people.notifying import Notifier, digest
+from gatewright.app.cli.people.notifying import Notifier, digest, watch_inbox
 from gatewright.app.cli.people.session import Answer, signed_answers
 from gatewright.app.cli.people.signing import public_key, sign_decision, usual_key
+from gatewright.bus.jetstream.bus import JetStreamBus
+from gatewright.bus.jetstream.setup import ensure_topology
+from gatewright.bus.port import Message, Reply
+from gatewright.bus.topology import APPROVALS_SUBJECT
 from gatewright.contracts import ApprovalDecision, ApprovalList, codec
 from gatewright.contracts.people.approvals import ApprovalStanding, Delegation
-from gatewright.errors import ConfigurationError, MalformedError
+from gatewright.errors import ConfigurationError, MalformedError, UnavailableError
 from gatewright.evidence.signing import keys
 from gatewright.resources import schema_directory
 from gatewright.rules.approvals import NAMESPACE, decision_on
 from gatewright.rules.people.delegations import waited_for
 from gatewright.ssh_signatures import verify_ssh
 from tests.openssh_account import needs_account
+from tests.unauthenticated_nats import OpenServer
 
 NOW = datetime(2026, 5, 4, 11, tzinfo=UTC)
 
@@ -220,6 +227,25 @@ def test_a_command_is_given_the_digest_and_one_that_fails_is_started_again(tmp_p
     notifier.tell(standings())
     assert notifier.new("command", standings()) == []
     assert json.loads(told.read_bytes()) == msgspec.to_builtins(digest(standings()))
+
+
+@pytest.mark.parametrize(("command", "delivered"), [("true", True), ("false", False), ("no-such-program", False)])
+async def test_watching_once_fails_where_a_notice_was_not_delivered(
+    command: str, delivered: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def answer(_message: Message) -> Reply:
+        return Reply(codec.encode(ApprovalList(approvals=standings()[:1], more=False)), "approval_list.v1")
+
+    async with await OpenServer.open(tmp_path / "nats") as server:
+        await ensure_topology(server.url)
+        monkeypatch.setenv("GATEWRIGHT_NATS_URL", server.url)
+        monkeypatch.chdir(tmp_path)
+        gatekeeper = await JetStreamBus.connect(server.url, name="gatekeeper")
+        await gatekeeper.serve("gw-gatekeeper", {APPROVALS_SUBJECT: answer})
+        watched = watch_inbox(find_place(), Notifier(command=command), 1.0, once=True, json_output=False)
+        with nullcontext() if delivered else pytest.raises(UnavailableError, match="not delivered"):
+            await watched
+        await gatekeeper.close()
 
 
 @pytest.mark.parametrize("url", ["http://chat.example.org/", "file:///etc/passwd", "ftp://127.0.0.1/"])

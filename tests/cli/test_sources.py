@@ -46,9 +46,8 @@ class Watched(MemoryBus):
         return super().replay(subject, **options)
 
 
-async def listing(bus: MemoryBus) -> None:
-    """A gatekeeper that knows which runs there are."""
-    known = [RUN_ID, *OTHERS]
+async def listing(bus: MemoryBus, known: tuple[str, ...] = (RUN_ID, *OTHERS)) -> None:
+    """A gatekeeper that knows which runs there are, the newest first."""
 
     async def answer(message: Message) -> Reply:
         request = codec.decode(message.data, RunsRequest)
@@ -95,6 +94,16 @@ async def test_a_page_reads_its_own_runs_alone(bus: Watched) -> None:
     page = await LedgerSource(Client(bus)).page(5, None)
     assert ([run.run_id for run in page.runs], page.more) == ([RUN_ID], True)
     assert set(bus.replayed) == {run_subject(run_id) for run_id in (RUN_ID, *OTHERS[:4])}
+
+
+async def test_an_open_run_behind_pages_of_newer_ones_is_found() -> None:
+    bus = MemoryBus(MemoryServer())
+    await ensure_topology(bus)
+    world = BudgetedRun(Script(), budget=Budget(wall_sec=100))
+    world.deliver_until("S2")
+    await write_run(bus, world.transitions)
+    await listing(bus, (*OTHERS, *(f"run-{number:020x}" for number in range(1000, 1300)), RUN_ID))
+    assert [run.run_id for run in (await LedgerSource(Client(bus)).open_runs()).runs] == [RUN_ID]
 
 
 async def test_lists_for_programs_and_the_board_tell_the_same_of_tasks_in_hand() -> None:

@@ -220,6 +220,27 @@ def test_a_script_that_got_in_would_not_run(page: Page, console: ServedConsole) 
     assert page.evaluate("() => window.ran") is None
 
 
+def test_a_page_of_a_restarted_console_asks_to_sign_in_and_recovers(browser: Browser, make_console: MakeConsole) -> None:
+    console = make_console(tokens={TOKEN: "operator"})
+
+    def sign_in(where: Page) -> None:
+        where.goto(console.url + "/sign-in")
+        where.get_by_label("Token").fill(TOKEN)
+        where.get_by_role("button", name="Sign in").click()
+        expect(where.locator("#link-state")).to_have_text("live")
+
+    context = browser.new_context()
+    page, other = context.new_page(), context.new_page()
+    sign_in(page)
+    console.kill()
+    console.start()
+    expect(page.locator("#link-state")).to_have_text("signed out: sign in again")
+    assert page.locator("#link-state a").get_attribute("href") == "/sign-in"
+    sign_in(other)
+    expect(page.locator("#link-state")).to_have_text("live")
+    context.close()
+
+
 def test_people_sign_in_with_the_token_look_at_the_form_and_sign_out(
     page: Page, make_console: MakeConsole, tmp_path: Path, screenshots: Path
 ) -> None:

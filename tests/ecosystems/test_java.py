@@ -75,8 +75,11 @@ async def test_each_test_is_told_with_its_outcome(tmp_path: Path) -> None:
 
 @pytest.mark.long
 @needs_maven
-async def test_a_planted_failure_fails_the_command_and_a_planted_success_passes(tmp_path: Path) -> None:
-    sentinel, ran = await Suite(tmp_path, COMMAND, FILES).control()
+@pytest.mark.parametrize("command", [COMMAND, ("mvn", "-q", "-DskipITs", "-ntp", "test")], ids=" ".join)
+async def test_a_planted_failure_fails_the_command_and_a_planted_success_passes(
+    command: tuple[str, ...], tmp_path: Path
+) -> None:
+    sentinel, ran = await Suite(tmp_path, command, FILES).control()
     assert ran.told.outcomes == {sentinel.failing: "failed", sentinel.passing: "passed"}, ran.words
     assert (ran.told.complete, ran.completed.exit_code != 0) == (True, True)
 

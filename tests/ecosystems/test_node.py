@@ -116,6 +116,9 @@ SUITES: Mapping[str, tuple[tuple[str, ...], dict[str, str]]] = {
         },
     ),
     "make": (("make", "test"), suite(Makefile="NODE ?= node\n.PHONY: test\ntest: lint\n\t@$(NODE) --test\nlint:\n\t@true\n")),
+    "make with jobs": (("make", "-j2", "test"), suite(Makefile=".PHONY: test\ntest:\n\tnode --test\n")),
+    "the short name of a script": (("npm", "t"), suite()),
+    "a script with options of its own": (("npm", "run", "test", "--", "--test-concurrency=1"), suite()),
     "make through npm": (("make", "check"), suite(Makefile="check:\n\tnpm test\n")),
 }
 

@@ -145,6 +145,27 @@ async def test_what_is_too_large_missing_or_unknown_is_refused(
     assert (await called(access, name, **arguments))["failed"]
 
 
+@pytest.mark.parametrize(
+    ("name", "arguments", "pointer", "words"),
+    [
+        ("run_status", {}, "/run_id", "is missing"),
+        ("submit_run", {"paths": [], "tests": []}, "/request", "is missing"),
+        ("submit_run", {"request": "x", "paths": "src", "tests": ["true"]}, "/paths", "list"),
+        ("read_file", {"path": "src/a.py", "first_line": "x"}, "/first_line", "integer"),
+        ("list_approvals", {"limit": 0}, "/limit", "greater than"),
+        ("next_actions", {"limit": 51}, "/limit", "less than"),
+        ("wait_for_run", {"run_id": "run-x", "seconds": -1}, "/seconds", "greater than"),
+    ],
+)
+async def test_a_missing_or_wrong_argument_is_named_in_plain_words(
+    access: HostAccess, name: str, arguments: dict[str, Any], pointer: str, words: str
+) -> None:
+    refused = (await called(access, name, **arguments))["error"]
+    assert refused["code"] == "invalid_input"
+    assert any(fault["pointer"] == pointer and words in fault["message"] for fault in refused["faults"])
+    assert "pydantic" not in json.dumps(refused)
+
+
 async def test_without_a_system_a_host_is_told_what_to_do(access: HostAccess) -> None:
     refused = await called(access, "list_runs")
     assert refused["error"]["code"] == "no_stack"

@@ -12,7 +12,7 @@ from gatewright.policy_files import PolicyModel
 
 Use = Literal["acceptance", "executor"]
 
-_OPTION = re.compile(r"--?[A-Za-z0-9][A-Za-z0-9-]*(?:=N?|\?)?")  # noqa: TID251 - the operator's own text
+_OPTION = re.compile(r"--?[A-Za-z0-9][A-Za-z0-9.-]*(?:=\?|=[^=*\s]*(?:=[^=*\s]*)?\*?[^=*\s]*|\?)?")  # noqa: TID251 - the operator's own text
 
 
 class CommandClass(StrEnum):
@@ -44,8 +44,9 @@ class Proof(PolicyModel):
 class CommandRule(PolicyModel):
     """An argv prefix that may run, and every option that it may be given: one that is not listed is refused.
 
-    An option that takes a value ends in ``=`` (``--tb=``, ``-k=``), or in ``=N`` for a number from 1; one whose value is
-    optional and may not be given, in ``?`` (``-i?``). What is no option is an operand.
+    An option that takes a value ends in ``=`` (``--tb=``, ``-k=``), or in ``=N`` for a number from 1. ``=VALUE`` allows this
+    value alone (``-p=no:cacheprovider``, ``--junitxml=*.xml``; one ``*``). The end ``=?`` is for a value that may be left out
+    (``--cov``, ``--cov=src``), and ``?`` for one that may not be given (``-i?``). What is no option is an operand.
     """
 
     prefix: tuple[str, ...] = Field(min_length=1)
@@ -61,6 +62,14 @@ class CommandRule(PolicyModel):
     first_by: tuple[str, ...] = ()
     #: How many operands there may be.
     operands: int = Field(default=1000, ge=0)
+    #: The only operands, of which at least one must be given: goals of Maven, targets of make. ``*`` stands for letters.
+    targets: tuple[str, ...] = ()
+    #: Operands that may stand beside a target, and are none by themselves (``mvn clean test``).
+    beside: tuple[str, ...] = ()
+    #: Programs that the words after the options may start; that command is judged by its own rule.
+    wraps: tuple[str, ...] = ()
+    #: Words that the started command is read with in front (``coverage run -m pytest`` is ``python -m pytest``).
+    wraps_as: tuple[str, ...] = ()
     #: Whether ``--`` may hand the rest over as it is.
     rest: bool = False
     proof: Proof = Proof()
@@ -70,7 +79,7 @@ class CommandRule(PolicyModel):
         for option in self.options:
             if not _OPTION.fullmatch(option):
                 raise ValueError(f"{option!r} is no option")
-        known = {option.rstrip("=N?") if option[-1] in "=N?" else option for option in self.options}
+        known = {option.removesuffix("?").partition("=")[0] for option in self.options}
         for option in (*self.proof.without, *self.proof.needs, *self.first_by):
             if option not in known:
                 raise ValueError(f"{option!r} is not among the options")

@@ -15,7 +15,10 @@ from dataclasses import dataclass
 from gatewright.ecosystems.make.framework import target_of_make
 
 #: What runs another program: the words before it are passed by.
-_RUNS = (("python", "-m"), ("python3", "-m"), ("npx", "--no-install"), ("uv", "run"))
+_RUNS = (
+    *(("uv", "run"), ("poetry", "run"), ("pdm", "run"), ("pipenv", "run"), ("rye", "run"), ("hatch", "run")),
+    *(("python", "-m"), ("python3", "-m"), ("npx", "--no-install"), ("npx",), ("pnpm", "exec"), ("yarn", "exec")),
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,7 @@ _BUS = {
     "identity_missing": "make the identity with `gatewright keys bus`",
     "ledger_being_read": "ask again once the ledger is read",
     "ledger_partitions_differ": "set GATEWRIGHT_LEDGER_PARTITIONS to the number that the ledger was begun with, everywhere",
+    "notice_failed": "mend the command or the webhook, then run `gatewright approvals watch --once` again",
     "no_stack": "start the system: `gatewright up`, or name a bus (GATEWRIGHT_NATS_URL)",
     "stack_gone": "`gatewright up` goes on with what was under way, then `gatewright watch` follows it",
     "stream_replicas_too_many": "lower GATEWRIGHT_STREAM_REPLICAS, or add servers to the cluster",

@@ -26,6 +26,8 @@ MOST_COMMANDS = 256
 MOST_CHARACTERS = 131_072
 #: Commands that a refusal names as allowed.
 _MOST_ALIKE = 6
+#: Commands that start each other (``uv run coverage run -m pytest``).
+_MOST_WRAPPERS = 3
 
 
 def judge_commands(
@@ -73,37 +75,52 @@ def classes_of(text: str, rule: CommandRule) -> frozenset[CommandClass]:
 def check_command(text: str, use: Use, policies: Policies, *, strict: bool = False) -> CommandRule:
     """The rule that allows ``text`` for ``use``.
 
-    1. The text is a plain argv: no shell syntax.  2. The program is named, not a path.  3. No forbidden run of words.
-    4. A rule's prefix matches (the longest wins).  5. Every option is listed.  6. No operand and no value leads out of the
-    workspace.  7. With ``strict``, an acceptance command that proves nothing is refused.
+    1. The text is a plain argv: no shell syntax.  2. The program is named, and a path only where a rule lists it
+    (``./mvnw``).  3. No forbidden run of words.  4. A rule's prefix matches (the longest wins).  5. Every option is listed.
+    6. No operand and no value leads out of the workspace.  7. With ``strict``, an acceptance command that proves nothing is
+    refused.  What a wrapper starts is judged by 4 to 7 as a command of its own.
 
     Raises CommandRefusedError (codes ``command_not_allowed``, ``action_forbidden``).
     """
     argv = parse_command(text)  # 1
-    if "/" in argv[0] or argv[0].startswith("-"):  # 2
-        raise CommandRefusedError(f"{text!r}: the program must be a plain name, not a path")
+    listed = {rule.prefix[0] for rule in policies.allowlist.commands if use in rule.uses}
+    if ("/" in argv[0] and argv[0] not in listed) or argv[0].startswith("-"):  # 2
+        paths = ", ".join(sorted(name for name in listed if "/" in name))
+        raise CommandRefusedError(f"{text!r}: the program must be a plain name, or one of {paths or 'no path'}")
     for action in policies.forbidden.actions:  # 3
         if _contains(argv, action.argv):
             raise CommandRefusedError(f"{text!r} contains the forbidden action {action.name!r}", code="action_forbidden")
+    return _check_words(text, argv, use, policies, strict=strict, depth=_MOST_WRAPPERS)
+
+
+def _check_words(text: str, argv: tuple[str, ...], use: Use, policies: Policies, *, strict: bool, depth: int) -> CommandRule:
+    """Steps 4 to 7 for a command, or for the one that its wrapper starts (``poetry run pytest``)."""
     plain = ("python", *argv[1:]) if argv[0] == "python3" else argv
     matching = [r for r in policies.allowlist.commands if use in r.uses and plain[: len(r.prefix)] == r.prefix]  # 4
     if not matching:
         raise CommandRefusedError(f"{text!r} is not on the allowlist for {use} commands{_listed_alike(plain, use, policies)}")
     rule = max(matching, key=lambda candidate: len(candidate.prefix))
     words = read_words(text, rule, argv[len(rule.prefix) :])  # 5, 6
+    if words.inner:
+        if depth == 0:
+            raise CommandRefusedError(f"{text!r} starts more than {_MOST_WRAPPERS} programs inside each other")
+        return _check_words(text, words.inner, use, policies, strict=strict, depth=depth - 1)
     if strict and use == "acceptance" and (why := why_nothing(rule, words)):  # 7
         raise CommandRefusedError(f"{text!r} proves nothing, and the contract asks for strict acceptance: {why}")
     return rule
 
 
 def _listed_alike(argv: tuple[str, ...], use: Use, policies: Policies) -> str:
-    """What to write in place of ``argv``: the rule that differs by an option only, else those of the same program."""
+    """What to write in place of ``argv``: the rule that differs by an option only, those of its program, or all programs."""
     prefixes = [rule.prefix for rule in policies.allowlist.commands if use in rule.uses and rule.prefix[0] == argv[0]]
     plain = _without_options(argv)
     alike = [each for each in prefixes if len(each) > 1 and plain[: len(names := _without_options(each))] == names]
     found = [" ".join(each) for each in alike or prefixes]
     more = ", ..." if len(found) > _MOST_ALIKE else ""
-    return f"; this is: {', '.join(map(repr, found[:_MOST_ALIKE]))}{more}" if found else ""
+    if found:
+        return f"; this is: {', '.join(map(repr, found[:_MOST_ALIKE]))}{more}"
+    programs = sorted({rule.prefix[0] for rule in policies.allowlist.commands if use in rule.uses})
+    return f"; allowed programs are {', '.join(programs)}"
 
 
 def _without_options(words: tuple[str, ...]) -> tuple[str, ...]:

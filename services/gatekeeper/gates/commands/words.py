@@ -7,7 +7,8 @@ what its value, and what an operand.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from gatewright.errors import CommandRefusedError
@@ -19,18 +20,24 @@ _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*[:+?]?=")  # noqa: TID251 - lin
 _SED = re.compile(  # noqa: TID251 - it refers back; linear, since no piece holds the delimiter
     r"(?:[0-9]+(?:,(?:[0-9]+|\$))?|\$|/[^/\\\n]*/)?(?:[dp]|s([/|#,:@%!])(?:(?!\1)[^\\\n]|\\[^\n])*\1(?:(?!\1)[^\\\n]|\\[^\n])*\1[gIip0-9]*)"
 )
+#: Words that a refusal lists as allowed.
+_MOST_NAMES = 60
 _NUMBER = re.compile(r"[1-9][0-9]{0,5}")  # noqa: TID251 - linear: anchored, and no repetition can give to the next
 
 
 @dataclass
 class CommandWords:
-    """What a command was given, sorted: names of options, texts (patterns, edits), places, and what follows ``--``."""
+    """What a command was given, sorted: names of options, texts (patterns, edits), places, and what follows ``--``.
+
+    ``inner`` is the command that a wrapper starts.
+    """
 
     options: set[str] = field(default_factory=set)
     texts: list[str] = field(default_factory=list)
     places: list[str] = field(default_factory=list)
     operands: list[str] = field(default_factory=list)
     rest: list[str] = field(default_factory=list)
+    inner: tuple[str, ...] = ()
 
 
 def read_words(text: str, rule: CommandRule, words: Sequence[str]) -> CommandWords:
@@ -46,17 +53,26 @@ class _Reader:
         self._text = text
         self._rule = rule
         self._tool = " ".join(rule.prefix)
-        self._numbered = frozenset(option[:-2] for option in rule.options if option.endswith("=N"))
-        self._valued = self._numbered | {option[:-1] for option in rule.options if option.endswith("=")}
-        self._lonely = frozenset(option[:-1] for option in rule.options if option.endswith("?"))
-        self._plain = self._lonely | {option for option in rule.options if option[-1] not in "=?" and option[-2:] != "=N"}
+        pairs = [option.partition("=") for option in rule.options]
+        self._numbered = frozenset(name for name, _, value in pairs if value == "N")
+        self._optional = frozenset(name for name, _, value in pairs if value == "?")
+        self._exact: dict[str, list[str]] = {}
+        for name, _, value in pairs:
+            if value not in {"", "N", "?"}:
+                self._exact.setdefault(name, []).append(value)
+        self._valued = frozenset(name for name, equals, _ in pairs if equals)
+        self._lonely = frozenset(option[:-1] for option in rule.options if option.endswith("?") and "=" not in option)
+        self._plain = self._lonely | frozenset(name for name, equals, _ in pairs if not equals and not name.endswith("?"))
         self._found = CommandWords()
 
     def read(self, words: Sequence[str]) -> CommandWords:
-        left = iter(words)
-        for word in left:
-            if word == "--":
+        left = deque(words)
+        while left:
+            word = left.popleft()
+            if word == "--" and not self._rule.wraps:
                 self._read_rest(left)
+            elif self._rule.wraps and (not word.startswith("-") or (word == "-m" and self._rule.wraps_as)):
+                return self._wrapped((word, *left))
             elif word.startswith("-") and word != "-":
                 self._option(word, left)
             else:
@@ -67,11 +83,21 @@ class _Reader:
                     for each in left:
                         self._stays_inside(each)
                     return self._found
+        if self._rule.wraps:
+            raise self._refuse(f"needs a command to start: {_names(self._rule.wraps)}")
         self._judge_operands()
         return self._found
 
-    def _read_rest(self, left: Iterator[str]) -> None:
-        for word in left:
+    def _wrapped(self, words: tuple[str, ...]) -> CommandWords:
+        inner = (*self._rule.wraps_as, *words)
+        if inner[0] not in self._rule.wraps and not (inner[0] == "python3" and "python" in self._rule.wraps):
+            raise self._refuse(f"may not start {inner[0]!r}; it may start {_names(self._rule.wraps)}")
+        self._found.inner = inner
+        return self._found
+
+    def _read_rest(self, left: deque[str]) -> None:
+        while left:
+            word = left.popleft()
             if self._rule.rest:
                 self._stays_inside(word)
                 self._found.rest.append(word)
@@ -80,24 +106,27 @@ class _Reader:
             else:
                 self._found.operands.append(word)
 
-    def _option(self, word: str, left: Iterator[str]) -> None:
+    def _option(self, word: str, left: deque[str]) -> None:
         if not (word.startswith("--") or self._rule.single_dash):
             self._cluster(word, left)
             return
         name, equals, value = word.partition("=")
         known = f"-{name.removeprefix('-').removeprefix('-')}" if self._rule.single_dash else name
-        if known in self._valued:
-            self._value(known, value if equals else self._next(known, left))
+        if known in self._valued and (equals or known not in self._plain):
+            # argparse takes the next word as an optional value, unless it is an option.
+            if equals or known not in self._optional or (left and not left[0].startswith("-")):
+                self._value(known, value if equals else self._next(known, left))
         elif known not in self._plain or equals:
-            raise self._refuse(f"may not be given {name}")
+            raise self._refuse(f"may not be given {name}{self._allowed()}")
         self._found.options.add(known)
 
-    def _cluster(self, word: str, left: Iterator[str]) -> None:
+    def _cluster(self, word: str, left: deque[str]) -> None:
         """``-qk name`` and ``-kname``: letters one by one, until one takes the rest as its value."""
-        if word in self._plain or word in self._valued:
-            if word in self._valued:
-                self._value(word, self._next(word, left))
-            self._found.options.add(word)
+        name, equals, value = word.partition("=")
+        if word in self._plain or (name in self._valued and (len(name) > 2 or not equals)):
+            if word not in self._plain:
+                self._value(name, value if equals else self._next(name, left))
+            self._found.options.add(name)
             return
         for at in range(1, len(word)):
             letter, rest = f"-{word[at]}", word[at + 1 :]
@@ -106,12 +135,13 @@ class _Reader:
                 self._found.options.add(letter)
                 return
             if letter not in self._plain or (letter in self._lonely and rest):
-                raise self._refuse(f"may not be given {letter}" + (f" (in {word})" if len(word) > 2 else ""))
+                where = f" (in {word})" if len(word) > 2 else ""
+                raise self._refuse(f"may not be given {letter}{where}{self._allowed()}")
             self._found.options.add(letter)
 
-    def _next(self, option: str, left: Iterator[str]) -> str:
+    def _next(self, option: str, left: deque[str]) -> str:
         """The next word as a value. Some tools look for options, argument files and ``--`` among values too: refused."""
-        value = next(left, None)
+        value = left.popleft() if left else None
         if value is None:
             raise self._refuse(f"{option} lacks its value")
         if value.startswith(("-", "@")):
@@ -119,6 +149,11 @@ class _Reader:
         return value
 
     def _value(self, option: str, value: str) -> None:
+        exact = self._exact.get(option, ())
+        if value in exact:
+            return
+        if exact and not any(_fits(value, pattern) for pattern in exact):
+            raise self._refuse(f"may not be given {option} {value!r}; allowed are {_names(exact)}")
         if option in self._numbered and not _NUMBER.fullmatch(value):
             raise self._refuse(f"{option} takes a number from 1, not {value!r}")
         if option in self._rule.first_by:
@@ -128,6 +163,9 @@ class _Reader:
 
     def _judge_operands(self) -> None:
         operands = list(self._found.operands)
+        if self._rule.targets:
+            self._judge_targets(operands)
+            return
         if len(operands) > self._rule.operands:
             raise self._refuse(f"may not be given {operands[self._rule.operands]!r}")
         if self._rule.first != "path" and self._found.options.isdisjoint(self._rule.first_by):
@@ -136,6 +174,20 @@ class _Reader:
             self._first(operands.pop(0))
         for word in operands:
             self._place(word)
+
+    def _judge_targets(self, operands: list[str]) -> None:
+        targets, beside = self._rule.targets, self._rule.beside
+        named = [word for word in operands if any(_fits(word, target) for target in targets)]
+        for word in operands:
+            if word not in named and word not in beside:
+                raise self._refuse(f"may not be given {word!r}; allowed are {_names((*targets, *beside))}")
+            self._place(word)
+        if not named:
+            raise self._refuse(f"needs one of {_names(targets)}")
+
+    def _allowed(self) -> str:
+        """The options to choose from; the first ones where there are many."""
+        return f"; allowed are {_names(self._rule.options)}" if self._rule.options else "; it takes no options"
 
     def _first(self, word: str) -> None:
         if self._rule.first in {"path", "script"}:
@@ -163,3 +215,16 @@ class _Reader:
 
     def _refuse(self, words: str) -> CommandRefusedError:
         return CommandRefusedError(f"{self._text!r}: {self._tool} {words}")
+
+
+def _fits(word: str, pattern: str) -> bool:
+    """Whether ``word`` is ``pattern``, in which one ``*`` stands for any characters."""
+    before, star, after = pattern.partition("*")
+    if not star:
+        return word == pattern
+    return len(word) > len(before) + len(after) and word.startswith(before) and word.endswith(after)
+
+
+def _names(words: Sequence[str]) -> str:
+    more = f" and {len(words) - _MOST_NAMES} more (docs/commands.md)" if len(words) > _MOST_NAMES else ""
+    return ", ".join(words[:_MOST_NAMES]) + more

@@ -7,7 +7,16 @@ from typing import NamedTuple
 
 #: What starts another program with the words that follow, in this environment: first words, and options that take a value.
 _WRAPPERS = (
-    (("uv", "run"), frozenset({"--with", "--extra", "--group", "--python", "-p", "--package", "--project", "--env-file"})),
+    (
+        ("uv", "run"),
+        frozenset(
+            {
+                *("--with", "--extra", "--group", "--no-group", "--only-group"),
+                *("--python", "-p", "--package", "--project", "--env-file"),
+            }
+        ),
+    ),
+    (("rye", "run"), frozenset[str]()),
     (("poetry", "run"), frozenset[str]()),
     (("pdm", "run"), frozenset({"-p", "--project"})),
     (("pipenv", "run"), frozenset[str]()),

@@ -31,14 +31,17 @@ class ApprovalTools:
         run_id: RunName | None = None,
         limit: Annotated[int, Field(ge=1, le=_MOST)] = 20,
     ) -> CallToolResult:
-        """What this publisher's runs wait for people for, and the command by which a person decides. Decides nothing."""
+        """What this publisher's runs wait for people for, and the command by which a person decides. Decides nothing.
+
+        Every run that has not ended is looked at. ``total`` counts the requests; ``waiting`` holds the first ``limit`` of them.
+        """
         async with self.access.runs() as source:
             if run_id is not None:
                 runs = [(await source.view(await find_run(source, run_id))).run]
             else:
-                runs = list((await source.page(limit, None)).runs)
+                runs = list((await source.open_runs()).runs)
         waiting = [approval_entry(each) for run in runs for each in _pending(run)]
-        return answer({"waiting": waiting[:limit], "looked_at": len(runs)})
+        return answer({"waiting": waiting[:limit], "total": len(waiting), "looked_at": len(runs)})
 
 
 def _pending(run: Run) -> list[AskedApproval]:

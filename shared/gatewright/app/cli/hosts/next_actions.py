@@ -30,19 +30,21 @@ class NextActionTools:
 
     @told
     async def next_actions(self, limit: Annotated[int, Field(ge=1, le=_MOST)] = 20) -> CallToolResult:
-        """What a person can do next about this publisher's newest runs, with the commands to type. Does none of it.
+        """What a person can do next about this publisher's runs, with the commands to type. Does none of it.
 
-        Open questions and silent runs first, then runs that failed, then what landed.
+        Open questions and silent runs first, of all open runs. Then the newest ``limit`` runs: failed ones,
+        then landed ones.
         """
         async with self.access.runs() as source:
-            page = await source.page(limit, None)
-        return answer({"actions": list(_actions(page)), "looked_at": len(page.runs)})
+            waiting, newest = await source.open_runs(), await source.page(limit, None)
+        looked_at = {run.run_id for run in (*waiting.runs, *newest.runs)}
+        return answer({"actions": list(_actions(waiting, newest)), "looked_at": len(looked_at)})
 
 
-def _actions(page: RunPage) -> Iterator[dict[str, Any]]:
-    board = Board(rows={view.run.run_id: row_of(OpenRun(view.run, view.dispatched), 0) for view in page.views})
-    yield from map(_needed, needs_of(board, (), SystemClock().now(), page.claims.silent))
-    ended = [run for run in page.runs if run.ended]
+def _actions(waiting: RunPage, newest: RunPage) -> Iterator[dict[str, Any]]:
+    board = Board(rows={view.run.run_id: row_of(OpenRun(view.run, view.dispatched), 0) for view in waiting.views})
+    yield from map(_needed, needs_of(board, (), SystemClock().now(), waiting.claims.silent))
+    ended = [run for run in newest.runs if run.ended]
     yield from (_failed(run) for run in ended if run.failure is not None)
     yield from (_landed(run) for run in ended if run.landed is not None and run.landed.commit)
 

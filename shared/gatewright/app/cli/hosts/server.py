@@ -6,10 +6,11 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 from mcp.server.mcpserver import Context, MCPServer
-from mcp.server.mcpserver.exceptions import ResourceError
+from mcp.server.mcpserver.exceptions import ResourceError, ToolError
 from mcp.server.mcpserver.tools import Tool
 from mcp_types import CallToolResult, InputRequiredResult, ToolAnnotations
-from pydantic import Field
+from pydantic import Field, ValidationError
+from pydantic_core import ErrorDetails
 
 from gatewright.app.cli.hosts.answers import MAX_TEXT, refusal
 from gatewright.app.cli.hosts.approval_tools import ApprovalTools
@@ -19,7 +20,7 @@ from gatewright.app.cli.hosts.next_actions import NextActionTools
 from gatewright.app.cli.hosts.repository import RepositoryTools
 from gatewright.app.cli.hosts.run_tools import FollowingTools, SubmittingTools
 from gatewright.app.cli.known_errors import as_known
-from gatewright.errors import GatewrightError, MalformedError
+from gatewright.errors import Fault, GatewrightError, MalformedError
 from gatewright.version import __version__
 
 INSTRUCTIONS = (
@@ -45,7 +46,27 @@ class HostServer(MCPServer[None]):
         if strange:
             words = f"{name} has no argument {', '.join(strange)}; it has {', '.join(sorted(known[name]))}"
             return refusal(MalformedError(words, code="invalid_input"))
-        return await super().call_tool(name, arguments, context)
+        try:
+            return await super().call_tool(name, arguments, context)
+        except ToolError as error:
+            if isinstance(error.__cause__, ValidationError):
+                return refusal(_wrong_arguments(name, error.__cause__))
+            raise
+
+
+def _wrong_arguments(name: str, error: ValidationError) -> MalformedError:
+    """The arguments that are missing or wrong, one fault for each."""
+    faults = tuple(
+        Fault("/" + "/".join(map(str, each["loc"])), each["type"], _readable(each)) for each in error.errors(include_url=False)
+    )
+    arguments = ", ".join(dict.fromkeys(fault.pointer.removeprefix("/") for fault in faults))
+    return MalformedError(f"{name} cannot take these arguments: {arguments}", faults=faults, code="invalid_input")
+
+
+def _readable(fault: ErrorDetails) -> str:
+    if fault["type"] == "missing":
+        return "is missing; the call needs it"
+    return fault["msg"][:1].lower() + fault["msg"][1:]
 
 
 def make_server(access: HostAccess) -> HostServer:

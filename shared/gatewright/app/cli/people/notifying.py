@@ -20,6 +20,7 @@ import msgspec
 from gatewright.app.cli.context import CommandContext
 from gatewright.app.cli.output import emit, note, printable, say
 from gatewright.app.cli.people.session import open_inbox, waiting
+from gatewright.client.approvals import ApprovalInbox
 from gatewright.contracts.people.approvals import ApprovalStanding
 from gatewright.errors import ConfigurationError, UnavailableError
 from gatewright.rules.people.delegations import holders
@@ -50,21 +51,27 @@ class Notifier:
         """It has been given these."""
         self.told.setdefault(way, set()).update(_told_of(each) for each in found)
 
-    def tell(self, found: Sequence[ApprovalStanding]) -> None:
-        """Give command and webhook what is new to them; what fails is new again at the next look."""
+    def tell(self, found: Sequence[ApprovalStanding]) -> bool:
+        """Give command and webhook what is new to them; what fails is new again at the next look. Whether none failed."""
+        delivered = True
         for way, send in (("command", self._run), ("webhook", self._post)):
             new = self.new(way, found) if getattr(self, way) else []
-            if new and send(msgspec.json.encode(digest(new))):
+            if not new:
+                continue
+            if send(msgspec.json.encode(digest(new))):
                 self.given(way, new)
+            else:
+                delivered = False
+        return delivered
 
     def _run(self, data: bytes) -> bool:
         try:
             finished = subprocess.run(shlex.split(self.command), input=data, timeout=_PATIENCE, check=False)
         except (OSError, ValueError, subprocess.TimeoutExpired) as error:
-            note(f"the command for notices failed: {type(error).__name__}; it is tried again")
+            note(f"the command for notices failed: {type(error).__name__}")
             return False
         if finished.returncode != 0:
-            note(f"the command for notices ended with exit code {finished.returncode}; it is tried again")
+            note(f"the command for notices ended with exit code {finished.returncode}")
         return finished.returncode == 0
 
     def _post(self, data: bytes) -> bool:
@@ -74,7 +81,7 @@ class Notifier:
                 return bool(200 <= answer.status < 300)
         # What is no answer of HTTP raises HTTPException, which is no OSError.
         except (OSError, HTTPException, ValueError) as error:
-            note(f"the webhook for notices failed: {type(error).__name__}; it is tried again")
+            note(f"the webhook for notices failed: {type(error).__name__}")
             return False
 
 
@@ -104,22 +111,33 @@ def digest(found: Sequence[ApprovalStanding]) -> dict[str, Any]:
 
 
 async def watch_inbox(place: CommandContext, notifier: Notifier, every: float, *, once: bool, json_output: bool) -> None:
-    """Look again and again; a bus that is away is waited for."""
+    """Look again and again; a bus that is away is waited for.
+
+    ``once``: look one time. Raises UnavailableError then, also for a notice that was not delivered (``notice_failed``).
+    """
+    if once:
+        async with open_inbox(place) as inbox:
+            delivered = await _look(inbox, notifier, json_output=json_output)
+        if not delivered:
+            raise UnavailableError("a notice was not delivered, see above", code="notice_failed")
+        return
     while True:
         try:
             async with open_inbox(place) as inbox:
                 while True:
-                    found = await waiting(inbox)
-                    _show(notifier, found, json_output=json_output)
-                    await asyncio.to_thread(notifier.tell, found)
-                    if once:
-                        return
+                    if not await _look(inbox, notifier, json_output=json_output):
+                        note("a notice was not delivered; it is sent again with the next look")
                     await asyncio.sleep(every)
         except UnavailableError as error:
-            if once:
-                raise
             note(f"no gatekeeper answers ({error.reason}); it is asked again")
             await asyncio.sleep(every)
+
+
+async def _look(inbox: ApprovalInbox, notifier: Notifier, *, json_output: bool) -> bool:
+    """Show what is new, and give it to command and webhook. Whether every notice was delivered."""
+    found = await waiting(inbox)
+    _show(notifier, found, json_output=json_output)
+    return await asyncio.to_thread(notifier.tell, found)
 
 
 def _show(notifier: Notifier, found: Sequence[ApprovalStanding], *, json_output: bool) -> None:

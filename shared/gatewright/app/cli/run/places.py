@@ -6,7 +6,13 @@ import os
 from pathlib import Path
 
 from gatewright.app.cli.home import find_repository
+from gatewright.ecosystems.runner.names import has_test_name, is_runner_setting, is_test, is_test_data
 from gatewright.errors import Fault
+from gatewright.git.command import GitCommand
+from gatewright.git.host.staged import git_directory
+
+#: What makes a path a pattern.
+_PATTERN = frozenset("*?[]!{}\\")
 
 
 def in_repository(given: str, repository: str, here: Path, pointer: str, faults: list[Fault]) -> str:
@@ -32,3 +38,23 @@ def repository_folder(given: str | None, here: Path) -> Path | None:
         return find_repository(here)
     path = here / Path(given).expanduser()
     return path if path.is_dir() else None
+
+
+def names_test_file(path: str, repository: str, ref: str) -> bool:
+    """Whether ``path`` is the exact name of one test file: no folder, no pattern, and no file that sets tests up.
+
+    ``conftest.py`` and the settings of runners decide how every test runs, so they need ``--allow-tests``. A file that ``ref``
+    does not have counts where its name is that of a test.
+    """
+    name = os.fsencode(path)
+    if path.endswith("/") or not path.isprintable() or not _PATTERN.isdisjoint(path) or ".." in path.split("/"):
+        return False
+    if is_runner_setting(name) or name.rpartition(b"/")[2].lower() == b"conftest.py":
+        return False
+    if not (is_test(name) or is_test_data(name)):
+        return False
+    if not (repository.startswith("/") and Path(repository).is_dir()):
+        return has_test_name(name)
+    git = GitCommand(git_directory(Path(repository)))
+    kind = git.execute("cat-file", "-t", f"{ref}:{path}", ok=(0, 1, 128)).strip()
+    return kind == b"blob" or (not kind and has_test_name(name))

@@ -84,6 +84,7 @@ def confirmed(options: RunOptions, proposed: Sequence[str]) -> RunOptions:
         options,
         yes=False,
         allow=(*options.allow, *given.get("--allow", ())),
+        proposed=tuple(path for path in given.get("--allow", ()) if path not in options.allow),
         tests=(*options.tests, *given.get("--test", ())),
         commands=(*options.commands, *given.get("--exec", ())),
         agent=next(iter(given.get("--agent", ())), options.agent),

@@ -17,7 +17,7 @@ from gatewright.app.cli.run.change_source import BranchAnswer, ChangeSource, rea
 from gatewright.app.cli.run.files.hidden import read_hidden
 from gatewright.app.cli.run.files.mounts import read_mounts
 from gatewright.app.cli.run.files.provided import read_provided
-from gatewright.app.cli.run.places import in_repository
+from gatewright.app.cli.run.places import in_repository, names_test_file
 from gatewright.app.cli.run.preflight import missing_programs
 from gatewright.app.cli.settings import AgentSettings
 from gatewright.app.cli.user_git import author, user_name, who_orders
@@ -64,6 +64,8 @@ class RunOptions:
     ref: str = "HEAD"
     allow: tuple[str, ...] = ()
     allow_tests: tuple[str, ...] = ()
+    #: Those of ``allow`` that the pm proposed: what a person did not name opens no test.
+    proposed: tuple[str, ...] = ()
     allow_dependencies: bool = False
     allow_kinds: tuple[ChangeKind, ...] = ()
     commands: tuple[str, ...] = ()
@@ -123,7 +125,9 @@ def prepare(
     allow = tuple(in_repository(path, repository, here, "/allowed_paths", faults) for path in options.allow)
     opened = "/scope/allow_protected_paths"
     tests = tuple(in_repository(path, repository, here, opened, faults) for path in options.allow_tests)
-    options = replace(options, allow=allow, allow_tests=tests)
+    proposed = tuple(in_repository(path, repository, here, "/allowed_paths", faults) for path in options.proposed)
+    named = () if faults else tuple(p for p in allow if p not in proposed and names_test_file(p, repository, options.ref))
+    options = replace(options, allow=allow, allow_tests=tuple(dict.fromkeys((*tests, *named))), proposed=proposed)
     answer = _answer(options, faults)
     branch = _branch(options, repository, faults)
     approval = _approval(options, faults)

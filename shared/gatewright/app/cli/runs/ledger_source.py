@@ -18,6 +18,8 @@ from gatewright.errors import GatewrightError, MalformedError, UnavailableError
 #: Runs that are read at the same time, and that are looked for by the beginning of their ids.
 _AT_ONCE = 8
 _SOME = 50
+#: Open runs that are asked for at once; all are read.
+_OPEN_RUNS = 200
 
 
 class LedgerSource:
@@ -38,6 +40,25 @@ class LedgerSource:
             run_ids, more = _page(newest_first, limit, before)
             return RunPage(await self._views(run_ids), more)
         return RunPage(await self._views(run.run_id for run in listed.runs), listed.more, claims_of(listed))
+
+    async def open_runs(self) -> RunPage:
+        """Every run that has not ended, however old, the newest first."""
+        views: list[RunView] = []
+        silent: dict[str, str] = {}
+        before: str | None = None
+        while True:
+            try:
+                listed = await self._client.list_runs(limit=_OPEN_RUNS, before=before, open_only=True)
+            except UnavailableError as error:
+                if error.reason not in UNANSWERED:
+                    raise
+                every = await self._views(run.run_id for run in reversed(await self._client.runs()))
+                return RunPage(tuple(view for view in every if not view.run.ended), more=False)
+            views += await self._views(run.run_id for run in listed.runs)
+            silent.update(claims_of(listed).silent)
+            if not listed.more or not listed.runs:
+                return RunPage(tuple(views), more=False, claims=ToldClaims(silent=silent))
+            before = listed.runs[-1].run_id
 
     async def beginning(self, prefix: str) -> tuple[str, ...]:
         try:

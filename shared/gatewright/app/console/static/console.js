@@ -16,6 +16,22 @@
     if (line.textContent !== words) line.textContent = words;
   };
 
+  // A console that was started anew knows no old sign-in. A sign-in in another tab is found by the next try.
+  const signedOut = async () => {
+    try {
+      const answer = await fetch("/system", { credentials: "same-origin", redirect: "manual" });
+      if (answer.type !== "opaqueredirect" && answer.status !== 401) return false;
+    } catch { return false; }
+    const line = byId("link-state");
+    if (line && !line.querySelector("a")) {
+      const link = document.createElement("a");
+      link.href = "/sign-in";
+      link.textContent = "signed out: sign in again";
+      line.replaceChildren(link);
+    }
+    return true;
+  };
+
   const span = (milliseconds) => {
     const seconds = Math.max(0, Math.floor(milliseconds / 1000));
     for (const [unit, size] of [["d", 86400], ["h", 3600], ["min", 60]])
@@ -115,7 +131,12 @@
     listen("beat", () => {});
     listen("update", update);
     listen("resync", () => { source.close(); location.reload(); });
-    source.onerror = () => { state(false); source.close(); setTimeout(connect, Math.min(500, 125 * 2 ** retry++)); };
+    source.onerror = async () => {
+      source.close();
+      const out = await signedOut();
+      if (!out) state(false);
+      setTimeout(connect, out ? 3000 : Math.min(500, 125 * 2 ** retry++));
+    };
   };
   const wake = () => { if (!document.hidden && Date.now() - heard > 15000) { heard = Date.now(); connect(); } };
 
