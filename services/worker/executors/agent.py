@@ -45,6 +45,7 @@ from gatewright.services.worker.executors.agent_choice import NOT_INSTALLED, Age
 from gatewright.services.worker.executors.blocked_file import may_ask, take_blocked
 from gatewright.services.worker.executors.model_calls import gateway_for, kept_calls, model_for
 from gatewright.services.worker.executors.port import ExecutionFailure, ExecutionResult, Job
+from gatewright.services.worker.executors.tool_files import LEFT_OUT_LOG, ToolFiles, tool_files
 from gatewright.tasks.activity import TellLive
 from gatewright.tasks.earlier_round import AGENT_SESSION
 from gatewright.tasks.inputs import usable_environment
@@ -130,7 +131,8 @@ class AgentExecutor:
         session = CarriedSession(agent, self._scanner, tell)
         try:
             await session.find(job.contract, job.artifacts)
-            work = _Work(agent, protocol_of(agent), gateway, record, tell, session, model, sandbox, tree, shell)
+            tools = await tool_files(job.mirror, job.baseline, job.contract)
+            work = _Work(agent, protocol_of(agent), gateway, record, tell, session, model, sandbox, tree, shell, tools)
             return replace(await self._work(job, work), refused=record.refused())
         except BaseException:
             gateway.recording.incomplete = True
@@ -153,10 +155,13 @@ class AgentExecutor:
             await asyncio.to_thread(refuse_changed, seen)
             if failure is not None or end is None:
                 return ExecutionResult(failure=failure, environment=seen)
-            changes, blocked = await take_blocked(await workspace.changes(), job.mirror, job.baseline)
+            found = await workspace.changes(work.tools.leave_out)
+            changes, blocked = await take_blocked(found, job.mirror, job.baseline)
             state = await work.session.kept(work.record.session)
+        left_out = work.tools.left_out
+        job.kept[LEFT_OUT_LOG] = work.tools.log
         if failure := _nothing_done(job, end, changed=bool(changes)):
-            return ExecutionResult(failure=failure, environment=seen)
+            return ExecutionResult(failure=failure, environment=seen, left_out=left_out)
         tree = await job.mirror.write_tree(work.tree, changes)
         patch = await job.mirror.diff(job.baseline, tree)
         if not patch and not job.contract.audit_only:
@@ -167,7 +172,7 @@ class AgentExecutor:
         summary = f"{work.agent.entry.name} {work.agent.version} with {work.model} says: {_words(end.text) or end.how}"
         if stood_in:
             summary += f" ({stood_in})"
-        return ExecutionResult(tree, patch, {}, summary, environment=seen, blocked=blocked)
+        return ExecutionResult(tree, patch, {}, summary, environment=seen, blocked=blocked, left_out=left_out)
 
     async def _converse(
         self, job: Job, work: _Work, workspace: Workspace, prefix: Shown
@@ -201,7 +206,7 @@ class AgentExecutor:
             read_only=job.contract.audit_only,
             resume=work.session.resumed,
             standing_approval=work.agent.entry.standing_approval,
-            follow_up=_OutOfScope(job, workspace).told_once,
+            follow_up=_OutOfScope(job, workspace, work.tools).told_once,
             written=work.session.written if work.agent.entry.kept_places else None,
             ask=partial(job.ask, work.agent.entry.name) if job.contract.interactive else None,
         )
@@ -258,7 +263,7 @@ async def _unless_refused(gateway: ModelGateway, talk: Coroutine[Any, Any, Agent
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """``tree`` is what the round begins at."""
+    """``tree`` is what the round begins at; ``tools`` decides what is left out of the change."""
 
     agent: InstalledAgent
     protocol: AgentProtocol
@@ -270,14 +275,16 @@ class _Work:
     sandbox: TalkingSandbox
     tree: str
     shell: Shell
+    tools: ToolFiles
 
 
 class _OutOfScope:
     """Says to the agent, once, what it wrote outside the scope. The gate is what refuses it."""
 
-    def __init__(self, job: Job, workspace: Workspace) -> None:
+    def __init__(self, job: Job, workspace: Workspace, tools: ToolFiles) -> None:
         self._job = job
         self._workspace = workspace
+        self._tools = tools
         self._told = False
 
     async def told_once(self) -> str | None:
@@ -286,7 +293,8 @@ class _OutOfScope:
             return None
         self._told = True
         try:
-            changes, _ = await take_blocked(await self._workspace.changes(), self._job.mirror, self._job.baseline)
+            found = await self._workspace.changes(self._tools.anew().leave_out)
+            changes, _ = await take_blocked(found, self._job.mirror, self._job.baseline)
         except (GatewrightError, OSError):
             # The agent lives and its files may move; what counts is read when it is dead.
             return None
