@@ -42,7 +42,7 @@ def test_the_rules_are_those_of_git(tree: dict[str, bytes], tmp_path: Path) -> N
     for name, content in tree.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(content)
-    command = ["git", "-C", tmp_path, "-c", "core.excludesFile=/dev/null", "check-ignore", "--no-index", "-z", "--stdin"]
+    command = ["git", "-C", str(tmp_path), "-c", "core.excludesFile=/dev/null", "check-ignore", "--no-index", "-z", "--stdin"]
     for path in PATHS:
         # One after another, as files and folders of one name cannot lie there at once.
         place = tmp_path / path

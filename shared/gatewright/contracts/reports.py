@@ -367,6 +367,10 @@ class Remark(Document):
     line: Positive | None = None
 
 
+#: More violations than this are counted, not listed: a hostile patch must not make the report huge.
+MOST_VIOLATIONS = 100
+
+
 class GateReport(Document):
     """A gate's verdict. ``code`` is ``ok`` or the stable reason of the first violation; ``rules`` are all that were applied."""
 

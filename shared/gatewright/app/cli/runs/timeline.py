@@ -24,9 +24,9 @@ from gatewright.work_documents.remarks import (
     RunRemark,
     first_lines,
     gate_remarks,
-    worker_remarks,
     review_remarks,
     test_remarks,
+    worker_remarks,
 )
 
 Mark = Literal["good", "bad", "given", "plain", "warn"]
