@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 import pytest
+from msgspec.structs import replace
 
 from gatewright.contracts import TaskContract, TaskResult
 from gatewright.contracts.vocabulary import Executor
+from gatewright.services.worker.agents.probe.result import StepResult
 from gatewright.services.worker.handler import make_handler
 from gatewright.services.worker.settings import Settings
 from gatewright.work_documents.remarks import remark_line, worker_remarks
 from tests.handler_fixture import HandlerFixture
+from tests.worker.agents.admissions import admit_all
 from tests.worker.test_agent_rounds import EDIT, first, kept, second, work, worker_with
 
 #: What pytest, mypy, ruff and cargo leave behind, and node's tools.
@@ -105,6 +109,35 @@ async def test_an_agent_that_leaves_only_caches_has_changed_nothing(fixture: Han
     result = await worker_with(fixture, tmp_path, [f"sh:{CACHES}"]).handle(first(fixture), fixture.context())
     assert (result.failure or "").startswith("no_change")
     assert count(result) == 6
+
+
+@pytest.mark.parametrize(
+    "made", ["git init -q . && git add . && git commit -qm x", "mkdir .git; echo x > .git/HEAD", "echo x > .git"]
+)
+async def test_a_repository_that_the_agent_makes_is_discarded(fixture: HandlerFixture, tmp_path: Path, made: str) -> None:
+    who = "export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b"
+    result = await changed(fixture, tmp_path, f"{who}; {made}; echo '# late' >> src/b.py")
+    assert result.git.changed_files == ("src/a.py", "src/b.py")
+
+
+async def test_another_spelling_of_a_git_folder_is_refused(fixture: HandlerFixture, tmp_path: Path) -> None:
+    worker = worker_with(fixture, tmp_path, [EDIT, "sh:mkdir .GIT; echo x > .GIT/HEAD"])
+    result = await worker.handle(first(fixture), fixture.context())
+    assert (result.failure or "").startswith("git_path")
+
+
+@pytest.mark.parametrize("shell", ["on-request", "deny"])
+async def test_an_agent_that_gave_up_is_reported_with_cause_and_remedy(
+    fixture: HandlerFixture, tmp_path: Path, shell: Literal["on-request", "deny"]
+) -> None:
+    worker = worker_with(fixture, tmp_path, ["wants:allow_once,reject_once:make"])
+    steps = tuple(StepResult(step=name, outcome="passed", found="") for name in ("handshake", "asks", "obeys_no", "cancel"))
+    admit_all(fixture.state, tmp_path / "policies", tmp_path / "installation", steps=steps)
+    permissions = replace(first(fixture).tool_permissions, shell=shell)
+    result = await worker.handle(replace(first(fixture), tool_permissions=permissions), fixture.context())
+    assert (result.failure or "").startswith("agent_declined")
+    assert f"shell: {shell})" in (result.failure or "")
+    assert "shell: never" in (result.failure or "")
 
 
 async def test_checkers_keep_their_caches_outside_the_workspace(fixture: HandlerFixture, tmp_path: Path) -> None:

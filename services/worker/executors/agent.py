@@ -38,6 +38,7 @@ from gatewright.services.worker.agents.brief import brief, out_of_scope
 from gatewright.services.worker.agents.carried_session import CarriedSession
 from gatewright.services.worker.agents.earlier import begin_at, earlier_round
 from gatewright.services.worker.agents.masking import without_masked
+from gatewright.services.worker.agents.permission import REFUSED_COMMANDS
 from gatewright.services.worker.agents.port import AgentEnd, AgentEvent, AgentOrder, AgentProblem, AgentProtocol, Tell
 from gatewright.services.worker.agents.protocols import launch_of, protocol_of
 from gatewright.services.worker.agents.record import AgentRecord, event_name, in_words
@@ -160,7 +161,7 @@ class AgentExecutor:
             state = await work.session.kept(work.record.session)
         left_out = work.tools.left_out
         job.kept[LEFT_OUT_LOG] = work.tools.log
-        if failure := _nothing_done(job, end, changed=bool(changes)):
+        if failure := _nothing_done(job, end, work.shell, changed=bool(changes)):
             return ExecutionResult(failure=failure, environment=seen, left_out=left_out)
         tree = await job.mirror.write_tree(work.tree, changes)
         patch = await job.mirror.diff(job.baseline, tree)
@@ -315,11 +316,13 @@ def _failure_of(
     return failure
 
 
-def _nothing_done(job: Job, end: AgentEnd, *, changed: bool) -> ExecutionFailure | None:
+def _nothing_done(job: Job, end: AgentEnd, shell: Shell, *, changed: bool) -> ExecutionFailure | None:
     if changed or job.contract.audit_only:
         return None
     if end.how == "declined":
-        return ExecutionFailure("agent_declined", _words(end.text) or "it was not allowed what it asked for, and gave up")
+        said = _words(end.text) or "the agent gave up after what it asked for was refused"
+        why = REFUSED_COMMANDS.get(shell, "")
+        return ExecutionFailure("agent_declined", f"{said}; {why}" if why else said)
     return ExecutionFailure("no_change", f"the agent says that it is done, and changed nothing: {_words(end.text)}")
 
 
