@@ -57,6 +57,8 @@ from gatewright.tracing.spans import OpenSpan, child
 from gatewright.workspace import Workspaces
 from gatewright.workspace.workspace import Workspace
 
+#: The exit code of a program that the box has killed.
+_KILLED: Final = 137
 #: Beyond the time limit, for an agent that is asked to stop.
 _STOP_SECONDS: Final = 5.0
 #: Characters of the agent's own words that a failure quotes.
@@ -230,6 +232,8 @@ class AgentExecutor:
                     turn.error = failure.code
         finally:
             if box is not None:
+                for line in box.wire.banners:
+                    work.tell(AgentProblem(message=f"a line of the agent that is no message was passed over: {line}"))
                 work.record.complaints = box.session.complaints
         return end, _failure_of(work.record, box, end, failure)
 
@@ -311,9 +315,20 @@ def _failure_of(
         failure = ExecutionFailure("agent_failed", f"the agent was ended at its limit of {box.session.stopped}")
     if failure is not None and failure.code == "agent_failed" and (last := _last_line(box.session.complaints)):
         failure = replace(failure, message=f"{failure.message}: {last}")
+    if failure is not None and failure.code == "agent_failed" and not box.session.stopped:
+        failure = replace(failure, message=f"{failure.message}{_exit(box.session.exit_code)}")
     if end is not None and end.how in {"failed", "interrupted"} and failure is None:
         failure = ExecutionFailure("agent_failed", _words(record.last_problem or end.text) or "it did not say why")
     return failure
+
+
+def _exit(code: int | None) -> str:
+    """How the agent's program ended by itself; empty where the box ended it."""
+    if code is None or code == _KILLED:
+        return ""
+    if code == 0:
+        return " (its program ended normally, exit 0)"
+    return f" (its program crashed, signal {code - 128})" if code > 128 else f" (its program failed, exit {code})"
 
 
 def _nothing_done(job: Job, end: AgentEnd, shell: Shell, *, changed: bool) -> ExecutionFailure | None:
