@@ -43,7 +43,7 @@ def main() -> int:
     if code := installed(python, project, 0):
         return code
     # The rules that find secrets are compiled once, not by the first run.
-    subprocess.run([python, "-m", "gatewright.secrets"], check=True, stdout=subprocess.DEVNULL, cwd=given.folder)
+    subprocess.run([python, "-P", "-m", "gatewright.secrets"], check=True, stdout=subprocess.DEVNULL)
     (given.folder / MARK).write_text(mine(), "utf-8")
     say(f"made {given.folder} in {time.monotonic() - begun:.0f} s")
     return 0

@@ -13,19 +13,25 @@ from pathlib import Path
 
 import msgspec
 
+from gatewright.bus.identities import DEFAULT_PUBLISHER
 from gatewright.clock import SystemClock
 from gatewright.contracts import GateReport, TaskContract, codec
 from gatewright.contracts.reports import GateName
 from gatewright.errors import ArtifactError, ConfigurationError, DeniedError, GitError
+from gatewright.foreign_documents import UnreadableDocumentError, read_json
 from gatewright.git.access.credentials import RepositoryAccess
 from gatewright.git.mirror import Mirror, Mirrors
+from gatewright.rules.approvals import wants_another
 from gatewright.rules.gate_evidence import POLICIES
+from gatewright.rules.people.ownership import orderer_doubt, orderers_of
 from gatewright.secrets.selection import DEFAULT_SCANNER, local_catalogue, make_scanner
 from gatewright.services.gatekeeper.gates.change.candidate import ComposedCandidate, judge_patch_on, refuse_empty_change
 from gatewright.services.gatekeeper.gates.change.copies import remark_copies
+from gatewright.services.gatekeeper.gates.change.dependencies import remark_dependencies
 from gatewright.services.gatekeeper.gates.change.destructive import judge_losses
 from gatewright.services.gatekeeper.gates.change.secrets import SecretsCheck
 from gatewright.services.gatekeeper.gates.change.stored_form import judge_stored_form
+from gatewright.services.gatekeeper.gates.change.suppressions import remark_suppressions
 from gatewright.services.gatekeeper.gates.context import GateContext
 from gatewright.services.gatekeeper.gates.contract.breadth import judge_breadth
 from gatewright.services.gatekeeper.gates.contract.policy import judge_contract
@@ -75,12 +81,15 @@ async def dry_run(question: DryRunQuestion, scratch: Path) -> DryRunResult:
     """Judge. Raises MalformedError, ConfigurationError, GitError when the question cannot be answered."""
     contract = codec.decode(bytes(question.contract), TaskContract)
     policies = load(Path(question.policies))
-    reports, unjudged, judged_files = [], [], None
+    reports: list[GateReport] = []
+    unjudged: list[str] = []
+    judged_files = None
     access = RepositoryAccess.load(Path(question.policies), "operator")
     mirror = await Mirrors(scratch, access=access).open(question.source) if question.source is not None else None
     commit = await mirror.resolve(question.baseline or contract.rollback.baseline_ref) if mirror is not None else ""
     if question.judge_policy:
         reports.append(await _policy(question, contract, policies, mirror, commit))
+        unjudged += _orderer(question, contract, policies)
         if mirror is None:
             unjudged.append("breadth: how much the paths open can only be told on the repository (--repo); a run asks it")
     if question.candidate is not None or question.patch is not None:
@@ -126,6 +135,17 @@ async def _policy(
     return context.close()
 
 
+def _orderer(question: DryRunQuestion, contract: TaskContract, policies: Policies) -> tuple[str, ...]:
+    """What stands in the way of an approval by another person, where a rule may ask for one. Raises ConfigurationError."""
+    if not any(wants_another(rule) for rule in policies.people.rules):
+        return ()
+    people = policies.people.roster()[0].people
+    name = question.publisher or DEFAULT_PUBLISHER
+    publisher = policies.publishers.of(name)
+    doubt = orderer_doubt(orderers_of(contract, name, publisher.persons if publisher else (), people), people)
+    return (f"approval by another person: {doubt}",) if doubt else ()
+
+
 def _publisher(context: GateContext, name: str, kind: SubmissionKind, contract: TaskContract) -> None:
     """What the gatekeeper would say to this publisher before there is a run. Limits are not asked: they are the moment's."""
     report, rule = context.report, f"publishers.{name}"
@@ -164,6 +184,8 @@ async def _change(
             await judge_losses(context, candidate.changes, tree)
             await remark_copies(context, candidate.changes, baseline, tree)
             await judge_stored_form(context, candidate.changes, baseline, tree)
+            await remark_suppressions(context, candidate.changes)
+            await remark_dependencies(context, candidate.changes)
             for executor in ways(contract) or (None,):
                 await judge_whole_change(context, candidate, executor)
             await secrets.judge(context, candidate.changes)
@@ -175,8 +197,8 @@ async def _change(
 def answer(question: bytes) -> bytes:
     """The DryRunResult of a DryRunQuestion, both as JSON. Raises MalformedError, ConfigurationError, GitError."""
     try:
-        asked = msgspec.json.decode(question, type=DryRunQuestion)
-    except (msgspec.MsgspecError, RecursionError) as error:
+        asked = read_json(question, DryRunQuestion)
+    except UnreadableDocumentError as error:
         raise ConfigurationError(f"the question cannot be read: {error}") from error
     with tempfile.TemporaryDirectory(prefix="gatewright-dry-run-") as scratch:
         return msgspec.json.encode(asyncio.run(dry_run(asked, Path(scratch))))

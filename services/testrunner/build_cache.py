@@ -24,6 +24,7 @@ from typing import Final
 import msgspec
 
 from gatewright.ecosystems.go.building import CACHE, MODULES, GoBuild, go_build, is_told
+from gatewright.foreign_documents import UnreadableDocumentError, read_json
 from gatewright.git.changes import TreeEntry
 from gatewright.git.mirror_tree import list_tree
 from gatewright.sandbox import Additions, Sandbox, SandboxLimits
@@ -173,8 +174,8 @@ async def _order(candidate: RebuiltCandidate, commands: Iterable[Sequence[str]],
 
 def _read_record(place: Path) -> _Record | None:
     try:
-        return msgspec.json.decode((place / _RECORD).read_bytes(), type=_Record)
-    except (OSError, msgspec.DecodeError):
+        return read_json((place / _RECORD).read_bytes(), _Record)
+    except (OSError, UnreadableDocumentError):
         return None
 
 

@@ -28,6 +28,7 @@ from gatewright.ecosystems.python.pytest_settings import read_settings
 from gatewright.ecosystems.python.reporter.compile_sources import PROCESSES
 from gatewright.ecosystems.registry import may_be_tests, recognise
 from gatewright.errors import DeniedError
+from gatewright.foreign_documents import UnreadableDocumentError, read_json
 from gatewright.git.changes import TreeEntry
 from gatewright.git.mirror_tree import is_readable, list_tree
 from gatewright.git.modes import REGULAR
@@ -236,8 +237,8 @@ def _is_compiled(entry: TreeEntry) -> bool:
 
 def _read_loaded(place: Path) -> dict[str, bool]:
     try:
-        told = msgspec.json.decode(place.read_bytes(), type=_Loaded)
-    except (OSError, msgspec.DecodeError):
+        told = read_json(place.read_bytes(), _Loaded)
+    except (OSError, UnreadableDocumentError):
         return {}
     return dict.fromkeys(told.paths, told.framework == "pytest")
 

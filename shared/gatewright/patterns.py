@@ -93,6 +93,10 @@ class TextPattern:
         return _decoded(self._compiled.sub(instead.encode(), _encoded(text)))
 
 
+#: What is raised for a pattern that is none, or that takes more memory than patterns may.
+PatternError = re2.error
+
+
 def is_pattern(text: str) -> bool:
     """Whether ``text``, a stranger's own pattern, can be used as one."""
     try:

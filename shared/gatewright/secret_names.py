@@ -13,11 +13,44 @@ SSH_KEYS: Final = frozenset({"id_rsa", "id_dsa", "id_ecdsa", "id_ed25519"})
 #: Files in which programs of many kinds keep them, of which a home has none in particular.
 CREDENTIAL_FILES: Final = frozenset({".pgpass", ".env", ".vault-token", "credentials", "credentials.json"})
 
-#: The same in a repository, as lines of a gitignore. A folder ``.docker`` is where projects keep recipes of images.
+#: The same in a repository, as lines of a gitignore: what the delivered policy calls sacred, and names of which the content
+#: decides. A folder ``.docker`` is where projects keep recipes of images.
 IN_REPOSITORIES: Final[tuple[str, ...]] = (
     *sorted(CREDENTIAL_PLACES - {".docker"}),
     *(f"{name}*" for name in sorted(SSH_KEYS)),
+    *(f"!{name}*.pub" for name in sorted(SSH_KEYS)),
     *sorted(CREDENTIAL_FILES),
-    *(".env.*", "!.env.example", "!.env.sample", ".htpasswd", "secrets.json", "secrets.y*ml", "secrets.toml"),
-    *("*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.keystore", "*.kdbx", "*.tfstate", "*.tfvars", "*.nk", "*.creds"),
+    *(
+        "!credentials/",
+        ".env.*",
+        "!.env.example",
+        "!.env.sample",
+        "!.env.template",
+        "!.env.dist",
+        "!.env.schema",
+        "!.env.defaults",
+    ),
+    *("!.env.*.example", "!.env.*.sample", "!.env.*.template", "!.env.*.dist", "!.env.*.schema"),
+    *("!.env.example.*", "!.env.sample.*", "!.env.template.*"),
+    *(f"secrets.{each}" for each in ("json", "yaml", "yml", "toml", "ini", "cfg", "conf", "env", "properties", "xml", "txt")),
+    *("secrets.csv", "secrets.enc", "secrets.gpg", "secrets.db", "!**/templates/secrets.yaml", "!**/templates/secrets.yml"),
+    *("*.pem", "*.key", "*.p12", "*.pfx", "*.pkcs12", "*.p8", "*.jks", "*.bks", "*.keystore", "!debug.keystore", "*.keytab"),
+    *("*.ppk", "*.kdbx", "*.agekey", "*.nk", "*.creds", "*.tfstate", "*.tfstate.backup", "*.tfstate.*.backup"),
+    *(
+        "*.tfvars",
+        "*.tfvars.json",
+        "_netrc",
+        "pgpass.conf",
+        ".my.cnf",
+        ".mylogin.cnf",
+        ".htpasswd",
+        ".Renviron",
+        ".s3cfg",
+        ".boto",
+    ),
+    *(".databrickscfg", ".vault_pass", ".vault_pass.txt", ".vault-pass", ".vault_password", ".vault-password", ".terraformrc"),
+    *("terraform.rc", "credentials.tfrc.json", ".oci/", ".password-store/", "**/.config/gcloud/", "**/.docker/config.json"),
+    *(".dockercfg", ".dockerconfigjson", "kubeconfig", "kubeconfig.yaml", "kubeconfig.yml", "kubeconfig.json", "*.kubeconfig"),
+    *("application_default_credentials.json", "service-account.json", "service_account.json", "service-account-key.json"),
+    *("service_account_key.json", "serviceAccountKey.json", "**/.cargo/credentials.toml"),
 )

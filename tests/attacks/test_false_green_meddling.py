@@ -151,7 +151,7 @@ def test_source_that_meddles_with_tests_is_refused_by_the_review(trick: str) -> 
     path, text = ALL[trick]
     findings = [each for each in found(path, SOURCE, text) if each.blocking]
     assert {each.code for each in findings} == {"test_run_evasion"}
-    assert all("opened only by scope.allow_protected_paths" in each.message for each in findings)
+    assert all("it passes only if the contract names this file" in each.message for each in findings)
     # Under low it is said, and what was there before is no finding.
     said = found(path, SOURCE, text, "low")
     assert said

@@ -104,7 +104,7 @@ def test_a_module_in_the_place_of_the_runner_is_refused_when_it_comes_and_one_th
     assert [each.blocking for each in found(path, b"x = 0\n", b"x = 1\n", "low")] == [False]
     (finding,) = found(path, b"x = 0\n", b"x = 1\n", "medium")
     assert finding.blocking
-    assert finding.message.endswith("; opened only by scope.allow_protected_paths")
+    assert "; it passes only if the contract names this file" in finding.message
 
 
 def test_what_nothing_honest_does_is_not_said_to_be_opened_by_anything() -> None:

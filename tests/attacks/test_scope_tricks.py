@@ -132,7 +132,7 @@ async def test_a_sacred_path_in_scope_even_when_everything_is_opened(
     async with open_gate(make_repository(files=FILES), tmp_path, scope=opened) as gate:
         path = gate.repository.path / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("mine\n")
+        path.write_text("3f8a1c0d9b7e6f5a\n")
         report = await judged(gate)
     assert codes(report) == ["path_protected"]
     assert report.violations[0].rule == "protected_paths.sacred"

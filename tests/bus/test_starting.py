@@ -118,3 +118,18 @@ async def test_a_start_gives_up_after_its_time_and_when_it_is_useless(attempts: 
         with pytest.raises(BusError, match="no answer"):
             await repeat_until_answered(silent, **limits)
     assert attempts.words == []
+
+
+async def test_a_reason_that_the_caller_takes_as_passing_is_waited_out() -> None:
+    asked: list[str] = []
+
+    async def attempt() -> str:
+        asked.append("asked")
+        if len(asked) < 3:
+            raise BusError("the server reads its configuration", code="credential_refused")
+        return "done"
+
+    assert await repeat_until_answered(attempt, passing=starting.PASSING | {"credential_refused"}) == "done"
+    asked.clear()
+    with pytest.raises(BusError):
+        await repeat_until_answered(attempt)

@@ -21,6 +21,7 @@ from tests.factories import make_contract, make_request
 from tests.git.conftest import first_repository, make_trap
 from tests.git.conftest import make_repository as make_git_repository
 from tests.git.repositories import MakeRepository, MakeTrap, Repository
+from tests.rosters import make_keys, write_roster
 
 __all__ = ["first_repository", "make_git_repository", "make_trap"]
 
@@ -389,3 +390,20 @@ def test_what_each_acceptance_command_will_have_to_show_is_explained(
     assert "the suite once more, with the baseline's tests" in printed
     without = gatewright(*words, "--json").documents[0]["testing"]
     assert "--repo" in without[1]["words"], "what npm starts stands in the repository"
+
+
+def test_an_orderer_whom_the_roster_does_not_know_is_told_before_the_run(
+    gatewright: Command, repository: Repository, write_contract: WriteContract, tmp_path: Path
+) -> None:
+    policies = tmp_path / "policies"
+    shutil.copytree(policy_directory(), policies)
+    rule = {"name": "main", "reason": "landing", "risk": "high", "approvers": ["ana"], "within_seconds": 3600}
+    (policies / "approval_rules.json").write_text(json.dumps({"version": "1", "rules": [rule]}))
+    write_roster(policies, make_keys(tmp_path, ["ana"]))
+    words = ("policy", "explain", "--policies", policies, "--publisher", "default")
+    nobody = gatewright(*words, write_contract())
+    assert "nothing names who ordered it" in nobody.out
+    stranger = gatewright(*words, write_contract(ordered_by=("ben",)))
+    assert "the roster of approvers does not know who ordered it (ben)" in stranger.out
+    known = gatewright(*words, write_contract(ordered_by=("Ana",)))
+    assert "approval by another person" not in known.out

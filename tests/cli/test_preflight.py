@@ -38,7 +38,7 @@ def test_a_program_that_is_in_no_env_is_said_before_anything_is_started(
     assert f"{prefix}/bin" in said.err
     assert "/usr/bin" in said.err
     assert "'ruff'" not in said.err
-    assert not list(tmp_path.rglob(".gatewright")), "nothing is made for input that is refused"
+    assert not [*tmp_path.rglob(".gatewright"), *tmp_path.rglob(".git/gatewright")], "nothing is made for input that is refused"
 
 
 def test_without_an_env_it_is_said_that_none_was_given_and_where_the_callers_own_is(
@@ -83,7 +83,7 @@ def test_a_host_without_a_sandbox_says_so_before_anything_is_started(
     assert "[sandbox_unavailable]" in said.err
     assert up.exit_code == 3
     assert "[sandbox_unavailable]" in up.err
-    assert not (tmp_path / "r" / ".gatewright" / "nats").exists()
+    assert not (tmp_path / "r" / ".git" / "gatewright" / "nats").exists()
 
 
 @pytest.mark.parametrize("ref", ["refs/heads/a..b", "x.lock", "refs/replace/x"])

@@ -28,7 +28,7 @@ def test_everything_that_is_missing_is_named_with_an_example(
     for word in ("REQUEST", "--allow", "--test", "--exec", "--patch", "--reply", "example:"):
         assert word in said.err
     assert said.out == ""
-    assert not (repository / ".gatewright").exists(), "nothing is made for input that is refused"
+    assert not (repository / ".git" / "gatewright").exists(), "nothing is made for input that is refused"
 
 
 def test_without_a_test_the_command_that_the_repository_has_is_proposed(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -30,7 +32,7 @@ def repository(make_repository: MakeRepository) -> Iterator[Path]:
     """A repository to stand in; a stack that is left in its home folder is brought down."""
     folder = make_repository("r")
     yield folder
-    if state.read(folder / ".gatewright"):
+    if state.read(folder / ".git" / "gatewright"):
         call(folder, "down")
 
 
@@ -83,6 +85,18 @@ def test_detached_stack_is_the_only_one_and_goes_down_without_a_trace(repository
 
 
 @pytest.mark.long
+def test_detached_stack_says_where_its_live_page_is_or_why_it_is_not(repository: Path) -> None:
+    with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", 8790)):
+        up = call(repository, "up", "--detach", "--console", "--json")
+        assert (up.returncode, "console" in last_document(up.stdout)) == (0, False)
+        assert "warning: the live page did not start" in up.stderr
+        assert call(repository, "down").returncode == 0
+    up = call(repository, "up", "--detach", "--console", "--json")
+    assert up.returncode == 0
+    assert last_document(up.stdout)["console"] == "http://127.0.0.1:8790/"
+
+
+@pytest.mark.long
 def test_interrupted_run_is_aborted_with_a_bundle_and_leaves_no_process(repository: Path) -> None:
     process = begin(repository, *CHANGE, "--test", "sleep 60")
     family = wait_for_tests(process)
@@ -92,7 +106,7 @@ def test_interrupted_run_is_aborted_with_a_bundle_and_leaves_no_process(reposito
     assert (process.returncode, result["status"], result["failure"]["code"]) == (1, "ABORTED", "aborted")
     assert call_here(repository, "verify", result["run_id"]).returncode == 0
     assert [pid for pid in family if identity(pid)] == []
-    assert state.read(repository / ".gatewright") is None
+    assert state.read(repository / ".git" / "gatewright") is None
 
 
 @pytest.mark.long
@@ -102,7 +116,7 @@ def test_killed_run_takes_every_process_with_it(repository: Path) -> None:
     process.kill()
     process.communicate(timeout=PATIENCE)
     assert wait_until(lambda: not any(identity(pid) for pid in family))
-    assert state.read(repository / ".gatewright") is None
+    assert state.read(repository / ".git" / "gatewright") is None
 
 
 @pytest.mark.long

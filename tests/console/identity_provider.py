@@ -39,6 +39,10 @@ class IdentityProvider:
     key: RSAKey = field(default_factory=lambda: RSAKey.generate_key(2048, parameters={"kid": "one", "alg": "RS256"}))
     codes: dict[str, dict[str, str]] = field(default_factory=dict)
     redeemed: list[str] = field(default_factory=list)
+    #: What is answered in place of a document, by the end of the path.
+    bodies: dict[str, bytes] = field(default_factory=dict)
+    #: The end of the path whose answer is sent in chunks of a few bytes.
+    chunked: str = ""
     _server: http.server.ThreadingHTTPServer | None = None
 
     @property
@@ -116,11 +120,14 @@ def signed_with_the_secret(_provider: IdentityProvider, claims: Claims) -> str:
 
 def _handler(provider: IdentityProvider) -> type[http.server.BaseHTTPRequestHandler]:
     class Handler(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
         def do_GET(self) -> None:
             parts = urllib.parse.urlsplit(self.path)
             if parts.path.endswith("/authorize"):
                 self.send_response(302)
                 self.send_header("Location", provider.authorize(dict(urllib.parse.parse_qsl(parts.query))))
+                self.send_header("Content-Length", "0")
                 self.end_headers()
             elif parts.path.endswith("/keys"):
                 self._tell(200, {"keys": [provider.key.as_dict(private=False)]})
@@ -132,9 +139,16 @@ def _handler(provider: IdentityProvider) -> type[http.server.BaseHTTPRequestHand
             self._tell(*provider.redeem(dict(urllib.parse.parse_qsl(body)), self.headers.get("Authorization", "")))
 
         def _tell(self, status: int, document: Claims) -> None:
-            data = json.dumps(document).encode()
+            odd = next((body for end, body in provider.bodies.items() if self.path.endswith(end)), None)
+            data = json.dumps(document).encode() if odd is None else odd
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
+            if provider.chunked and self.path.endswith(provider.chunked):
+                self.send_header("Transfer-Encoding", "chunked")
+                self.end_headers()
+                parts = [data[at : at + 50] for at in range(0, len(data), 50)]
+                self.wfile.write(b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in (*parts, b"")))
+                return
             self.send_header("Content-Length", str(len(data)))
             self.end_headers()
             self.wfile.write(data)

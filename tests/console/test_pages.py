@@ -282,13 +282,14 @@ def test_the_bundle_of_a_run_is_shown_verified_and_taken_away(
     assert taken.headers["content-disposition"] == f'attachment; filename="{run.run_id}.zip"'
     assert taken.headers["content-type"] == "application/octet-stream"
     with zipfile.ZipFile(io.BytesIO(taken.data)) as archive:
-        assert archive.read("patch.diff") == (tmp_path / "runs" / run.run_id / "patch.diff").read_bytes()
+        assert archive.read(f"{run.run_id}/patch.diff") == (tmp_path / "runs" / run.run_id / "patch.diff").read_bytes()
 
 
 def test_a_bundle_for_which_there_is_no_room_is_refused_in_words(
     console: ServedConsole, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(_folder: Path, _file: Path) -> None:
+    def full(_folder: Path, _file: Path, *, top: str) -> None:
+        assert top
         raise OSError(errno.ENOSPC, "no room")
 
     run = hostile_run()

@@ -17,6 +17,7 @@ import pytest
 
 from gatewright.app.stack.state import read
 from gatewright.resources import policy_directory
+from tests import rosters
 from tests.e2e.conftest import MakeProject
 from tests.e2e.stack import PREFIX, SECONDS, Stack, is_ready, running_stack, slow_request, wait_until
 from tests.git.repositories import Repository
@@ -49,18 +50,14 @@ class AskingStack(Stack):
 
 def make_key(folder: Path, name: str = "id_ed25519") -> Path:
     """An SSH key as people make them."""
-    key = folder / name
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "ana", "-f", key], check=True)
-    return key
+    return rosters.make_key(folder / name)
 
 
 def make_policies(folder: Path, key: Path, rule: dict[str, object] = RULE, **others: Path) -> Path:
     """``key`` is Ana's; ``others`` are those of other people by name."""
     shutil.copytree(policy_directory(), folder)
-    keys = {"ana": key, **others}
-    people = [{"name": name, "keys": [{"key": held.with_suffix(".pub").read_text().strip()}]} for name, held in keys.items()]
+    rosters.write_roster(folder, {"ana": key, **others})
     (folder / "approval_rules.json").write_text(json.dumps({"version": "1", "rules": [rule]}))
-    (folder / "approvers.json").write_text(json.dumps({"version": "1", "people": people}))
     return folder
 
 

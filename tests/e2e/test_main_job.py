@@ -144,6 +144,10 @@ def test_bad_input_exits_2_and_names_what_is_missing(stack: Stack, make_project:
 
 
 def test_a_ref_that_is_not_there_is_refused(stack: Stack, make_project: MakeProject) -> None:
-    code, result = stack.run(make_project(), "--allow", "src", "--exec", EDIT, "--test", CHECK, "--ref", "no-such-branch")
+    """The command line looks into a folder of this host itself, so an address is given."""
+    project = make_project()
+    address = f"file://{project}"
+    words = ("--repo", address, "--allow", "src", "--exec", EDIT, "--test", CHECK, "--ref", "no-such-branch")
+    code, result = stack.run(project, *words)
     assert code in {1, 2}
     assert result["failure"]["code"] == "ref_not_found"

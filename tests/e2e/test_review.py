@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from tests.e2e.test_approvals import AskingStack
 from tests.git.repositories import Repository
 from tests.models.provider import KEY, ScriptedProvider
 from tests.models.turns import Say
+from tests.rosters import make_keys, write_roster
 from tests.structured.scripted import write_models
 from tests.waiting import PATIENCE
 
@@ -33,13 +33,8 @@ RULE: dict[str, object] = {
 
 def make_policies(folder: Path, rule: dict[str, object] = RULE) -> Path:
     shutil.copytree(policy_directory(), folder)
-    people = []
-    for name in PEOPLE:
-        key = folder.parent / name
-        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", key], check=True)
-        people.append({"name": name, "keys": [{"key": key.with_suffix(".pub").read_text().strip()}]})
+    write_roster(folder, make_keys(folder.parent, PEOPLE))
     (folder / "approval_rules.json").write_text(json.dumps({"version": "1", "rules": [rule]}))
-    (folder / "approvers.json").write_text(json.dumps({"version": "1", "people": people}))
     return folder
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from tests.e2e.conftest import MakeProject
 from tests.e2e.stack import SECONDS, running_stack
 from tests.e2e.test_approvals import AskingStack, make_policies, parked_run, stack_to_be_killed
 from tests.git.repositories import Repository
+from tests.rosters import make_keys
 
 pytestmark = pytest.mark.long
 
@@ -65,9 +65,7 @@ class Answers:
 
 
 def make_stack(folder: Path) -> AskingStack:
-    keys = {name: folder / name for name in PEOPLE}
-    for name, key in keys.items():
-        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", key], check=True)
+    keys = make_keys(folder, PEOPLE)
     others = {name: key for name, key in keys.items() if name != "ana"}
     policies = make_policies(folder / "policies", keys["ana"], DOUBTS, **others)
     (policies / "approval_rules.json").write_text(json.dumps({"version": "1", "rules": [DOUBTS, REVIEW]}))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gatewright.ecosystems.make.rules import recipe_lines
 from gatewright.ecosystems.registry import recognise
 from tests.ecosystems.python.trees import Tree
 
@@ -23,3 +24,10 @@ async def test_a_rule_that_starts_a_framework_is_told_for_it(recipe: str, name: 
     found = await recognise(MAKE_TEST, Tree({"Makefile": f"test:\n\t{recipe}\n", "Cargo.toml": "[package]\nname = 'a'\n"}))
     assert found is not None
     assert found.name == name
+
+
+async def test_a_target_that_many_need_is_expanded_once() -> None:
+    names = " ".join(f"n{number}" for number in range(100))
+    text = f"test: {names}\n{names}: {' '.join(f'm{number}' for number in range(100))}\n"
+    text += f"{' '.join(f'm{number}' for number in range(100))}: last\nlast:\n\tpytest\n"
+    assert await recipe_lines(Tree({"Makefile": text}), "test") == ("pytest",)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from gatewright.ecosystems.hatch.framework import commands_of_hatch
 from gatewright.ecosystems.port import Framework
 from gatewright.ecosystems.registry import recognise, why_unproven
 from tests.ecosystems.running import Files, Suite
@@ -204,3 +205,14 @@ async def test_an_exit_code_that_is_to_be_ignored_is_no_living_command(
 ) -> None:
     suite = Suite(tmp_path, command.split(), {"tests/test_adding.py": TEST, **files}, prefix)
     assert not await suite.is_alive()
+
+
+async def test_scripts_that_multiply_each_other_are_followed_a_while() -> None:
+    scripts = {f"s{number}": [f"s{number + 1}"] * 40 for number in range(3)} | {"s3": "true"}
+    text = (
+        "[envs.default]\nskip-install = true\nscripts = {"
+        + ", ".join(f"{name} = {said!r}" for name, said in scripts.items())
+        + "}"
+    )
+    commands = await commands_of_hatch(("hatch", "run", "s0"), Files({"hatch.toml": text}))
+    assert 0 < len(commands) <= 1_000

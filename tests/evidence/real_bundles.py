@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +27,7 @@ from tests.e2e.stack import PREFIX, SECONDS, Stack, running_stack, wait_until
 from tests.git.repositories import Repository
 from tests.models.provider import KEY, ScriptedProvider
 from tests.models.turns import Say
+from tests.rosters import make_keys, write_roster
 from tests.structured.scripted import answering, write_models
 
 PEOPLE = ("ana", "owner", "tester")
@@ -102,13 +102,8 @@ def mutation_policies(folder: Path) -> Path:
 def people_policies(folder: Path, provider: ScriptedProvider) -> Path:
     """The delivered policies, with rules by which people decide about transfers and changes; their keys lie beside it."""
     shutil.copytree(policy_directory(), folder)
-    people = []
-    for name in PEOPLE:
-        key = folder.parent / name
-        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", key], check=True)
-        people.append({"name": name, "keys": [{"key": key.with_suffix(".pub").read_text().strip()}]})
+    write_roster(folder, make_keys(folder.parent, PEOPLE))
     (folder / "approval_rules.json").write_text(json.dumps({"version": "1", "rules": [SENDING, VOTING]}))
-    (folder / "approvers.json").write_text(json.dumps({"version": "1", "people": people}))
     (folder / "routing_rules.json").write_text(json.dumps(ROUTING))
     (folder / "transfers.json").write_text(json.dumps({"version": "1", "externalTransfers": "manual"}))
     return write_models(folder, provider, {"worker": "write", "reviewer": "review"})

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gatewright.ecosystems.runner.names import is_runner_setting, is_test, is_test_data
+from gatewright.path_patterns.matcher import PathMatcher
+from gatewright.secret_names import IN_REPOSITORIES
 from gatewright.services.gatekeeper.policies.load import Policies
 
 
@@ -75,7 +77,8 @@ ASKED = listed(
     .qwen/settings.json .opencode/agent/a.md opencode.json .agents/a.md .kiro/steering/a.md .windsurf/rules/a.md
     .windsurfrules .clinerules .clinerules/a.md .roo/rules/a.md .roomodes .continue/config.yaml .aider.conf.yml
     .github/copilot-instructions.md .github/agents/a.md .github/prompts/a.prompt.md .github/instructions/a.md
-    .github/chatmodes/a.md .vscode/tasks.json .idea/runConfigurations/a.xml .devcontainer/devcontainer.json
+    .github/chatmodes/a.md .vscode/tasks.json .idea/runConfigurations/a.xml
+    web/.idea/runConfigurations/a.xml .devcontainer/devcontainer.json
     .zed/tasks.json .junie/guidelines.md .augment/rules/a.md .amazonq/rules/a.md .goosehints .codex/config.toml
     .claude/settings.json pkg/deep/.claude/commands/a.md .kilocode/a.md
     """
@@ -141,6 +144,27 @@ def test_a_path_of_a_class_is_found(kind: str, paths: list[str], policies: Polic
 )
 def test_a_path_that_only_looks_like_one_of_a_class_is_free(kind: str, paths: list[str], policies: Policies) -> None:
     assert [path for path in paths if kind in names(policies, path)] == []
+
+
+def test_no_retry_line_names_what_is_sacred(policies: Policies) -> None:
+    sacred = policies.protected.classes[0]
+    known = PathMatcher([IN_REPOSITORIES])
+    own = (".git", ".lfsconfig", ".gatewright", "policies")
+    decided = ["server.pem", "server.key", "prod.tfvars", ".env.production", "x/prod.tfvars.json"]
+    assert [path for path in (*SACRED, *decided) if not known.of(path.encode())] == []
+    plain = [each for each in (*sacred.patterns, *sacred.content_decides) if not set("*?![").intersection(each)]
+    names = [name for each in plain if not (name := each.removeprefix("**").strip("/")).startswith(own)]
+    assert [name for name in names if not known.of(f"a/{name}".encode()) and not known.of(f"a/{name}/b".encode())] == []
+
+
+@pytest.mark.parametrize("path", ["server.key", "ca.pem", ".env.production", "infra/prod.tfvars", "x.tfvars.json"])
+def test_content_decides_where_the_name_tells_little(path: str, policies: Policies) -> None:
+    assert policies.content_decides(path.encode())
+
+
+@pytest.mark.parametrize("path", [".env", ".env.example", ".ssh/a.key", "x.key/.netrc", "x.key/a.py", "a.p12", ".kube/ca.pem"])
+def test_content_does_not_acquit_another_sacred_name(path: str, policies: Policies) -> None:
+    assert not policies.content_decides(path.encode())
 
 
 def test_plain_sources_and_pages_are_in_no_class(policies: Policies) -> None:

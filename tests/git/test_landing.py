@@ -156,7 +156,7 @@ async def test_nothing_but_the_one_ref_is_pushed(target: Repository, mirrors: Mi
 async def test_branch_that_cannot_be_written_is_refused(target: Repository, mirrors: Mirrors) -> None:
     mirror = await mirrors.open(target.url)
     commit = await candidate(mirror, await mirror.resolve("main"))
-    assert await reason(mirror.push(commit, "refs/heads/release/below", expected=None)) == "landing_refused"
+    assert await reason(mirror.push(commit, "refs/heads/release/below", expected=None)) == "ref_in_the_way"
 
 
 async def test_unknown_commit_and_broken_names_are_never_pushed(target: Repository, mirrors: Mirrors) -> None:

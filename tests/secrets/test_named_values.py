@@ -90,6 +90,61 @@ SECRETS: dict[str, Callable[[Draws], tuple[str, str]]] = {
 }
 
 
+#: Passwords as people choose them.
+CHOSEN = ("Summer2024!", "Acme-Prod-2023", "blue.Kettle77", "Zebra#4471", "rainy_Harbour19")
+#: Where a password stands and nothing else does.
+PLACES = [
+    "mysql -u root -p{} shop < dump.sql",
+    "mysqldump --single-transaction -p'{}' shop",
+    "mariadb-admin -p{} status",
+    "curl -u bob:{} https://api.corp.io",
+    "curl --user bob:{} https://api.corp.io",
+    "sshpass -p '{}' ssh bob@host",
+    "PGPASSWORD={} psql -h db app",
+    "export MYSQL_PWD='{}'",
+    'ENV REDISCLI_AUTH="{}"',
+    "ansible_become_password: {}",
+    "docker login -u bob --password {} r.corp.io",
+    "wget --http-password={} https://corp.io/x",
+    "keytool -list -storepass {}",
+    "openssl rsa -passin pass:{} -in a",
+    "CREATE USER app IDENTIFIED BY '{}';",
+    "ALTER ROLE app WITH PASSWORD '{}';",
+    "db_password: {}",
+    'DB_PASSWORD="{}"',
+    "spring.datasource.password={}",
+    '{{"smtpPassword": "{}"}}',
+    "redis.password = '{}'",
+    "<db_password>{}</db_password>",
+]
+HASHES: dict[str, Callable[[Draws], str]] = {
+    "bcrypt": lambda d: f"$2b$12${d.text(53)}",
+    "bcrypt of PHP": lambda d: f"$2y$10${d.text(53)}",
+    "SHA-512": lambda d: f"$6$rounds=5000${d.text(16)}${d.text(86)}",
+    "SHA-256": lambda d: f"$5${d.text(16)}${d.text(43)}",
+    "yescrypt": lambda d: f"$y$j9T${d.text(22)}${d.text(43)}",
+    "argon2": lambda d: f"$argon2id$v=19$m=65536,t=3,p=4${d.text(22)}${d.text(43)}",
+    "Apache": lambda d: f"$apr1${d.text(8)}${d.text(22)}",
+    "Django": lambda d: f"pbkdf2_sha256$600000${d.text(22)}${d.text(43)}=",
+    "LDAP": lambda d: "{SSHA}" + d.text(32) + "==",
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("value", [*CHOSEN, Draws(7).text(16)])
+def test_password_in_a_place_for_passwords_is_found(place: str, value: str) -> None:
+    data = f"before\n{place.format(value)}\nafter\n".encode()
+    assert [hit for hit in SCANNER.find(data) if value.encode() in data[hit.start : hit.end]]
+
+
+@pytest.mark.parametrize("form", ["password: {}", '"password_hash": "{}"', "bob:{}:19000:0:99999:7:::", "\nbob:{}\n"])
+@pytest.mark.parametrize("kind", HASHES)
+def test_hash_of_a_password_in_a_configuration_is_found(kind: str, form: str) -> None:
+    value = HASHES[kind](Draws(3))
+    data = f"\n{form.format(value)}\n".encode()
+    assert [hit for hit in SCANNER.find(data) if value.encode() in data[hit.start : hit.end]]
+
+
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("kind", SECRETS)
 def test_a_secret_that_its_surroundings_name_is_found(kind: str, seed: int) -> None:
@@ -142,6 +197,40 @@ def test_a_secret_that_its_surroundings_name_is_found(kind: str, seed: int) -> N
             "https://discord.com/developers/docs",
             "precio12 cio",
             "AAAAB3NzaC1yc2EAAAA",
+        ),
+        *(
+            "mysql -u root -p shop",
+            "mysql -h db -P 3306 -u root -p$MYSQL_ROOT_PASSWORD",
+            "mysql -uroot -psecret123 shop",
+            "mysql --port=3306 --protocol=TCP",
+            "mysql -p < my-file_2024.sql",
+        ),
+        *(
+            "PGPASSWORD=$PGPASSWORD psql",
+            "PGPASSWORD=postgres psql",
+            "export MYSQL_PWD=",
+            'os.environ["PGPASSWORD"] = config.Password2',
+        ),
+        *("curl -u bob:$TOKEN x", "docker run -u 1000:1000 image2", "sshpass -p $PASS ssh a", "chown -u user:group12 x"),
+        *("IDENTIFIED BY 'password'", "WITH PASSWORD '${DB_PASSWORD}'", "--password-stdin", "--password-file=/run/secrets/db2"),
+        *(
+            "db_password: ${DB_PASSWORD}",
+            "db_password = get_secret_2('Db')",
+            "DB_PASSWORD=changeme123",
+            "admin_password: Passw0rd1!",
+        ),
+        *(
+            "db_password_file: /run/secrets/Db-2024",
+            "root_password_length: 24",
+            "app_password: !vault |",
+            "user_password = form.Password2",
+        ),
+        *(
+            "regex = r'\\$2b\\$[0-9]{2}\\$'",
+            "hash: $2b$12$" + "x" * 53,
+            "$2b$12$" + "K" * 53,
+            "cost $2a$10 and $6$ each",
+            "{SSHA}",
         ),
         *(
             'setting("token", "the-name-of-a-header")',

@@ -23,3 +23,12 @@ def test_a_listed_folder_with_a_star_offers_what_lies_in_it_and_nothing_else(tmp
         assert refused.value.reason == "environment_not_allowed"
     with pytest.raises(DeniedError):
         environment_prefix(Environment(prefix="envs/one"), listed)
+
+
+def test_a_path_that_no_folder_has_is_not_listed(tmp_path: Path) -> None:
+    (tmp_path / "envs").mkdir()
+    (tmp_path / "envs" / "loop").symlink_to("loop")
+    for name in ("envs/o\0ne", "envs/loop/x", "envs/x/" + "x" * 4_000):
+        with pytest.raises(DeniedError) as refused:
+            environment_prefix(Environment(prefix=str(tmp_path / name)), (tmp_path / "envs" / "*", tmp_path / "other"))
+        assert refused.value.reason == "environment_not_allowed"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gatewright.ecosystems.checkers import checker_of
-from gatewright.rules.reports.proof import in_words
+from gatewright.rules.reports.proof import in_words, proof_clauses
 from tests.ecosystems.suites import Suite, codes, proof_of
 from tests.ecosystems.tools import needs
 
@@ -57,6 +57,19 @@ async def test_a_check_that_passes_the_changed_file_by_is_said_to(tmp_path: Path
         "PASS",
         "ruff check did not notice an error planted in src/a.py",
     )
+
+
+async def test_file_that_switches_the_tool_off_is_named(tmp_path: Path) -> None:
+    suite = Suite(tmp_path, {"src/a.py": b"A = 1\n"}, prefix=WITH_RUFF)
+    changed = {"src/a.py": b"# ruff: noqa\nA = undefined\n"}
+
+    report = await suite.tested(changed, "ruff check --isolated --no-cache .")
+
+    check = proof_of(report).check
+    assert check is not None
+    assert check.switched_off == ("src/a.py",)
+    words = "ruff check is switched off by the text of src/a.py; it noticed an error planted in src/a.py"
+    assert [(each.words, each.doubtful) for each in proof_clauses(proof_of(report))][-1] == (words, True)
 
 
 PROGRAM = {

@@ -20,6 +20,7 @@ from gatewright.contracts import RequestTask, Transition, codec
 from gatewright.contracts.records import CommandRef
 from gatewright.contracts.vocabulary import Document, Priority
 from gatewright.errors import BusError
+from gatewright.foreign_documents import UnreadableDocumentError, read_json
 from gatewright.ledger.run import Run
 from gatewright.ledger.spans import task_context
 from gatewright.order_artifacts.hidden_acceptance import visible
@@ -77,8 +78,8 @@ class UnderWay:
     async def _envelopes(self, pattern: str) -> AsyncGenerator[_Envelope, None]:
         async for message in self._bus.unsettled(pattern):
             try:
-                yield msgspec.json.decode(message.data, type=_Envelope)
-            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+                yield read_json(message.data, _Envelope)
+            except UnreadableDocumentError:
                 continue  # it is put aside by the process that reads the queue
 
 

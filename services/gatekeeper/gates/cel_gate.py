@@ -168,9 +168,16 @@ def _change(change: TreeChange, sizes: Mapping[str, int] | None, policies: Polic
         "status": status,
         "old_mode": change.old_mode,
         "new_mode": change.new_mode,
-        "classes": [str(kind.name) for kind in policies.path_classes(change.path)] or ["plain"],
+        "classes": _classes(change.path, policies) or ["plain"],
     }
     return described if sizes is None else {**described, "size": sizes.get(change.new_id, 0)}
+
+
+def _classes(path: bytes, policies: Policies) -> list[str]:
+    """The names of the classes. A file whose content decides is not sacred here: with a credential the gate refuses it."""
+    return [
+        str(each.name) for each in policies.path_classes(path) if each.name != "sacred" or not policies.content_decides(path)
+    ]
 
 
 async def _sizes(changes: Sequence[TreeChange], mirror: Mirror) -> dict[str, int]:

@@ -17,6 +17,7 @@ from gatewright.clock import timestamp
 from gatewright.contracts import ApprovalGrant, GrantRevocation, codec
 from gatewright.contracts.people.approvals import GrantStanding, GrantStatus, GrantUse, SignedDecision
 from gatewright.errors import ConflictError, DeniedError
+from gatewright.foreign_documents import read_json
 from gatewright.rules.grants import JudgedGrant, check_revocation, document_digest
 
 #: The key of the table; those of locks are digests.
@@ -163,4 +164,4 @@ def _use(record: GrantRecord, run_id: str, subject: str) -> int:
 
 
 def _table(stored: tuple[bytes, int] | None) -> GrantTable:
-    return msgspec.json.decode(stored[0], type=GrantTable) if stored else GrantTable()
+    return read_json(stored[0], GrantTable) if stored else GrantTable()

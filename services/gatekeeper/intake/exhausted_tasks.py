@@ -14,6 +14,7 @@ from gatewright.bus.port import Bus, Message
 from gatewright.bus.topology import EXHAUSTED_SUBJECT, TASK_ROLES
 from gatewright.contracts import Error
 from gatewright.errors import MalformedError
+from gatewright.foreign_documents import UnreadableDocumentError, read_json
 from gatewright.reasons import family_of
 from gatewright.services.gatekeeper.decider.inputs import RoleReplied
 from gatewright.tasks.dead_letter import publish_dead_letter
@@ -44,8 +45,8 @@ async def give_up(report: Message, bus: Bus, orchestrator: Orchestrator, log: Lo
     Every step may be repeated. Raises UnavailableError: bring the report again; MalformedError for what is no report.
     """
     try:
-        told = msgspec.json.decode(report.data, type=_Report)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        told = read_json(report.data, _Report)
+    except UnreadableDocumentError as error:
         raise MalformedError(f"not a report of the server: {error}", code="unexpected_document") from error
     task = await bus.stored(_TASKS, told.stream_seq) if told.stream == _TASKS else None
     if task is None:

@@ -74,12 +74,15 @@ class PathClass(PolicyModel):
     """Paths by gitignore patterns, compared without regard to case, and the contract field that opens them.
 
     ``test_files``: the class also has what the ecosystems call tests and data of tests (``ecosystems.runner.names``).
+    ``content_decides``: names that many kinds of files have, for the sacred class alone. Such a file is of the class when its
+    content is a credential (``secrets.credential_files``), unless another of ``patterns`` names it.
     """
 
     name: ProtectedClass
     opened_by: OpenedBy
     patterns: tuple[str, ...] = Field(min_length=1)
     test_files: bool = False
+    content_decides: tuple[str, ...] = ()
 
     def has_by_name(self, path: bytes) -> bool:
         """Whether ``path`` is in the class as a file of tests, also as a file system would fold its name."""
@@ -130,6 +133,8 @@ class ProtectedPaths(PolicyModel):
             raise ValueError("the sacred class comes first, and nothing opens it")
         if [kind.name for kind in self.classes if kind.opened_by == "approval"] != ["ci"]:
             raise ValueError("the class ci, and it alone, is opened by an approval")
+        if any(kind.content_decides for kind in self.classes[1:]):
+            raise ValueError("content_decides is for the sacred class alone")
         by_name = [kind.name for kind in self.classes if kind.opened_by == "scope.allow_protected_paths, by name"]
         if by_name != ["runner"]:
             raise ValueError("the class runner, and it alone, is opened by name")
@@ -177,6 +182,17 @@ class Policies:
         """The classes that ``path`` (of the repository, with ``/``) falls into, each with its own rule."""
         numbers = self.matcher.of(path)
         return tuple(kind for number, kind in enumerate(self.protected.classes) if number in numbers or kind.has_by_name(path))
+
+    def content_decides(self, path: bytes) -> bool:
+        """Whether the content of the file at ``path`` tells if it is sacred, and not its name or a folder."""
+        by_content, by_name = self._sacred_names
+        return bool(by_content.of(path.rpartition(b"/")[2])) and not by_name.of(path)
+
+    @cached_property
+    def _sacred_names(self) -> tuple[PathMatcher, PathMatcher]:
+        sacred = self.protected.classes[0]
+        others = tuple(each for each in sacred.patterns if each not in sacred.content_decides)
+        return path_matcher((sacred.content_decides,)), path_matcher((others,))
 
     @cached_property
     def runner(self) -> PathClass:
@@ -248,11 +264,18 @@ def load(folder: Path, named: tuple[str, ...] = ()) -> Policies:
         shares=shares,
         beats=beats,
         rules=rules,
-        matcher=path_matcher(tuple(kind.patterns for kind in protected.classes)),
+        matcher=_matcher(folder / "protected_paths.json", protected),
         sha256=policies_sha256(digests, named_publishers),
         digests=digests,
         named_publishers=named_publishers,
     )
+
+
+def _matcher(path: Path, protected: ProtectedPaths) -> PathMatcher:
+    try:
+        return path_matcher(tuple(kind.patterns for kind in protected.classes))
+    except MalformedError as error:
+        raise ConfigurationError(f"{path}: {error}") from error
 
 
 def _named(contents: dict[str, bytes], publishers: Publishers) -> tuple[str, ...]:

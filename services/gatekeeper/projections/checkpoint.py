@@ -20,6 +20,7 @@ import msgspec
 
 from gatewright.bus.port import Message
 from gatewright.file_locks import lock_file
+from gatewright.foreign_documents import JsonReader
 from gatewright.services.gatekeeper.projections.entries import LedgerEntry
 from gatewright.services.gatekeeper.projections.run_index import IndexedRun
 
@@ -172,9 +173,9 @@ class Checkpoint:
         return chain, whole, position
 
 
-_DECODER = msgspec.json.Decoder(LedgerPosition)
-_RUNS = msgspec.json.Decoder(list[SettledRun])
-_ENTRIES = msgspec.json.Decoder(list[LedgerEntry])
+_DECODER = JsonReader(LedgerPosition)
+_RUNS = JsonReader(list[SettledRun])
+_ENTRIES = JsonReader(list[LedgerEntry])
 
 
 def _link(chain: str, block: bytes, told: bytes) -> str:

@@ -15,6 +15,7 @@ import msgspec
 
 from gatewright.contracts.people.approvals import LEFT_OPEN
 from gatewright.errors import GatewrightError, UnavailableError
+from gatewright.foreign_documents import JsonReader
 from gatewright.host_errors import host_errors
 from gatewright.ledger.events import (
     PARKED,
@@ -79,10 +80,10 @@ class _Answered(msgspec.Struct):
     consensus: dict[str, msgspec.Raw] | None = None
 
 
-_ORDERED = msgspec.json.Decoder(_Ordered)
-_ENTERED = msgspec.json.Decoder(_Entered)
-_REQUESTED = msgspec.json.Decoder(_Requested)
-_ANSWERED = msgspec.json.Decoder(_Answered)
+_ORDERED = JsonReader(_Ordered)
+_ENTERED = JsonReader(_Entered)
+_REQUESTED = JsonReader(_Requested)
+_ANSWERED = JsonReader(_Answered)
 
 
 @dataclass(slots=True)
@@ -129,7 +130,7 @@ class Deadlines:
         try:
             for event in entry.events:
                 self._note(entry.run_id, event)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError):
+        except ValueError:
             return  # no entry of the ledger
         self._line_up(entry.run_id)
 

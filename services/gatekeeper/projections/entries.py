@@ -10,6 +10,7 @@ import msgspec
 from gatewright.bus.port import Message
 from gatewright.bus.topology import run_subject
 from gatewright.contracts.run_status import RunOutcome
+from gatewright.foreign_documents import JsonReader, UnreadableDocumentError
 from gatewright.ledger.events import RunFinished
 
 _PREFIX = run_subject("")
@@ -54,13 +55,13 @@ class LedgerEntry(msgspec.Struct, frozen=True, gc=False):
             if event.event_type == RunFinished.event_type:
                 try:
                     return _FINISHED.decode(event.payload).status
-                except (msgspec.MsgspecError, RecursionError):
+                except UnreadableDocumentError:
                     return None
         return None
 
 
-_STEP = msgspec.json.Decoder(_Step)
-_FINISHED = msgspec.json.Decoder(_Finished)
+_STEP = JsonReader(_Step)
+_FINISHED = JsonReader(_Finished)
 
 
 def run_id_of(message: Message) -> str:
@@ -72,6 +73,6 @@ def read_entry(message: Message) -> LedgerEntry | None:
     """The transition that a message holds; None for what is no entry of the ledger."""
     try:
         step = _STEP.decode(message.data)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+    except UnreadableDocumentError:
         return None
     return LedgerEntry(run_id_of(message), step.number, step.events, message.stored_at)

@@ -13,12 +13,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-import msgspec
-
 from gatewright.bus.port import Message
 from gatewright.bus.topology import LEDGER, run_subject
 from gatewright.bus.versions import OTHER_VERSION
 from gatewright.errors import GatewrightError, MalformedError, UnavailableError
+from gatewright.foreign_documents import UnreadableDocumentError
 from gatewright.host_errors import host_errors
 from gatewright.pause import pause_unless
 from gatewright.services.gatekeeper.dispatch.dispatcher import UnderWay
@@ -122,7 +121,7 @@ class LedgerFollower:
             # What has been told is told once more while the ledger is read, and counts once.
             self._leave(error)
             return
-        except msgspec.MsgspecError as error:
+        except UnreadableDocumentError as error:
             self.orchestrator.log.warning("checkpoint_unusable", cause=str(error))
             self._try(checkpoint.clear)
             return

@@ -15,6 +15,7 @@ import msgspec
 from gatewright.bus.identities import DEFAULT_PUBLISHER
 from gatewright.contracts.progress import MemoryBounds, MemoryEntry
 from gatewright.errors import UnavailableError
+from gatewright.foreign_documents import JsonReader, UnreadableDocumentError
 from gatewright.ledger.events import BundleSealed, RunAccepted, RunExpired
 from gatewright.ledger.run import Run
 from gatewright.order_artifacts.canonical_memory import newest
@@ -43,9 +44,9 @@ class _Expired(msgspec.Struct, frozen=True):
     accepted: _Accepted
 
 
-_ACCEPTED = msgspec.json.Decoder(_Accepted)
-_SEALED = msgspec.json.Decoder(_Sealed)
-_EXPIRED = msgspec.json.Decoder(_Expired)
+_ACCEPTED = JsonReader(_Accepted)
+_SEALED = JsonReader(_Sealed)
+_EXPIRED = JsonReader(_Expired)
 
 
 @dataclass
@@ -69,7 +70,7 @@ class MemoryIndex:
                     self._sealed(entry.run_id, _SEALED.decode(event.payload).memory)
                 elif event.event_type == RunExpired.event_type:
                     self._forget(entry.run_id, _EXPIRED.decode(event.payload).accepted.place)
-            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            except UnreadableDocumentError:
                 continue  # whatever loads the run says so
 
     def note(self, run: Run) -> None:

@@ -16,6 +16,7 @@ import msgspec
 from gatewright.bus.identities import DEFAULT_PUBLISHER
 from gatewright.clock import Clock
 from gatewright.errors import UnavailableError
+from gatewright.foreign_documents import JsonReader
 from gatewright.ledger.events import RunAccepted, RunFinished
 from gatewright.ledger.run import Run
 from gatewright.services.gatekeeper.projections.entries import LedgerEntry
@@ -31,7 +32,7 @@ class _Accepted(msgspec.Struct, frozen=True):
     repository_identity: str = ""
 
 
-_ACCEPTED = msgspec.json.Decoder(_Accepted)
+_ACCEPTED = JsonReader(_Accepted)
 
 
 class PublisherRuns:
@@ -60,7 +61,7 @@ class PublisherRuns:
             return
         for event in entry.events:
             if event.event_type == RunAccepted.event_type and entry.run_id not in self._owners:
-                with contextlib.suppress(msgspec.MsgspecError, RecursionError, ValueError):
+                with contextlib.suppress(ValueError):
                     accepted = _ACCEPTED.decode(event.payload)
                     repository = accepted.repository_identity or accepted.repository_url
                     owners = self._counted_for(accepted.publisher or DEFAULT_PUBLISHER, repository)

@@ -18,6 +18,7 @@ import msgspec
 from gatewright.bus.identities import DEFAULT_PUBLISHER
 from gatewright.contracts.run_status import ListedRun, RunList, RunOutcome, RunsRequest
 from gatewright.errors import UnavailableError
+from gatewright.foreign_documents import JsonReader, UnreadableDocumentError
 from gatewright.ledger.events import RunAccepted, RunExpired
 from gatewright.services.gatekeeper.projections.entries import EntryEvent, LedgerEntry
 
@@ -32,8 +33,8 @@ class _Expired(msgspec.Struct, frozen=True):
     created_at: str
 
 
-_ACCEPTED = msgspec.json.Decoder(_Accepted)
-_EXPIRED = msgspec.json.Decoder(_Expired)
+_ACCEPTED = JsonReader(_Accepted)
+_EXPIRED = JsonReader(_Expired)
 
 
 class IndexedRun(msgspec.Struct, frozen=True, gc=False):
@@ -60,7 +61,7 @@ class RunIndex:
         run_id = entry.run_id
         for event in entry.events:
             if event.event_type == RunAccepted.event_type and run_id not in self._runs:
-                with contextlib.suppress(msgspec.MsgspecError):
+                with contextlib.suppress(UnreadableDocumentError):
                     publisher = _ACCEPTED.decode(event.payload).publisher or DEFAULT_PUBLISHER
                     # As many entries as there are runs in the ledger: no two of them hold the same name twice.
                     self._runs[run_id] = IndexedRun(sys.intern(publisher), event.ts)
@@ -90,7 +91,7 @@ class RunIndex:
         return self._runs.get(run_id)
 
     def _saw_remains(self, run_id: str, event: EntryEvent) -> None:
-        with contextlib.suppress(msgspec.MsgspecError, RecursionError):
+        with contextlib.suppress(UnreadableDocumentError):
             told = _EXPIRED.decode(event.payload)
             publisher = told.accepted.publisher or DEFAULT_PUBLISHER
             status = told.state if told.state != "S6" else "SUCCESS"

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from gatewright.foreign_documents import JsonReader, UnreadableDocumentError
 from gatewright.ledger.events import ApprovalRequested, BundleSealed, RunAccepted, RunExpired, RunFinished
 from gatewright.services.gatekeeper.projections.entries import EntryEvent, LedgerEntry
 
@@ -36,7 +37,7 @@ class _Expired(msgspec.Struct, frozen=True):
 
 
 def _cut_to(shape: type[msgspec.Struct]) -> Callable[[msgspec.Raw], msgspec.Raw]:
-    decoder = msgspec.json.Decoder(shape)
+    decoder = JsonReader(shape)
 
     def cut(payload: msgspec.Raw) -> msgspec.Raw:
         return msgspec.Raw(msgspec.json.encode(decoder.decode(payload)))
@@ -44,7 +45,7 @@ def _cut_to(shape: type[msgspec.Struct]) -> Callable[[msgspec.Raw], msgspec.Raw]
     return cut
 
 
-_ACCEPTED = msgspec.json.Decoder(_Accepted)
+_ACCEPTED = JsonReader(_Accepted)
 _NOTHING = msgspec.Raw(b"null")
 #: What is kept of the payload of each event that is kept. Of an approval it counts alone that it was asked for.
 _KEPT: dict[str, Callable[[msgspec.Raw], msgspec.Raw]] = {
@@ -103,12 +104,12 @@ def lasts(entry: LedgerEntry) -> bool:
 def _is_remembered(accepted: EntryEvent) -> bool:
     try:
         return _ACCEPTED.decode(accepted.payload).memory != _NOTHING
-    except msgspec.MsgspecError:
+    except UnreadableDocumentError:
         return True  # as far as can be told
 
 
 def _kept(event: EntryEvent) -> msgspec.Raw:
     try:
         return _KEPT[event.event_type](event.payload)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+    except UnreadableDocumentError:
         return _NOTHING  # what no projection can read now, none can later

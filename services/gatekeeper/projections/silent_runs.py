@@ -14,6 +14,7 @@ from typing import Literal
 import msgspec
 
 from gatewright.contracts import StatusClaim
+from gatewright.foreign_documents import JsonReader, UnreadableDocumentError
 from gatewright.ledger import events as e
 from gatewright.services.gatekeeper.policies.beats import QUARTER_HOURS, BeatsPolicy
 from gatewright.services.gatekeeper.projections.entries import EntryEvent, LedgerEntry
@@ -38,8 +39,8 @@ class _Answered(msgspec.Struct, frozen=True):
     report: _About | None = None
 
 
-_DISPATCHED = msgspec.json.Decoder(_Dispatched)
-_ANSWERED = msgspec.json.Decoder(_Answered)
+_DISPATCHED = JsonReader(_Dispatched)
+_ANSWERED = JsonReader(_Answered)
 #: Answers that name no task: they end what that role has in hand.
 _ANSWERS_OF: dict[str, TaskRole] = {e.ContractCompiled.event_type: "pm", e.PlanAccepted.event_type: "techlead"}
 _NAMED = frozenset({kind.event_type for kind in (e.TaskFinished, e.TaskFailed, e.ReviewReceived, e.TestsReceived)})
@@ -87,7 +88,7 @@ class SilentRuns:
         elif kind == e.TaskDispatched.event_type:
             try:
                 given = _DISPATCHED.decode(event.payload)
-            except (msgspec.MsgspecError, RecursionError):
+            except UnreadableDocumentError:
                 return  # whatever loads the run says so
             self._runs.setdefault(run_id, {})[given.task_id] = _InHand(given.role, when)
         elif kind in _ANSWERS_OF:
@@ -154,6 +155,6 @@ class SilentRuns:
 def _named(event: EntryEvent) -> list[str]:
     try:
         answer = _ANSWERED.decode(event.payload)
-    except (msgspec.MsgspecError, RecursionError):
+    except UnreadableDocumentError:
         return []
     return [about.task_id for about in (answer.result, answer.error, answer.report) if about is not None and about.task_id]

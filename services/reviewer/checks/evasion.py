@@ -24,7 +24,8 @@ _RUNNERS = (b"pytest", b"unittest", b"npm", b"node ", b"make ", b"cargo ", b"go 
 _SHELLS = (b".sh", b".bash", b".zsh")
 #: Modules that a project may be itself: a change of its own is told like other rare forms.
 _OWN = frozenset({b"pytest.py", b"_pytest.py", b"unittest.py", b"pluggy.py"})
-_OPENED = "; opened only by scope.allow_protected_paths"
+#: No line to retry with opens it: a person has to have read it.
+_OPENED = "; it passes only if the contract names this file in scope.allow_protected_paths: have a person read it first"
 #: Forms of one file that are told.
 _MOST_TOLD = 20
 

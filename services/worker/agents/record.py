@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from gatewright.contracts.consultation import RefusedQuestion
+from gatewright.foreign_documents import read_json
 from gatewright.services.worker.agents.port import (
     AgentCommand,
     AgentEvent,
@@ -118,5 +119,5 @@ def in_words(event: AgentEvent) -> str:
 
 def event_name(event: AgentEvent) -> Event:
     """What an event is called where it is told."""
-    name: Event = msgspec.json.decode(msgspec.json.encode(event))["event"]
+    name: Event = read_json(msgspec.json.encode(event))["event"]
     return name

@@ -21,6 +21,7 @@ import msgspec
 from gatewright.agents.installation import InstalledAgent
 from gatewright.contracts.vocabulary import Document
 from gatewright.errors import MalformedError
+from gatewright.foreign_documents import UnreadableDocumentError, read_json
 from gatewright.sandbox.account import SandboxAccount
 from gatewright.secrets.redaction import redact_output
 from gatewright.secrets.scanner import SecretScanner
@@ -85,8 +86,8 @@ def unpack(data: bytes, agent: InstalledAgent) -> SessionState:
     if len(data) > _MOST_ARTIFACT:
         raise MalformedError(f"it has {len(data)} bytes")
     try:
-        state = msgspec.json.decode(data, type=SessionState)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        state = read_json(data, SessionState)
+    except UnreadableDocumentError as error:
         raise MalformedError(f"it is no state of a session: {error}") from error
     if (state.agent, state.agent_version) != (agent.entry.name, agent.version):
         words = f"it is of {state.agent[:64]} {state.agent_version[:64]}"

@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from gatewright.errors import AgentWireError
+from gatewright.foreign_documents import UnreadableDocumentError, read_json
 from gatewright.sandbox import SandboxSession
 
 __all__ = ["MOST_BYTES", "MOST_LINE_BYTES", "SEND_SECONDS", "SILENCE_SECONDS", "AgentWireError", "JsonLines"]
@@ -118,8 +119,8 @@ def _is_banner(line: bytes) -> bool:
 
 def _object(line: bytes) -> dict[str, object]:
     try:
-        found = msgspec.json.decode(line)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        found = read_json(line)
+    except UnreadableDocumentError as error:
         raise AgentWireError(f"the agent says what is no JSON: {_shown(line)}") from error
     if not isinstance(found, dict):
         raise AgentWireError(f"the agent says what is no JSON object: {_shown(line)}")

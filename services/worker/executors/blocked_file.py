@@ -80,8 +80,8 @@ async def take_blocked(
 
 def without_blocked(changes: Sequence[FileChange]) -> tuple[tuple[FileChange, ...], BlockedFile]:
     """The changes without what lies at the reserved name, and what that is: nothing, a plain file, or something else."""
-    own = [each for each in changes if each.path == BLOCKED_FILE or each.path.startswith(BLOCKED_FILE + b"/")]
-    left = tuple(each for each in changes if each not in own)
+    own = [each for each in changes if _is_reserved(each.path)]
+    left = tuple(each for each in changes if not _is_reserved(each.path))
     there = [each for each in own if each.mode is not None]
     if not there:
         return left, BlockedFile()
@@ -92,6 +92,10 @@ def without_blocked(changes: Sequence[FileChange]) -> tuple[tuple[FileChange, ..
         # An empty file asks nothing, and is no question that can be read.
         return left, BlockedFile(first.content) if first.content else BlockedFile(instead="an empty file")
     return left, BlockedFile(instead=_KINDS.get(first.mode or "", "no plain file"))
+
+
+def _is_reserved(path: bytes) -> bool:
+    return path == BLOCKED_FILE or path.startswith(BLOCKED_FILE + b"/")
 
 
 def read_blocked(file: BlockedFile, task_id: str, now: datetime) -> ToldBlocks:

@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 
 from gatewright.errors import MalformedError
+from gatewright.foreign_documents import UnreadableDocumentError, read_json
 
 #: The artifact of a worker's result that says what the probe found of the agent.
 ADMISSION: Final = "agent_admission"
@@ -24,6 +25,6 @@ class AdmittedAgent(msgspec.Struct, frozen=True):
 def admitted_agent(record: bytes) -> AdmittedAgent:
     """Of the bytes of such a record. Raises MalformedError."""
     try:
-        return msgspec.json.decode(record, type=AdmittedAgent)
-    except msgspec.MsgspecError as error:
+        return read_json(record, AdmittedAgent)
+    except UnreadableDocumentError as error:
         raise MalformedError(f"this says of no agent which it was: {error}") from None

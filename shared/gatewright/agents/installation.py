@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import Final
 
 from gatewright.agents.policy import AgentEntry
 from gatewright.errors import UnavailableError
+from gatewright.foreign_documents import UnreadableDocumentError, read_json
 
 #: The setting of the worker and of the command line that names the folders.
 SETTING: Final = "GATEWRIGHT_AGENT_INSTALLATIONS"
@@ -72,8 +72,8 @@ def _first(folder: Path, places: Iterable[str]) -> Path | None:
 def _version(package: Path) -> str:
     try:
         with package.open("rb") as file:
-            said = json.loads(file.read(_LARGEST_PACKAGE))
-    except (OSError, ValueError):
+            said = read_json(file.read(_LARGEST_PACKAGE))
+    except (OSError, UnreadableDocumentError):
         return ""
     version = said.get("version") if isinstance(said, dict) else None
     return version if isinstance(version, str) else ""

@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from gatewright.agents.admission_record import ADMISSIONS
+from gatewright.foreign_documents import UnreadableDocumentError, read_json
 
 _MOST_BYTES = 1 << 20
 _MOST_AGENTS = 100
@@ -53,6 +54,6 @@ def probed_agents(home: Path) -> tuple[ProbedAgent, ...]:
 def _read(file: Path) -> ProbedAgent | None:
     try:
         with os.fdopen(os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as opened:
-            return msgspec.json.decode(opened.read(_MOST_BYTES), type=ProbedAgent)
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+            return read_json(opened.read(_MOST_BYTES), ProbedAgent)
+    except (OSError, UnreadableDocumentError):
         return None

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import socket
 import stat
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Protocol
 
-from gatewright.errors import ConfigurationError, MalformedError
+from gatewright.errors import ConfigurationError, MalformedError, UnavailableError
 
 #: Characters of a token: 32 of hexadecimal digits are 128 bits.
 _SHORTEST_TOKEN = 32
+#: Connections that wait to be accepted, as uvicorn has it.
+_BACKLOG = 2048
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
@@ -21,6 +24,16 @@ def read_address(text: str) -> tuple[str, int]:
     if not host or not port.isascii() or not port.isdecimal() or int(port) > 65_535:
         raise ConfigurationError(f"{text} is no address: 127.0.0.1:8765, for instance", code="configuration_invalid")
     return host.strip("[]"), int(port)
+
+
+def listening_socket(host: str, port: int) -> socket.socket:
+    """A socket that listens there. Raises UnavailableError (``address_unavailable``)."""
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0][0]
+        return socket.create_server((host, port), family=family, backlog=_BACKLOG)
+    except OSError as error:
+        words = f"{host}:{port} cannot be served: {error.strerror or error}"
+        raise UnavailableError(words, code="address_unavailable") from error
 
 
 def is_loopback(host: str) -> bool:

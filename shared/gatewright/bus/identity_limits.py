@@ -16,6 +16,7 @@ from gatewright.bus.identities import RESIDENTS
 from gatewright.bus.permissions import AccountLimits, access_of
 from gatewright.bus.subjects import MAX_MESSAGE_BYTES
 from gatewright.errors import ConfigurationError, MalformedError
+from gatewright.foreign_documents import UnreadableDocumentError, read_json
 
 FILE = "limits.json"
 #: What works for the processes of an identity: a connection for each, the subjects that it hears, a piece of an artifact.
@@ -53,12 +54,12 @@ def read(directory: Path) -> dict[str, IdentityLimits]:
     """By identity. Raises ConfigurationError (``identity_limits_unreadable``)."""
     path = directory / FILE
     try:
-        found = msgspec.json.decode(path.read_bytes(), type=dict[str, IdentityLimits])
+        found = read_json(path.read_bytes(), dict[str, IdentityLimits])
         for identity, limits in found.items():
             limits.check(identity)
     except FileNotFoundError:
         return {}
-    except (OSError, msgspec.MsgspecError, MalformedError, RecursionError) as error:
+    except (OSError, UnreadableDocumentError, MalformedError) as error:
         raise ConfigurationError(
             f"{path} cannot be read: {error}: put it right with `gatewright identities limit`, or remove it",
             code="identity_limits_unreadable",

@@ -428,7 +428,15 @@ def _document(given: D | Mapping[str, Any], kind: type[D]) -> D:
     if isinstance(given, kind):
         return given
     # Through JSON and back, so that a wrong document is refused here with every fault named.
-    return codec.decode(msgspec.json.encode(given), kind)
+    return codec.decode(json_of(given), kind)
+
+
+def json_of(given: object) -> bytes:
+    """A caller's document as JSON. Raises MalformedError for one that holds what JSON has no form of."""
+    try:
+        return msgspec.json.encode(given)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise MalformedError(f"this cannot be written as JSON: {error}") from error
 
 
 def _checked(run_id: str) -> str:

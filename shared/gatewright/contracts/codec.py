@@ -18,6 +18,7 @@ from gatewright.contracts.schemas import fault_report
 from gatewright.contracts.strict_json import MAX_WORDS, is_shallow, parse, pointer
 from gatewright.contracts.vocabulary import MAX_INTEGER, Document
 from gatewright.errors import Fault, MalformedError, UnknownSchemaError
+from gatewright.foreign_documents import JsonReader, UnreadableDocumentError
 
 D = TypeVar("D", bound=Document)
 
@@ -104,7 +105,7 @@ MAX_REPORTED_COMMAS = 20_000
 
 _NAMES = {document: name for name, document in DOCUMENTS.items()}
 _CANONICAL = msgspec.json.Encoder(order="sorted")
-_REFUSALS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+_REFUSALS = (UnreadableDocumentError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 def schema_of(document: Document) -> str:
@@ -129,9 +130,9 @@ def encode(document: Document) -> bytes:
 
 
 @cache
-def _decoder(kind: type[Document]) -> msgspec.json.Decoder[Document]:
+def _decoder(kind: type[Document]) -> JsonReader[Document]:
     """Made when it is first needed: no process reads documents of all kinds."""
-    return msgspec.json.Decoder(kind)
+    return JsonReader(kind)
 
 
 def decode(data: bytes, kind: type[D]) -> D:

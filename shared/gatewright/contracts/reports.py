@@ -165,12 +165,16 @@ class TestControl(Document):
 
 
 class CheckControl(Document):
-    """A tool that checks sources, run with an error at the end of a changed file: whether it failed and named that file."""
+    """A tool that checks sources, run with an error at the end of a changed file: whether it failed and named that file.
+
+    ``switched_off`` are changed files that silence the tool for all of the file.
+    """
 
     tool: NonEmpty
     path: NonEmpty
     exit_code: int
     noticed: bool
+    switched_off: Names = ()
 
 
 class BaselineTests(Document):

@@ -35,6 +35,11 @@ class SourceChecker:
         """For people, and in the bundle."""
         return " ".join(self.words)
 
+    @property
+    def tool(self) -> str:
+        """What the table of suppressions calls it."""
+        return self.words[-1] if self.words[0] == "cargo" else self.words[0]
+
     def looks_at(self, path: str) -> bool:
         """Whether a file of this name is one of its language."""
         return path.endswith(self.endings) and not path.endswith(".d.ts") and not path.startswith(self.apart)

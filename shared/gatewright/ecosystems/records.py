@@ -30,6 +30,8 @@ from typing import Final, Literal
 
 import msgspec
 
+from gatewright.foreign_documents import JsonReader, UnreadableDocumentError
+
 #: Bytes of one record with its line end: what Linux writes to a pipe in one piece (PIPE_BUF).
 LONGEST = 4096
 #: Tests, files and modules that one run may tell; whatever tells more is not believed.
@@ -92,7 +94,7 @@ def one_line(text: str) -> str:
     return text.translate(_ENDS)
 
 
-_decoder = msgspec.json.Decoder(Record)
+_decoder = JsonReader(Record)
 
 
 def read_records(lines: Iterable[bytes], token: str) -> Told:
@@ -101,7 +103,7 @@ def read_records(lines: Iterable[bytes], token: str) -> Told:
     for line in lines:
         try:
             record = _decoder.decode(line)
-        except (msgspec.DecodeError, msgspec.ValidationError):
+        except UnreadableDocumentError:
             told.forged += 1
             continue
         if record.token != token:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import posixpath
 from functools import cached_property
+from typing import Any
 
 from gatewright.ecosystems.port import TreeFiles
+from gatewright.foreign_documents import UnreadableDocumentError, read_toml
 
 
 class Subtree:
@@ -29,6 +31,14 @@ class Subtree:
 def below(tree: TreeFiles, folder: str) -> TreeFiles:
     """``tree`` itself for its top."""
     return Subtree(tree, folder) if folder not in {"", "."} else tree
+
+
+async def read_tables(tree: TreeFiles, path: str) -> dict[str, Any]:
+    """A file of TOML; empty when there is none, or none that can be read."""
+    try:
+        return read_toml(await tree.read(path) or b"") if path in tree.paths else {}
+    except UnreadableDocumentError:
+        return {}
 
 
 async def read_text(tree: TreeFiles, path: str) -> str:

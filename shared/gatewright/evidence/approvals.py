@@ -16,6 +16,7 @@ from gatewright.errors import MalformedError
 from gatewright.evidence.signing.envelopes import Signer, open_envelope
 from gatewright.evidence.signing.keys import PublicKey
 from gatewright.evidence.statement import STATEMENT_TYPE
+from gatewright.foreign_documents import UnreadableDocumentError, read_json
 
 APPROVAL_TYPE = "urn:gatewright:approval:v1"
 #: The name of the input artifact that holds one.
@@ -75,8 +76,8 @@ def opened(envelope: bytes, approvers: Sequence[PublicKey]) -> tuple[ContentAppr
         raise MalformedError(f"an approval has at most {LARGEST} bytes", code="bad_approval")
     payload, key = open_envelope(envelope, approvers)
     try:
-        statement = msgspec.json.decode(payload, type=_Statement)
-    except msgspec.MsgspecError as error:
+        statement = read_json(payload, _Statement)
+    except UnreadableDocumentError as error:
         raise MalformedError(f"not an approval: {error}", code="bad_approval") from error
     # The same key signs bundles: what was signed as something else is no approval.
     if statement.type != STATEMENT_TYPE or statement.predicate_type != APPROVAL_TYPE:

@@ -20,6 +20,7 @@ from gatewright.errors import MalformedError, VerificationError
 from gatewright.evidence import layout
 from gatewright.evidence.signing.envelopes import Signer, open_envelope
 from gatewright.evidence.signing.keys import PublicKey
+from gatewright.foreign_documents import UnreadableDocumentError, read_json
 
 #: The one file that is left of a pruned bundle.
 FILE = "tombstone.dsse.json"
@@ -55,8 +56,8 @@ def open_tombstone(data: bytes, trusted: Sequence[PublicKey]) -> tuple[Tombstone
     """
     payload, key = open_envelope(data, trusted)
     try:
-        tombstone = msgspec.json.decode(payload, type=_Statement).predicate
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        tombstone = read_json(payload, _Statement).predicate
+    except UnreadableDocumentError as error:
         raise MalformedError(f"what was signed is no tombstone: {error}", code="bad_tombstone") from error
     if _payload(tombstone) != payload:
         raise MalformedError("what was signed is a tombstone in another form than it can have", code="bad_tombstone")

@@ -32,6 +32,10 @@ class TreeChange:
     status: str
 
 
+#: Digits of a size in bytes.
+_LONGEST_SIZE = 15
+
+
 class TreeEntry(NamedTuple):
     """One file of a tree. ``size`` is in bytes; 0 for a submodule (mode ``160000``), whose object is not here."""
 
@@ -167,9 +171,11 @@ def parse_objects(output: bytes, kind: str) -> Iterator[tuple[str, bytes]]:
     while at < len(output):
         end = output.find(b"\n", at)
         words = output[at:end].decode("ascii", "replace").split(" ")
-        if end < 0 or len(words) != 3 or words[1] != kind:
+        if end < 0 or len(words) != 3 or words[1] != kind or not _is_size(words[2]):
             raise GitError(f"not a {kind} that can be read: {' '.join(words)[:120]!a}", code="object_missing")
         start, stop = end + 1, end + 1 + int(words[2])
+        if stop > len(output):
+            raise _unreadable("cat-file")
         yield words[0], output[start:stop]
         at = stop + 1
 
@@ -178,7 +184,7 @@ def parse_sizes(output: bytes) -> Iterator[tuple[str, int]]:
     """Id and size in bytes of each blob in the output of ``cat-file --batch-check``. GitError (``object_missing``)."""
     for line in output.decode("ascii", "replace").splitlines():
         words = line.split(" ")
-        if len(words) != 3 or words[1] != "blob":
+        if len(words) != 3 or words[1] != "blob" or not _is_size(words[2]):
             raise GitError(f"not a blob that can be read: {line[:120]!a}", code="object_missing")
         yield words[0], int(words[2])
 
@@ -210,9 +216,13 @@ def _change(head: bytes, path: bytes) -> TreeChange:
 def _entry(record: bytes) -> TreeEntry:
     head, tab, path = record.partition(b"\t")
     words = head.decode("ascii", "replace").split()
-    if len(words) != 4 or not tab or not path:
+    if len(words) != 4 or not tab or not path or not (words[3] == "-" or _is_size(words[3])):
         raise _unreadable("ls-tree")
     return TreeEntry(path, sys.intern(words[0]), words[2], 0 if words[3] == "-" else int(words[3]))
+
+
+def _is_size(word: str) -> bool:
+    return word.isascii() and word.isdigit() and len(word) <= _LONGEST_SIZE
 
 
 def _unreadable(command: str) -> GitError:

@@ -30,12 +30,18 @@ ENTRIES: Final = REGULAR | {SYMLINK, SUBMODULE}
 NO_CONTENT: Final = frozenset({ABSENT, SUBMODULE})
 
 
+#: Octal digits of a mode. ``int`` would also take a sign, blanks and underscores, which git does not.
+_MOST_DIGITS: Final = 6
+
+
 @lru_cache(maxsize=64)
 def canonical(written: bytes) -> str:
     """What git takes a mode in a tree object for (its ``canon_mode``): a padded ``040000`` is a directory, too.
 
     Raises ValueError for what is no octal number.
     """
+    if not written or written.strip(b"01234567") or len(written.lstrip(b"0")) > _MOST_DIGITS:
+        raise ValueError(f"{written[:40]!r} is no mode")
     mode = int(written, 8)
     match stat.S_IFMT(mode):
         case stat.S_IFREG:

@@ -120,7 +120,7 @@ class Remote:
                 return self._read(names)
             output = self._listed(*_only(names), "--end-of-options", self._looked_at(), *names)
         except CommandFailedError as error:
-            cause = damage(error, self._source.address)
+            cause = self._damage(error)
             raise cause or GitError(f"the repository cannot be read: {error.said}", code="repository_unreadable") from error
         # ls-remote matches the ends of names: ``refs/x/refs/heads/main`` answers to ``refs/heads/main``.
         wanted = {*names, *(f"{name}^{{}}" for name in names)}
@@ -175,7 +175,7 @@ class Remote:
                 self._remove_cut_off(room)
                 raise refused from error
             if not (self._source.local and is_partial(error)):
-                cause = damage(error, self._source.address)
+                cause = self._damage(error)
                 raise cause or GitError(f"{object_id} cannot be fetched: {error.said}", code="ref_not_found") from error
             self._fetch_from_partial(object_id, ref, lock, room)
         except GitError as error:
@@ -264,8 +264,8 @@ class Remote:
         A push to another host whose answer is lost, or comes too late, is looked for there: it may have happened.
 
         GitError: ``landing_conflict`` (the ref is elsewhere), ``target_checked_out``, ``target_not_confined``,
-        ``landing_refused`` (with the repository's words), those of ``RemoteGit.run``, ``PlantedLinks.refuse`` and
-        ``TargetRules.refuse``.
+        ``ref_in_the_way``, ``landing_refused`` (with the repository's words), those of ``RemoteGit.run``,
+        ``PlantedLinks.refuse`` and ``TargetRules.refuse``.
         """
         lease = f"--force-with-lease={ref}:{expected or ''}"
         options = ("--porcelain", "--no-verify", "--no-follow-tags", "--no-signed", "--recurse-submodules=no", lease)
@@ -377,8 +377,22 @@ class Remote:
             raise GitError(
                 f"{ref} is at {current or 'nothing'}, expected {expected or 'nothing'}", code="landing_conflict"
             ) from error
+        if in_the_way := self._in_the_way(ref):
+            words = f"{ref} cannot be made while {in_the_way} is there: git keeps one as a folder and the other as a file"
+            raise GitError(words, code="ref_in_the_way") from error
         words = f"the target refused {ref}: {reason.decode('utf-8', 'replace')[:200]!a}"
         raise GitError(f"{words}; it says: {error.said}", code="landing_refused") from error
+
+    def _damage(self, error: CommandFailedError) -> GitError | None:
+        """See ``damage``."""
+        objects = find_repository(self._source.address).common / "objects" if self._source.local else None
+        return damage(error, self._source.address, objects)
+
+    def _in_the_way(self, ref: str) -> str | None:
+        """A ref of the repository that is a folder of ``ref``, or that lies below it."""
+        above = {ref[:at] for at, sign in enumerate(ref) if sign == "/"}
+        found = (name for name in self.branches_and_tags() if name in above or name.startswith(f"{ref}/"))
+        return next(found, None)
 
 
 def _read_only_but(folders: tuple[Path, ...]) -> tuple[str, ...]:

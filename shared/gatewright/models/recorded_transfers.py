@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 
-import msgspec
-
 from gatewright.contracts.transfers import TransferLeave
 from gatewright.contracts.vocabulary import Artifact, Usage
+from gatewright.foreign_documents import JsonReader, UnreadableDocumentError
 from gatewright.models.records import CALLS, CALLS_PART, CallRecord, SentBodies
 
 RULE = "transfers.calls"
@@ -19,7 +18,7 @@ RULE = "transfers.calls"
 _MOST_BYTES = 64 * 1024 * 1024
 #: Faults that are told of one task.
 _MOST_TOLD = 20
-_CALLS = msgspec.json.Decoder(CallRecord)
+_CALLS = JsonReader(CallRecord)
 
 
 def records_in(artifacts: Iterable[Artifact]) -> Artifact | None:
@@ -43,7 +42,7 @@ def broken_by_calls(
         return (f"{len(records)} bytes of records are not read",)
     try:
         calls = [_CALLS.decode(line) for line in records.splitlines()]  # 2
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except UnreadableDocumentError as error:
         return (f"the records of the {role}'s calls cannot be read: {str(error)[:200]}",)
     misplaced = (f"call {call.number}: {words}" for call in calls for words in _misplaced(role, leave, call))
     too_much = _too_much(leave, [sent for call in calls for sent in call.sent], usage)

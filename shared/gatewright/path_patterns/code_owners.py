@@ -34,6 +34,7 @@ def read_code_owners(text: str) -> tuple[OwnedPaths, ...]:
         found.append(OwnedPaths(line=number, pattern=pattern, owners=owners))
     if len(found) > MOST_LINES:
         raise MalformedError(f"{len(found)} lines, {MOST_LINES} are the most")
+    PathMatcher([(each.pattern,) for each in found])  # a pattern that cannot be used is found now, not when a run needs it
     return tuple(found)
 
 

@@ -15,8 +15,9 @@ import pathspec
 from pathspec.patterns.gitignore.base import GitIgnorePatternError
 from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
 
+from gatewright.errors import MalformedError
 from gatewright.git.paths import folded_path
-from gatewright.patterns import TextPattern, is_pattern
+from gatewright.patterns import PatternError, TextPattern, is_pattern
 
 #: How a pattern without a slash begins as a regular expression: at any depth.
 _ANYWHERE = "^(?:.+/)?"
@@ -69,6 +70,13 @@ class PathMatcher:
     """The classes of paths. ``patterns`` are those of each class, in order; names are compared as by ``folded``."""
 
     def __init__(self, patterns: Sequence[Iterable[str]]) -> None:
+        """Raises MalformedError for patterns that are none, or that are too large together."""
+        try:
+            self._compile(patterns)
+        except (ValueError, PatternError) as error:
+            raise MalformedError(f"the patterns of paths cannot be used: {str(error)[:200]}") from error
+
+    def _compile(self, patterns: Sequence[Iterable[str]]) -> None:
         groups = [[_Translated.of(each.casefold()) for each in group] for group in patterns]
         # Pathspec's default engine backtracks: a path of many parts would take a power of their number.
         self._specs = tuple(pathspec.GitIgnoreSpec([each.compiled() for each in group], backend="re2") for group in groups)

@@ -32,6 +32,9 @@ _SUFFIXES = (".yaml", ".yml")
 MAX_BYTES = 256 * 1024
 MAX_FILES = 100
 
+#: What PyYAML raises beside its own errors: for a tag whose value is none (``!!int ''``, ``!!bool x``, ``!!timestamp x``).
+_YAML_ERRORS = (yaml.YAMLError, RecursionError, ValueError, LookupError, TypeError, AttributeError)
+
 
 class _Role(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -129,7 +132,7 @@ def _read(folder: Path, seen: _Signature) -> _Texts:
 def _personas(file: Path) -> Iterator[tuple[str, str]]:
     try:
         loaded = yaml.safe_load(_text(file))
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
+    except _YAML_ERRORS as error:
         raise PromptsError(
             f"{file} is not YAML: {str(error).splitlines()[0] if str(error) else type(error).__name__}"
         ) from error

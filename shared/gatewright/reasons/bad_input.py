@@ -60,6 +60,7 @@ _COMMANDS = {
     "repository_missing": "name the repository: --repo, or `repository.url` of the document",
     "repository_damaged": "look at it with `git fsck`; fetch it anew, or bring the object back from another copy",
     "repository_partial": "`git archive` of the commit brings the files that it lacks; then run the same command again",
+    "repository_shallow": "`git fetch --unshallow` brings the commits that are missing; then run the same command again",
     "repository_unavailable": "check that the repository exists and that git can fetch it from here",
     "repository_unreadable": "give the user that Gatewright runs as the right to read the repository, or name another one",
     "request_incomplete": "name what is missing: --allow PATH, --test CMD and one of --exec, --patch, --reply, --head",

@@ -92,7 +92,7 @@ _GIT = {
     "git_output_too_large": "the repository has more to tell than is read: split the work",
     "git_timeout": "git took too long: check the way to the repository, then run again",
     "mirror_busy": "another run uses the copy of the repository: run again",
-    "no_common_history": "fetch the history that is missing (`git fetch --unshallow`)",
+    "no_common_history": "name branches of one history with --head and --ref, or merge one into the other first",
     "object_missing": "`git fsck` of the repository says what is missing; fetch it again",
 }
 _REPOSITORIES = {
@@ -163,6 +163,7 @@ _HOME = {
     "bundle_not_sealed": "look for bundle_not_sealed in the gatekeeper's log, which names the cause; it tries again by itself",
     "evidence_unwritable": "make room in the home folder, or give the right to write there",
     "holds_unreadable": "correct the book of holds (runs/.holds.jsonl; holds/ in a store): nothing is deleted until then",
+    "address_unavailable": "choose another address with --http, or end the program that uses it",
     "home_in_use": "wait for the other command, or keep a system running with `gatewright up`",
     "home_not_own": "name a home folder that is yours (GATEWRIGHT_HOME)",
     "home_tracked": "take the home folder out of the repository, and make new keys",

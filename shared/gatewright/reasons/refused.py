@@ -103,6 +103,7 @@ _PROTECTED = {
 _LANDING = {
     "deletion_refused": "the repository keeps the branch: its message says why",
     "landing_refused": "the repository refused the push: its message says why",
+    "ref_in_the_way": "land on a branch of another name, or delete or rename the branch that the message names",
     "target_has_hooks": "land by ssh or https, whose server runs the hook, or take the hook out of the target repository",
     "target_read_only": "land in another repository, or have its owner let git write there",
     "target_not_confined": "land on a new branch; this host cannot confine a push to the target",

@@ -152,12 +152,12 @@ def unapprovable(run: Run) -> str:
     asking = unasked(run, stage)
     if stage == "contract":
         asking += tuple(each for each in matched(run, "candidate") if each.rule.reason in _CERTAIN)
-    names = sorted({each.rule.name for each in asking if _wants_another(each.rule)})
+    names = sorted({each.rule.name for each in asking if wants_another(each.rule)})
     words = f"it is not known who ordered the run, and approval by another person is asked for by: {', '.join(names)}"
     return words if names else ""
 
 
-def _wants_another(rule: ApprovalRule) -> bool:
+def wants_another(rule: ApprovalRule) -> bool:
     """Whether only a person other than who ordered the run gives a rule its yes."""
     return not rule.autopilot and (rule.reason == "review" or not rule.yourself)
 

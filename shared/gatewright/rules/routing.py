@@ -173,7 +173,7 @@ def _proved(command: TestCommand) -> bool:
     if proof is None or proof.unproven:
         return False
     counted = proof.complete and proof.counts is not None and proof.counts.passed > 0
-    return counted or (proof.check is not None and proof.check.noticed)
+    return counted or (proof.check is not None and proof.check.noticed and not proof.check.switched_off)
 
 
 def _survivors(command: TestCommand) -> int:

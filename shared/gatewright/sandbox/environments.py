@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import posixpath
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from typing import Final, Literal
 import msgspec
 
 from gatewright.errors import ConfigurationError
+from gatewright.foreign_documents import UnreadableDocumentError, read_json
 from gatewright.sandbox.images import ImageRoot
 
 #: In an environment that was made for a baseline: what it was made from, by which tool, and where commands look for it.
@@ -83,7 +85,8 @@ class Environments:
             record = read_record(prefix)
             for place, inside in sorted(record.mounts.items()) if record is not None else ():
                 source = prefix / inside
-                if posixpath.isabs(inside) or not source.resolve().is_relative_to(prefix.resolve()) or not source.is_dir():
+                real = Path(os.path.realpath(source))  # ``resolve`` raises RuntimeError for links that lead to each other
+                if posixpath.isabs(inside) or not real.is_relative_to(prefix.resolve()) or not source.is_dir():
                     raise ConfigurationError(f"{prefix / PREPARED} names {inside!r}, which is no folder of the environment")
                 found.append((source, safe_place(place)))
         _refuse_overlapping(place for _, place in found)
@@ -104,8 +107,8 @@ def read_record(prefix: Path) -> PreparedEnvironment | None:
     """What was written down about an environment when it was made; None for any other, and for what cannot be read."""
     try:
         with (prefix / PREPARED).open("rb") as stream:
-            return msgspec.json.decode(stream.read(_MOST_BYTES), type=PreparedEnvironment)
-    except (OSError, msgspec.DecodeError):
+            return read_json(stream.read(_MOST_BYTES), PreparedEnvironment)
+    except (OSError, UnreadableDocumentError):
         return None
 
 

@@ -16,6 +16,7 @@ from typing import Final
 import msgspec
 
 from gatewright.errors import ConfigurationError
+from gatewright.foreign_documents import UnreadableDocumentError, read_json
 
 #: Beside the files: what was unpacked, and what it looked like then.
 IMAGE_RECORD: Final = "gatewright-image.json"
@@ -103,8 +104,8 @@ def read_image_record(folder: Path) -> UnpackedImage | None:
     """None for what is no unpacked image, or cannot be read."""
     try:
         with (folder / IMAGE_RECORD).open("rb") as stream:
-            return msgspec.json.decode(stream.read(_MOST_BYTES), type=UnpackedImage)
-    except (OSError, msgspec.DecodeError):
+            return read_json(stream.read(_MOST_BYTES), UnpackedImage)
+    except (OSError, UnreadableDocumentError):
         return None
 
 
@@ -127,7 +128,7 @@ def top_mounts(files: Path) -> Iterator[str]:
 
 def held_in(files: Path, place: Path) -> Path:
     """``place`` with its links resolved. Raises ConfigurationError when a link leads it out of the image, to the host's own."""
-    real = place.resolve()
+    real = Path(os.path.realpath(place))  # ``resolve`` raises RuntimeError for links that lead to each other
     if not real.is_relative_to(files.resolve()):
         raise ConfigurationError(f"{place} of the image leads to {real}, which is the host's", code=UNAVAILABLE)
     return real

@@ -10,12 +10,20 @@ from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from gatewright.patterns import BytesPattern
-from gatewright.secrets.values import is_shown, is_strong, looks_generated, password_in_base64
+from gatewright.secrets.values import (
+    is_chosen_password,
+    is_placeholder,
+    is_shown,
+    is_strong,
+    looks_generated,
+    password_in_base64,
+)
 
 _SHORTEST_PASSWORD: Final = 6
 _AWS_SECRET: Final = 40
 _LONGEST: Final = 512
 _HEX_LENGTHS: Final = (32, 64, 96, 128)
+_FEWEST_LETTERS_OF_HASH: Final = 12
 
 
 class NamedValue(NamedTuple):
@@ -43,6 +51,16 @@ def _is_basic_login(value: str) -> bool:
     return looks_generated(password_in_base64(value))
 
 
+def _is_given(value: str) -> bool:
+    """A password in a place that has nothing else: no reference, no word of documentation."""
+    return len(value) >= _SHORTEST_PASSWORD and (looks_generated(value) or is_chosen_password(value))
+
+
+def _is_hash(value: str) -> bool:
+    """A whole hash, of which one part is not the same letter again and again."""
+    return not is_placeholder(value) and len(set(value.rpartition("$")[2])) >= _FEWEST_LETTERS_OF_HASH
+
+
 def _is_hex_key(value: str) -> bool:
     return len(value) in _HEX_LENGTHS and looks_generated(value)
 
@@ -52,6 +70,29 @@ _SEP: Final = r"""\\?["']?\s{0,4}(?::=|=>|[:=>,])\s{0,4}\\?["']?"""
 _QUOTED: Final = r"""\\?["']?\s{0,4}(?::=|=>|[:=,])\s{0,4}\\?["']"""
 _BASE64: Final = r"([a-z0-9+/]{8,}={0,2})"
 _HEX_NAMES: Final = "auth[_-]?token|api[_-]?key|secret[_-]?key[_-]?base"
+#: Variables from which programs take a password.
+_VARIABLES: Final = (
+    "pgpassword|mysql_pwd|sshpass|rediscli_auth|restic_password|borg_passphrase|mongo_password|rsync_password|svn_password"
+    "|smbpassword|cifs_password|ansible_become_pass(?:word)?|ansible_(?:ssh_)?pass(?:word)?|sudo_pass(?:word)?|gpg_passphrase"
+)
+#: Programs that take a password joined to ``-p``, and options that have nothing but one.
+_MYSQL: Final = "(?:mysql|mariadb)(?:-?(?:dump|admin|import|check|show|slap|binlog))?"
+_OPTIONS: Final = (
+    "--(?:http-|ftp-|proxy-|db-|admin-|root-|bind-)?password|--passphrase|--passwd|-(?:store|key|src|dest)(?:store)?pass"
+    "|-passin pass:|-passout pass:|--requirepass|--pass"
+)
+#: What a password is of, before its name.
+_OWNERS: Final = (
+    "db|database|mysql|mariadb|postgres|postgresql|pg|redis|mongo|mongodb|rabbitmq|amqp|smtp|mail|email|imap|ldap|bind|ssh|ftp|sftp"
+    "|root|admin|sudo|become|master|keystore|truststore|datasource|app|prod|production|staging|service|jenkins|grafana|proxy|vpn|wifi"
+)
+#: bcrypt, SHA-crypt, yescrypt, argon2, scrypt, MD5-crypt, PBKDF2 of Django and passlib, LDAP.
+_HASHES: Final = (
+    r"\$2[abxy]\$[0-9]{2}\$[./a-z0-9]{53}|\$[56]\$(?:rounds=[0-9]{1,9}\$)?[./a-z0-9]{1,16}\$[./a-z0-9]{43,86}"
+    r"|\$(?:y|gy|7)\$[./a-z0-9]{1,12}\$[./a-z0-9]{1,86}\$[./a-z0-9]{43}|\$argon2(?:id|i|d)\$[a-z0-9=,$]{5,60}\$[+/a-z0-9]{11,86}\$[+/a-z0-9]{22,128}"
+    r"|\$(?:1|apr1)\$[./a-z0-9]{1,8}\$[./a-z0-9]{22}|(?:\$pbkdf2-sha(?:256|512)\$|pbkdf2_sha(?:1|256)\$)[0-9]{1,9}\$[./+a-z0-9]{8,64}\$[./+a-z0-9=]{27,90}"
+    r"|\{ss?ha(?:256|512)?\}[+/a-z0-9]{28,120}={0,2}|scrypt:[0-9:]{5,20}\$[a-z0-9]{8,32}\$[0-9a-f]{64,128}"
+)
 _NAMES: Final = "password|passwd|passphrase|pwd|secret(?:[_-]?key)?|api[_-]?key|auth[_-]?key|token"
 
 #: In this order: where two begin at one place, the first decides.
@@ -69,18 +110,54 @@ NAMED_VALUES: Final[tuple[NamedValue, ...]] = (
     NamedValue("npm_login", rf"_auth\s{{0,4}}=\s{{0,4}}\"?{_BASE64}", _is_docker_login),
     NamedValue("npm_token", r"_authtoken\s{0,4}=\s{0,4}\"?([a-z0-9_-]{20,})", looks_generated),
     NamedValue("basic_login", rf"basic\s{{1,4}}{_BASE64}", _is_basic_login),
-    NamedValue("command_login", r"-u(?:ser)?[\s=]{1,2}[\"']?[a-z0-9_.@-]{1,64}:([^\s\"']{8,})", looks_generated),
-    NamedValue("command_password", r"sshpass\s{1,4}-p\s{0,4}[\"']?([^\s\"']{8,})", looks_generated),
+    NamedValue("command_login", r"-u(?:ser)?[\s=]{1,2}[\"']?[a-z0-9_.@-]{1,64}:([^\s\"']{6,})", _is_given),
+    NamedValue("command_password", r"sshpass\s{1,4}-p\s{0,4}[\"']?([^\s\"']{6,})", _is_given),
     NamedValue("azure_account_key", r"(?:account|sharedaccess)key=([a-z0-9+/]{43,}={1,2})", is_strong),
     NamedValue("azure_signature", r"[?&]sig=([a-z0-9%]{43,}%3d)", is_strong),
     NamedValue("wireguard_key", r"privatekey\s{0,4}=\s{0,4}([a-z0-9+/]{43}=)", is_strong),
 )
-_ANY: Final = BytesPattern(("(?i)" + "|".join(f"(?:{each.pattern})" for each in NAMED_VALUES)).encode())
+#: The same, asked only where one of these words stands.
+_GLANCE: Final = BytesPattern(
+    rb"(?i)passw|pwd|passphrase|mysql|mariadb|[ -]-?(?:pass|requirepass|keypass|storepass)|identified|rediscli_auth|sshpass"
+    rb"|\$(?:2[abxy]|argon2|[1567y]|gy|apr1|pbkdf2)|\{s?sha|pbkdf2_sha|scrypt:"
+)
+RARER_VALUES: Final[tuple[NamedValue, ...]] = (
+    NamedValue("mysql_password", rf"\b{_MYSQL}\s[^\n|;&]{{0,200}}?\s?-p[\"']?([^\s\"'=]{{6,}})", _is_given),
+    NamedValue("option_password", rf"\s(?:{_OPTIONS})(?:[=\s]\s{{0,2}}[\"']?|)([^\s\"'=,)\]]{{6,}})", _is_given),
+    NamedValue("password_variable", rf"\b(?:{_VARIABLES})\s{{0,4}}[=:]\s{{0,4}}[\"']?([^\s\"']{{6,}})", _is_given),
+    NamedValue(
+        "sql_password", r"(?:identified\s{1,9}by|with\s{1,9}(?:encrypted\s{1,9})?password)\s{1,9}'([^'\n]{6,})'", _is_given
+    ),
+    NamedValue(
+        "password_hash",
+        rf"(?:(?:passw(?:or)?d|passwd|pwd|hash|secret|auth)[a-z_]{{0,20}}{_SEP}|[\n\"'][a-z0-9_.@-]{{1,64}}:)({_HASHES})",
+        _is_hash,
+    ),
+    NamedValue(
+        "chosen_password",
+        rf"\b(?:{_OWNERS})[_.-]?(?:[a-z]{{1,20}}[_.-])?(?:password|passwd|pwd|passphrase){_SEP}([^\s\"'<>&,;]{{8,}})",
+        _is_given,
+    ),
+)
+
+
+def _together(values: tuple[NamedValue, ...]) -> BytesPattern:
+    return BytesPattern(("(?i)" + "|".join(f"(?:{each.pattern})" for each in values)).encode())
+
+
+_ANY: Final = _together(NAMED_VALUES)
+_ANY_RARER: Final = _together(RARER_VALUES)
 
 
 def find_named_values(data: bytes) -> Iterator[tuple[str, int, int]]:
     """Rule, start and end of each value that its name and its letters make a credential."""
-    for number, start, end in _ANY.spans(data):
-        rule = NAMED_VALUES[number - 1]
+    yield from _found(NAMED_VALUES, _ANY, data)
+    if _GLANCE.is_in(data):
+        yield from _found(RARER_VALUES, _ANY_RARER, data)
+
+
+def _found(values: tuple[NamedValue, ...], pattern: BytesPattern, data: bytes) -> Iterator[tuple[str, int, int]]:
+    for number, start, end in pattern.spans(data):
+        rule = values[number - 1]
         if end - start <= _LONGEST and rule.judge(data[start:end].decode("latin-1")):
             yield rule.name, start, end

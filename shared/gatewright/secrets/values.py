@@ -40,6 +40,12 @@ _ABOUT = re.compile(  # noqa: TID251 - linear: alternatives at one place
 _LONGEST_ABOUT: Final = 60
 #: More changes than this are asked of no value, however long it is.
 _MOST_CHANGES_ASKED: Final = 6
+_SHORTEST_CHOSEN, _LONGEST_CHOSEN = 8, 64
+#: Names with a number, versions, dates, places: ``utf-8-sig1``, ``v1.2.3``, ``2024-01-02T03:04``, ``/var/run1``.
+_PLAIN_FORM = re.compile(  # noqa: TID251 - linear: each run ends where the next one begins
+    r"[a-z]+(?:[-_.][a-z]+)*[-_.]?[0-9]{1,3}(?:[-_.][a-z0-9]+)*|v?[0-9]+(?:[.:T_-][0-9A-Za-z]+)+|[/~.][^\s]*"
+    r"|\w+://.*|[A-Z0-9_]+|[A-Za-z0-9_]+\([^)]*\)?.*"
+)
 #: Letters that remain of a value made of shown words.
 _FEWEST_LETTERS_LEFT: Final = 4
 
@@ -77,6 +83,19 @@ def looks_generated(value: str, shortest: int = 8) -> bool:
     mixed = len({"A", "a", "0"}.intersection(kinds))
     fewest = (len(value), 3, 2)[max(mixed - 1, 0)]  # letters of one kind are words, however they are joined
     return changes >= max(fewest, min(len(value) // 4, _MOST_CHANGES_ASKED))
+
+
+def is_chosen_password(value: str) -> bool:
+    """Whether a person may have chosen ``value`` as a password: words with digits and a capital letter or a sign.
+
+    ``Summer2024!`` is one. What documentation shows, a name, a place and a reference are none.
+    """
+    if not _SHORTEST_CHOSEN <= len(value) <= _LONGEST_CHOSEN or is_shown(value) or not value.isprintable():
+        return False
+    digits = sum(char.isdigit() for char in value)
+    letters = sum(char.isalpha() for char in value)
+    apart = any(char.isupper() for char in value) or any(not char.isalnum() for char in value)
+    return letters >= _FEWEST_LETTERS_LEFT and digits >= FEWEST_DIGITS and apart and _PLAIN_FORM.fullmatch(value) is None
 
 
 def is_strong(value: str) -> bool:

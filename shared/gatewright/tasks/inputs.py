@@ -7,6 +7,7 @@ contract gives, a prefix is one that the operator listed. Whether the contract m
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -100,10 +101,12 @@ def environment_prefix(environment: Environment | FurtherEnvironment | None, lis
     """
     if environment is None:
         return None
+    if "\0" in environment.prefix:
+        raise DeniedError("an environment's path holds a zero byte: no folder has such a name", code="environment_not_allowed")
     asked = Path(environment.prefix)
-    found = next((prefix for prefix in listed if asked.is_absolute() and prefix.resolve() == asked.resolve()), None)
+    found = next((prefix for prefix in listed if asked.is_absolute() and _real(prefix) == _real(asked)), None)
     if found is None and asked.is_absolute() and offered_below(asked, listed):
-        found = asked.resolve()
+        found = _real(asked)
     if found is None:
         raise DeniedError(f"the environment {environment.prefix!r} is not listed for this role", code="environment_not_allowed")
     return found
@@ -111,7 +114,12 @@ def environment_prefix(environment: Environment | FurtherEnvironment | None, lis
 
 def offered_below(asked: Path, listed: Sequence[Path]) -> bool:
     """Whether ``asked`` lies in the ``FOLDER`` of a listed ``FOLDER/*``, itself and not by a link out of it."""
-    return any(prefix.name == EVERY and asked.resolve().parent == prefix.parent.resolve() for prefix in listed)
+    return any(prefix.name == EVERY and _real(asked).parent == _real(prefix.parent) for prefix in listed)
+
+
+def _real(path: Path) -> Path:
+    """Without links. ``Path.resolve`` raises RuntimeError for links that lead to each other."""
+    return Path(os.path.realpath(path))
 
 
 def listed_environments(contract: TaskContract, listed: Sequence[Path]) -> Environments | None:

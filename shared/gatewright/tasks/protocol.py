@@ -27,6 +27,7 @@ from gatewright.contracts import (
 from gatewright.contracts.people.summons import SummonsRole
 from gatewright.contracts.vocabulary import Document
 from gatewright.errors import MalformedError, SandboxError
+from gatewright.foreign_documents import UnreadableDocumentError, read_json
 from gatewright.reasons import family_of
 from gatewright.tasks.disposition import Disposition
 from gatewright.tracing.spans import TraceContext, read_traceparent
@@ -176,8 +177,8 @@ class _Ids(msgspec.Struct, frozen=True):
 def ref_of(message: Message) -> TaskRef | None:
     """What a message that is no valid task says it is, if it says it: its run shall not wait for ever."""
     try:
-        ids = msgspec.json.decode(message.data, type=_Ids)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        ids = read_json(message.data, _Ids)
+    except UnreadableDocumentError:
         return None
     run_id = ids.run_id or ids.log_refs.run_id
     return TaskRef(run_id, ids.task_id) if run_id and ids.task_id else None
@@ -228,7 +229,7 @@ def cancel_notice(*run_ids: str) -> bytes:
 def read_cancel_notice(data: bytes) -> tuple[str, ...]:
     """The run ids of a cancellation. Raises MalformedError."""
     try:
-        named = msgspec.json.decode(data, type=str | tuple[str, ...])
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        named = read_json(data, str | tuple[str, ...])
+    except UnreadableDocumentError as error:
         raise MalformedError(f"not a cancellation: {error}") from error
     return (named,) if isinstance(named, str) else named

@@ -21,13 +21,17 @@ from gatewright.ledger.run import Run, RunTask
 from gatewright.rules.file_growth import file_growth
 from gatewright.rules.gate_evidence import CANDIDATE_TREE, FILES_REMOVED, FILES_WRITTEN, owned_files
 from gatewright.services.gatekeeper.gates.change.copies import judge_copies, remark_copies
+from gatewright.services.gatekeeper.gates.change.credential_files import judge_credential_files
+from gatewright.services.gatekeeper.gates.change.dependencies import remark_dependencies
 from gatewright.services.gatekeeper.gates.change.diff import LIMIT_RULE, judge_changes, judge_number, kind_rule
 from gatewright.services.gatekeeper.gates.change.links import judge_links
+from gatewright.services.gatekeeper.gates.change.linter_settings import judge_linter_settings
 from gatewright.services.gatekeeper.gates.change.new_names import judge_name_limits, judge_readable_names
 from gatewright.services.gatekeeper.gates.change.path_collisions import judge_collisions, owners
 from gatewright.services.gatekeeper.gates.change.runner_settings import judge_runner
 from gatewright.services.gatekeeper.gates.change.secrets import SecretsCheck
 from gatewright.services.gatekeeper.gates.change.stored_form import judge_stored_form
+from gatewright.services.gatekeeper.gates.change.suppressions import remark_suppressions
 from gatewright.services.gatekeeper.gates.context import Artifacts, ChangeContext
 
 #: git's own rule of thumb: a NUL among the first bytes makes a file binary.
@@ -122,6 +126,8 @@ async def _judge_names(context: ChangeContext, changes: Sequence[TreeChange], tr
     await judge_collisions(context, changes, trees.baseline, trees.candidate)
     await judge_links(context, changes, trees.candidate)
     await judge_runner(context, changes, trees.candidate)
+    await judge_linter_settings(context, changes)
+    await judge_credential_files(context, changes)
 
 
 async def compose(context: ChangeContext, run: Run) -> ComposedCandidate | None:
@@ -160,6 +166,8 @@ async def judge_candidate(context: ChangeContext, secrets: SecretsCheck, candida
     await judge_copies(context, secrets.sacred, candidate.changes, trees.baseline)
     await remark_copies(context, candidate.changes, *trees)
     await judge_stored_form(context, candidate.changes, *trees)
+    await remark_suppressions(context, candidate.changes)
+    await remark_dependencies(context, candidate.changes)
     await _judge_owners(context, candidate, run)
 
 

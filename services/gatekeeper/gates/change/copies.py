@@ -15,9 +15,10 @@ from typing import Final, NamedTuple
 from gatewright import scope
 from gatewright.git.changes import TreeChange
 from gatewright.git.mirror import Mirror
-from gatewright.git.modes import ABSENT, DIRECTORY, EMPTY_BLOBS, NO_CONTENT
+from gatewright.git.modes import ABSENT, DIRECTORY, EMPTY_BLOBS, NO_CONTENT, REGULAR
 from gatewright.git.patches.files import Reading
 from gatewright.git.paths import display
+from gatewright.secrets.credential_files import MOST_BYTES, holds_credentials
 from gatewright.services.gatekeeper.gates.context import ChangeContext
 from gatewright.services.gatekeeper.policies.load import Policies
 
@@ -44,10 +45,27 @@ class SacredFiles:
     """The sacred files of trees. Folders are remembered: of a tree that differs little from one before, little is read."""
 
     def __init__(self) -> None:
+        self._judged: OrderedDict[tuple[bytes, str], bool] = OrderedDict()
         self._known: OrderedDict[tuple[str, bytes, str], tuple[SacredFile, ...]] = OrderedDict()
 
     async def of(self, tree: str, mirror: Mirror, policies: Policies) -> tuple[SacredFile, ...]:
-        """Those of ``tree`` by ``policies``. Raises GitError."""
+        """Those of ``tree`` by ``policies``, with those that hold credentials where the content decides. Raises GitError."""
+        named = await self._named(tree, mirror, policies)
+        asked = [file for file in named if policies.content_decides(file.path)]
+        unknown = [file for file in asked if _ending(file) not in self._judged]
+        if unknown:
+            sizes = await mirror.sizes({file.object_id for file in unknown})
+            small = {object_id for object_id, size in sizes.items() if size <= MOST_BYTES}
+            contents = await mirror.blobs(small) if small else {}
+            for file in unknown:
+                content = contents.get(file.object_id)
+                self._judged[_ending(file)] = content is None or await asyncio.to_thread(holds_credentials, file.path, content)
+        cleared = {file for file in asked if not self._judged[_ending(file)]}
+        while len(self._judged) > _REMEMBERED:
+            self._judged.popitem(last=False)
+        return tuple(file for file in named if file not in cleared)
+
+    async def _named(self, tree: str, mirror: Mirror, policies: Policies) -> tuple[SacredFile, ...]:
         found: dict[tuple[bytes, str], tuple[SacredFile, ...]] = {}
         below: dict[tuple[bytes, str], list[tuple[bytes, str]]] = {}
         level = [(b"", tree)]
@@ -65,7 +83,11 @@ class SacredFiles:
                 prefix = folder[0] + b"/" if folder[0] else b""
                 entries = nodes[folder[1]]
                 files = [(prefix + node.name, node) for node in entries if node.mode != DIRECTORY]
-                sacred = (SacredFile(path, node.object_id) for path, node in files if _is_sacred(path, policies))
+                sacred = (
+                    SacredFile(path, node.object_id)
+                    for path, node in files
+                    if _is_sacred(path, policies) or (policies.content_decides(path) and node.mode in REGULAR)
+                )
                 found[folder] = tuple(sacred)
                 below[folder] = [(prefix + node.name, node.object_id) for node in entries if node.mode == DIRECTORY]
                 level += below[folder]
@@ -89,9 +111,11 @@ async def judge_copies(
     report.checked(SACRED_RULE)
     report.checked(COPIES_RULE)
     outside = scope.AllowedPaths(context.contract.allowed_paths)
+    known = await sacred.of(baseline, context.mirror, policies)
+    paths = {file.path for file in known}
     for file in reading.files if reading is not None else ():
         if file.move and file.old is not None and file.new is not None:
-            if _is_sacred(file.old, policies):  # 1
+            if file.old in paths:  # 1
                 _refuse(context, file.new, file.old)
             elif not outside.cover(file.old):  # 4
                 _remark(context, file.new, file.old)
@@ -100,7 +124,7 @@ async def judge_copies(
         for change in changes
         if change.new_mode not in NO_CONTENT and change.new_id != change.old_id and change.new_id not in EMPTY_BLOBS
     ]
-    files = [file for file in await sacred.of(baseline, context.mirror, policies) if file.object_id not in EMPTY_BLOBS]
+    files = [file for file in known if file.object_id not in EMPTY_BLOBS]
     if files and written:
         await _judge_content(context, files, written, baseline)
 
@@ -146,6 +170,11 @@ async def _nowhere_else(object_ids: Iterable[str], baseline: str, context: Chang
         if entry.object_id in wanted and not _is_sacred(entry.path, context.policies):
             wanted.discard(entry.object_id)
     return frozenset(wanted)
+
+
+def _ending(file: SacredFile) -> tuple[bytes, str]:
+    """What the judgement of a content rests on: the name, and the content."""
+    return file.path.rpartition(b"/")[2], file.object_id
 
 
 def _plain(content: bytes) -> bytes:

@@ -113,6 +113,8 @@ def _class(
         case "approval":
             context.approved.judge(change, rule, report)
             return
+        case "nothing" if context.policies.content_decides(change.path):
+            return  # see ``credential_files.py``
         case "nothing":
             words = "no contract opens it"
         case "append-only":

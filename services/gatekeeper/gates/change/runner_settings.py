@@ -13,6 +13,7 @@ from functools import partial
 
 from gatewright.contracts import TaskContract
 from gatewright.contracts.vocabulary import Scope
+from gatewright.ecosystems.dependencies.comparing import changed_programs, is_dependency_file
 from gatewright.ecosystems.runner import commands, settings
 from gatewright.ecosystems.runner.reading import what_is_read
 from gatewright.git.changes import TreeChange
@@ -35,8 +36,9 @@ async def judge_runner(context: ChangeContext, changes: Sequence[TreeChange], ca
     if not rest:
         return
     opened = AllowedPaths((context.contract.scope or Scope()).allow_protected_paths).exact
-    reasons = await _changed_settings(rest, context.mirror)
-    reading = await _reading(context.contract, candidate, context.mirror)
+    tests = _commands(context.contract)
+    reasons = await _changed_settings(rest, context.mirror, commands.tools_of(tests))
+    reading = await what_is_read(tests, partial(_contents, context.mirror, candidate))
     for change in rest:
         if change.path not in reasons and reading.holds(change.path.decode("utf-8", "replace")):
             reasons[change.path] = "a command of the contract reads it to decide what it runs"
@@ -47,11 +49,13 @@ async def judge_runner(context: ChangeContext, changes: Sequence[TreeChange], ca
             context.report.violate("path_protected", RULE, f"{words}; opened only by {by_pattern.opened_by}", path)
 
 
-async def _changed_settings(changes: Sequence[TreeChange], mirror: Mirror) -> dict[bytes, str]:
-    """By path: which settings of the runner change inside a manifest."""
-    manifests = [change for change in changes if settings.is_manifest(change.path) and change.old_id != change.new_id]
+async def _changed_settings(changes: Sequence[TreeChange], mirror: Mirror, names: frozenset[str]) -> dict[bytes, str]:
+    """By path: which settings of the runner change inside a manifest, and which of the tools ``names`` it installs itself."""
+    differing = [change for change in changes if change.old_id != change.new_id]
+    manifests = [change for change in differing if settings.is_manifest(change.path)]
     reasons = {change.path: "settings of tests may change here" for change in manifests[_MOST_MANIFESTS:]}
-    manifests = manifests[:_MOST_MANIFESTS]
+    others = [change for change in differing if not settings.is_manifest(change.path) and is_dependency_file(change.path)]
+    manifests = manifests[:_MOST_MANIFESTS] + others[:_MOST_MANIFESTS]
     wanted = {each for change in manifests for each, mode in _sides(change) if mode in REGULAR}
     sizes = await mirror.sizes(wanted) if wanted else {}
     contents = await mirror.blobs([each for each in wanted if sizes[each] <= settings.MOST_BYTES]) if wanted else {}
@@ -60,6 +64,8 @@ async def _changed_settings(changes: Sequence[TreeChange], mirror: Mirror) -> di
             contents.get(each, b" " * (settings.MOST_BYTES + 1)) if mode in REGULAR else None for each, mode in _sides(change)
         )
         parts = await asyncio.to_thread(settings.changed_settings, change.path, old, new)
+        programs = await asyncio.to_thread(changed_programs, change.path, old, new)
+        parts += tuple(f"the command {name}, which the contract runs" for name in sorted(programs & names))
         if parts:
             more = f" and {len(parts) - _MOST_TOLD} more" if len(parts) > _MOST_TOLD else ""
             told = ", ".join(part[:80] for part in parts[:_MOST_TOLD])
@@ -71,15 +77,15 @@ def _sides(change: TreeChange) -> tuple[tuple[str, str], tuple[str, str]]:
     return (change.old_id, change.old_mode), (change.new_id, change.new_mode)
 
 
-async def _reading(contract: TaskContract, candidate: str, mirror: Mirror) -> commands.CommandReads:
-    """What the contract's commands read on ``candidate``."""
+def _commands(contract: TaskContract) -> list[list[str]]:
+    """The contract's commands, in words."""
     words = []
     for test in contract.acceptance_tests:
         try:
             words.append(shlex.split(test.cmd))
         except ValueError:  # the command gate has refused it
             continue
-    return await what_is_read(words, partial(_contents, mirror, candidate))
+    return words
 
 
 async def _contents(mirror: Mirror, tree: str, names: Sequence[str]) -> Mapping[str, bytes]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 from gatewright.git.attributes.stored_form import (
     Attributes,
@@ -20,26 +20,16 @@ from gatewright.git.attributes.stored_form import (
     line_end_remark,
 )
 from gatewright.git.changes import TreeChange, TreeEntry
-from gatewright.git.mirror import Mirror
 from gatewright.git.modes import ABSENT, REGULAR
 from gatewright.git.paths import display, is_gitattributes
+from gatewright.services.gatekeeper.gates.change.contents import FilePair, file_pairs, in_portions
 from gatewright.services.gatekeeper.gates.context import ChangeContext
 
 RULE: Final = "stored_form"
 LINE_ENDS_RULE: Final = "line_ends"
-#: Bytes of contents, old and new, that are looked at in one go.
-_AT_ONCE: Final = 64 << 20
 #: Files that are compared when attributes change, and bytes of one of them.
 _MOST_COMPARED: Final = 5000
 _LARGEST_COMPARED: Final = 1 << 20
-
-
-class _Pair(NamedTuple):
-    """A changed file: ids of its contents, ``old_id`` is empty where there was no file."""
-
-    path: bytes
-    old_id: str
-    new_id: str
 
 
 async def judge_stored_form(context: ChangeContext, changes: Sequence[TreeChange], baseline: str, candidate: str) -> None:
@@ -49,13 +39,9 @@ async def judge_stored_form(context: ChangeContext, changes: Sequence[TreeChange
     report, mirror = context.report, context.mirror
     report.checked(RULE)
     report.checked(LINE_ENDS_RULE)
-    pairs = [
-        _Pair(change.path, change.old_id if change.old_mode in REGULAR else "", change.new_id)
-        for change in changes
-        if change.new_mode in REGULAR and change.new_id != change.old_id
-    ]
+    pairs = [pair for pair in file_pairs(changes) if pair.new_id]
     attributes = await mirror.attributes(candidate, [pair.path for pair in pairs])
-    async for some, contents in _in_portions(pairs, mirror):
+    async for some, contents in in_portions(pairs, mirror):
         for pair, fault, remark in await asyncio.to_thread(_look, some, contents, attributes):
             if fault is not None and fault.earlier:
                 report.remark(RULE, f"As before this change: {fault.words}", pair.path)
@@ -69,8 +55,8 @@ async def judge_stored_form(context: ChangeContext, changes: Sequence[TreeChange
 
 
 def _look(
-    pairs: Sequence[_Pair], contents: Mapping[str, bytes], attributes: Mapping[bytes, Attributes]
-) -> list[tuple[_Pair, FormFault | None, LineEndRemark | None]]:
+    pairs: Sequence[FilePair], contents: Mapping[str, bytes], attributes: Mapping[bytes, Attributes]
+) -> list[tuple[FilePair, FormFault | None, LineEndRemark | None]]:
     found = []
     for pair in pairs:
         new, old = contents[pair.new_id], contents[pair.old_id] if pair.old_id else None
@@ -79,21 +65,6 @@ def _look(
         if fault is not None or remark is not None:
             found.append((pair, fault, remark))
     return found
-
-
-async def _in_portions(pairs: Sequence[_Pair], mirror: Mirror) -> AsyncIterator[tuple[list[_Pair], Mapping[str, bytes]]]:
-    """``pairs`` with their contents, so many at a time that they lie in memory easily."""
-    sizes = await mirror.sizes({each for pair in pairs for each in (pair.old_id, pair.new_id) if each})
-    some: list[_Pair] = []
-    held = 0
-    for pair in [*pairs, None]:
-        size = sizes[pair.new_id] + (sizes[pair.old_id] if pair.old_id else 0) if pair is not None else 0
-        if some and (pair is None or held + size > _AT_ONCE):
-            yield some, await mirror.blobs({each for one in some for each in (one.old_id, one.new_id) if each})
-            some, held = [], 0
-        if pair is not None:
-            some.append(pair)
-            held += size
 
 
 async def _remark_attributes(
@@ -112,9 +83,9 @@ async def _remark_attributes(
     old, new = [await context.mirror.attributes(tree, paths) for tree in (baseline, candidate)]
     differing = [each for each in files if old.get(each.path, Attributes()) != new.get(each.path, Attributes())]
     found: defaultdict[str, list[TreeEntry]] = defaultdict(list)
-    pairs = [_Pair(each.path, "", each.object_id) for each in differing]
+    pairs = [FilePair(each.path, "", each.object_id) for each in differing]
     by_path = {each.path: each for each in differing}
-    async for some, contents in _in_portions(pairs, context.mirror):
+    async for some, contents in in_portions(pairs, context.mirror):
         for pair in some:
             attributes = new.get(pair.path, Attributes())
             fault = form_fault(attributes, contents[pair.new_id], None)

@@ -126,7 +126,9 @@ def _paths(context: GateContext, paths: Iterable[str]) -> None:
 def _is_sacred(path: str, policies: Policies) -> bool:
     """Whether nothing that ``path`` may turn out to be, a file or a folder, can be opened."""
     forms = (path, f"{path}/-")
-    return all(any(kind.name == "sacred" for kind in policies.path_classes(form.encode())) for form in forms)
+    return not policies.content_decides(path.encode()) and all(
+        any(kind.name == "sacred" for kind in policies.path_classes(form.encode())) for form in forms
+    )
 
 
 def _ways(context: GateContext, order: RunRequest | TaskContract, artifacts: Sequence[Artifact]) -> None:

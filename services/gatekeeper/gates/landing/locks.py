@@ -24,6 +24,7 @@ from msgspec.structs import replace
 from gatewright import scope
 from gatewright.bus.port import Bus
 from gatewright.errors import ConflictError
+from gatewright.foreign_documents import read_json
 
 #: Tries of one compare-and-set before the caller is told to come back.
 TRIES = 20
@@ -205,7 +206,7 @@ class PathLocks:
 
 
 def _table(stored: tuple[bytes, int] | None) -> LockTable:
-    return msgspec.json.decode(stored[0], type=LockTable) if stored else LockTable()
+    return read_json(stored[0], LockTable) if stored else LockTable()
 
 
 def _key(repository: str) -> str:

@@ -20,6 +20,7 @@ from gatewright.agents.policy import AgentEntry
 from gatewright.clock import Clock, timestamp
 from gatewright.contracts.vocabulary import Shell
 from gatewright.errors import DeniedError, UnavailableError
+from gatewright.foreign_documents import UnreadableDocumentError, read_json
 from gatewright.services.worker.agents.probe.result import HELD, Admission, Step, StepResult, judged, permitted
 from gatewright.services.worker.agents.probe.steps import SINGLE, asks, each_command, handshake
 from gatewright.services.worker.agents.probe.trial import Bench
@@ -122,8 +123,8 @@ def admitted(folder: Path, agent: InstalledAgent) -> Admission:
     name = agent.entry.name
     try:
         with (folder / f"{name}.json").open("rb") as file:
-            found = msgspec.json.decode(file.read(_MOST_BYTES), type=Admission)
-    except (OSError, msgspec.MsgspecError) as error:
+            found = read_json(file.read(_MOST_BYTES), Admission)
+    except (OSError, UnreadableDocumentError) as error:
         raise _refusal(name, "was not probed here") from error
     now = (name, program_digest(agent.argv), _entry_digest(agent.entry))
     if (found.agent, found.program_sha256, found.entry_sha256) != now:

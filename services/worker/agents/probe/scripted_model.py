@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -12,6 +11,7 @@ from typing import Final
 
 from aiohttp import web
 
+from gatewright.foreign_documents import UnreadableDocumentError, read_json
 from gatewright.services.worker.agents.probe.model_apis import answer, api_of, read_request
 from gatewright.services.worker.agents.probe.script import Fail, Never, Turn, next_turn, reply_to
 
@@ -56,8 +56,8 @@ class ScriptedModel:
         body = await request.read()
         api = api_of(request.path)
         try:
-            document = json.loads(body) if api else {}
-        except ValueError:
+            document = read_json(body) if api else {}
+        except UnreadableDocumentError:
             return web.json_response({"error": {"message": "this is no JSON"}}, status=400)
         asked = read_request(api, request.path, document if isinstance(document, dict) else {}) if api else None
         if len(self.seen) < _MOST_SEEN:

@@ -22,6 +22,7 @@ from gatewright.bus.topology import is_of_ledger
 from gatewright.contracts import RunManifest, codec
 from gatewright.errors import GatewrightError, MalformedError, VerificationError
 from gatewright.evidence import layout
+from gatewright.foreign_documents import UnreadableDocumentError, read_json
 
 #: The document; a backup that was not finished has none.
 CONTENTS: Final = "backup.json"
@@ -114,11 +115,11 @@ def read_backup(folder: Path, digest: str | None = None) -> tuple[BackupContents
     if digest is not None and found != digest.removeprefix("sha256:"):
         raise altered(f"{CONTENTS} has the digest {found}, and another one was given")
     try:
-        form = msgspec.json.decode(data, type=dict[str, object]).get("form")
+        form = read_json(data, dict[str, object]).get("form")
         if form != FORM:
             raise MalformedError(f"the backup has the form {form!r}, and this version reads {FORM}", code="backup_form_unknown")
-        contents = msgspec.json.decode(data, type=BackupContents)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        contents = read_json(data, BackupContents)
+    except UnreadableDocumentError as error:
         raise altered(f"{CONTENTS} is not as it was written: {error}") from error
     _check_names(contents)
     return contents, found

@@ -22,6 +22,7 @@ from gatewright.bus.jetstream.processes import Process, ask_processes, reported_
 from gatewright.bus.jetstream.queue_depths import QueueDepth, open_dead_letters, queue_depth
 from gatewright.bus.topology import Consumer, consumers, intake_publisher, stream_names
 from gatewright.errors import BusError
+from gatewright.foreign_documents import read_json
 
 
 class _Config(msgspec.Struct):
@@ -166,8 +167,9 @@ def _expires(credential: Credential | None) -> int:
     """When what the account signed for the asker ends, in seconds since 1970; 0: never."""
     if credential is None or not credential.token:
         return 0
-    body = credential.token.split(".")[1]
+    _, _, rest = credential.token.partition(".")
+    body = rest.partition(".")[0]
     try:
-        return msgspec.json.decode(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)), type=_Claims).exp
-    except (msgspec.MsgspecError, ValueError):
+        return read_json(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)), _Claims).exp
+    except ValueError:
         return 0

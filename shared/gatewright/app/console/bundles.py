@@ -11,7 +11,7 @@ from gatewright.app.feed.link import LedgerLink
 from gatewright.app.report.account import BundleAccount, read_account
 from gatewright.errors import GatewrightError, MalformedError
 from gatewright.evidence.signing import keyring
-from gatewright.evidence.store.archive import pack
+from gatewright.evidence.store.archive import pack, unpack
 from gatewright.evidence.store.objects import MAX_ARCHIVE_BYTES
 from gatewright.evidence.verification.findings import Verification
 from gatewright.evidence.verification.verify import verify
@@ -53,20 +53,29 @@ class BundleShelf:
             return await asyncio.to_thread(lambda: verify(folder, keyring.trusted(self.home, self.key)))
 
     async def archive(self, run: Run) -> Path:
-        """The bundle as one new file, for the caller to remove. Raises GatewrightError, as HostError where there is no room."""
+        """The bundle as one new file, in a folder called after the run, for the caller to remove.
+
+        Raises GatewrightError, as HostError where there is no room.
+        """
         folder = self.folder(run)
         with host_errors():
             file = Path(tempfile.mkdtemp(prefix="gatewright-console-")) / f"{run.run_id}.zip"
             try:
-                if folder is not None:
-                    await asyncio.to_thread(pack, folder, file)
-                else:
-                    with file.open("xb") as opened:
-                        await self.link.client.receive_bundle(run.run_id, opened, limit=MAX_ARCHIVE_BYTES)
+                with tempfile.TemporaryDirectory(dir=file.parent) as passing:
+                    if folder is None:
+                        folder = await self._received(run, Path(passing))
+                    await asyncio.to_thread(pack, folder, file, top=run.run_id)
             except (GatewrightError, OSError):
                 discard(file)
                 raise
         return file
+
+    async def _received(self, run: Run, into: Path) -> Path:
+        archive = into / "received.zip"
+        with archive.open("xb") as opened:
+            await self.link.client.receive_bundle(run.run_id, opened, limit=MAX_ARCHIVE_BYTES)
+        await asyncio.to_thread(unpack, archive, into / "bundle")
+        return into / "bundle"
 
 
 def discard(file: Path) -> None:

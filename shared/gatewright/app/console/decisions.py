@@ -9,7 +9,6 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -22,6 +21,7 @@ from gatewright.client.approvals import ApprovalInbox
 from gatewright.contracts import ApprovalRequest, codec
 from gatewright.contracts.people.approvals import SignedDecision
 from gatewright.errors import DeniedError, GatewrightError, MalformedError, UnavailableError
+from gatewright.foreign_documents import UnreadableDocumentError, read_json
 from gatewright.reasons import advice_for
 from gatewright.rules.approvals import request_digest
 
@@ -103,8 +103,8 @@ class DecisionPaths:
 
 def _read(data: bytes) -> SignedDecision:
     try:
-        return msgspec.json.decode(data, type=SignedDecision)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        return read_json(data, SignedDecision)
+    except UnreadableDocumentError as error:
         raise MalformedError(f"that is no signed decision: {error}", code="malformed") from error
 
 

@@ -26,6 +26,7 @@ from gatewright.clock import timestamp
 from gatewright.contracts import codec
 from gatewright.contracts.people.approvals import PersonName, RosterKey, SignedDecision
 from gatewright.errors import GatewrightError, MalformedError
+from gatewright.foreign_documents import UnreadableDocumentError, read_json
 from gatewright.rules.approvals import NAMESPACE, decision_on
 from gatewright.ssh_signatures import fingerprint
 from gatewright.ssh_signatures.passkeys import PasskeyAssertion, armoured_assertion, challenge_of, passkey_line
@@ -126,8 +127,8 @@ class PasskeyPaths:
         self.deciding.check_open()
         check_sender(request, self.deciding.signed_in, request.headers.get(MARK_HEADER), "approver")
         try:
-            return msgspec.json.decode(await read_body(request, _MAX_BYTES), type=kind)
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            return read_json(await read_body(request, _MAX_BYTES), kind)
+        except UnreadableDocumentError as error:
             raise MalformedError(f"that is not what this page sends: {error}", code="malformed") from error
 
 

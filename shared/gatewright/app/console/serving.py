@@ -175,16 +175,14 @@ class ConsoleServer(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-async def serve(app: ConsoleApp, address: ConsoleAddress) -> None:
-    """Serve until the process is told to end; open pages do not hold it up."""
+async def serve(app: ConsoleApp, listening: socket.socket) -> None:
+    """Serve at ``listening`` until the process is told to end; open pages do not hold it up."""
     config = uvicorn.Config(
         app.asgi,
-        host=address.host,
-        port=address.port,
         log_level="warning",
         access_log=False,
         server_header=False,
         timeout_graceful_shutdown=1,
         limit_concurrency=500,
     )
-    await ConsoleServer(config, app.link).serve()
+    await ConsoleServer(config, app.link).serve(sockets=[listening])

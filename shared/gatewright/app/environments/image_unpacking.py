@@ -27,6 +27,8 @@ from gatewright.app.environments.errors import NotPreparedError
 from gatewright.app.environments.tool import run_tool
 from gatewright.clock import new_id
 from gatewright.environment_state import MADE, see_folder
+from gatewright.foreign_documents import UnreadableDocumentError, read_json
+from gatewright.patterns import TextPattern
 from gatewright.sandbox.images import (
     IMAGE_RECORD,
     UnpackedImage,
@@ -43,6 +45,9 @@ _SECONDS: Final = 900.0
 _MOST_BYTES: Final = 32 << 30
 _MOST_ENTRIES: Final = 2_000_000
 _LONGEST_VALUE: Final = 32_768
+#: What ``tarfile`` raises beside its own errors: for names that are too deep, numbers without sense, and zero bytes.
+_UNPACKING_ERRORS: Final = (tarfile.TarError, OSError, KeyError, ValueError, OverflowError, RecursionError)
+_ID: Final = TextPattern(r"(?:sha256:)?[0-9a-f]{64}")
 
 
 class ImageInspection(msgspec.Struct, rename="pascal", frozen=True):
@@ -71,6 +76,20 @@ class ImageConfiguration(msgspec.Struct, rename="pascal", frozen=True):
             for name, sign, value in pairs
             if sign and name.isidentifier() and name.isascii() and not name.startswith("GATEWRIGHT") and _is_plain(value)
         }
+
+
+class _Archive(tarfile.TarFile):
+    """Where a link cannot be made, ``tarfile`` extracts what it leads to, as it stands in the archive: a device, say."""
+
+    def makelink(self, tarinfo: tarfile.TarInfo, targetpath: str | bytes | os.PathLike[str] | os.PathLike[bytes]) -> None:
+        """Make the link and nothing else. Raises OSError. ``tarfile`` lets a subclass replace this method."""
+        place = Path(os.fsdecode(targetpath))
+        if tarinfo.issym():
+            place.unlink(missing_ok=True)
+            place.symlink_to(tarinfo.linkname)
+        else:
+            top = str(place).removesuffix(os.path.normpath(tarinfo.name))
+            os.link(Path(top, tarinfo.linkname), place, follow_symlinks=False)
 
 
 class Unpacked(NamedTuple):
@@ -116,12 +135,14 @@ async def _inspected(image: str, engine: str, variables: Mapping[str, str], plac
     for name in (image, digest):
         try:
             said = await _engine((engine, "image", "inspect", "--format", "{{json .}}", name), variables, place)
-            found = msgspec.json.decode(said, type=ImageInspection)
+            found = read_json(said, ImageInspection)
         except NotPreparedError as error:
             failure = failure or error.message
-        except msgspec.DecodeError as error:
+        except UnreadableDocumentError as error:
             raise NotPreparedError(f"{engine} says of {image} what cannot be read: {error}") from error
         else:
+            if _ID.fullmatch(found.id) is None:
+                raise NotPreparedError(f"{engine} gives {image} the id {found.id[:100]!r}, which is no digest")
             if not found.is_digest(digest):
                 raise NotPreparedError(f"{engine} has {found.id} under the name {name}, which is not that digest")
             return found
@@ -148,12 +169,12 @@ def _unpack(archive: Path, files: Path) -> None:
     files.mkdir(mode=0o755, parents=True)
     files.chmod(0o755)
     try:
-        with tarfile.open(archive) as tar:
+        with _Archive.open(archive) as tar:
             if hasattr(tarfile, "fully_trusted_filter"):
                 tar.extraction_filter = tarfile.fully_trusted_filter
             # Each member is looked at when those before it lie there: they may have been links.
             tar.extractall(files, members=_plain(_bounded(tar), files))  # noqa: S202 - bounded, and no name leads out
-    except (tarfile.TarError, OSError, KeyError) as error:
+    except _UNPACKING_ERRORS as error:
         raise NotPreparedError(f"the files of the image cannot be unpacked: {error}") from error
     archive.unlink()
 
@@ -174,17 +195,23 @@ def _plain(members: Iterable[tarfile.TarInfo], files: Path) -> Iterator[tarfile.
     Python 3.11.4. Raises TarError.
     """
     top = files.resolve()
+    passed: set[str] = set()
     for member in members:
-        if not (member.isreg() or member.isdir() or member.issym() or member.islnk()):
+        if not (member.isreg() or member.isdir() or member.issym() or member.islnk()) or member.linkname in passed:
+            passed.add(member.name)  # and whatever is a hard link to it
             continue
         safe = copy.copy(member)
         safe.name = member.name.lstrip("/")
-        leads_out = not (files / safe.name).resolve().is_relative_to(top)
-        if leads_out or (member.islnk() and not (files / member.linkname).resolve().is_relative_to(top)):
+        if not _is_inside(files / safe.name, top) or (member.islnk() and not _is_inside(files / member.linkname, top)):
             raise tarfile.TarError(f"{member.name!r} leads out of it")
         safe.mode = 0o755 if safe.isdir() else ((safe.mode or 0) & 0o755) | 0o400
         safe.uid, safe.gid, safe.uname, safe.gname = os.getuid(), os.getgid(), "", ""
         yield safe
+
+
+def _is_inside(place: Path, top: Path) -> bool:
+    """Whether ``place`` leads below ``top``. Of links that lead to each other ``Path.resolve`` would raise RuntimeError."""
+    return Path(os.path.realpath(place)).is_relative_to(top)
 
 
 def _put(inside: Path, folder: Path) -> None:

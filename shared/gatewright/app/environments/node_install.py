@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import json
 import os
 import posixpath
 import shutil
@@ -40,6 +39,7 @@ from gatewright.app.environments.tool import SECONDS, run_tool
 from gatewright.ecosystems.node.commands import runner_folder
 from gatewright.ecosystems.node.members import PACKAGES
 from gatewright.ecosystems.port import TreeFiles
+from gatewright.foreign_documents import read_json
 from gatewright.sandbox.environments import CACHES
 
 _FILES = "files"
@@ -157,7 +157,7 @@ async def _through(run: partial[Coroutine[Any, Any, bytes]], program: str, lock:
     """Have the lock name the registry that yarn is configured with: else yarn asks the hosts that a lock names."""
     said = (await run((program, "config", "get", "registry"))).decode("utf-8", "replace").strip().splitlines()
     registry = said[-1].rstrip("/") if said else ""
-    _refuse_unknown(recipe, frozenset((urlsplit(registry).netloc,)))
+    _refuse_unknown(recipe, frozenset((_host_of(registry),)))
     text = recipe.files[recipe.lock].decode("utf-8", "replace")
     for host in PUBLIC_HOSTS:
         text = text.replace(f'"https://{host}/', f'"{registry}/')
@@ -168,11 +168,19 @@ async def _configured(run: partial[Coroutine[Any, Any, bytes]], program: str) ->
     """The hosts of the registries that the user has configured, the scoped ones too."""
     said = await run((program, "config", "list", "--json", "--loglevel=silent"))
     try:
-        settings = json.loads(said[said.index(b"{") : said.rindex(b"}") + 1])
+        settings = read_json(said[said.index(b"{") : said.rindex(b"}") + 1], dict[str, Any])
     except ValueError:
         return frozenset()
     urls = (value for name, value in settings.items() if name == "registry" or name.endswith(":registry"))
-    return frozenset(urlsplit(url).netloc for url in urls if isinstance(url, str))
+    return frozenset(host for url in urls if isinstance(url, str) and (host := _host_of(url)))
+
+
+def _host_of(url: str) -> str:
+    """With its port; empty for what is no address."""
+    try:
+        return urlsplit(url).netloc
+    except ValueError:
+        return ""
 
 
 def _refuse_unknown(recipe: NodeRecipe, configured: frozenset[str]) -> None:

@@ -153,9 +153,7 @@ async def _declared(tree: TreeFiles, pyproject: Mapping[str, Any], asked: Requir
     extras = {normalised(name): [*_strings(lines)] for name, lines in _table(project, "optional-dependencies").items()}
     found += [line for name, lines in extras.items() if name in _FOR_TESTS for line in lines]
     groups = _table(pyproject, "dependency-groups")
-    for name in groups:
-        if normalised(name) in _FOR_TESTS:
-            found += _group(groups, name, frozenset())
+    found += _lines_of_groups(groups, [name for name in groups if normalised(name) in _FOR_TESTS])
     if "setup.cfg" in tree.paths:
         content = await tree.read("setup.cfg") or b""
         asked.read["setup.cfg"] = content
@@ -177,15 +175,17 @@ async def _declared(tree: TreeFiles, pyproject: Mapping[str, Any], asked: Requir
             asked.lines.append(line)
 
 
-def _group(groups: Mapping[str, Any], name: str, above: frozenset[str]) -> Iterator[str]:
-    """PEP 735, with the groups that a group includes."""
-    if name in above:
-        return
-    for each in groups.get(name, ()) if isinstance(groups.get(name), list) else ():
-        if isinstance(each, str):
-            yield each
-        elif isinstance(each, dict) and isinstance(each.get("include-group"), str):
-            yield from _group(groups, each["include-group"], above | {name})
+def _lines_of_groups(groups: Mapping[str, Any], names: Sequence[str]) -> Iterator[str]:
+    """PEP 735: the lines of ``names`` and of the groups that they include, each group once."""
+    waiting, seen = list(reversed(names)), set(names)
+    while waiting:
+        said = groups.get(waiting.pop())
+        for each in said if isinstance(said, list) else ():
+            if isinstance(each, str):
+                yield each
+            elif isinstance(each, dict) and isinstance(inside := each.get("include-group"), str) and inside not in seen:
+                seen.add(inside)
+                waiting.append(inside)
 
 
 def _poetry_lines(content: bytes) -> Iterator[str]:
@@ -198,7 +198,8 @@ def _poetry_lines(content: bytes) -> Iterator[str]:
         if "source" in package and _table(package, "source").get("type") not in (None, "legacy"):
             raise NotPreparedError(f"{_POETRY}: {name} does not come from a registry")
         marker = package.get("markers")
-        digests = [each.get("hash", "") for each in package.get("files", ()) if isinstance(each, dict)]
+        files = package.get("files")
+        digests = [each.get("hash", "") for each in files if isinstance(each, dict)] if isinstance(files, list) else []
         line = f"{name}=={version}" + (f" ; {marker}" if isinstance(marker, str) else "")
         line += "".join(f" --hash={digest}" for digest in digests if isinstance(digest, str) and digest)
         if is_named(line) is None:

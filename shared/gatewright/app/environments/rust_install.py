@@ -14,7 +14,6 @@ import json
 import posixpath
 import shutil
 import tempfile
-import tomllib
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -24,6 +23,7 @@ from gatewright.app.environments.errors import NotPreparedError
 from gatewright.app.environments.plan import EnvironmentPlan, Installer, Made
 from gatewright.app.environments.tool import SECONDS, run_tool
 from gatewright.ecosystems.port import TreeFiles
+from gatewright.foreign_documents import UnreadableDocumentError, read_toml
 
 _LOCK = "Cargo.lock"
 _MANIFEST = "Cargo.toml"
@@ -34,6 +34,7 @@ _GIT_INDEX = "https://github.com/rust-lang/crates.io-index"
 _SPARSE_INDEX = ".".join(("index", "crates", "io"))  # noqa: FLY002
 _REGISTRIES = frozenset({f"registry+{_GIT_INDEX}", f"sparse+https://{_SPARSE_INDEX}/"})
 _MOST_FILES = 20_000
+_MOST_TOML_BYTES = 8 << 20
 _VENDORED = "crates"
 _HOME = "cargo"
 ADVICE = "commit the crates (`cargo vendor`, with the lines for .cargo/config.toml that it prints): commands find them there"
@@ -158,7 +159,7 @@ def _locked_crates(content: bytes) -> list[str]:
         if source is None:
             continue
         name = str(package.get("name"))[:100]
-        if source not in _REGISTRIES:
+        if not isinstance(source, str) or source not in _REGISTRIES:
             raise NotPreparedError(f"{_LOCK}: {name} does not come from crates.io: {str(source)[:100]!r}; {ADVICE}")
         if not isinstance(package.get("checksum"), str) and "metadata" not in _parsed(_LOCK, content):
             raise NotPreparedError(f"{_LOCK}: {name} has no digest: commit a lock that `cargo update --workspace` has written")
@@ -168,8 +169,8 @@ def _locked_crates(content: bytes) -> list[str]:
 
 def _parsed(path: str, content: bytes) -> dict[str, Any]:
     try:
-        return tomllib.loads(content.decode())
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+        return read_toml(content, _MOST_TOML_BYTES)
+    except UnreadableDocumentError as error:
         raise NotPreparedError(f"{path} is no TOML that can be read: {error}") from error
 
 

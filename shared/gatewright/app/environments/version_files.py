@@ -16,7 +16,7 @@ from gatewright.patterns import TextPattern
 
 #: What `git describe --tags --long` says: the tag, with or without a name before it, and how many commits came after it.
 _DESCRIBED = TextPattern(
-    r"[^0-9\n]{0,60}(?P<version>[0-9]+(?:\.[0-9]+){0,4})(?P<more>[0-9A-Za-z.+_-]{0,40})-(?P<after>[0-9]+)-g[0-9a-f]+"
+    r"[^0-9\n]{0,60}(?P<version>[0-9]{1,18}(?:\.[0-9]{1,18}){0,4})(?P<more>[0-9A-Za-z.+_-]{0,40})-(?P<after>[0-9]{1,18})-g[0-9a-f]+"
 )
 _NO_TAG = "0.1.dev0"
 #: Settings with which such a file has other words than these.

@@ -7,17 +7,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
 from gatewright.agents.admission_record import ADMISSION
 from gatewright.contracts.reports import Difference
 from gatewright.contracts.vocabulary import Artifact
+from gatewright.errors import MalformedError
 from gatewright.evidence.projection.history import RunHistory
+from gatewright.foreign_documents import UnreadableDocumentError, read_json
 from gatewright.models.cassettes import Cassette, task_place
 from gatewright.models.records import CALLS, CALLS_PART, CASSETTE, CallRecord
 from gatewright.structured.recording import CASSETTE_PART
+
+_Kind = TypeVar("_Kind")
 
 #: The events of an agent's conversation, among the artifacts of its task (``RESULT_ARTIFACTS``).
 _TALK: Final = "codex_events"
@@ -85,15 +89,25 @@ def why_not_played(tasks: Iterable[AskedTask], get: Callable[[Artifact], bytes])
 
 def _a_person_allowed(talk: bytes) -> bool:
     """Whether the conversation went on by a person's yes. A refusal comes again: silence refuses."""
-    events = (msgspec.json.decode(line, type=AnsweredQuestion) for line in talk.splitlines())
+    events = (_record(line, AnsweredQuestion) for line in talk.splitlines())
     return any((each.event, each.answer, each.by) == ("permission", "allow", "person") for each in events)
 
 
 def requests_of(records: bytes) -> tuple[str, ...]:
-    """The digests of the requests of a task, in order; for one that was refused before it had one, the reason. Raises
-    ``msgspec.DecodeError``."""
-    calls = (msgspec.json.decode(line, type=CallRecord) for line in records.splitlines())
+    """The digests of the requests of a task, in order; for one that was refused before it had one, the reason.
+
+    Raises MalformedError (``not_reexecutable``).
+    """
+    calls = (_record(line, CallRecord) for line in records.splitlines())
     return tuple(call.request_sha256 or call.refused or "" for call in calls)
+
+
+def _record(line: bytes, kind: type[_Kind]) -> _Kind:
+    try:
+        return read_json(line, kind)
+    except UnreadableDocumentError as error:
+        words = f"what it recorded of its models cannot be read: {error}"
+        raise MalformedError(f"the run cannot be done again: {words}", code="not_reexecutable") from error
 
 
 def differing_requests(first: Mapping[str, tuple[str, ...]], second: Mapping[str, tuple[str, ...]]) -> Iterator[Difference]:

@@ -16,6 +16,7 @@ from gatewright.bus.dead_letter_room import letters
 from gatewright.bus.jetstream.connection import Connection
 from gatewright.bus.port import Bus
 from gatewright.bus.topology import OPERATOR_PUBLISHER, intake_stream, run_subject
+from gatewright.foreign_documents import JsonReader
 from gatewright.ledger.events import BundleSealed, RunExpired
 
 _DIGEST = re.compile(rb"(?<![0-9a-fA-F])[0-9a-fA-F]{64}(?![0-9a-fA-F])")  # noqa: TID251 - linear: of a fixed length
@@ -31,7 +32,7 @@ class _Entry(msgspec.Struct):
     events: tuple[_EventKind, ...] = ()
 
 
-_ENTRY = msgspec.json.Decoder(_Entry)
+_ENTRY = JsonReader(_Entry)
 
 
 @dataclass
@@ -54,7 +55,7 @@ class References:
         """Note an entry of the ledger, in order; what is no entry may stand there too, and refers as one does."""
         try:
             kinds = {event.event_type for event in _ENTRY.decode(data).events}
-        except (msgspec.MsgspecError, RecursionError, ValueError):
+        except ValueError:
             kinds = set()
         if kinds == {RunExpired.event_type} and run_id not in self.whole:
             return

@@ -15,6 +15,7 @@ from gatewright.app.stack.fork_orders import SECRETS, Report, StartOrder
 from gatewright.app.stack.launch import ProcessPlan, interpreter, prepare_log
 from gatewright.app.stack.processes import dies_with_parent
 from gatewright.errors import ConfigurationError, UnavailableError
+from gatewright.foreign_documents import read_json
 
 #: The packages that are run as roles. The first ones are needed first: with few cores they should not wait for the last ones.
 SERVICES = "gatewright.services"
@@ -117,7 +118,7 @@ class ForkServer:
     async def _listen(self) -> None:
         assert self._process.stdout is not None  # noqa: S101 - it was opened as a pipe
         while line := await self._process.stdout.readline():
-            report = msgspec.json.decode(line, type=Report)
+            report = read_json(line, Report)
             if report.returncode is not None:
                 self._living.pop(report.pid).end(report.returncode)
             else:

@@ -27,6 +27,7 @@ import setproctitle
 from gatewright.app.stack.fork_orders import SECRETS, Report, StartOrder
 from gatewright.app.stack.processes import dies_with_parent
 from gatewright.errors import ConfigurationError
+from gatewright.foreign_documents import read_json
 from gatewright.secrets.selection import DEFAULT_SCANNER, make_scanner
 
 #: The setting of all services, in the environment that they are started with.
@@ -97,7 +98,7 @@ class Forks:
         """Take in what has been ordered; False when nothing will be any more."""
         data = os.read(self._orders, 65536)
         *lines, self._rest = (self._rest + data).split(b"\n")
-        self._waiting += [msgspec.json.decode(line, type=StartOrder) for line in lines]
+        self._waiting += [read_json(line, StartOrder) for line in lines]
         return bool(data)
 
     def _fork(self, order: StartOrder) -> int:

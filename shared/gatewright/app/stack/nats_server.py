@@ -28,6 +28,7 @@ from gatewright.bus import identities, identity_limits
 from gatewright.bus.identities import BusAddress
 from gatewright.bus.server_config import ServerConfig, accounts, render
 from gatewright.errors import UnavailableError
+from gatewright.foreign_documents import UnreadableDocumentError, read_json
 from gatewright.host_errors import host_errors
 
 #: Seconds that a server may take to become ready (it reads its streams), and to end after SIGTERM.
@@ -185,8 +186,8 @@ class NatsServer:
 
     def _read_ports(self) -> bool:
         for file in self._directory.glob(f"*_{self.pid}.ports"):
-            with contextlib.suppress(msgspec.MsgspecError, OSError):  # half written
-                ports = msgspec.json.decode(file.read_bytes(), type=_Ports)
+            with contextlib.suppress(UnreadableDocumentError, OSError):  # half written
+                ports = read_json(file.read_bytes(), _Ports)
                 self._address = ports.nats[0].rpartition("/")[2]
                 self._monitoring = ports.monitoring[0]
                 return True

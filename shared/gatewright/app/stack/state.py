@@ -18,6 +18,7 @@ import msgspec
 from gatewright.app.stack.processes import Identity, identity
 from gatewright.errors import ConfigurationError, UnavailableError
 from gatewright.file_locks import lock_file
+from gatewright.foreign_documents import UnreadableDocumentError, read_json
 from gatewright.host_errors import host_error
 
 if TYPE_CHECKING:
@@ -97,8 +98,8 @@ def read(home: Path) -> StackState | None:
             raise ConfigurationError(f"{home / STATE_FILE} is not a private file of yours; look at it and remove it")
         data = file.read()
     try:
-        state = msgspec.json.decode(data, type=StackState)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+        state = read_json(data, StackState)
+    except UnreadableDocumentError:
         return None
     return state if identity(state.pid) == Identity(state.boot, state.started) else None
 

@@ -16,6 +16,7 @@ from typing import Final
 import msgspec
 
 from gatewright.errors import UnavailableError
+from gatewright.foreign_documents import UnreadableDocumentError, read_json
 from gatewright.host_errors import LEAST_FREE, check_room
 
 #: Seconds between two looks.
@@ -84,7 +85,7 @@ async def until_restart_helps(get: Get, store: Path, changed: Callable[[str], No
                 changed(found)  # and one more look: it may have been a moment's
             elif found and await restart_helps(get, store):
                 return
-        except (OSError, TimeoutError, msgspec.MsgspecError):
+        except (OSError, TimeoutError, UnreadableDocumentError):
             continue  # it is ending, or too busy: its end is watched elsewhere
 
 
@@ -105,7 +106,7 @@ async def get_page(address: str, path: str) -> tuple[int, bytes]:
 
 async def _jetstream(get: Get) -> _JetStream:
     _, body = await get("/jsz")
-    return msgspec.json.decode(body, type=_JetStream)
+    return read_json(body, _JetStream)
 
 
 def _error_in(body: bytes) -> str:

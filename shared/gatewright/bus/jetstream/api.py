@@ -11,6 +11,7 @@ import nats.errors
 
 from gatewright.bus.port import NO_ANSWER, NO_RESPONDERS
 from gatewright.errors import BusError
+from gatewright.foreign_documents import UnreadableDocumentError, read_json
 from gatewright.host_errors import BUS_FULL
 
 #: The consumer, or the stream, does not exist.
@@ -57,8 +58,8 @@ def translated(doing: str) -> Iterator[None]:
 def decoded(data: bytes, kind: type[ReplyT], call: str) -> ReplyT:
     """An answer of JetStream as ``kind``; raises BusError when it is an error, or no answer at all."""
     try:
-        answer = msgspec.json.decode(data, type=kind)
-    except (msgspec.MsgspecError, RecursionError) as error:
+        answer = read_json(data, kind)
+    except UnreadableDocumentError as error:
         raise BusError(f"JetStream gave no usable answer to {call}: {error}") from error
     if answer.error is not None:
         raise BusError(f"JetStream refused {call}: {answer.error.description}", code=_error_code(answer.error))

@@ -18,6 +18,7 @@ from nats.aio.msg import Msg
 from gatewright.bus.identities import role_of
 from gatewright.bus.jetstream.connection import Connection
 from gatewright.bus.topology import TASK_ROLES
+from gatewright.foreign_documents import UnreadableDocumentError, read_json
 
 #: Seconds within which a process that is there has answered.
 ANSWER_SECONDS = 0.5
@@ -50,8 +51,8 @@ async def ask_processes(connection: Connection) -> tuple[Process, ...]:
 
     async def hear(raw: Msg) -> None:
         if len(found) < _MOST:
-            with contextlib.suppress(msgspec.MsgspecError):
-                found.append(msgspec.structs.replace(msgspec.json.decode(raw.data, type=Process), heard=time.time()))
+            with contextlib.suppress(UnreadableDocumentError):
+                found.append(msgspec.structs.replace(read_json(raw.data, Process), heard=time.time()))
 
     inbox = str(connection.client.new_inbox())
     subscription = await connection.subscribe(inbox, hear)

@@ -21,18 +21,22 @@ START_SECONDS: Final = 300.0
 #: Seconds of the first pause, which doubles after each attempt, and of the longest.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 #: Reasons of errors that pass when the server or this host has time again.
-_PASSING: Final = frozenset({NO_ANSWER, NO_RESPONDERS, BusError.code})
+PASSING: Final = frozenset({NO_ANSWER, NO_RESPONDERS, BusError.code})
 
 T = TypeVar("T")
 
 
 async def repeat_until_answered(
-    attempt: Callable[[], Awaitable[T]], *, seconds: float = START_SECONDS, useless: Callable[[], bool] = lambda: False
+    attempt: Callable[[], Awaitable[T]],
+    *,
+    seconds: float = START_SECONDS,
+    useless: Callable[[], bool] = lambda: False,
+    passing: frozenset[str] = PASSING,
 ) -> T:
     """Repeat ``attempt``, which must bear repetition, until the bus answers. Returns its result.
 
     ``useless``: whether no further attempt can succeed, as after the loss of a connection for good. Raises what ``attempt``
-    raises: at once when the server refused, and BusError after ``seconds`` without an answer.
+    raises: at once for a reason that is not among ``passing``, and BusError after ``seconds`` without an answer.
     """
     loop = asyncio.get_running_loop()
     deadline, pause = loop.time() + seconds, _FIRST_PAUSE
@@ -40,7 +44,7 @@ async def repeat_until_answered(
         try:
             return await attempt()
         except BusError as error:
-            if error.reason not in _PASSING or useless() or loop.time() + pause > deadline:
+            if error.reason not in passing or useless() or loop.time() + pause > deadline:
                 raise
             log.warning("%s; trying again in %.1f s", error.message, pause)
         await asyncio.sleep(pause)

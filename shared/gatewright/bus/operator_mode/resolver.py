@@ -12,6 +12,7 @@ from gatewright.bus.jetstream.connection import ANSWER_SECONDS, Connection
 from gatewright.bus.jetstream.starting import repeat_until_answered
 from gatewright.bus.operator_mode.files import JwtIdentities
 from gatewright.errors import BusError
+from gatewright.foreign_documents import UnreadableDocumentError, read_json
 
 _UPDATE = "$SYS.REQ.CLAIMS.UPDATE"
 
@@ -36,11 +37,11 @@ async def give_accounts(address: BusAddress, system: Credential, made: JwtIdenti
             claims = made.accounts[name].encode("ascii")
             ask = partial(connection.request, _UPDATE, claims, timeout=ANSWER_SECONDS)
             answer = await repeat_until_answered(ask)
-            outcome = msgspec.json.decode(answer.data, type=_Outcome)
+            outcome = read_json(answer.data, _Outcome)
             if outcome.error is not None:
                 words = outcome.error.get("description", "")
                 raise BusError(f"the NATS server refuses the account {name}: {words}", code="account_refused")
-    except msgspec.MsgspecError as error:
+    except UnreadableDocumentError as error:
         raise BusError(f"the NATS server does not say what became of an account: {error}", code="account_refused") from error
     finally:
         await connection.close()

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import posixpath
 import shlex
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from gatewright.ecosystems.port import TreeFiles
 from gatewright.ecosystems.shell import likely_tests
-from gatewright.ecosystems.subtree import read_text
+from gatewright.ecosystems.subtree import read_tables
 from gatewright.patterns import TextPattern
 
 #: Of hatch itself: what is there already is used, and nothing is installed. It has no scripts.
@@ -24,6 +23,7 @@ _NEEDS = ("dependencies", "extra-dependencies", "features", "dependency-groups")
 _ARGS = TextPattern(r"\{args(?::[^{}]*)?\}")
 #: Scripts that lead to scripts are followed so often; commands of one that are read.
 _DEEP, _MOST = 5, 50
+_MOST_STEPS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class _Started:
     def commands(self) -> Iterator[tuple[str, ...]]:
         """The words themselves, or what the script of this name has, with the rest of the words in it."""
         scripts = self.settings.get("scripts") if self.environment != HERE else None
-        yield from _expanded(self.words, scripts if isinstance(scripts, dict) else {}, _DEEP)
+        yield from _expanded(self.words, scripts if isinstance(scripts, dict) else {})
 
 
 def is_hatch(argv: Sequence[str]) -> bool:
@@ -90,9 +90,9 @@ async def _started(argv: Sequence[str], tree: TreeFiles) -> _Started | None:
 
 async def _settings(environment: str, tree: TreeFiles) -> dict[str, Any]:
     """Of one environment, over those of the default one, from which all others take what they lack."""
-    own = (await _toml("hatch.toml", tree)).get("envs")
+    own = (await read_tables(tree, "hatch.toml")).get("envs")
     if not isinstance(own, dict):
-        found: Any = await _toml("pyproject.toml", tree)
+        found: Any = await read_tables(tree, "pyproject.toml")
         for key in ("tool", "hatch", "envs"):
             found = found.get(key) if isinstance(found, dict) else None
         own = found
@@ -104,29 +104,30 @@ async def _settings(environment: str, tree: TreeFiles) -> dict[str, Any]:
     return dict(table) if is_apart else {**base, **table}
 
 
-async def _toml(path: str, tree: TreeFiles) -> dict[str, Any]:
-    try:
-        return tomllib.loads(await read_text(tree, path))
-    except (tomllib.TOMLDecodeError, RecursionError):
-        return {}
-
-
-def _expanded(words: tuple[str, ...], scripts: Mapping[str, Any], deep: int) -> Iterator[tuple[str, ...]]:
-    script = scripts.get(words[0]) if words and deep else None
-    if script is None:
-        if words:
+def _expanded(words: tuple[str, ...], scripts: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+    """The commands in their order. Scripts that lead to scripts could multiply: no more than ``_MOST_STEPS`` are followed."""
+    waiting = [(words, _DEEP)]
+    for _ in range(_MOST_STEPS):
+        if not waiting:
+            return
+        words, deep = waiting.pop()
+        script = scripts.get(words[0]) if words and deep else None
+        if script is not None:
+            waiting += [(inner, deep - 1) for inner in reversed(list(_commands(script, words[1:])))]
+        elif words:
             yield words
-        return
-    lines = script if isinstance(script, list) else [script]
-    given = shlex.join(words[1:])
-    for line in lines[:_MOST]:
+
+
+def _commands(script: object, given: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """The lines of a script, with ``given`` where it wants arguments."""
+    for line in script[:_MOST] if isinstance(script, list) else [script]:
         if not isinstance(line, str):
             continue
-        for place in _ARGS.findall(line):
-            line = line.replace(place, given or place[1:-1].partition(":")[2], 1)  # noqa: PLW2901 - what is left to fill in
+        text = line
+        for place in _ARGS.findall(line)[:_MOST]:
+            text = text.replace(place, shlex.join(given) or place[1:-1].partition(":")[2], 1)
         try:
             # A minus before a command has hatch pass over its exit code; the control finds that.
-            inner = tuple(shlex.split(line.removeprefix("- ")))
+            yield tuple(shlex.split(text.removeprefix("- ")))
         except ValueError:
             continue
-        yield from _expanded(inner, scripts, deep - 1)

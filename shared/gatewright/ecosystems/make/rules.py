@@ -36,7 +36,7 @@ async def recipe_lines(tree: TreeFiles, target: str) -> tuple[str, ...]:
     name = next((each for each in MAKEFILES if each in tree.paths), None)
     if name is None:
         return ()
-    return tuple(_lines_of(_parse(await read_text(tree, name)), target, _DEEPEST))
+    return tuple(_lines_of(_parse(await read_text(tree, name)), target, _DEEPEST, set()))
 
 
 async def has_target(tree: TreeFiles, target: str) -> bool:
@@ -77,11 +77,13 @@ def _set(variables: dict[str, str], parts: dict[str, str]) -> None:
         variables[name] = value
 
 
-def _lines_of(makefile: _Makefile, target: str, depth: int, seen: frozenset[str] = frozenset()) -> Iterator[str]:
+def _lines_of(makefile: _Makefile, target: str, depth: int, seen: set[str]) -> Iterator[str]:
+    """Each target once, as make runs it: a hostile file could have the same few targets needed any number of times."""
     if depth == 0 or target in seen:
         return
+    seen.add(target)
     for needed in makefile.needed.get(target, ()):
-        yield from _lines_of(makefile, needed, depth - 1, seen | {target})
+        yield from _lines_of(makefile, needed, depth - 1, seen)
     for line in makefile.recipes.get(target, ()):
         expanded = _expanded(line.lstrip("@-+ "), makefile.variables)
         if expanded is not None:

@@ -6,18 +6,17 @@ computes is not known.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from gatewright import foreign_documents
+from gatewright.foreign_documents import MOST_TOML_BYTES
 from gatewright.patterns import BytesPattern
 
 #: Bytes of a file of settings that are looked at.
 _MOST_BYTES = 256 * 1024
 _MOST_LOCK_BYTES = 8 * 1024 * 1024
-#: Dots in one line of TOML: the time for a dotted key grows with the square of its parts.
-_MOST_DOTS = 100
 _TOP_IN_SETUP = BytesPattern(rb"""package_dir\s{0,9}=\s{0,9}\{\s{0,99}["']["']\s{0,9}:\s{0,9}["']([\w./-]{1,200})["']""")
 _FOUND_IN_SETUP = BytesPattern(rb"""find_(?:namespace_)?packages\(\s{0,99}(?:where\s{0,9}=\s{0,9})?["']([\w./-]{1,200})["']""")
 
@@ -72,7 +71,7 @@ def layout_in_setup_py(content: bytes) -> Layout:
 
 def read_toml(content: bytes) -> Mapping[str, Any]:
     """The document; empty for one that cannot be read, or only at a cost that its size does not show."""
-    return _toml(content, _MOST_BYTES)
+    return _toml(content, MOST_TOML_BYTES)
 
 
 def read_toml_lock(content: bytes) -> Mapping[str, Any]:
@@ -81,11 +80,9 @@ def read_toml_lock(content: bytes) -> Mapping[str, Any]:
 
 
 def _toml(content: bytes, most: int) -> Mapping[str, Any]:
-    if len(content) > most or any(line.count(b".") > _MOST_DOTS for line in content.split(b"\n")):
-        return {}
     try:
-        return tomllib.loads(content.decode("utf-8"))
-    except (ValueError, RecursionError):
+        return foreign_documents.read_toml(content, most)
+    except foreign_documents.UnreadableDocumentError:
         return {}
 
 

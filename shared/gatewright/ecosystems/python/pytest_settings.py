@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import configparser
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from gatewright.ecosystems.port import TreeFiles
+from gatewright.foreign_documents import UnreadableDocumentError, read_toml
 
 #: In pytest's own order: the first that has a section of its decides. The name of the section, or the path of the table.
 _FILES: Sequence[tuple[str, str]] = (
@@ -52,8 +52,8 @@ async def read_settings(tree: TreeFiles) -> PytestSettings:
 def _table(name: str, section: str, text: str) -> Mapping[str, Any] | None:
     if name.endswith(".toml"):
         try:
-            table: Any = tomllib.loads(text)
-        except (tomllib.TOMLDecodeError, RecursionError):
+            table: Any = read_toml(text)
+        except UnreadableDocumentError:
             return None
         for key in section.split("."):
             table = table.get(key) if isinstance(table, dict) else None

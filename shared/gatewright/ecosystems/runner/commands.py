@@ -6,7 +6,7 @@ command starts by its path, hands to an interpreter, or names as its settings. A
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -113,6 +113,74 @@ class CommandReads:
         if names:
             self.scripts.append("test" if names[0] in {"t", "tst"} else names[0])
         self.files.add("package.json")
+
+
+#: Programs that check or test, beside those that start others: none of them is what a project is about.
+_TOOLS = frozenset(
+    {
+        *(
+            "pytest",
+            "py.test",
+            "unittest",
+            "nose2",
+            "tox",
+            "nox",
+            "ruff",
+            "mypy",
+            "pyright",
+            "basedpyright",
+            "flake8",
+            "pylint",
+        ),
+        *("bandit", "coverage", "pip", "pip3", "jest", "vitest", "mocha", "ava", "tap", "jasmine", "karma", "c8", "nyc", "tsc"),
+        *("eslint", "prettier", "biome", "oxlint", "playwright", "cypress", "cargo", "rustc", "go", "gofmt", "ctest", "cmake"),
+        *(
+            "ninja",
+            "meson",
+            "gcc",
+            "cc",
+            "clang",
+            "rspec",
+            "rake",
+            "rubocop",
+            "phpunit",
+            "pest",
+            "phpstan",
+            "psalm",
+            "composer",
+        ),
+        *(
+            "mvn",
+            "gradle",
+            "java",
+            "javac",
+            "dotnet",
+            "swift",
+            "mix",
+            "dart",
+            "flutter",
+            "bats",
+            "shellcheck",
+            "git",
+            "pre-commit",
+        ),
+        *("npm", "pnpm", "yarn", "npx", "make", "gmake", "gem", "bundle", "uvx", "hypothesis", "pdm", "doctest"),
+    }
+)
+#: What commands start without naming it.
+_STARTED = frozenset(
+    {"sh", "bash", "env", "python", "python3", "node", "ruby", "perl", "php", "uv", "poetry", "hatch", "pipenv"}
+)
+
+
+def tools_of(commands: Iterable[Sequence[str]]) -> frozenset[str]:
+    """The tools that ``commands`` name, and what is started by every one of them: shells and the usual small programs.
+
+    A program of the project itself is none, whatever its commands run.
+    """
+    named = {_base(word) for words in commands for word in words}
+    known = {each for each in named if each in _TOOLS or each.rstrip("0123456789.") in _INTERPRETERS}
+    return frozenset(known | _READERS | _STARTED)
 
 
 def read_makefile(reading: CommandReads, content: bytes) -> tuple[str, ...]:

@@ -2,27 +2,31 @@
 
 A manifest changes every day: versions, dependencies, names. Only what a test runner reads of it is compared here, by its
 meaning: ``parts_of`` a version are names with values, and what cannot be read counts as changed. Everything is linear in the
-content but TOML, whose keys are bounded for it.
+content.
 """
 
 from __future__ import annotations
 
 import json
-import tomllib
 from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from gatewright import foreign_documents
 from gatewright.ecosystems.runner.declared import DECLARED, cmake_settings, meson_settings
+from gatewright.foreign_documents import UnreadableDocumentError
 from gatewright.patterns import BytesPattern
 
 #: Bytes of a manifest that are read; a larger one counts as changed.
 MOST_BYTES = 256 << 10
-#: Dots in one line: the standard parser takes the square of the parts of a key.
-_MOST_DOTS = 100
+#: Characters that are shown of why a manifest cannot be read.
+_MOST_WORDS = 200
+#: The part that a manifest has of which nothing else is known.
+UNREADABLE = "what cannot be read"
 _PLUGINS = "pytest11"
 
 Parts = Mapping[str, Any]
+Reader = Callable[[bytes], Parts]
 
 
 class UnreadableError(ValueError):
@@ -35,14 +39,21 @@ def changed_settings(path: bytes, old: bytes | None, new: bytes | None) -> tuple
     Empty for a file that is no manifest.
     """
     read = _READERS.get(_name(path))
-    if read is None or old == new:
+    return changed_parts(read, old, new, _is_new) if read is not None else ()
+
+
+def changed_parts(
+    read: Reader, old: bytes | None, new: bytes | None, may_be_new: Callable[[str], bool] = lambda _name: False
+) -> tuple[str, ...]:
+    """The names of the parts that differ, but for those that are new and ``may_be_new``; what cannot be read differs."""
+    if old == new:
         return ()
     try:
         before, after = (_read(read, content) for content in (old, new))
     except UnreadableError as error:
-        return (f"what cannot be read ({error})",)
+        return (f"{UNREADABLE} ({error})",)
     differing = (name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
-    return tuple(sorted(name for name in differing if name in before or not _is_new(name)))
+    return tuple(sorted(name for name in differing if name in before or not may_be_new(name)))
 
 
 def _is_new(name: str) -> bool:
@@ -63,7 +74,7 @@ def _name(path: bytes) -> str:
     return "vite.config" if name.startswith("vite.config.") else name
 
 
-def _read(read: Callable[[bytes], Parts], content: bytes | None) -> Parts:
+def _read(read: Reader, content: bytes | None) -> Parts:
     if content is None:
         return {}
     if len(content) > MOST_BYTES:
@@ -74,7 +85,8 @@ def _read(read: Callable[[bytes], Parts], content: bytes | None) -> Parts:
 # ---------------------------------------------------------------------------------------------------- JSON
 
 
-def _json(content: bytes) -> dict[str, Any]:
+def read_json(content: bytes) -> dict[str, Any]:
+    """The object of a JSON file. Raises UnreadableError."""
     try:
         document = json.loads(content)
     except (ValueError, RecursionError):
@@ -84,11 +96,39 @@ def _json(content: bytes) -> dict[str, Any]:
     return document
 
 
-_NODE_KEYS = ("jest", "mocha", "vitest", "ava", "nyc", "c8", "tap", "jasmine", "karma", "wireit", "nx", "config")
+_STRING = rb'("(?:[^"\\\n]|\\[^\n])*")|'
+_COMMENT = BytesPattern(_STRING + rb"(//[^\n]*|/\*(?:[^*]|\*+[^*/])*(?:\*+/|\**\z))")
+_LAST_COMMA = BytesPattern(_STRING + rb"(,)\s*[\]}]")
+
+
+def read_jsonc(content: bytes) -> dict[str, Any]:
+    """The same with comments, and commas at the end of lists. Raises UnreadableError."""
+    return read_json(without_comments(content))
+
+
+def without_comments(content: bytes) -> bytes:
+    """JSON of a text that is JSON with comments, and commas at the end of lists."""
+    return _without(_LAST_COMMA, _without(_COMMENT, content))
+
+
+def _without(pattern: BytesPattern, content: bytes) -> bytes:
+    """``content`` without the second groups of ``pattern``."""
+    cleaned, at = bytearray(), 0
+    for group, start, end in pattern.spans(content):
+        if group == 2:
+            cleaned += content[at:start]
+            at = end
+    return bytes(cleaned + content[at:])
+
+
+_NODE_KEYS = (
+    *("jest", "mocha", "vitest", "ava", "nyc", "c8", "tap", "jasmine", "karma", "wireit", "nx", "config"),
+    *("babel", "ts-node", "stryker", "playwright", "cypress"),
+)
 
 
 def _package_json(content: bytes) -> Parts:
-    document = _json(content)
+    document = read_json(content)
     scripts = document.get("scripts", {})
     found = {name: document[name] for name in _NODE_KEYS if name in document}
     imports = document.get("imports")
@@ -99,23 +139,23 @@ def _package_json(content: bytes) -> Parts:
     return found | {"scripts": scripts}
 
 
-def _scripts(key: str) -> Callable[[bytes], Parts]:
-    return lambda content: {key: value} if (value := _json(content).get(key)) is not None else {}
+def _scripts(key: str) -> Reader:
+    return lambda content: {key: value} if (value := read_json(content).get(key)) is not None else {}
 
 
 # ---------------------------------------------------------------------------------------------------- TOML
 
 
-def _toml(content: bytes) -> dict[str, Any]:
-    if any(line.count(b".") > _MOST_DOTS for line in content.split(b"\n")):
-        raise UnreadableError("too many dots in a line")
+def read_toml(content: bytes) -> dict[str, Any]:
+    """The document of a TOML file. Raises UnreadableError."""
     try:
-        return tomllib.loads(content.decode())
-    except (ValueError, RecursionError):
-        raise UnreadableError("no TOML") from None
+        return foreign_documents.read_toml(content, MOST_BYTES)
+    except UnreadableDocumentError as error:
+        raise UnreadableError(f"no TOML: {error}"[:_MOST_WORDS]) from None
 
 
-def _table(document: Any, *names: str) -> dict[str, Any]:
+def table_of(document: Any, *names: str) -> dict[str, Any]:
+    """The table at ``names``, one in the other; an empty one where there is none."""
     for name in names:
         document = document.get(name) if isinstance(document, dict) else None
     return document if isinstance(document, dict) else {}
@@ -127,15 +167,15 @@ _NEEDS = frozenset({"dependencies", "extra-dependencies", "features", "python", 
 
 
 def _pyproject(content: bytes) -> Parts:
-    document = _toml(content)
-    tools = _table(document, "tool")
-    found = {f"tool.{name}": tools[name] for name in _PYTHON_TOOLS if name in tools}
-    found |= {f"tool.pdm.scripts.{name}": value for name, value in _table(tools, "pdm", "scripts").items()}
-    for name, environment in _table(tools, "hatch", "envs").items():
-        rest = {key: value for key, value in _table(environment).items() if key not in _NEEDS}
+    document = read_toml(content)
+    tools = table_of(document, "tool")
+    found = {f"tool.{name}": tools[name] for name in tools if name in _PYTHON_TOOLS or name.startswith("pytest")}
+    found |= {f"tool.pdm.scripts.{name}": value for name, value in table_of(tools, "pdm", "scripts").items()}
+    for name, environment in table_of(tools, "hatch", "envs").items():
+        rest = {key: value for key, value in table_of(environment).items() if key not in _NEEDS}
         found |= {f"tool.hatch.envs.{name}": rest} if rest else {}
     for place in (("project", "entry-points"), ("tool", "poetry", "plugins")):
-        if _PLUGINS in (plugins := _table(document, *place)):
+        if _PLUGINS in (plugins := table_of(document, *place)):
             found[".".join((*place, _PLUGINS))] = plugins[_PLUGINS]
     return found
 
@@ -145,15 +185,15 @@ _TARGET_KEYS = ("test", "doctest", "harness", "bench")
 
 def _cargo_toml(content: bytes) -> Parts:
     """Test targets, and switches of any target; which members there are, for one that goes takes its tests along."""
-    document = _toml(content)
+    document = read_toml(content)
     found: dict[str, Any] = {name: document[name] for name in ("test", "bench") if name in document}
-    package, workspace = _table(document, "package"), _table(document, "workspace")
+    package, workspace = table_of(document, "package"), table_of(document, "workspace")
     found |= {f"package.{name}": package[name] for name in ("autotests", "autobins", "autolib", "workspace") if name in package}
     found |= {f"workspace.{name}": workspace[name] for name in ("members", "exclude", "default-members") if name in workspace}
     targets = {"lib": document.get("lib"), **{f"bin.{n}": each for n, each in enumerate(_list(document.get("bin")))}}
     for place, target in targets.items():
         found |= {f"{place}.{name}": target[name] for name in _TARGET_KEYS if isinstance(target, dict) and name in target}
-    if "test" in _table(document, "profile"):
+    if "test" in table_of(document, "profile"):
         found["profile.test"] = document["profile"]["test"]
     return found
 
@@ -165,7 +205,9 @@ def _list(value: Any) -> list[Any]:
 # ---------------------------------------------------------------------------------------------------- sections and lines
 
 
-def _sections(is_wanted: Callable[[str], bool]) -> Callable[[bytes], Parts]:
+def sections_of(is_wanted: Callable[[str], bool]) -> Reader:
+    """For files of sections: the lines of those that are wanted."""
+
     def read(content: bytes) -> Parts:
         found: dict[str, list[bytes]] = {}
         lines: list[bytes] | None = None
@@ -189,10 +231,10 @@ def _is_python_section(name: str) -> bool:
 
 
 def _setup_cfg(content: bytes) -> Parts:
-    return {**_sections(_is_python_section)(content), **_lines(_PLUGIN_LINE)(content)}
+    return {**sections_of(_is_python_section)(content), **lines_of(_PLUGIN_LINE)(content)}
 
 
-def _lines(wanted: BytesPattern) -> Callable[[bytes], Parts]:
+def lines_of(wanted: BytesPattern) -> Reader:
     """For a manifest that is a program: the lines that speak of tests, wherever they stand."""
 
     def read(content: bytes) -> Parts:
@@ -210,23 +252,23 @@ def _whole_if_it_tests(content: bytes) -> Parts:
 
 _VITEST = BytesPattern(rb"vitest|\btest['\"]?[ \t]*:")
 _PLUGIN_LINE = BytesPattern(rb"pytest11|test_suite|test_loader")
-_READERS: Mapping[str, Callable[[bytes], Parts]] = {
+_READERS: Mapping[str, Reader] = {
     "package.json": _package_json,
     "composer.json": _scripts("scripts"),
     "deno.json": _scripts("tasks"),
     "pyproject.toml": _pyproject,
     "cargo.toml": _cargo_toml,
     "setup.cfg": _setup_cfg,
-    "setup.py": _lines(BytesPattern(rb"pytest11|test_suite|test_loader|cmdclass")),
-    ".npmrc": _lines(BytesPattern(rb"(?i)^(?:script-shell|node-options|if-present|ignore-scripts|prefix|workspaces?)\b")),
-    "pom.xml": _lines(
+    "setup.py": lines_of(BytesPattern(rb"pytest11|test_suite|test_loader|cmdclass")),
+    ".npmrc": lines_of(BytesPattern(rb"(?i)^(?:script-shell|node-options|if-present|ignore-scripts|prefix|workspaces?)\b")),
+    "pom.xml": lines_of(
         BytesPattern(
             rb"(?i)skip|maven\.test|testFailureIgnore|surefire|failsafe|</?(?:ex|in)cludes?>|(?:excluded)?groups>|argLine"
         )
     ),
     **dict.fromkeys(
         ("build.gradle", "build.gradle.kts"),
-        _lines(
+        lines_of(
             BytesPattern(rb"ignoreFailures|useJUnit|useTestNG|\b[tT]est\b|\btests\b|enabled|onlyIf|failOnNo|(?:ex|in)clude")
         ),
     ),

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from random import Random
@@ -13,7 +12,7 @@ from typing import Any
 from gatewright.ecosystems.planting import sum_of, words
 from gatewright.ecosystems.port import Instruments, Purpose, ReporterOrder, Sentinel, TreeFiles
 from gatewright.ecosystems.shell import order_files
-from gatewright.ecosystems.subtree import read_text
+from gatewright.ecosystems.subtree import read_tables, read_text
 from gatewright.patterns import TextPattern
 
 #: Hosts that cargo may take for its target; of the variables, the one of the host that it runs on counts.
@@ -120,17 +119,17 @@ async def _packages(before: Sequence[str], tree: TreeFiles) -> list[str]:
     named = _named(before)
     folders = {posixpath.dirname(path) for path in tree.paths if posixpath.basename(path) == "Cargo.toml"}
     everything = not named and ("--workspace" in before or "--all" in before or "package" not in top)
-    workspace = top.get("workspace") or {}
-    defaults = [] if "--workspace" in before or "--all" in before else workspace.get("default-members") or []
-    members = defaults or workspace.get("members") or []
+    workspace = _table(top, "workspace")
+    defaults = [] if "--workspace" in before or "--all" in before else _strings(workspace.get("default-members"))
+    members = defaults or _strings(workspace.get("members"))
     found = []
     for folder in sorted(folders):
         manifest = await _manifest(tree, folder)
-        package = manifest.get("package") or {}
+        package = _table(manifest, "package")
         name = package.get("name")
         if not isinstance(name, str) or package.get("autotests") is False:
             continue
-        member = folder == "" or any(_is_member(folder, each) for each in members if isinstance(each, str))
+        member = folder == "" or any(_is_member(folder, each) for each in members)
         if (name in named) if named else ((folder == "" and not everything) or (everything and member)):
             found.append(folder)
     return found
@@ -153,11 +152,17 @@ def _is_member(folder: str, given: str) -> bool:
     return folder == given
 
 
+def _table(document: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    found = document.get(key)
+    return found if isinstance(found, dict) else {}
+
+
+def _strings(value: object) -> list[str]:
+    return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
+
+
 async def _manifest(tree: TreeFiles, folder: str) -> dict[str, Any]:
-    try:
-        return tomllib.loads(await read_text(tree, posixpath.join(folder, "Cargo.toml")))
-    except (tomllib.TOMLDecodeError, RecursionError):
-        return {}
+    return await read_tables(tree, posixpath.join(folder, "Cargo.toml"))
 
 
 CARGO_TEST = CargoTest()

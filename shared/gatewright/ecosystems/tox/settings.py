@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import configparser
 import shlex
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from gatewright.ecosystems.port import TreeFiles
-from gatewright.ecosystems.subtree import read_text
+from gatewright.ecosystems.subtree import read_tables, read_text
 from gatewright.patterns import TextPattern
 
 #: The section that others take what they lack from.
@@ -81,17 +80,13 @@ async def read_tox(tree: TreeFiles) -> ToxSettings | None:
             core = sections.get(section) if section else sections.get(_CORE)
             return ToxSettings({**sections, _CORE: core or {}})
     for name, place in (("pyproject.toml", ("tool", "tox")), ("tox.toml", ())):
-        text = await read_text(tree, name)
-        if text and (found := _toml(text, place)) is not None:
+        tables = await read_tables(tree, name)
+        if tables and (found := _in_tables(tables, place)) is not None:
             return found
     return None
 
 
-def _toml(text: str, place: tuple[str, ...]) -> ToxSettings | None:
-    try:
-        table: Any = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError):
-        return None
+def _in_tables(table: Any, place: tuple[str, ...]) -> ToxSettings | None:
     for key in place:
         table = table.get(key) if isinstance(table, dict) else None
     if not isinstance(table, dict):

@@ -15,6 +15,7 @@ import msgspec
 from gatewright.errors import MalformedError, VerificationError
 from gatewright.evidence.signing.keys import PrivateKey, PublicKey
 from gatewright.evidence.statement import PAYLOAD_TYPE
+from gatewright.foreign_documents import UnreadableDocumentError, read_json
 
 
 class Signer:
@@ -88,8 +89,8 @@ def _check(parsed: _Envelope, key: PublicKey) -> None:
 
 def _parse(data: bytes) -> _Envelope:
     try:
-        parsed = msgspec.json.decode(data, type=_Envelope)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        parsed = read_json(data, _Envelope)
+    except UnreadableDocumentError as error:
         raise MalformedError(f"not a DSSE envelope: {error}", code="bad_envelope") from error
     if parsed.payload_type != PAYLOAD_TYPE:
         raise MalformedError(f"the payload is not {PAYLOAD_TYPE}", code="bad_envelope")

@@ -24,8 +24,10 @@ _END = struct.Struct("<4s4H2LH")
 _LONGEST_PATH, _LONGEST_NAME = 1024, 255
 
 
-def pack(folder: Path, archive: Path) -> None:
+def pack(folder: Path, archive: Path, *, top: str = "") -> None:
     """Write the plain files below ``folder`` to the new file ``archive``, in the order of their paths.
+
+    With ``top`` they lie in a folder of that name, as people expect of an archive that they unpack by hand.
 
     Raises StoreError (``stored_bundle_too_large``), OSError.
     """
@@ -35,7 +37,7 @@ def pack(folder: Path, archive: Path) -> None:
     try:
         with zipfile.ZipFile(archive, "x", zipfile.ZIP_STORED, allowZip64=False) as packed:
             for path in paths:
-                entry = zipfile.ZipInfo(path)  # of 1980: no time of this host is a part of it
+                entry = zipfile.ZipInfo(f"{top}/{path}" if top else path)  # of 1980: no time of this host is a part of it
                 entry.create_system, entry.external_attr = 3, (0o100000 | READ_ONLY) << 16
                 entry.file_size = (folder / path).stat().st_size
                 with (folder / path).open("rb") as source, packed.open(entry, "w") as target:

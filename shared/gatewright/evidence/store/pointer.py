@@ -15,6 +15,7 @@ from gatewright.contracts import RunManifest, codec
 from gatewright.contracts.vocabulary import RunId, Sha256, Timestamp
 from gatewright.errors import StoreError
 from gatewright.evidence import layout
+from gatewright.foreign_documents import UnreadableDocumentError, read_json
 
 #: The version of the pointers that are written.
 _VERSION: Final = 1
@@ -57,11 +58,11 @@ def read_pointer(data: bytes, run_id: str) -> BundlePointer:
     ``stored_bundle_altered``: it is no pointer, or that of another run. ``layout_unknown``: it names a later version.
     """
     try:
-        if (version := msgspec.json.decode(data, type=_Version).version) > _VERSION:
+        if (version := read_json(data, _Version).version) > _VERSION:
             words = f"the pointer to the bundle of {run_id} names version {version}; this Gatewright reads version {_VERSION}"
             raise StoreError(words, code="layout_unknown")
-        pointer = msgspec.json.decode(data, type=BundlePointer)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        pointer = read_json(data, BundlePointer)
+    except UnreadableDocumentError:
         raise StoreError(f"what the store gave for {run_id} is no pointer to a bundle", code="stored_bundle_altered") from None
     if pointer.version != _VERSION or pointer.run_id != run_id or pointer.size < 0:
         words = f"what the store gave for {run_id} is the pointer of another run, or of no version"

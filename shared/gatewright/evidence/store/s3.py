@@ -33,6 +33,8 @@ _NO_LOCKS = frozenset(
     {"NoSuchObjectLockConfiguration", "ObjectLockConfigurationNotFoundError", "InvalidRequest", "NotImplemented"}
     | {"MethodNotAllowed", "XNotImplemented"}
 )
+#: What botocore raises while it parses an answer: for a time that is none, for elements that lie in each other without end.
+_UNREADABLE: Final = (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError)
 _CODE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 
 T = TypeVar("T")
@@ -156,7 +158,7 @@ class S3Store:
                 if status == 501:
                     raise self._failed(name, "store_not_write_once", "the store knows no conditional writes") from None
                 raise self._refused(name, error) from None
-            except (self._errors.BotoCoreError, OSError) as error:
+            except (self._errors.BotoCoreError, OSError, *_UNREADABLE) as error:
                 raise self._unreachable(name, error) from None
         return True
 
@@ -235,7 +237,7 @@ class S3Store:
             if _told(error)[1] in missing:
                 return None
             raise self._refused(name, error) from None
-        except (self._errors.BotoCoreError, OSError) as error:
+        except (self._errors.BotoCoreError, OSError, *_UNREADABLE) as error:
             raise self._unreachable(name, error) from None
 
     def _blocks(self, name: str, body: Any) -> Iterator[bytes]:
@@ -258,7 +260,8 @@ class S3Store:
 
     def _unreachable(self, name: str, error: Exception) -> StoreError:
         # Its words may repeat an address that a server made up.
-        return self._failed(name, "store_unreachable", f"the store cannot be reached: {type(error).__name__}")
+        words = "its answer cannot be read" if isinstance(error, _UNREADABLE) else "the store cannot be reached"
+        return self._failed(name, "store_unreachable", f"{words}: {type(error).__name__}")
 
     def _failed(self, name: str, code: str, words: str) -> StoreError:
         return StoreError(f"{self._address}: {name}: {words}", code=code)
@@ -302,7 +305,12 @@ def _credentials(entry: StoreEntry) -> dict[str, str]:
 def _lock(found: Mapping[str, Any]) -> ObjectLock:
     until = found.get("ObjectLockRetainUntilDate")
     held = found.get("ObjectLockLegalHoldStatus") == "ON"
-    return ObjectLock(until.astimezone(UTC).isoformat(timespec="seconds") if isinstance(until, datetime) else "", held)
+    if not isinstance(until, datetime):
+        return ObjectLock("", held)
+    try:
+        return ObjectLock(until.astimezone(UTC).isoformat(timespec="seconds"), held)
+    except OverflowError:  # in another zone it would be beyond the last year
+        return ObjectLock(datetime.max.replace(tzinfo=UTC).isoformat(timespec="seconds"), held)
 
 
 def _told(error: Any) -> tuple[int, str]:

@@ -10,8 +10,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from gatewright.contracts import RunManifest, codec
 from gatewright.errors import MalformedError, VerificationError
 from gatewright.evidence import layout
@@ -24,6 +22,7 @@ from gatewright.evidence.verification.findings import REPOSITORY_STEP, STEPS, Ve
 from gatewright.evidence.verification.projected import check_projection
 from gatewright.evidence.verification.pruned import look_for_tombstone
 from gatewright.evidence.verification.reading import Facts, Reading, read_all, runs_named, scan
+from gatewright.foreign_documents import UnreadableDocumentError, read_json
 
 if TYPE_CHECKING:
     from gatewright.git.access.credentials import RepositoryAccess
@@ -185,14 +184,14 @@ def _envelope(reading: Reading, step: int, path: str) -> str:
             _, key = open_envelope(data, reading.trusted)
             reading.signer = key.key_id
             _retirement(reading, step, path, key)
-        statement = msgspec.json.decode(reading.payloads[path], type=Statement)
+        statement = read_json(reading.payloads[path], Statement)
     except VerificationError as error:
         findings.wrong(step, error.reason, path, error.message)
         return ""
     except MalformedError as error:
         findings.malformed(step, error.reason, path, error.message)
         return f"{path}: the signature cannot be read"
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except UnreadableDocumentError as error:
         findings.malformed(step, "bad_statement", path, f"what was signed is no statement: {error}")
         return f"{path}: the statement cannot be read"
     signed = {subject.digest.get("sha256") for subject in statement.subject if subject.name == layout.MANIFEST}

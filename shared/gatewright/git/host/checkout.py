@@ -12,8 +12,8 @@ from pathlib import Path
 from gatewright.errors import GitError, MalformedError
 from gatewright.git.command import CommandFailedError, GitCommand
 from gatewright.git.host.branch_merge import merge_change
-from gatewright.git.host.damage import DAMAGED, damage
-from gatewright.git.host.staged import git_directory, top_directory
+from gatewright.git.host.damage import damage, damaged
+from gatewright.git.host.staged import common_directory, git_directory, top_directory
 from gatewright.git.objects import Objects
 from gatewright.git.refs import check_ref, full_names, is_object_id, is_ref_name
 
@@ -21,10 +21,11 @@ from gatewright.git.refs import check_ref, full_names, is_object_id, is_ref_name
 _MOST_COMMITS = 10_000
 #: The most bytes that git may say about them.
 _LIMIT = 64 << 20
+#: Fields end with it: the names of authors and the subjects of commits, which strangers write, cannot hold it.
+_END = "\0"
 _LONGEST_REVISION = 1024
 #: What git takes for the beginning of an object id.
 _SHORT_ID = re.compile(r"[0-9a-fA-F]{4,63}")  # noqa: TID251 - linear: one repetition
-_FIELD, _RECORD = "\x1f", "\x1e"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +56,15 @@ class Uncommitted:
 def branch_change(start: Path, branch: str, onto: str) -> BranchChange:
     """What the branch (or tag, or commit) ``branch`` of the repository of ``start`` adds to ``onto``.
 
-    GitError: ``ref_not_found``, ``no_common_history``, ``branch_conflicts``, ``repository_partial``, ``repository_damaged``;
+    GitError: ``ref_not_found``, ``no_common_history``, ``branch_conflicts``, ``repository_partial``, ``repository_damaged``,
+    ``repository_shallow``;
     ``branch_has_nothing`` when ``onto`` has all of it already, also as a squashed commit; MalformedError (``bad_ref``);
     PatchError (``patch_too_large``).
     """
     try:
         return _branch_change(start, branch, onto)
     except CommandFailedError as error:
-        if (cause := damage(error, str(start))) is not None:
+        if (cause := damage(error, str(start), common_directory(start) / "objects")) is not None:
             raise cause from error
         raise
 
@@ -72,15 +74,19 @@ def _branch_change(start: Path, branch: str, onto: str) -> BranchChange:
     head, target = commit_named(start, branch), commit_named(start, onto)
     bases = git.execute("merge-base", "--all", target, head, ok=(0, 1)).decode("ascii", "replace").split()
     if not bases:
+        if (common_directory(start) / "shallow").is_file():
+            words = f"{branch} and {onto} have no commit in common here: this is a shallow clone, whose history is cut off"
+            raise GitError(f"{words}; git fetch --unshallow brings the rest", code="repository_shallow")
         raise GitError(f"{branch} and {onto} have no commit in common", code="no_common_history")
-    form = f"--format=%an{_FIELD}%ae{_FIELD}%s{_RECORD}"
     limit = f"--max-count={_MOST_COMMITS}"
-    listed = git.execute("log", "--no-show-signature", "--no-mailmap", limit, form, head, f"^{target}", "--", limit=_LIMIT)
-    records = [record.strip("\n").split(_FIELD) for record in listed.decode("utf-8", "replace").split(_RECORD)]
-    commits = [record for record in records if len(record) == 3]
-    if not commits:
+    form = ("-z", "--format=%an%x00%ae%x00%s")
+    listed = git.execute("log", "--no-show-signature", "--no-mailmap", limit, *form, head, f"^{target}", "--", limit=_LIMIT)
+    fields = listed.decode("utf-8", "replace").split(_END)[:-1]
+    if not fields:
         raise GitError(f"{branch} has no commit that {onto} lacks", code="branch_has_nothing")
-    authors = tuple(dict.fromkeys((name, email) for name, email, _ in commits))
+    if len(fields) % 3:
+        raise GitError("the output of git log cannot be read")
+    authors = tuple(dict.fromkeys(zip(fields[::3], fields[1::3], strict=True)))
     if bases == [target]:
         patch = Objects(git, git.git_dir).diff(target, head)
     else:
@@ -88,7 +94,7 @@ def _branch_change(start: Path, branch: str, onto: str) -> BranchChange:
         patch = merged if merged is not None else Objects(git, git.git_dir).diff(bases[0], head)
     if not patch:
         raise GitError(f"there is nothing to land: {onto} has all changes of {branch} already", code="branch_has_nothing")
-    return BranchChange(head, bases[0], len(commits), patch, authors, commits[0][2])
+    return BranchChange(head, bases[0], len(fields) // 3, patch, authors, fields[2])
 
 
 def exact_ref(start: Path, name: str) -> str:
@@ -136,18 +142,18 @@ def commit_named(start: Path, name: str) -> str:
             return commit
         named = git.execute("rev-parse", "--verify", "--quiet", "--end-of-options", full, ok=(0, 1, 128))
         if object_id := named.decode("ascii", "replace").strip():
-            _refuse_unreadable(git, object_id)
+            _refuse_unreadable(git, object_id, common_directory(start) / "objects")
             raise GitError(f"{name!r} is no commit and no tag of one", code="ref_not_found")
     raise GitError(f"the repository has no branch and no commit {name!r}", code="ref_not_found")
 
 
-def _refuse_unreadable(git: GitCommand, object_id: str) -> None:
+def _refuse_unreadable(git: GitCommand, object_id: str, objects: Path) -> None:
     """Raise GitError (``repository_damaged``, ``repository_partial``) where the object is not there, or cannot be read."""
     try:
         git.execute("cat-file", "-t", object_id)
     except CommandFailedError as error:
-        words = f"the repository is damaged: the object {object_id} is missing or cannot be read"
-        raise damage(error, "the repository") or GitError(words, code=DAMAGED) from error
+        cause = damage(error, "the repository", objects)
+        raise cause or damaged("the repository", f"the object {object_id}", objects) from error
 
 
 def uncommitted(start: Path, excludes: Path | None = None, *, beyond_index: bool = False) -> Uncommitted:
@@ -181,10 +187,10 @@ def checked_out_at(git_dir: Path, ref: str) -> Path | None:
 
 def checked_out_branches(git_dir: Path) -> dict[str, Path]:
     """The work trees, the main one and linked ones, by the full name of the branch that is checked out there."""
-    listed = GitCommand(git_dir).execute("worktree", "list", "--porcelain", limit=_LIMIT).decode("utf-8", "surrogateescape")
+    said = GitCommand(git_dir).execute("worktree", "list", "--porcelain", "-z", limit=_LIMIT)
     found: dict[str, Path] = {}
-    for block in listed.split("\n\n"):
-        lines = block.splitlines()
+    for block in said.decode("utf-8", "surrogateescape").split(_END + _END):
+        lines = block.split(_END)
         branch = next((line.removeprefix("branch ") for line in lines if line.startswith("branch ")), None)
         if branch is not None and "bare" not in lines:
             found.setdefault(branch, Path(lines[0].removeprefix("worktree ")))

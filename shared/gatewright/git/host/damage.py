@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
+import stat
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
 from gatewright.errors import GitError
@@ -26,6 +30,8 @@ _DAMAGES: Final = (
 )
 #: What git says of an object that a partial clone has left with its remote.
 _PROMISED: Final = "promisor"
+#: Bytes of a list of stores that are looked at.
+_LONGEST_LIST: Final = 1 << 16
 _OBJECT = re.compile(r"\b[0-9a-f]{40}(?:[0-9a-f]{24})?\b")  # noqa: TID251 - linear: of a fixed length
 
 
@@ -34,13 +40,36 @@ def is_partial(error: CommandFailedError) -> bool:
     return _PROMISED in error.said
 
 
-def damage(error: CommandFailedError, repository: str) -> GitError | None:
-    """The error to raise where ``error`` means that ``repository`` lacks an object; None where it means something else."""
+def damage(error: CommandFailedError, repository: str, objects: Path | None = None) -> GitError | None:
+    """The error to raise where ``error`` means that ``repository`` lacks an object; None where it means something else.
+
+    ``objects`` is its own store of objects, on this host: the stores that it borrows from may be gone.
+    """
     said = error.said
     found = _OBJECT.search(said)
     what = f"the object {found.group()}" if found is not None else "an object"
     if is_partial(error):
         return GitError(f"{repository} is a partial clone and lacks {what}", code=PARTIAL)
-    if any(words in said for words in _DAMAGES):
-        return GitError(f"{repository} is damaged: {what} is missing or cannot be read", code=DAMAGED)
-    return None
+    return damaged(repository, what, objects) if any(words in said for words in _DAMAGES) else None
+
+
+def damaged(repository: str, what: str, objects: Path | None = None) -> GitError:
+    """The error of a repository that lacks ``what``."""
+    gone = next(missing_stores(objects), None) if objects is not None else None
+    why = f": objects/info/alternates borrows from {gone!a}, which is not there" if gone is not None else ""
+    return GitError(f"{repository} is damaged: {what} is missing or cannot be read{why}", code=DAMAGED)
+
+
+def missing_stores(objects: Path) -> Iterator[str]:
+    """The stores that ``objects`` borrows from and that are not there: git passes them over without a word."""
+    try:
+        handle = os.open(objects / "info" / "alternates", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return
+    with open(handle, "rb") as file:  # noqa: PTH123 - a descriptor
+        lines = file.read(_LONGEST_LIST).split(b"\n") if stat.S_ISREG(os.fstat(handle).st_mode) else []
+    for line in lines:
+        if line and not line.startswith((b"#", b'"')) and b"\0" not in line:
+            store = os.path.realpath(objects / os.fsdecode(line))
+            if not Path(store).is_dir():
+                yield store

@@ -25,6 +25,9 @@ HAS_SPECIAL_FILES = "repository_has_special_files"
 #: What git reads at the top of a git folder, beside the trees below.
 _FILES = ("HEAD", "commondir", "config", "config.worktree", "gitdir", "packed-refs", "shallow")
 _TREES = ("refs", "objects", "reftable")
+#: Folders that git makes in a store of objects, beside those that are named by two digits of an id.
+_OF_A_STORE = ("info", "pack")
+_TWO_DIGITS = frozenset(f"{number:02x}" for number in range(256))
 _ADVICE = "replace it by what it leads to (for folders that repositories share: git worktree, or objects/info/alternates)"
 #: A folder that changed this recently may change again without a trace in its times.
 _SETTLED_NS = 1_000_000_000
@@ -211,9 +214,22 @@ def _borrowed(objects: Path) -> Iterator[Path]:
         if line.startswith(b'"'):
             raise GitError(f"{str(alternates)!a} quotes a path; write it plainly", code=LEADS_ELSEWHERE)
         if line and not line.startswith(b"#"):
+            if b"\0" in line:
+                raise GitError(f"{str(alternates)!a} holds a zero byte: remove that line", code=LEADS_ELSEWHERE)
             store = Path(os.path.realpath(objects / os.fsdecode(line)))
-            if store.is_dir():
-                yield store
+            if not store.is_dir():
+                continue  # git passes it over; an object that it lacks then is named
+            if not _may_be_store(store):
+                words = f"{str(alternates)!a} names {str(store)!a}, which is no store of objects"
+                raise GitError(f"{words}: remove or correct that line", code=LEADS_ELSEWHERE)
+            yield store
+
+
+def _may_be_store(folder: Path) -> bool:
+    """Whether objects may lie there: nothing else that this host has is looked through, and named in errors."""
+    with os.scandir(folder) as entries:
+        kinds = {entry.name: entry.is_dir(follow_symlinks=False) for entry in entries}
+    return not kinds or any(kinds[name] and (name in _OF_A_STORE or name in _TWO_DIGITS) for name in kinds)
 
 
 def _check_includes(folder: Path) -> None:

@@ -21,7 +21,8 @@ from gatewright.git.refs import RUN_BRANCHES, is_object_id
 
 #: merged: a branch that is no run's has it all; checked out: a work tree stands on it; unmerged: it has what no other has.
 State = Literal["merged", "unmerged", "checked out"]
-_FIELD = "\x1f"
+#: As git writes it, and how a format asks for it. No name and no subject can hold it.
+_FIELD, _ASKED = "\0", "%00"
 #: Where an owner keeps branches and tags.
 _OWNERS = ("refs/heads/", "refs/remotes/", "refs/tags/")
 _LIMIT = 64 << 20
@@ -75,9 +76,9 @@ def run_refs(start: Path, name: str = "") -> tuple[RunRef, ...]:
     """
     common = common_directory(start)
     git = GitCommand(common)
-    form = _FIELD.join(("%(refname)", "%(objectname)", "%(objecttype)", "%(committerdate:iso-strict)", "%(contents:subject)"))
+    form = _ASKED.join(("%(refname)", "%(objectname)", "%(objecttype)", "%(committerdate:iso-strict)", "%(contents:subject)"))
     listed = git.execute("for-each-ref", "--sort=committerdate", f"--format={form}", RUN_BRANCHES + name, limit=_LIMIT)
-    lines = [(*line.split(_FIELD, 4), "", "", "", "")[:5] for line in listed.decode("utf-8", "replace").splitlines()]
+    lines = [(*line.split(_FIELD, 4), "", "", "", "")[:5] for line in _lines(listed)]
     named = [line for line in lines if is_object_id(line[1])]
     used = checked_out_branches(common) if named else {}
     idle = {ref: commit for ref, commit, kind, _, _ in named if ref not in used and kind == "commit"}
@@ -138,9 +139,9 @@ def _holders(git: GitCommand, runs: Mapping[str, str]) -> dict[str, str]:
 
 def _owners(git: GitCommand) -> set[str]:
     """The commits that the owner's branches and tags lead to."""
-    form = _FIELD.join(("%(refname)", "%(objecttype)", "%(objectname)", "%(*objecttype)", "%(*objectname)"))
-    listed = git.execute("for-each-ref", f"--format={form}", *_OWNERS, limit=_LIMIT).decode("utf-8", "replace")
-    lines = [line.split(_FIELD) for line in listed.splitlines() if not line.startswith(RUN_BRANCHES)]
+    form = _ASKED.join(("%(refname)", "%(objecttype)", "%(objectname)", "%(*objecttype)", "%(*objectname)"))
+    listed = git.execute("for-each-ref", f"--format={form}", *_OWNERS, limit=_LIMIT)
+    lines = [line.split(_FIELD) for line in _lines(listed) if not line.startswith(RUN_BRANCHES)]
     pairs = [pair for line in lines if len(line) == 5 for pair in ((line[1], line[2]), (line[3], line[4]))]
     return {object_id for kind, object_id in pairs if kind == "commit"}
 
@@ -152,4 +153,9 @@ def _first_holder(git: GitCommand, commit: str) -> str | None:
 
 def _names(git: GitCommand, *words: str) -> dict[str, None]:
     listed = git.execute("for-each-ref", "--format=%(refname)", *words, limit=_LIMIT)
-    return dict.fromkeys(listed.decode("utf-8", "replace").splitlines())
+    return dict.fromkeys(_lines(listed))
+
+
+def _lines(listed: bytes) -> list[str]:
+    """The lines of git's output. ``splitlines`` would end one at U+2028, say, which a name of a branch may hold."""
+    return [line for line in listed.decode("utf-8", "surrogateescape").split("\n") if line]

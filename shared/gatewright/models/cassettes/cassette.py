@@ -15,6 +15,7 @@ import msgspec
 
 from gatewright.contracts.vocabulary import Document
 from gatewright.errors import DeniedError, MalformedError
+from gatewright.foreign_documents import read_json
 from gatewright.models.cassettes.difference import COMPARED, nearest_difference
 from gatewright.models.prices import TokenUsage
 from gatewright.models.records import sha256, without_secrets
@@ -144,7 +145,7 @@ class Cassette:
         """A cassette that plays ``data``. Raises MalformedError (``cassette_invalid``)."""
         try:
             head, calls = _parsed(data)
-        except (ValueError, msgspec.DecodeError) as error:
+        except ValueError as error:
             raise MalformedError(f"no cassette: {error}", code="cassette_invalid") from None
         return cls(calls, head)
 
@@ -183,14 +184,14 @@ class Cassette:
 
 
 def _parsed(data: bytes) -> tuple[CassetteHead, tuple[Recorded, ...]]:
-    """The head and the calls of a file. Raises ValueError, ``msgspec.DecodeError``."""
+    """The head and the calls of a file. Raises ValueError."""
     first, _, rest = data.partition(b"\n")
     if len(data) > LARGEST:
         raise ValueError(f"it has more than {LARGEST} bytes")
-    head = msgspec.json.decode(first, type=CassetteHead)
+    head = read_json(first, CassetteHead)
     if head.sha256 != sha256(rest):
         raise ValueError("its lines are not those that it was written with")
-    calls = tuple(msgspec.json.decode(line, type=Recorded) for line in rest.splitlines())
+    calls = tuple(read_json(line, Recorded) for line in rest.splitlines())
     for call in calls:
         _ = call.pieces
     return head, calls

@@ -11,9 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-import msgspec
-
 from gatewright.errors import MalformedError
+from gatewright.foreign_documents import UnreadableDocumentError, read_json
 from gatewright.models.cassettes.cassette import FORMAT, LARGEST, LARGEST_HEAD, Cassette, CassetteHead
 from gatewright.models.records import sha256
 
@@ -83,8 +82,8 @@ def _files(folder: Path) -> Iterator[Path]:
 def _head(path: Path) -> CassetteHead:
     first = _bytes(path, LARGEST, LARGEST_HEAD).partition(b"\n")[0]
     try:
-        return msgspec.json.decode(first, type=CassetteHead)
-    except msgspec.DecodeError as error:
+        return read_json(first, CassetteHead)
+    except UnreadableDocumentError as error:
         raise _invalid(f"{path} is no cassette: {error}") from None
 
 

@@ -17,6 +17,9 @@ from gatewright.ledger.run import Run
 #: The reason code of a run that no person may approve, because it is not known who ordered it.
 ORDERER_UNKNOWN: Final = "orderer_unknown"
 
+#: Names that a remark shows.
+_MOST_NAMED: Final = 5
+
 
 def requester_of(document: RunRequest | TaskContract) -> str:
     """Who ordered the run, in the words of the document; of a contract the agent that owns it."""
@@ -42,6 +45,23 @@ def orderers_of(
         if not person.identities.isdisjoint(claimed):  # 4
             found |= claimed | {person_key(person.name)}
     return tuple(sorted(found))
+
+
+def orderer_doubt(orderers: Iterable[str], roster: Iterable[RosterPerson]) -> str:
+    """Why it is doubtful that the approver of a run is another person than who ordered it, in words; empty where it is not."""
+    named = sorted(orderers)
+    if not named:
+        return (
+            "nothing names who ordered it, so that a run that another person has to approve would end (orderer_unknown): "
+            "name the person in ordered_by, or list the publisher's persons in publishers.json"
+        )
+    known = {identity for person in roster for identity in person.identities}
+    if known.isdisjoint(named):
+        return (
+            f"the roster of approvers does not know who ordered it ({', '.join(named[:_MOST_NAMED])}): if it is one of them by "
+            "another name, add that name to the person's accounts in approvers.json"
+        )
+    return ""
 
 
 def is_own(run: Run, person: RosterPerson, *, exact: bool = False) -> bool:

@@ -142,7 +142,8 @@ def proof_clauses(proof: TestProof) -> tuple[ProofClause, ...]:
     clauses = []
     if not proof.framework or proof.counts is None:
         clauses.append(ProofClause(f"unproven: {proof.unproven}" if proof.unproven else "", doubtful=True))
-        clauses.append(ProofClause(check_in_words(proof), doubtful=proof.check is not None and not proof.check.noticed))
+        doubtful = proof.check is not None and not (proof.check.noticed and not proof.check.switched_off)
+        clauses.append(ProofClause(check_in_words(proof), doubtful=doubtful))
     else:
         clauses += _clauses_of_counts(proof, proof.counts)
         clauses.append(ProofClause(f"unproven: {proof.unproven}" if proof.unproven else "", doubtful=True))
@@ -178,9 +179,13 @@ def _clauses_of_counts(proof: TestProof, counts: TestCounts) -> Iterator[ProofCl
 
 def check_in_words(proof: TestProof) -> str:
     """Whether a tool that checks sources looks at the change, for people; empty when it was not tried."""
-    if proof.check is None:
+    check = proof.check
+    if check is None:
         return ""
-    return f"{proof.check.tool} {'noticed' if proof.check.noticed else 'did not notice'} an error planted in {proof.check.path}"
+    noticed = f"{'noticed' if check.noticed else 'did not notice'} an error planted in {check.path}"
+    if check.switched_off:
+        return f"{check.tool} is switched off by the text of {_quoted(check.switched_off)}; it {noticed}"
+    return f"{check.tool} {noticed}"
 
 
 def failed_before_in_words(proof: TestProof) -> str:

@@ -61,7 +61,8 @@ def _durations(report: TestReport) -> Iterator[str]:
 def _proof(command: TestCommand, proof: TestProof, changed: frozenset[str] | None) -> Iterator[str]:
     """1. a framework is one that the command may start; without one nothing is known of tests  2. planted tests are two
     3. only a command that failed was tried on the baseline  4. tests that were told are in a table  5. mutants are of changed
-    files  6. so are the tests of the baseline, whose end agrees with their outcomes."""
+    files  6. so are the tests of the baseline, whose end agrees with their outcomes  7. so are the file with the planted
+    error, and those in which the tool is switched off."""
     if proof.framework and not _may_start(proof.framework, command.cmd_argv):  # 1
         yield f"{proof.framework} told its tests, which {command.cmd_argv[0]} does not start"
     if not proof.framework and (known := _known_of_tests(proof)):
@@ -84,6 +85,9 @@ def _proof(command: TestCommand, proof: TestProof, changed: frozenset[str] | Non
         yield f"mutants were made of {strange[0]}, which the change does not touch"
     if proof.baseline_tests is not None:  # 6
         yield from _baseline(proof.baseline_tests, changed)
+    named = {proof.check.path, *proof.check.switched_off} if proof.check is not None else set()
+    if changed is not None and (strange := sorted(named - changed)):  # 7
+        yield f"a tool was tried on {strange[0]}, which the change does not touch"
 
 
 def _may_start(framework: str, argv: Sequence[str]) -> bool:

@@ -18,6 +18,7 @@ from gatewright.evidence.store.archive import unpack
 from gatewright.evidence.store.fetching import fetch, open_reader, open_store
 from gatewright.evidence.store.objects import MAX_ARCHIVE_BYTES, ObjectStore
 from gatewright.evidence.store.policy import load_stores
+from gatewright.host_errors import host_errors
 
 if TYPE_CHECKING:
     from gatewright.client.client import Client
@@ -53,6 +54,23 @@ def _unpack(archive: Path, folder: Path, manifest_sha256: str) -> None:
     manifest = folder / layout.MANIFEST
     if not manifest.is_file() or hashlib.sha256(manifest.read_bytes()).hexdigest() != manifest_sha256:
         raise StoreError(f"the gatekeeper gave another bundle for {folder.name}", code="stored_bundle_altered")
+
+
+def unpacked(archive: Path) -> Path:
+    """The bundle in an archive that a person has downloaded, in a folder that goes with the process.
+
+    Raises MalformedError (``not_a_bundle``), HostError.
+    """
+    folder = _passing_folder() / archive.stem
+    try:
+        with host_errors():
+            unpack(archive, folder)
+    except StoreError as error:
+        why = error.message.partition("altered: ")[2]
+        words = f"{archive}: {why}; unpack it with another program, and give the folder"
+        raise MalformedError(words, code="not_a_bundle") from error
+    entries = list(folder.iterdir())
+    return entries[0] if len(entries) == 1 and entries[0].is_dir() else folder
 
 
 def fetched_of(store: str, run_id: str) -> Path:

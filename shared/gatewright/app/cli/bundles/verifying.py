@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from gatewright.app.cli.bundles.stored import fetched, fetched_of
+from gatewright.app.cli.bundles.stored import fetched, fetched_of, unpacked
 from gatewright.app.cli.context import CommandContext, find_place
 from gatewright.app.cli.runs.sources import RUNS_FOLDER, BundleSource, find_run
 from gatewright.app.cli.settings import load as load_settings
@@ -42,10 +42,7 @@ def check_bundle(given: str | None, key: Sequence[str], repository: str | None, 
 
     With a folder and key files no home folder is asked, so that one which a repository tracks does not get in the way.
     """
-    if given is not None and (is_address(given) or Path(given).is_dir()):
-        bundle = find_elsewhere(given)
-    else:
-        bundle = find_bundle(given, find_place())
+    bundle = find_elsewhere(given) if given is not None and _is_elsewhere(given) else find_bundle(given, find_place())
     trusted = () if unsigned and not key else trust(key)
     access = operator_access() if repository is not None else None
     result = verify(bundle, [each.public for each in trusted], repository, insecure_allow_unsigned=unsigned, access=access)
@@ -54,18 +51,27 @@ def check_bundle(given: str | None, key: Sequence[str], repository: str | None, 
     return Checked(result, next((each.known for each in trusted if each.public.key_id == result.signer), None))
 
 
+def _is_elsewhere(given: str) -> bool:
+    return is_address(given) or Path(given).is_dir() or (given.endswith(".zip") and Path(given).is_file())
+
+
 def find_elsewhere(given: str) -> Path:
-    """The folder ``given``, or the bundle at this address of a store, for which no home folder is asked. Raises StoreError."""
-    return fetched(given) if is_address(given) else Path(given)
+    """The folder or archive ``given``, or the bundle at this address of a store, for which no home folder is asked.
+
+    Raises StoreError, MalformedError (``not_a_bundle``).
+    """
+    if is_address(given):
+        return fetched(given)
+    return unpacked(Path(given)) if Path(given).is_file() else Path(given)
 
 
 def find_bundle(given: str | None, place: CommandContext) -> Path:
-    """The folder that ``given`` names: a folder, or a run (or its beginning) of the home folder; None is its newest run.
+    """The bundle that ``given`` names: a folder, an archive, or a run (or its beginning) of the home folder.
 
-    A bundle in a store is fetched: by its address, or by the whole id of its run where the settings name the store. Raises
-    MalformedError, StoreError.
+    None is the newest run there. A bundle in a store is fetched: by its address, or by the whole id of its run where the
+    settings name the store. Raises MalformedError, StoreError.
     """
-    if given is not None and (is_address(given) or Path(given).is_dir()):
+    if given is not None and _is_elsewhere(given):
         return find_elsewhere(given)
     # A pruned bundle tells no run any more, and its tombstone can be verified all the same.
     if given is not None and is_safe(given) and (place.home / RUNS_FOLDER / given).is_dir():

@@ -20,6 +20,7 @@ import msgspec
 from gatewright.contracts import GateReport, RunRequest, TaskContract, codec
 from gatewright.contracts.reports import RuleOutcome
 from gatewright.errors import ConfigurationError
+from gatewright.foreign_documents import read_json
 from gatewright.git.host import staged
 from gatewright.resources import policy_directory
 from gatewright.secrets.selection import DEFAULT_SCANNER, load_ahead, local_catalogue
@@ -104,7 +105,7 @@ def ask_gates(
     if change.candidate is not None or change.patch is not None:
         # On another core: the native library does not hold this interpreter while it loads.
         load_ahead(DEFAULT_SCANNER, local_catalogue())
-    return msgspec.json.decode(_ask(_GATES, msgspec.json.encode(question)), type=DryRunAnswer)
+    return read_json(_ask(_GATES, msgspec.json.encode(question)), DryRunAnswer)
 
 
 @contextmanager

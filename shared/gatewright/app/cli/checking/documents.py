@@ -5,10 +5,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-import msgspec
-
 from gatewright.contracts import RunRequest, TaskContract, codec, forms, schemas
 from gatewright.errors import Fault, MalformedError
+from gatewright.foreign_documents import UnreadableDocumentError, read_json
 
 
 def read_document(name: str) -> bytes:
@@ -57,8 +56,8 @@ def recognised_schema(data: bytes) -> str:
 def _fields(data: bytes) -> frozenset[str]:
     """The names at the top of a document; none when it is no object. Raises MalformedError (``not_json``)."""
     try:
-        loaded = msgspec.json.decode(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        loaded = read_json(data)
+    except UnreadableDocumentError as error:
         raise MalformedError(f"not JSON: {error}", faults=(Fault("", "not_json", str(error)),), code="not_json") from error
     return frozenset(loaded) if isinstance(loaded, dict) else frozenset()
 

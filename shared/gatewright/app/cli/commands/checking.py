@@ -100,10 +100,13 @@ def explain(
     from gatewright.app.cli.checking.asking import ChangeLocation, ask_gates, read_contract
     from gatewright.app.cli.checking.documents import read_document, read_submittable
     from gatewright.app.cli.checking.proof_preview import preview
+    from gatewright.app.cli.user_git import with_orderer
     from gatewright.contracts import RunRequest, TaskContract, codec
     from gatewright.ledger.role_bindings import role_contract_summary
 
     submitted = read_submittable(str(contract))
+    if publisher is None:  # then it is the person at the command line who would submit it
+        submitted = with_orderer(submitted, Path())
     kind = "request" if isinstance(submitted, RunRequest) else "contract"
     document = read_contract(submitted)
     data = read_document(str(patch)) if patch is not None else None

@@ -57,7 +57,7 @@ BundleArgument = Annotated[
     str | None,
     typer.Argument(
         metavar="[BUNDLE|RUN]",
-        help="A bundle's folder, its address in a store (s3://, https://), or a run of this home; its newest if left out.",
+        help="A bundle's folder or .zip, its address in a store (s3://, https://), or a run of this home (default: newest).",
         autocompletion=known_runs,
     ),
 ]

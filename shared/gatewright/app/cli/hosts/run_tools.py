@@ -20,7 +20,7 @@ from gatewright.app.cli.runs.outputs import read_stream, streams_of
 from gatewright.app.cli.runs.read_models import ReadModelKind, read_model
 from gatewright.app.cli.runs.result import closing_words, result_of
 from gatewright.app.cli.runs.sources import find_run
-from gatewright.client.client import inline_artifact
+from gatewright.client.client import inline_artifact, json_of
 from gatewright.contracts import RunRequest, TaskContract, codec
 from gatewright.errors import MalformedError, UnavailableError
 from gatewright.ledger.role_bindings import role_contract_summary
@@ -91,10 +91,13 @@ class SubmittingTools:
         place = repository or (str(self.access.repository) if self.access.repository is not None else None)
         if place is None:
             raise MalformedError("no repository is named, and this server was given none", code="invalid_input")
+        given = (fields or {}).get("repository") or {}
+        if not isinstance(given, dict):
+            raise MalformedError("fields.repository is an object, as in run_request.v1", code="invalid_input")
         document: dict[str, Any] = {
             **(fields or {}),
             "request": request,
-            "repository": {"url": place, **((fields or {}).get("repository") or {})},
+            "repository": {"url": place, **given},
             "requested_by": "mcp host",
             "ordered_by": self.access.ordered_by,
             "allowed_paths": paths,
@@ -104,10 +107,17 @@ class SubmittingTools:
         }
         if patch is not None:
             document["executor"] = {"kind": "patch", "artifacts": ["host.patch"]}
-            document["artifacts"] = [msgspec.to_builtins(inline_artifact("host.patch", patch.encode()))]
+            document["artifacts"] = [msgspec.to_builtins(inline_artifact("host.patch", _bytes_of(patch)))]
         if agent is not None:
             document["executor"] = {"kind": "agent", "agent": agent}
         return document
+
+
+def _bytes_of(patch: str) -> bytes:
+    try:
+        return patch.encode()
+    except UnicodeEncodeError as error:
+        raise MalformedError(f"the patch holds half of a character: {error}", code="invalid_input") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +131,7 @@ class FollowingTools:
         self, document: Annotated[dict[str, Any], Field(description="A run_request.v1 or task_contract.v1.")]
     ) -> CallToolResult:
         """What the gates of this host's policies would decide about a request or contract, without a run. Begins nothing."""
-        data = msgspec.json.encode(document)
+        data = json_of(document)
         contract = "task_id" in document and "request" not in document
         submitted = codec.decode(data, TaskContract) if contract else codec.decode(data, RunRequest)
         compiled = await asyncio.to_thread(read_contract, submitted)

@@ -10,6 +10,8 @@ from mcp.server.transport_security import TransportSecuritySettings
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from gatewright.app.http_access import listening_socket
+
 #: Bytes of one question: a patch, and what is around it.
 _MAX_BODY = 8 << 20
 
@@ -34,11 +36,15 @@ class RequireToken:
 
 
 async def serve_http(server: MCPServer[None], host: str, port: int, token: str, names: tuple[str, ...] = ()) -> None:
-    """Serve until the process is told to end. ``names``: further values of the Host header that are answered."""
+    """Serve until the process is told to end. ``names``: further values of the Host header that are answered.
+
+    Raises UnavailableError (``address_unavailable``).
+    """
     known = [*(f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]", host)), *names]
     origins = [f"http://{name}" for name in known] + [f"https://{name}" for name in names]
     security = TransportSecuritySettings(allowed_hosts=known, allowed_origins=origins)
     app = RequireToken(
         server.streamable_http_app(transport_security=security, host=host, max_request_body_size=_MAX_BODY), token
     )
-    await uvicorn.Server(uvicorn.Config(app, host=host, port=port, log_level="warning", access_log=False)).serve()
+    with listening_socket(host, port) as listening:
+        await uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False)).serve(sockets=[listening])

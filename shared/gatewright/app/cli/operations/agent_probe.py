@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-import msgspec
-
 from gatewright.app.cli import settings
 from gatewright.app.stack.launch import interpreter
 from gatewright.errors import DeniedError, GatewrightError, UnavailableError
+from gatewright.foreign_documents import UnreadableDocumentError, read_json
 
 _MODULE: Final = "gatewright.services.worker.agents.probe"
 _LARGEST_LINE: Final = 1 << 20
@@ -37,7 +36,10 @@ def probe_agent(name: str, home: Path) -> Iterator[dict[str, Any]]:
 def _documents(lines: Any) -> Iterator[dict[str, Any]]:
     whole = False
     while line := lines.readline(_LARGEST_LINE):
-        document = msgspec.json.decode(line, type=dict[str, Any])
+        try:
+            document = read_json(line, dict[str, Any])
+        except UnreadableDocumentError as error:
+            raise UnavailableError(f"the probe printed what is no record of it: {error}") from error
         if "code" in document:
             raise _error(document)
         whole = "admitted" in document

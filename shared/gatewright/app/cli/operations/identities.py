@@ -13,6 +13,7 @@ import signal
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -23,7 +24,7 @@ from gatewright.app.stack.nats_server import CONFIG_FILE
 from gatewright.bus import identities, identity_changes, identity_limits
 from gatewright.bus.identities import PROVISIONER, BusAddress, publisher_of
 from gatewright.bus.server_config import with_identities
-from gatewright.errors import BusError, ConfigurationError, DeniedError, LimitError, MalformedError, UnavailableError
+from gatewright.errors import ConfigurationError, DeniedError, LimitError, MalformedError, UnavailableError
 
 #: Seconds that servers may take until they hold to what they were told.
 _CONFIRM_SECONDS = 30.0
@@ -31,7 +32,6 @@ _CONFIRM_SECONDS = 30.0
 CHECK_SECONDS = 2.0
 #: Seconds between the two times that a server is told that cannot be asked.
 _BETWEEN_SECONDS = 1.0
-_WHILE_IT_READS = frozenset({"credential_refused", BusError.code})
 _SERVER = "nats-server"
 #: Whether the gatekeeper knows a publisher; ``unanswered``: no gatekeeper answers.
 PublisherStanding = Literal["known", "unknown", "unanswered"]
@@ -189,21 +189,15 @@ def _refusals_untold() -> Iterator[None]:
 def _set_up(servers: Servers) -> None:
     """A publisher that has come needs streams for what it leaves and uploads."""
     from gatewright.bus.jetstream.setup import ensure_topology
+    from gatewright.bus.jetstream.starting import PASSING, repeat_until_answered
 
     if servers.address is None:
         return
     address = replace(servers.address, seed=identities.seed_file(servers.keys, PROVISIONER))
-    give_up = time.monotonic() + _CONFIRM_SECONDS
-    while True:
-        try:
-            asyncio.run(ensure_topology(address, settings=load().stream_settings))
-        except BusError as error:
-            # A server that reads its configuration just now may refuse what connects meanwhile, or close its connection.
-            if error.reason not in _WHILE_IT_READS or time.monotonic() > give_up:
-                raise
-            time.sleep(_BETWEEN_SECONDS)
-        else:
-            return
+    settings = load().stream_settings
+    attempt = partial(ensure_topology, address, settings=settings)
+    # A server that reads its configuration just now may refuse what connects meanwhile, or close its connection.
+    asyncio.run(repeat_until_answered(attempt, seconds=_CONFIRM_SECONDS, passing=PASSING | {"credential_refused"}))
 
 
 def _reach(servers: Servers) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 from gatewright.app.cli.context import CommandContext, find_place
 from gatewright.app.cli.home import make_home
 from gatewright.app.cli.outcome import Exit
-from gatewright.app.cli.output import emit, printable, say
+from gatewright.app.cli.output import emit, note, printable, say
 from gatewright.app.cli.run.preflight import require_sandbox
 from gatewright.app.cli.run.request import environment_prefix
 from gatewright.app.cli.settings import inherited_environment, model_keys, repository_keys
@@ -31,6 +31,8 @@ from gatewright.tasks.inputs import EVERY
 READY_SECONDS = 30.0
 STOP_SECONDS = 20.0
 _POLL = 0.05
+#: How the live page begins the line that says where it is served.
+CONSOLE_IS_ON = "the console is on "
 _LOG_TAIL = 15
 #: Seconds in which the live page ends by itself.
 _CONSOLE_SECONDS = 5.0
@@ -136,7 +138,22 @@ def bring_up_detached(workers: int, environments: tuple[Path, ...], *, console: 
             process.wait(STOP_SECONDS)
         tail = "\n".join(log.read_text("utf-8", "replace").splitlines()[-_LOG_TAIL:])
         raise UnavailableError(f"the stack did not start; {log} ends:\n{tail}", code="not_ready")
-    _tell(started, json_output=json_output)
+    _tell(started, _console_line(log, process) if console else "", json_output=json_output)
+
+
+def _console_line(log: Path, process: subprocess.Popen[bytes]) -> str:
+    """What the live page says of where it is served; empty, with a warning, where it does not start."""
+    give_up = time.monotonic() + READY_SECONDS
+    while process.poll() is None and time.monotonic() < give_up:
+        lines = log.read_text("utf-8", "replace").splitlines()
+        if (line := next((each for each in lines if each.startswith(CONSOLE_IS_ON)), None)) is not None:
+            return line
+        if (fault := next((each for each in lines if each.startswith("error: ")), None)) is not None:
+            note(f"warning: the live page did not start: {fault.removeprefix('error: ')}")
+            return ""
+        time.sleep(_POLL)
+    note(f"warning: the live page did not start; see {log}")
+    return ""
 
 
 def _wait_ready(home: Path, process: subprocess.Popen[bytes]) -> state.StackState | None:
@@ -195,7 +212,7 @@ def _prefixes(environments: tuple[Path, ...], place: CommandContext) -> tuple[Pa
     return prefixes
 
 
-def _tell(running: state.StackState | None, *, json_output: bool) -> None:
+def _tell(running: state.StackState | None, console_line: str = "", *, json_output: bool) -> None:
     if running is None:
         return
     if json_output:
@@ -207,10 +224,13 @@ def _tell(running: state.StackState | None, *, json_output: bool) -> None:
                 "workers": running.workers,
                 "environments": running.environments,
                 "processes": [{"name": member.name, "pid": member.pid} for member in running.members],
+                **({"console": console_line.removeprefix(CONSOLE_IS_ON)} if console_line else {}),
             }
         )
         return
     say(f"the stack is up in {printable(running.home)} (process {running.pid})")
     for member in running.members:
         say(f"  {member.name:<12} {member.pid}")
+    if console_line:
+        say(f"  {console_line}")
     say("  next: gatewright run ...; stop it with gatewright down")

@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import shlex
 import subprocess
-import urllib.error
 import urllib.request
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from http.client import HTTPException
 from typing import Any
 
 import msgspec
@@ -68,11 +68,12 @@ class Notifier:
         return finished.returncode == 0
 
     def _post(self, data: bytes) -> bool:
-        request = urllib.request.Request(self.webhook, data=data, headers={"Content-Type": "application/json"})  # noqa: S310 - http(s) only
         try:
+            request = urllib.request.Request(self.webhook, data=data, headers={"Content-Type": "application/json"})  # noqa: S310 - http(s) only
             with urllib.request.urlopen(request, timeout=_PATIENCE) as answer:  # noqa: S310 - the same
                 return bool(200 <= answer.status < 300)
-        except (OSError, urllib.error.URLError, ValueError) as error:
+        # What is no answer of HTTP raises HTTPException, which is no OSError.
+        except (OSError, HTTPException, ValueError) as error:
             note(f"the webhook for notices failed: {type(error).__name__}; it is tried again")
             return False
 

@@ -22,6 +22,7 @@ from gatewright.app.feed.claims import ToldClaims
 from gatewright.contracts import OrchestratorEvent, codec
 from gatewright.errors import GatewrightError, MalformedError, UnavailableError
 from gatewright.evidence.store.address import is_address, parse_run
+from gatewright.foreign_documents import read_json
 from gatewright.ledger.run import Run
 
 if TYPE_CHECKING:
@@ -189,8 +190,8 @@ def run_of(given: str | None) -> str | None:
 
 def _begun(folder: Path) -> float:
     """The time of a run's first event, in seconds since 1970; of one that cannot be read, 0."""
-    with contextlib.suppress(OSError, msgspec.MsgspecError, ValueError), (folder / EVENTS_FILE).open("rb") as file:
-        return datetime.fromisoformat(msgspec.json.decode(file.readline(_LONGEST_LINE), type=_First).ts).timestamp()
+    with contextlib.suppress(OSError, ValueError), (folder / EVENTS_FILE).open("rb") as file:
+        return datetime.fromisoformat(read_json(file.readline(_LONGEST_LINE), _First).ts).timestamp()
     return 0.0
 
 

@@ -19,7 +19,9 @@ from gatewright.contracts import ApprovalDecision, ApprovalRequest, codec
 from gatewright.contracts.people.approvals import ApprovalStanding, PersonName
 from gatewright.contracts.people.identities import same_person
 from gatewright.errors import DeniedError, MalformedError
+from gatewright.foreign_documents import UnreadableDocumentError, read_json
 from gatewright.rules.approvals import decision_on, is_over, request_digest
+from gatewright.rules.people.signing_times import read_time
 
 #: Bytes of one order.
 MAX_ORDER_BYTES = 64 * 1024
@@ -54,14 +56,16 @@ def read_order(data: bytes, person: str, now: datetime) -> OrderedDecision:
     not signed.
     """
     try:
-        order = msgspec.json.decode(data, type=SigningOrder)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        order = read_json(data, SigningOrder)
+    except UnreadableDocumentError as error:
         raise MalformedError(f"that is no order to sign: {error}", code="malformed") from error
     request = codec.decode(order.request.encode(), ApprovalRequest)
     if codec.encode(request) != order.request.encode():
         raise DeniedError("the request is not in its canonical form", code="approval_not_canonical")
     if request.reason == "review":
         raise DeniedError(f"{request.request_id} is voted on: `gatewright review vote`", code="vote_misplaced")
+    if read_time(request.expires_at) is None:
+        raise MalformedError(f"the request ends at {request.expires_at[:40]!a}, which is no time with a zone")
     if is_over(request, now):
         raise DeniedError(f"the time for an answer was over {request.expires_at}", code="approval_expired")
     phrase = order.phrase if order.verdict == "approve" and request.phrase else ""

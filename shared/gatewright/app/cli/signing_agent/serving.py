@@ -17,7 +17,7 @@ from gatewright.app.cli.output import printable, say
 from gatewright.app.cli.people.signing import public_key, sign_decision
 from gatewright.app.cli.signing_agent.access import AgentAccess
 from gatewright.app.cli.signing_agent.orders import MAX_ORDER_BYTES, read_order, told_before_signing
-from gatewright.app.http_access import is_loopback, read_body
+from gatewright.app.http_access import is_loopback, listening_socket, read_body
 from gatewright.clock import Clock
 from gatewright.errors import ConfigurationError, DeniedError, GatewrightError, MalformedError, UnavailableError
 from gatewright.ssh_signatures import fingerprint
@@ -129,15 +129,14 @@ def check_agent_address(host: str) -> None:
 
 
 async def serve_agent(agent: SigningAgent, host: str, port: int) -> None:
-    """Serve until the process is told to end."""
+    """Serve until the process is told to end. Raises UnavailableError (``address_unavailable``)."""
     config = uvicorn.Config(
         agent.app(),
-        host=host,
-        port=port,
         log_level="warning",
         access_log=False,
         server_header=False,
         timeout_graceful_shutdown=1,
         limit_concurrency=20,
     )
-    await uvicorn.Server(config).serve()
+    with listening_socket(host, port) as listening:
+        await uvicorn.Server(config).serve(sockets=[listening])

@@ -29,6 +29,7 @@ ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES25
 #: Seconds that the provider's description counts, that one answer may take, and that clocks may differ by.
 _FRESH, _PATIENCE, _LEEWAY = 300.0, 10.0, 60
 _MOST_BYTES = 1_048_576
+_BLOCK = 65_536
 #: Reason of the error when the provider cannot be had.
 UNAVAILABLE: Final = "sign_in_unavailable"
 _ENDPOINTS = ("authorization_endpoint", "token_endpoint", "jwks_uri")
@@ -129,15 +130,19 @@ class ProviderExchange:
     def _redeem(self, described: ProviderDescription, attempt: SignInAttempt, code: str) -> Mapping[str, Any]:
         try:
             with self._session(described) as session:
+                session.register_compliance_hook("access_token_response", _read_token)
                 token = session.fetch_token(
                     described.token_endpoint,
                     grant_type="authorization_code",
                     code=code,
                     code_verifier=attempt.verifier,
                     allow_redirects=False,
+                    stream=True,
                 )
         except AuthlibBaseError as error:
             raise refusal(f"the provider does not take the code ({str(error.error)[:80]})") from error
+        except MalformedError as error:
+            raise _unavailable(f"the provider's answer cannot be read: {error}") from error
         except (requests.RequestException, ValueError, TypeError) as error:
             raise _unavailable(f"the provider cannot be asked: {type(error).__name__}") from error
         if not isinstance(token, Mapping):
@@ -150,10 +155,9 @@ class ProviderExchange:
                 self._trusting(requests.Session()) as session,
                 session.get(address, timeout=_PATIENCE, allow_redirects=False, stream=True) as answer,
             ):
-                data = next(answer.iter_content(_MOST_BYTES + 1), b"")
-                if answer.status_code != 200 or len(data) > _MOST_BYTES:
-                    raise _unavailable(f"{address} answers {answer.status_code}, or more than {_MOST_BYTES} bytes")
-            return parse(data)
+                if answer.status_code != 200:
+                    raise _unavailable(f"{address} answers {answer.status_code}")
+                return parse(_body(answer))
         except (requests.RequestException, OSError) as error:
             raise _unavailable(f"{address} cannot be asked: {type(error).__name__}") from error
         except MalformedError as error:
@@ -182,6 +186,25 @@ class ProviderExchange:
         if self.settings.ca_file is not None:
             session.verify = str(self.settings.ca_file)
         return session
+
+
+def _body(answer: requests.Response) -> bytes:
+    """All that is sent, in however many chunks. Raises MalformedError for too much, without reading it."""
+    data = bytearray()
+    for part in answer.iter_content(_BLOCK):
+        data += part
+        if len(data) > _MOST_BYTES:
+            raise MalformedError(f"the answer has more than {_MOST_BYTES} bytes")
+    return bytes(data)
+
+
+def _read_token(answer: requests.Response) -> requests.Response:
+    """Bound the answer and hold it to I-JSON, before the library parses it. Raises MalformedError."""
+    data = _body(answer)
+    if answer.status_code < 500:
+        parse(data)
+    answer._content = data  # noqa: SLF001 - where the library looks for what was read
+    return answer
 
 
 def _unavailable(words: str) -> GatewrightError:

@@ -9,6 +9,7 @@ import msgspec
 from gatewright.evidence import layout
 from gatewright.evidence.verification.consistency.telling import Contradiction
 from gatewright.evidence.verification.reading import Reading
+from gatewright.foreign_documents import UnreadableDocumentError, read_json
 
 SIGNED = "statements_contradict"
 
@@ -31,8 +32,8 @@ class _Statement(msgspec.Struct, frozen=True):
 def check_signed(reading: Reading) -> Iterator[Contradiction]:
     """1. the verdict is passed when the checks are  2. and when the manifest says so  3. both are about the same things."""
     try:
-        verdict, checks = (msgspec.json.decode(reading.payloads[path], type=_Statement) for path in layout.ENVELOPES)
-    except (KeyError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        verdict, checks = (read_json(reading.payloads[path], _Statement) for path in layout.ENVELOPES)
+    except (KeyError, UnreadableDocumentError):
         # Missing or unreadable statements are what step 2 found.
         return
     passed = verdict.predicate.verification_result == "PASSED"

@@ -76,13 +76,14 @@ def console(
     from gatewright.app.cli.context import find_place
     from gatewright.app.cli.live_page.submit_access import submit_access
     from gatewright.app.cli.operations.cluster import for_observer, see_cluster
+    from gatewright.app.cli.operations.stack import CONSOLE_IS_ON
     from gatewright.app.cli.people.session import for_approver, open_inbox
     from gatewright.app.cli.signing_agent.access import agent_origin
     from gatewright.app.console.access_record import open_record
     from gatewright.app.console.provider.settings import read_provider
     from gatewright.app.console.roles import read_tokens
     from gatewright.app.console.serving import ConsoleAddress, make_app, serve
-    from gatewright.app.http_access import read_address
+    from gatewright.app.http_access import listening_socket, read_address
     from gatewright.bus.topology import DEFAULT_POOL
 
     place = find_place()
@@ -91,7 +92,9 @@ def console(
     async def served() -> None:
         async with connect():
             pass  # what cannot be reached now is told now
-        await serve(app, address)
+        with listening_socket(host, port) as listening:
+            say(f"{CONSOLE_IS_ON}http://{http}/")
+            await serve(app, listening)
 
     host, port = read_address(http)
     tokens = read_tokens(token_file or ())
@@ -105,5 +108,4 @@ def console(
     wanted = settings.load().console_record
     access = open_record(wanted) if wanted is not None else None
     app = make_app(connect, place.home, place.key, address, decide=decide, submit=submit, look=look, record=access, warn=note)
-    say(f"the console is on http://{http}/")
     asyncio.run(served())

@@ -1,0 +1,56 @@
+"""Files of which the content decides whether they are sacred: ``*.key``, ``*.pem``, ``.env.*``, ``*.tfvars``."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from gatewright.git.changes import TreeChange
+from gatewright.git.modes import ABSENT, REGULAR
+from gatewright.secrets.credential_files import MOST_BYTES, holds_credentials
+from gatewright.services.gatekeeper.gates.context import ChangeContext
+
+RULE: Final = "protected_paths.sacred"
+#: Such files of one change that are judged; each further one counts as sacred.
+_MOST_FILES: Final = 2000
+#: Bytes of all their versions together.
+_MOST_BYTES_OF_ALL: Final = 64 << 20
+
+
+async def judge_credential_files(context: ChangeContext, changes: Sequence[TreeChange]) -> None:
+    """No side of such a change holds a credential, as far as that can be judged. Raises GitError."""
+    asked = [change for change in changes if context.policies.content_decides(change.path)]
+    if not asked:
+        return
+    contents = await _contents(context, asked[:_MOST_FILES])
+    for change in asked:
+        fault = await asyncio.to_thread(_fault, change, contents)
+        if fault:
+            context.report.violate("path_protected", RULE, f"{fault}; no contract opens it", change.path)
+
+
+async def _contents(context: ChangeContext, changes: Sequence[TreeChange]) -> Mapping[str, bytes]:
+    wanted = {each for change in changes for each, mode in _sides(change) if mode in REGULAR}
+    chosen, held = [], 0
+    for object_id, size in (await context.mirror.sizes(wanted)).items():
+        held += size
+        if size <= MOST_BYTES and held <= _MOST_BYTES_OF_ALL:
+            chosen.append(object_id)
+    return await context.mirror.blobs(chosen) if chosen else {}
+
+
+def _fault(change: TreeChange, contents: Mapping[str, bytes]) -> str:
+    for object_id, mode in _sides(change):
+        if mode == ABSENT:
+            continue
+        content = contents.get(object_id) if mode in REGULAR else None
+        if content is None:
+            return "it may hold a credential, and is too large or no file to be judged"
+        if holds_credentials(change.path, content):
+            return "it holds a credential"
+    return ""
+
+
+def _sides(change: TreeChange) -> tuple[tuple[str, str], tuple[str, str]]:
+    return (change.old_id, change.old_mode), (change.new_id, change.new_mode)

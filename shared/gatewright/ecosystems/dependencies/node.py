@@ -1,0 +1,256 @@
+"""Manifests, lock files and settings of Node, Deno and Bun. Pure; the input is hostile."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from gatewright.ecosystems.dependencies.facts import Facts, Kind, Package, Source, UnreadableError, from_address, in_words
+from gatewright.ecosystems.runner.settings import without_comments
+from gatewright.patterns import BytesPattern
+
+_GROUPS: Final = ("dependencies", "devDependencies", "optionalDependencies", "peerDependencies", "bundledDependencies")
+#: Scripts that a package manager runs by itself.
+_LIFECYCLE: Final = frozenset(
+    {
+        *("preinstall", "install", "postinstall", "preprepare", "prepare", "postprepare", "prepublish", "prepack", "postpack"),
+        *("prepublishOnly", "publish", "postpublish", "preuninstall", "uninstall", "postuninstall", "dependencies"),
+        *("pnpm:devPreinstall", "preversion", "version", "postversion"),
+    }
+)
+_ENTRIES: Final = (
+    "main",
+    "module",
+    "browser",
+    "types",
+    "typings",
+    "exports",
+    "imports",
+    "type",
+    "source",
+    "files",
+    "react-native",
+)
+
+
+def json_object(content: bytes) -> dict[str, Any]:
+    """The object of a JSON file. Raises UnreadableError."""
+    try:
+        document = json.loads(content)
+    except (ValueError, RecursionError):
+        raise UnreadableError("it is no JSON") from None
+    if not isinstance(document, dict):
+        raise UnreadableError("it is no object")
+    return document
+
+
+def jsonc_object(content: bytes) -> dict[str, Any]:
+    """The same with comments and commas at the end of lists. Raises UnreadableError."""
+    return json_object(without_comments(content))
+
+
+def table(value: object) -> dict[str, Any]:
+    """``value`` where it is a table, else an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def package_json(content: bytes) -> Facts:
+    """``package.json``."""
+    document, facts = json_object(content), Facts()
+    for group in _GROUPS:
+        for name, said in table(document.get(group)).items():
+            facts.package(name, said)
+    for name, command in table(document.get("scripts")).items():
+        if name in _LIFECYCLE:
+            facts.say(Kind.SCRIPT, f"scripts.{name}", command)
+    for key in ("overrides", "resolutions"):
+        facts.tables(Kind.OVERRIDE, key, document.get(key))
+    pnpm = table(document.get("pnpm"))
+    for key in ("overrides", "packageExtensions", "patchedDependencies", "onlyBuiltDependencies", "neverBuiltDependencies"):
+        facts.tables(Kind.OVERRIDE, f"pnpm.{key}", pnpm.get(key))
+    facts.tables(Kind.OVERRIDE, "patchedDependencies", document.get("patchedDependencies"))
+    facts.say(Kind.OVERRIDE, "trustedDependencies", document.get("trustedDependencies"))
+    facts.say(Kind.BACKEND, "packageManager", document.get("packageManager"))
+    facts.say(Kind.BACKEND, "gypfile", document.get("gypfile"))
+    facts.tables(Kind.INDEX, "publishConfig", document.get("publishConfig"))
+    binaries = document.get("bin")
+    if isinstance(binaries, str):
+        binaries = {str(document.get("name", "")).rpartition("/")[2]: binaries}
+    for name, place in table(binaries).items():
+        facts.say(Kind.PROGRAM, name, place)
+    facts.say(Kind.PROGRAM, "directories.bin", table(document.get("directories")).get("bin"))
+    for key in _ENTRIES:
+        facts.tables(Kind.ENTRY, key, document.get(key))
+    return facts
+
+
+def package_lock(content: bytes) -> Facts:
+    """``package-lock.json`` and ``npm-shrinkwrap.json``, versions 1 to 3."""
+    document, facts = json_object(content), Facts()
+    for path, said in table(document.get("packages")).items():
+        if path and isinstance(said, dict):
+            name = path.removeprefix("node_modules/")
+            linked = bool(said.get("link")) or "node_modules" not in path
+            facts.packages[name] = (
+                Package(in_words(said.get("version")), Source.PATH, in_words(said.get("resolved", path)))
+                if linked
+                else from_address(in_words(said.get("version")), in_words(said.get("resolved")))
+            )
+            if said.get("hasInstallScript"):
+                facts.say(Kind.SCRIPT, f"of {name}", said.get("version", "any version"))
+    waiting = [("", table(document.get("dependencies")))] if "packages" not in document else []
+    while waiting:
+        above, some = waiting.pop()
+        for name, said in some.items():
+            if isinstance(said, dict):
+                address = in_words(said.get("resolved", said.get("version")))
+                facts.packages[above + name] = from_address(in_words(said.get("version")), address if "/" in address else "")
+                waiting.append((f"{above}{name}/", table(said.get("dependencies"))))
+    return facts
+
+
+_YARN_NAME: Final = BytesPattern(rb'(?m)^"?((?:@[^/@"\s]+/)?[^@"\s,]+)@')
+
+
+def yarn_lock(content: bytes) -> Facts:
+    """``yarn.lock`` of both formats."""
+    facts, name, version = Facts(), "", ""
+    for line in content.split(b"\n"):
+        if line and not line.startswith((b" ", b"#", b"__metadata")) and line.rstrip().endswith(b":"):
+            name = next(_YARN_NAME.groups(line), b"").decode("utf-8", "replace")
+            version = ""
+        elif name:
+            key, _, value = line.strip().replace(b": ", b" ", 1).partition(b" ")
+            text = value.decode("utf-8", "replace").strip('"')
+            if key == b"version":
+                version = text
+                facts.packages[f"{name}@{version}"] = Package(version)
+            elif key == b"resolved":
+                facts.packages[f"{name}@{version}"] = from_address(version, text)
+            elif key == b"resolution":
+                protocol = text.removeprefix("@").partition("@")[2]
+                if not protocol.startswith(("npm:", "virtual:")):
+                    facts.packages[f"{name}@{version}"] = _by_protocol(version, protocol)
+    return facts
+
+
+def _by_protocol(version: str, protocol: str) -> Package:
+    if protocol.startswith(("workspace:", "file:", "link:", "portal:", "patch:")):
+        return Package(version, Source.PATH, protocol)
+    if "git" in protocol.partition(":")[0] or ".git" in protocol or "#commit=" in protocol:
+        return Package(version, Source.GIT, protocol)
+    return Package(version, Source.URL, protocol)
+
+
+def pnpm_lock(content: bytes) -> Facts:
+    """``pnpm-lock.yaml``: what stands below ``packages`` and ``overrides``."""
+    facts, section, name = Facts(), b"", ""
+    for line in content.split(b"\n"):
+        if line and not line.startswith((b" ", b"#")):
+            section = line.partition(b":")[0]
+        elif section == b"overrides" and line.startswith(b"  ") and b":" in line:
+            key, _, value = line.strip().decode("utf-8", "replace").rpartition(": ")
+            facts.say(Kind.OVERRIDE, f"overrides.{key.strip(chr(39))}", value)
+        elif (
+            section == b"packages" and line.startswith(b"  ") and not line.startswith(b"    ") and line.rstrip().endswith(b":")
+        ):
+            name = line.strip().decode("utf-8", "replace").removesuffix(":").strip("'\"").removeprefix("/")
+            version = name.removeprefix("@").partition("@")[2]
+            facts.packages[name] = Package(version) if not version.startswith(("http", "git", "file")) else from_pnpm(version)
+        elif section == b"packages" and name and line.strip().startswith(b"requiresBuild: true"):
+            facts.say(Kind.SCRIPT, f"of {name}", "requiresBuild")
+        elif section == b"packages" and name and b"tarball:" in line:
+            address = line.partition(b"tarball:")[2].strip().split(b",")[0].strip(b"'\" }").decode("utf-8", "replace")
+            facts.packages[name] = Package(facts.packages[name].version, Source.URL, address)
+    return facts
+
+
+def from_pnpm(version: str) -> Package:
+    """A package whose version is an address."""
+    if version.startswith("file"):
+        return Package("", Source.PATH, version)
+    is_git = version.startswith("git") or "codeload.github.com" in version
+    return Package("", Source.GIT if is_git else Source.URL, version)
+
+
+def bun_lock(content: bytes) -> Facts:
+    """``bun.lock``."""
+    document, facts = jsonc_object(content), Facts()
+    for name, said in table(document.get("packages")).items():
+        resolved = in_words(said[0]) if isinstance(said, list) and said else ""
+        version = resolved.removeprefix("@").partition("@")[2]
+        index = in_words(said[1]) if isinstance(said, list) and len(said) > 1 and isinstance(said[1], str) else ""
+        facts.packages[name] = from_address(version, version if ":" in version else index)
+    for key in ("overrides", "patchedDependencies", "trustedDependencies"):
+        facts.tables(Kind.OVERRIDE, key, document.get(key))
+    return facts
+
+
+def deno_json(content: bytes) -> Facts:
+    """``deno.json`` and import maps: where names lead."""
+    document, facts = jsonc_object(content), Facts()
+    for key in ("imports", "scopes", "links", "patch"):
+        facts.tables(Kind.ENTRY, key, document.get(key))
+    facts.tables(Kind.ENTRY, "exports", document.get("exports"))
+    return facts
+
+
+def deno_lock(content: bytes) -> Facts:
+    """``deno.lock``."""
+    document, facts = json_object(content), Facts()
+    places = {**table(document.get("packages")), **document}
+    for key in ("npm", "jsr"):
+        for name in table(places.get(key)):
+            facts.packages[f"{key}:{name}"] = Package(name.removeprefix("@").partition("@")[2])
+    for address in table(document.get("remote")):
+        facts.packages[address] = Package("", Source.URL, address)
+    facts.tables(Kind.OVERRIDE, "redirects", document.get("redirects"))
+    return facts
+
+
+_INDEX_KEYS: Final = (
+    "registry",
+    "npmregistryserver",
+    "npmscopes",
+    "disturl",
+    "proxy",
+    "https-proxy",
+    "httpproxy",
+    "httpsproxy",
+)
+_LOOSE_KEYS: Final = (
+    *("strict-ssl", "enablestrictssl", "cafile", "ca", "ignore-scripts", "enablescripts", "unsafe-perm", "script-shell"),
+    *("node-options", "yarnpath", "plugins", "checksumbehavior", "audit", "onload-script", "git", "globalconfig", "prefix"),
+)
+
+
+def npm_settings(content: bytes) -> Facts:
+    """``.npmrc``, ``.yarnrc`` and ``.yarnrc.yml``: registries, and what loosens the checks."""
+    facts = Facts()
+    for line in content.decode("utf-8", "replace").split("\n"):
+        text = line.strip()
+        if not text or text[0] in "#;":
+            continue
+        separator = next((each for each in ("=", ": ", " ") if each in text), "=")
+        key, _, value = (part.strip().strip('"') for part in text.partition(separator))
+        small = key.casefold().rpartition(":")[2]
+        if small in _INDEX_KEYS or key.casefold().endswith(":registry"):
+            facts.say(Kind.INDEX, key, value)
+        elif small in _LOOSE_KEYS:
+            facts.say(Kind.BACKEND, key, value)
+    return facts
+
+
+def pnpm_workspace(content: bytes) -> Facts:
+    """``pnpm-workspace.yaml``: overrides, and packages that may run scripts."""
+    facts, section = Facts(), ""
+    for line in content.decode("utf-8", "replace").split("\n"):
+        if line and not line.startswith((" ", "#", "-")):
+            section, _, value = line.partition(":")
+            if value.strip() and section in {"overrides", "dangerouslyAllowAllBuilds", "registry"}:
+                facts.say(Kind.OVERRIDE, section, value.strip())
+        elif section in {"overrides", "patchedDependencies", "onlyBuiltDependencies", "packageExtensions", "allowBuilds"}:
+            name, _, value = line.strip().removeprefix("- ").partition(": ")
+            if name and not name.startswith("#"):
+                facts.say(Kind.OVERRIDE, f"{section}.{name}", value or "listed")
+    return facts

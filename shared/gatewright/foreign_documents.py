@@ -1,0 +1,83 @@
+"""Reads JSON and TOML of foreign origin. Whatever the parsers raise becomes one error, here and nowhere else.
+
+``msgspec`` raises UnicodeDecodeError for bytes that are not UTF-8, and RecursionError for values that are nested too deeply,
+beside its own errors. ``tomllib`` raises a plain ValueError for a number of more than 4,300 digits. It takes a long hexadecimal
+number, of which ``str`` raises later. A caller that catches the documented error alone ends with a traceback. The linter
+forbids these parsers outside this module.
+"""
+
+from __future__ import annotations
+
+import tomllib  # noqa: TID251 - the one place
+from typing import Any, Generic, TypeVar, overload
+
+import msgspec
+
+T = TypeVar("T")
+
+#: Bytes of a TOML document, unless the caller allows more.
+MOST_TOML_BYTES = 256 << 10
+#: Dots in one line of TOML: the time for a dotted key grows with the square of its parts.
+_MOST_DOTS = 100
+_INTEGERS = 1 << 63
+
+
+class UnreadableDocumentError(ValueError):
+    """The bytes are no document of the kind that was asked for. The caller turns it into an error of its own family."""
+
+
+class JsonReader(Generic[T]):
+    """Reads documents of one kind; faster than ``read_json`` for many of them."""
+
+    def __init__(self, kind: type[T]) -> None:
+        self._decoder = msgspec.json.Decoder(kind)  # noqa: TID251 - the one place
+
+    def decode(self, data: bytes | str | msgspec.Raw) -> T:
+        """The document. Raises UnreadableDocumentError."""
+        try:
+            return self._decoder.decode(data)
+        except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+            raise UnreadableDocumentError(str(error)) from error
+
+
+@overload
+def read_json(data: bytes | str, kind: type[T]) -> T: ...
+@overload
+def read_json(data: bytes | str, kind: Any = Any) -> Any: ...
+def read_json(data: bytes | str, kind: Any = Any) -> Any:
+    """``data`` as a ``kind``, of which msgspec knows what its fields are. Raises UnreadableDocumentError."""
+    try:
+        return msgspec.json.decode(data, type=kind)  # noqa: TID251 - the one place
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        raise UnreadableDocumentError(str(error)) from error
+
+
+def read_toml(content: bytes | str, most_bytes: int = MOST_TOML_BYTES) -> dict[str, Any]:
+    """The document, in time that grows with its size. Raises UnreadableDocumentError, also for one that is too large."""
+    try:
+        text = content.decode() if isinstance(content, bytes) else content
+    except UnicodeDecodeError as error:
+        raise UnreadableDocumentError(str(error)) from error
+    if len(text) > most_bytes:
+        raise UnreadableDocumentError(f"it has more than {most_bytes} bytes")
+    if any(line.count(".") > _MOST_DOTS for line in text.split("\n")):
+        raise UnreadableDocumentError(f"a line has more than {_MOST_DOTS} dots")
+    try:
+        document = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UnreadableDocumentError(str(error)) from error
+    _check_integers(document)
+    return document
+
+
+def _check_integers(document: dict[str, Any]) -> None:
+    """A reader refuses an integer of more than 64 bits (TOML 1.0, Integer). Python cannot write a very long one as text."""
+    left: list[Any] = [document]
+    while left:
+        value = left.pop()
+        if isinstance(value, dict):
+            left += value.values()
+        elif isinstance(value, list):
+            left += value
+        elif isinstance(value, int) and not -_INTEGERS <= value < _INTEGERS:
+            raise UnreadableDocumentError("an integer has more than 64 bits")
