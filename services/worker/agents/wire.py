@@ -109,10 +109,10 @@ def _is_banner(line: bytes) -> bool:
         return False
     try:
         line.decode()
-        msgspec.json.decode(line)
+        read_json(line)
     except UnicodeDecodeError:
         return False
-    except msgspec.MsgspecError:
+    except UnreadableDocumentError:
         return True
     return False
 

@@ -14,6 +14,7 @@ import pathspec
 
 from gatewright.git import names
 from gatewright.path_patterns.matcher import translated
+from gatewright.patterns import PatternError
 
 NAME: Final = b".gitignore"
 #: Bounds of what is read of one repository: files of rules, bytes of all of them, and lines of one.
@@ -65,7 +66,10 @@ class IgnoreRules:
         lines = content.removeprefix(_MARK).split(b"\n")[:_MOST_LINES]
         found = [translated(line.removesuffix(b"\r").decode("latin-1")) for line in lines]
         # Git, too, passes over a line that is no pattern. Pathspec's default engine backtracks.
-        return pathspec.GitIgnoreSpec([each for each in found if each is not None], backend="re2")
+        try:
+            return pathspec.GitIgnoreSpec([each for each in found if each is not None], backend="re2")
+        except (ValueError, PatternError):
+            return None  # too large to be judged
 
 
 def _is_readable(path: bytes) -> bool:
