@@ -48,19 +48,26 @@ def most_attempts(contract: TaskContract) -> int:
     return min(allowed, max(tries, default=0))
 
 
-def repairable(run: Run, report: GateReport) -> bool:
-    """Whether the maker of the run's one change is asked to take back what the diff gate refuses.
+def may_repair(run: Run) -> bool:
+    """Whether the run's change has one maker, who can be asked to take back what the diff gate refuses.
 
-    Only one that is asked anew can, and only where every violation is of those that can be taken back. With several shards or
-    candidates the refusal stands: the others have done nothing wrong.
+    With several shards or candidates the refusal stands: the others have done nothing wrong.
     """
-    contract, workers = run.contract, run.workers()
-    if contract is None or contract.executor is None or contract.executor.kind not in ASKED_ANEW or contract.candidates:
+    contract = run.contract
+    if contract is None or contract.executor is None or contract.candidates:
+        return False
+    return contract.executor.kind in ASKED_ANEW and len(run.workers()) == 1
+
+
+def repairable(run: Run, report: GateReport) -> bool:
+    """Whether the maker of the run's one change is asked to take back what this report of the diff gate refuses.
+
+    Only where every violation is of those that can be taken back, and all of them are listed.
+    """
+    if not may_repair(run) or len(report.violations) >= MOST_VIOLATIONS:
         return False
     codes = {each.code for each in report.violations}
-    if len(report.violations) >= MOST_VIOLATIONS:
-        return False  # what is not listed could be anything
-    return report.gate == "diff" and report.verdict == "FAIL" and len(workers) == 1 and bool(codes) and codes <= REPAIRABLE
+    return report.gate == "diff" and report.verdict == "FAIL" and bool(codes) and codes <= REPAIRABLE
 
 
 def escalates(contract: TaskContract, attempt: int, code: str) -> bool:
