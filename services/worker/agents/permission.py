@@ -19,9 +19,9 @@ What = Literal["command", "other", "network", "edit", "read"]
 def may(what: What, order: AgentOrder) -> bool:
     """Whether ``order`` lets an agent that asks have ``what``.
 
-    ``deny`` forbids commands. ``never`` asks no person: the box is the boundary, and an agent that asks may run there what other
-    agents run unasked. ``untrusted`` wants a person for each command, and ``on-request`` an approval, which the operator
-    may have given beforehand.
+    ``deny`` forbids commands. ``never`` asks no person: the box is the boundary, and an agent that asks may run there what
+    other agents run unasked. ``untrusted`` wants a person for each command, and ``on-request`` an approval, which the
+    operator may have given beforehand.
     """
     if what == "read":
         return True
