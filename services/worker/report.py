@@ -105,6 +105,7 @@ def task_result(outcome: Outcome, report: Artifact) -> TaskResult:
         usage=outcome.usage,
         blocked=outcome.blocked,
         questions_refused=outcome.refused,
+        left_out=outcome.execution.left_out,
     )
 
 

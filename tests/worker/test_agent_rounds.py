@@ -139,6 +139,21 @@ async def test_an_agent_that_tells_nothing_again_of_its_session_is_said_to_recal
     assert "it may recall nothing" in said(fixture, again)
 
 
+async def test_a_banner_on_standard_output_does_not_end_a_run(fixture: HandlerFixture, tmp_path: Path) -> None:
+    result = await work(fixture, worker_with(fixture, tmp_path, ["raw:Welcome!", EDIT]), first(fixture))
+    assert "no message was passed over: Welcome!" in said(fixture, result)
+
+
+@pytest.mark.parametrize(
+    ("words", "how"),
+    [(["exit"], "ended normally, exit 0"), (["sh:kill -SEGV $PPID"], "crashed, signal 11"), (["exit:3"], "failed, exit 3")],
+)
+async def test_a_crash_is_told_from_a_clean_exit(fixture: HandlerFixture, tmp_path: Path, words: list[str], how: str) -> None:
+    result = await worker_with(fixture, tmp_path, words).handle(first(fixture), fixture.context())
+    assert (result.failure or "").startswith("agent_failed")
+    assert how in (result.failure or "")
+
+
 def replace_state(fixture: HandlerFixture, state: Path) -> HandlerFixture:
     return HandlerFixture(fixture.repository, fixture.baseline, fixture.mirrors, state, fixture.artifacts)
 

@@ -21,7 +21,7 @@ from gatewright.rules import endings
 from gatewright.rules import task_contracts as orders
 from gatewright.rules.endings import BUDGET_EXCEEDED
 from gatewright.rules.people.ownership import requester_of
-from gatewright.rules.rounds import CURABLE
+from gatewright.rules.rounds import CURABLE, repairable
 from gatewright.rules.routing import route
 from gatewright.rules.shards import plan_task_id
 from gatewright.rules.standing import APPROVAL_LAPSED
@@ -357,6 +357,8 @@ def _passing(
             continue
         if evidence is not None and verdict.report.code in CURABLE and draft.may_fix():
             draft.fix(verdict.report.code, [(task, evidence) for task in draft.run.workers()])
+        elif repairable(draft.run, verdict.report) and draft.may_fix():
+            draft.fix(verdict.report.code, [(task, verdict.report) for task in draft.run.workers()])
         elif evidence is not None and draft.escalates(verdict.report):
             if not people.hand_over(draft):
                 draft.escalate(verdict.report)

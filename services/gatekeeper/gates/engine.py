@@ -38,6 +38,7 @@ from gatewright.rules.reports import times
 from gatewright.rules.reports.results import RULE as RESULT_RULE
 from gatewright.rules.reports.results import broken_by_result
 from gatewright.rules.reports.tests import stored_by
+from gatewright.rules.rounds import REPAIRABLE, may_repair, repairable
 from gatewright.rules.routing import is_due, path_kinds
 from gatewright.rules.standing import (
     APPROVAL_LAPSED,
@@ -245,9 +246,15 @@ class GateEngine:
             if tree and report.clean:
                 changes = await change.mirror.changes(run.accepted.baseline_tree, tree)
                 await judge_losses(change, changes, tree)
+            elif tree and may_repair(run) and {each.code for each in report.violations} <= REPAIRABLE - {"diff_too_large"}:
+                # Its maker may be asked to take it back, and is handed the change: no secret is handed on.
+                await self.secrets.judge(change, await change.mirror.changes(run.accepted.baseline_tree, tree))
         except GatewrightError as error:
             _fail(report, error)
-        return q.DiffVerdict(context.close(), tree)
+        verdict = context.close()
+        if repairable(run, verdict):
+            await self.artifacts.put_artifact(codec.encode(verdict))  # a round of fixing is shown it
+        return q.DiffVerdict(verdict, tree)
 
     async def _integrated(self, run: Run) -> q.CandidateVerdict:
         context = self._begin(run, "integrated", run.workers()[0].task_id if run.chosen else None)

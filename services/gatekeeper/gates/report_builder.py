@@ -8,11 +8,10 @@ from msgspec.structs import replace
 
 from gatewright.clock import Clock, timestamp
 from gatewright.contracts import GateReport
-from gatewright.contracts.reports import Evidence, GateName, Remark, RuleOutcome, Violation
+from gatewright.contracts.reports import MOST_VIOLATIONS, Evidence, GateName, Remark, RuleOutcome, Violation
 from gatewright.git.paths import display
 from gatewright.ledger.events import ASKS
 from gatewright.reasons import family_of
-from gatewright.rules.gate_evidence import MOST_VIOLATIONS
 from gatewright.secrets.documents import redact_words
 from gatewright.secrets.scanner import SecretScanner
 

@@ -6,16 +6,17 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from gatewright.artifacts import ArtifactPort
-from gatewright.contracts import ReviewReport, TaskContract, TestReport, codec
+from gatewright.contracts import GateReport, ReviewReport, TaskContract, TestReport, codec
 from gatewright.contracts.people.revision_orders import RevisionOrder
 from gatewright.errors import ArtifactError, GitError, MalformedError, PatchError
 from gatewright.git.mirror import Mirror
 from gatewright.models.cassettes.measured import without_measures
-from gatewright.rules.rounds import PEOPLE_OBJECTIVE, REVIEW_OBJECTIVE, TESTS_OBJECTIVE
+from gatewright.rules.rounds import DIFF_OBJECTIVE, PEOPLE_OBJECTIVE, REVIEW_OBJECTIVE, TESTS_OBJECTIVE
 from gatewright.tasks.earlier_round import left_by
 
 #: Characters of what an earlier round left that are told.
 _QUOTED: Final = 8_000
+_VIOLATIONS: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +35,12 @@ class EarlierRound:
 async def earlier_round(contract: TaskContract, artifacts: ArtifactPort) -> EarlierRound | None:
     """The round before ``contract``, None for a first round. Raises BusError, and ArtifactError for evidence that is gone."""
     tests, review = left_by(contract, "test_report"), left_by(contract, "review_report")
+    gate = left_by(contract, "gate_report")
     people = left_by(contract, "revision_order")
     try:
+        if gate is not None:
+            failed = _gate(codec.decode(await artifacts.get(gate.uri), GateReport))
+            return EarlierRound(failed, DIFF_OBJECTIVE, await _patch(contract, artifacts))
         if tests is not None:
             failed = await _tests(codec.decode(await artifacts.get(tests.uri), TestReport), artifacts)
             return EarlierRound(failed, TESTS_OBJECTIVE, await _patch(contract, artifacts))
@@ -66,6 +71,13 @@ async def _patch(contract: TaskContract, artifacts: ArtifactPort) -> bytes:
         return await artifacts.get(left.uri) if left is not None else b""
     except (ArtifactError, MalformedError):
         return b""
+
+
+def _gate(report: GateReport) -> str:
+    lines = [f"The {report.gate} gate refused the change. Take back what it names, and keep the rest:"]
+    named = ((f"{each.path}: " if each.path else "", each) for each in report.violations[:_VIOLATIONS])
+    lines += [f"- {path}{each.detail} ({each.code})" for path, each in named]
+    return "\n".join(lines)[:_QUOTED]
 
 
 def _review(report: ReviewReport) -> str:

@@ -5,8 +5,10 @@ Comfort for the agent, never the boundary.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, Literal
 
+from gatewright.contracts.vocabulary import Shell
 from gatewright.services.worker.agents.port import AgentOrder
 from gatewright.tasks.questions import AnsweredBy, Leave
 
@@ -17,16 +19,31 @@ What = Literal["command", "other", "network", "edit", "read"]
 def may(what: What, order: AgentOrder) -> bool:
     """Whether ``order`` lets an agent that asks have ``what``.
 
-    ``deny`` forbids commands, ``never`` rejects every command that asks, ``untrusted`` wants a person for each, and
-    ``on-request`` wants an approval, which the operator may have given beforehand.
+    ``deny`` forbids commands. ``never`` asks no person: the box is the boundary, and an agent that asks may run there what
+    other agents run unasked. ``untrusted`` wants a person for each command, and ``on-request`` an approval, which the
+    operator may have given beforehand.
     """
     if what == "read":
         return True
     if order.read_only:
         return False
     if what == "command":
-        return order.standing_approval and order.shell == "on-request"
+        return order.shell == "never" or (order.standing_approval and order.shell == "on-request")
     return what == "edit"
+
+
+#: Why a command is refused, and what an operator can do about it, by the shell permission.
+REFUSED_COMMANDS: Final[Mapping[Shell, str]] = {
+    "deny": "the contract denies commands (shell: deny); submit it with shell: never to allow them in the sandbox",
+    "on-request": (
+        "the contract wants a person's leave for commands (shell: on-request); run it with --interactive, set "
+        "standing_approval of the agent in agents.json, or submit it with shell: never"
+    ),
+    "untrusted": (
+        "the contract wants a person's leave for each command (shell: untrusted); run it with --interactive, or submit it with "
+        "shell: never"
+    ),
+}
 
 
 #: Who has answered a question.

@@ -24,6 +24,8 @@ MOST_BYTES: Final = 512 << 20
 #: A model may think for minutes without a word; the time limit of the task is the other bound.
 SILENCE_SECONDS: Final = 600.0
 SEND_SECONDS: Final = 30.0
+#: Lines of plain words that an agent, or its runtime, may print beside its messages.
+_MOST_BANNERS: Final = 20
 #: Characters of a line that an error quotes.
 _QUOTED: Final = 120
 
@@ -48,11 +50,15 @@ class JsonLines:
         self._buffer = bytearray()
         self._searched = 0
         self._ended = False
+        #: Lines of plain words that were passed over.
+        self.banners: list[str] = []
 
     async def receive(self) -> dict[str, object] | None:
         """See ``Wire.receive``."""
         while (line := await self._line()) is not None:
-            if line.strip():
+            if _is_banner(line) and len(self.banners) < _MOST_BANNERS:
+                self.banners.append(_shown(line))
+            elif line.strip():
                 return _object(line)
         return None
 
@@ -95,6 +101,20 @@ class JsonLines:
                 return await self._session.read()
         except TimeoutError as error:
             raise AgentWireError(f"the agent said nothing for {self._silence:g} s", code="agent_silent") from error
+
+
+def _is_banner(line: bytes) -> bool:
+    """Whether a line is plain words, such as a greeting or a warning of a runtime: nothing that looks like JSON begins so."""
+    if not line.strip() or line.lstrip()[:1] in (b"{", b"[", b'"'):
+        return False
+    try:
+        line.decode()
+        read_json(line)
+    except UnicodeDecodeError:
+        return False
+    except UnreadableDocumentError:
+        return True
+    return False
 
 
 def _object(line: bytes) -> dict[str, object]:

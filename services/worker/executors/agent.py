@@ -38,6 +38,7 @@ from gatewright.services.worker.agents.brief import brief, out_of_scope
 from gatewright.services.worker.agents.carried_session import CarriedSession
 from gatewright.services.worker.agents.earlier import begin_at, earlier_round
 from gatewright.services.worker.agents.masking import without_masked
+from gatewright.services.worker.agents.permission import REFUSED_COMMANDS
 from gatewright.services.worker.agents.port import AgentEnd, AgentEvent, AgentOrder, AgentProblem, AgentProtocol, Tell
 from gatewright.services.worker.agents.protocols import launch_of, protocol_of
 from gatewright.services.worker.agents.record import AgentRecord, event_name, in_words
@@ -45,6 +46,7 @@ from gatewright.services.worker.executors.agent_choice import NOT_INSTALLED, Age
 from gatewright.services.worker.executors.blocked_file import may_ask, take_blocked
 from gatewright.services.worker.executors.model_calls import gateway_for, kept_calls, model_for
 from gatewright.services.worker.executors.port import ExecutionFailure, ExecutionResult, Job
+from gatewright.services.worker.executors.tool_files import LEFT_OUT_LOG, ToolFiles, tool_files
 from gatewright.tasks.activity import TellLive
 from gatewright.tasks.earlier_round import AGENT_SESSION
 from gatewright.tasks.inputs import usable_environment
@@ -55,6 +57,8 @@ from gatewright.tracing.spans import OpenSpan, child
 from gatewright.workspace import Workspaces
 from gatewright.workspace.workspace import Workspace
 
+#: The exit code of a program that the box has killed.
+_KILLED: Final = 137
 #: Beyond the time limit, for an agent that is asked to stop.
 _STOP_SECONDS: Final = 5.0
 #: Characters of the agent's own words that a failure quotes.
@@ -130,7 +134,8 @@ class AgentExecutor:
         session = CarriedSession(agent, self._scanner, tell)
         try:
             await session.find(job.contract, job.artifacts)
-            work = _Work(agent, protocol_of(agent), gateway, record, tell, session, model, sandbox, tree, shell)
+            tools = await tool_files(job.mirror, job.baseline, job.contract)
+            work = _Work(agent, protocol_of(agent), gateway, record, tell, session, model, sandbox, tree, shell, tools)
             return replace(await self._work(job, work), refused=record.refused())
         except BaseException:
             gateway.recording.incomplete = True
@@ -153,10 +158,13 @@ class AgentExecutor:
             await asyncio.to_thread(refuse_changed, seen)
             if failure is not None or end is None:
                 return ExecutionResult(failure=failure, environment=seen)
-            changes, blocked = await take_blocked(await workspace.changes(), job.mirror, job.baseline)
+            found = await workspace.changes(work.tools.leave_out)
+            changes, blocked = await take_blocked(found, job.mirror, job.baseline)
             state = await work.session.kept(work.record.session)
-        if failure := _nothing_done(job, end, changed=bool(changes)):
-            return ExecutionResult(failure=failure, environment=seen)
+        left_out = work.tools.left_out
+        job.kept[LEFT_OUT_LOG] = work.tools.log
+        if failure := _nothing_done(job, end, work.shell, changed=bool(changes)):
+            return ExecutionResult(failure=failure, environment=seen, left_out=left_out)
         tree = await job.mirror.write_tree(work.tree, changes)
         patch = await job.mirror.diff(job.baseline, tree)
         if not patch and not job.contract.audit_only:
@@ -167,7 +175,7 @@ class AgentExecutor:
         summary = f"{work.agent.entry.name} {work.agent.version} with {work.model} says: {_words(end.text) or end.how}"
         if stood_in:
             summary += f" ({stood_in})"
-        return ExecutionResult(tree, patch, {}, summary, environment=seen, blocked=blocked)
+        return ExecutionResult(tree, patch, {}, summary, environment=seen, blocked=blocked, left_out=left_out)
 
     async def _converse(
         self, job: Job, work: _Work, workspace: Workspace, prefix: Shown
@@ -201,7 +209,7 @@ class AgentExecutor:
             read_only=job.contract.audit_only,
             resume=work.session.resumed,
             standing_approval=work.agent.entry.standing_approval,
-            follow_up=_OutOfScope(job, workspace).told_once,
+            follow_up=_OutOfScope(job, workspace, work.tools).told_once,
             written=work.session.written if work.agent.entry.kept_places else None,
             ask=partial(job.ask, work.agent.entry.name) if job.contract.interactive else None,
         )
@@ -224,6 +232,8 @@ class AgentExecutor:
                     turn.error = failure.code
         finally:
             if box is not None:
+                for line in box.wire.banners:
+                    work.tell(AgentProblem(message=f"a line of the agent that is no message was passed over: {line}"))
                 work.record.complaints = box.session.complaints
         return end, _failure_of(work.record, box, end, failure)
 
@@ -258,7 +268,7 @@ async def _unless_refused(gateway: ModelGateway, talk: Coroutine[Any, Any, Agent
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """``tree`` is what the round begins at."""
+    """``tree`` is what the round begins at; ``tools`` decides what is left out of the change."""
 
     agent: InstalledAgent
     protocol: AgentProtocol
@@ -270,14 +280,16 @@ class _Work:
     sandbox: TalkingSandbox
     tree: str
     shell: Shell
+    tools: ToolFiles
 
 
 class _OutOfScope:
     """Says to the agent, once, what it wrote outside the scope. The gate is what refuses it."""
 
-    def __init__(self, job: Job, workspace: Workspace) -> None:
+    def __init__(self, job: Job, workspace: Workspace, tools: ToolFiles) -> None:
         self._job = job
         self._workspace = workspace
+        self._tools = tools
         self._told = False
 
     async def told_once(self) -> str | None:
@@ -286,7 +298,8 @@ class _OutOfScope:
             return None
         self._told = True
         try:
-            changes, _ = await take_blocked(await self._workspace.changes(), self._job.mirror, self._job.baseline)
+            found = await self._workspace.changes(self._tools.anew().leave_out)
+            changes, _ = await take_blocked(found, self._job.mirror, self._job.baseline)
         except (GatewrightError, OSError):
             # The agent lives and its files may move; what counts is read when it is dead.
             return None
@@ -302,16 +315,29 @@ def _failure_of(
         failure = ExecutionFailure("agent_failed", f"the agent was ended at its limit of {box.session.stopped}")
     if failure is not None and failure.code == "agent_failed" and (last := _last_line(box.session.complaints)):
         failure = replace(failure, message=f"{failure.message}: {last}")
+    if failure is not None and failure.code == "agent_failed" and not box.session.stopped:
+        failure = replace(failure, message=f"{failure.message}{_exit(box.session.exit_code)}")
     if end is not None and end.how in {"failed", "interrupted"} and failure is None:
         failure = ExecutionFailure("agent_failed", _words(record.last_problem or end.text) or "it did not say why")
     return failure
 
 
-def _nothing_done(job: Job, end: AgentEnd, *, changed: bool) -> ExecutionFailure | None:
+def _exit(code: int | None) -> str:
+    """How the agent's program ended by itself; empty where the box ended it."""
+    if code is None or code == _KILLED:
+        return ""
+    if code == 0:
+        return " (its program ended normally, exit 0)"
+    return f" (its program crashed, signal {code - 128})" if code > 128 else f" (its program failed, exit {code})"
+
+
+def _nothing_done(job: Job, end: AgentEnd, shell: Shell, *, changed: bool) -> ExecutionFailure | None:
     if changed or job.contract.audit_only:
         return None
     if end.how == "declined":
-        return ExecutionFailure("agent_declined", _words(end.text) or "it was not allowed what it asked for, and gave up")
+        said = _words(end.text) or "the agent gave up after what it asked for was refused"
+        why = REFUSED_COMMANDS.get(shell, "")
+        return ExecutionFailure("agent_declined", f"{said}; {why}" if why else said)
     return ExecutionFailure("no_change", f"the agent says that it is done, and changed nothing: {_words(end.text)}")
 
 

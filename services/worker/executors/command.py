@@ -17,6 +17,7 @@ from gatewright.sandbox.environments import Shown
 from gatewright.sandbox.programs import NOT_FOUND, not_found
 from gatewright.services.worker.executors.blocked_file import take_blocked
 from gatewright.services.worker.executors.port import ExecutionFailure, ExecutionResult, Job
+from gatewright.services.worker.executors.tool_files import LEFT_OUT_LOG, ToolFiles, tool_files
 from gatewright.tasks.inputs import usable_environment
 from gatewright.tasks.provided import provided_files
 from gatewright.telemetry.redaction import redact_text
@@ -57,21 +58,26 @@ class CommandExecutor:
         if done.failure is not None:
             return ExecutionResult(logs=logs, failure=done.failure, environment=done.environment)
         changes, blocked = await take_blocked(done.changes, job.mirror, job.baseline)
+        job.kept[LEFT_OUT_LOG] = done.tools.log
         tree = await job.mirror.write_tree(job.baseline, changes)
         patch = await job.mirror.diff(job.baseline, tree)
         summary = f"the command ended with 0 after {done.completed.duration_seconds:.1f} s{how}"
-        return ExecutionResult(tree, patch, logs, summary, environment=done.environment, blocked=blocked)
+        return ExecutionResult(
+            tree, patch, logs, summary, environment=done.environment, blocked=blocked, left_out=done.tools.left_out
+        )
 
     async def _run(self, job: Job, argv: Sequence[str], prefix: Shown, limits: SandboxLimits, *, plain: bool) -> _Done:
         planted = await provided_files(job.contract, job.artifacts)
+        tools = await tool_files(job.mirror, job.baseline, job.contract)
         async with self._workspaces.open(job.mirror, job.baseline, plain=plain, planted=planted) as workspace:
             seen = await asyncio.to_thread(see_environment, prefix)
             completed = await self._sandbox.run(argv, workspace=workspace, prefix=prefix, limits=limits)
             changed = await asyncio.to_thread(_changed, seen)
             failure = changed or _failure(completed, limits, not_found(argv[0], prefix))
             if failure is not None:
-                return _Done(completed, failure, (), seen, met_border=changed is None and met_border(workspace, completed))
-            return _Done(completed, None, await workspace.changes(), seen, met_border=False)
+                met = changed is None and met_border(workspace, completed)
+                return _Done(completed, failure, (), seen, tools, met_border=met)
+            return _Done(completed, None, await workspace.changes(tools.leave_out), seen, tools, met_border=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +88,7 @@ class _Done:
     failure: ExecutionFailure | None
     changes: tuple[FileChange, ...]
     environment: EnvironmentSnapshot | None
+    tools: ToolFiles
     met_border: bool
 
 

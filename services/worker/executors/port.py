@@ -10,6 +10,7 @@ from gatewright.artifacts import ArtifactPort
 from gatewright.budgets import Spend, spend_freely
 from gatewright.contracts import TaskContract
 from gatewright.contracts.consultation import RefusedQuestion
+from gatewright.contracts.reports import LeftOut
 from gatewright.environment_state import EnvironmentSnapshot
 from gatewright.git.mirror import Mirror
 from gatewright.services.worker.executors.blocked_file import NO_FILE, BlockedFile
@@ -53,7 +54,8 @@ class ExecutionResult:
 
     ``logs`` are kept as artifacts under their names, empty ones left out. With a ``failure``, tree and patch are empty.
     ``environment`` is what commands saw of the host, ``blocked`` the file that says what could not be told. ``refused``:
-    questions of an agent that no person was asked.
+    questions of an agent that no person was asked. ``left_out``: files of tools that are not
+    part of the change.
     """
 
     tree: str = ""
@@ -64,6 +66,7 @@ class ExecutionResult:
     environment: EnvironmentSnapshot | None = None
     blocked: BlockedFile = NO_FILE
     refused: tuple[RefusedQuestion, ...] = ()
+    left_out: LeftOut | None = None
 
 
 class ChangeExecutor(Protocol):

@@ -57,6 +57,17 @@ class NextSteps(Document):
     notes: str
 
 
+#: Paths of files that a result names as left out.
+MOST_LEFT_OUT = 10
+
+
+class LeftOut(Document):
+    """New files of tools that are not part of the change: how many, and the paths of the first of them."""
+
+    files: Annotated[int, Meta(ge=1)]
+    paths: Annotated[tuple[str, ...], Meta(min_length=1, max_length=MOST_LEFT_OUT)]
+
+
 class TaskResult(Document):
     run_id: RunId
     task_id: NonEmpty
@@ -77,6 +88,7 @@ class TaskResult(Document):
     #: What it could not tell, and has guessed.
     blocked: Annotated[tuple[Blocked, ...], Meta(max_length=MOST_BLOCKED)] = ()
     questions_refused: Annotated[tuple[RefusedQuestion, ...], Meta(max_length=MOST_REFUSED)] = ()
+    left_out: LeftOut | None = None
 
 
 class WorkReport(Document):
@@ -357,6 +369,10 @@ class Remark(Document):
     message: NonEmpty
     path: str | None = None
     line: Positive | None = None
+
+
+#: More violations than this are counted, not listed: a hostile patch must not make the report huge.
+MOST_VIOLATIONS = 100
 
 
 class GateReport(Document):

@@ -159,7 +159,7 @@ class RevisionPacket(Document):
     attempt: Attempt
     ordered_at: Timestamp
     reason: NonEmpty
-    source: Literal["reviewer", "tests", "people"]
+    source: Literal["diff", "reviewer", "tests", "people"]
     objective: NonEmpty
     findings: tuple[Violation, ...]
     tasks: tuple[NonEmpty, ...]

@@ -50,7 +50,7 @@ Ending = Literal["FAILED", "ABORTED"]
 SUCCESSORS: dict[State, tuple[State, ...]] = {
     "S0": ("S1",),
     "S1": ("S2", "AWAITING_APPROVAL"),
-    "S2": ("S3",),
+    "S2": ("S3", "S5"),
     "S3": ("S4", "S5", "AWAITING_APPROVAL"),
     "S4": ("S5", "S6", "AWAITING_APPROVAL"),
     "S5": ("S2",),

@@ -105,7 +105,7 @@ def _apply(run: Run, payload: e.Payload, record: OrchestratorEvent) -> Run:  # n
         case e.TestsReceived(report=tests):
             return replace(_settle(run, "testrunner", "SUCCESS" if tests.status == "PASS" else "FAILED"), tests=tests)
         case e.GateJudged(report=report):
-            if report.gate in {"reviewer", "tests"} and report.verdict == "FAIL":
+            if report.gate in {"diff", "reviewer", "tests"} and report.verdict == "FAIL":
                 return replace(run, refusal=report)
             passed = report.gate == "tests" and report.verdict == "PASS"
             return replace(run, tests_passed=True) if passed else run

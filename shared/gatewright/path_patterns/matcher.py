@@ -12,11 +12,12 @@ from functools import lru_cache
 from typing import NamedTuple, NoReturn, cast
 
 import pathspec
+from pathspec.patterns.gitignore.base import GitIgnorePatternError
 from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
 
 from gatewright.errors import MalformedError
 from gatewright.git.paths import folded_path
-from gatewright.patterns import PatternError, TextPattern
+from gatewright.patterns import PatternError, TextPattern, is_pattern
 
 #: How a pattern without a slash begins as a regular expression: at any depth.
 _ANYWHERE = "^(?:.+/)?"
@@ -48,6 +49,15 @@ class _Translated(NamedTuple):
     def compiled(self) -> GitIgnoreSpecPattern:
         expression = None if self.regex is None else cast("re.Pattern[str]", _Expression(self.regex))
         return GitIgnoreSpecPattern(expression, self.include)
+
+
+def translated(line: str) -> GitIgnoreSpecPattern | None:
+    """One line of a gitignore for the RE2 backend of pathspec; None for what is no pattern."""
+    try:
+        found = _Translated.of(line)
+    except GitIgnorePatternError:
+        return None
+    return found.compiled() if found.regex is not None and is_pattern(found.regex) else None
 
 
 @lru_cache(maxsize=8)

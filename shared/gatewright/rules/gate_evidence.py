@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeVar
 from gatewright.artifacts import stored_uri
 from gatewright.contracts import GateReport, Plan, ReviewReport, RunRequest, TaskContract, TestReport, codec
 from gatewright.contracts.consultation import Consultation
-from gatewright.contracts.reports import GateName
+from gatewright.contracts.reports import MOST_VIOLATIONS, GateName
 from gatewright.contracts.task_contract import RequiredOutput
 from gatewright.contracts.vocabulary import MAX_INTEGER, Artifact
 from gatewright.ledger import events as e
@@ -40,8 +40,6 @@ ROSTER = "approvers.json"
 FILES_WRITTEN, FILES_REMOVED, FILES_LOST = "files_written", "files_removed", "files_lost"
 SECRET_SCANNER, ENVIRONMENT, FLAKY = "secret_scanner", "environment", "flaky"
 COMMIT, TREE = "commit", "tree"
-#: More violations than this are counted, not listed: a hostile patch must not make the report huge.
-MOST_VIOLATIONS = 100
 #: How the names of commands begin: each is a part of a rule on all of them.
 COMMANDS = "commands."
 #: The test runner's note of the candidate's own files that the commands edited.

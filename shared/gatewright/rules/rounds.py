@@ -5,17 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from gatewright.contracts import ApprovalRequest, ReviewReport, TaskContract, TestReport
+from gatewright.contracts import ApprovalRequest, GateReport, ReviewReport, TaskContract, TestReport
+from gatewright.contracts.reports import MOST_VIOLATIONS
 from gatewright.ledger.run import Run, RunTask
 from gatewright.worker_role import ASKED_ANEW, answers, ways
 
 #: Failed gates that another round of fixing may cure (specification 7: blocking review or failed tests).
 CURABLE = frozenset({"hidden_tests_failed", "review_failed", "tests_failed"})
+#: Violations of the diff gate that the maker can take back. None of them is a secret, or an attempt to get round a gate.
+REPAIRABLE: Final = frozenset(
+    {"diff_too_large", "executable_refused", "file_too_large", "mode_change_refused", "path_out_of_scope", "path_protected"}
+)
 #: What an agent or a model has failed at so often, one time after the other, is for a person.
 MOST_FAILURES: Final = 3
 #: The end of a run that failed so often.
 ESCALATED: Final = "escalated"
-#: The one thing that a round of fixing is for, by whether a reviewer or the tests refused the round before.
+#: The one thing that a round of fixing is for, by who refused the round before: the diff gate, the reviewer, the tests, people.
+DIFF_OBJECTIVE: Final = "Bring the change back within the contract."
 REVIEW_OBJECTIVE: Final = "Cure what the reviewer found."
 TESTS_OBJECTIVE: Final = "Make the acceptance tests pass."
 PEOPLE_OBJECTIVE: Final = "Cure what the people found who refused the change."
@@ -40,6 +46,28 @@ def most_attempts(contract: TaskContract) -> int:
     allowed = contract.timeout_retry.max_retries + 1
     tries = (MOST_FAILURES if executor.kind in ASKED_ANEW else len(answers(executor)) for executor in ways(contract))
     return min(allowed, max(tries, default=0))
+
+
+def may_repair(run: Run) -> bool:
+    """Whether the run's change has one maker, who can be asked to take back what the diff gate refuses.
+
+    With several shards or candidates the refusal stands: the others have done nothing wrong.
+    """
+    contract = run.contract
+    if contract is None or contract.executor is None or contract.candidates:
+        return False
+    return contract.executor.kind in ASKED_ANEW and len(run.workers()) == 1
+
+
+def repairable(run: Run, report: GateReport) -> bool:
+    """Whether the maker of the run's one change is asked to take back what this report of the diff gate refuses.
+
+    Only where every violation is of those that can be taken back, and all of them are listed.
+    """
+    if not may_repair(run) or len(report.violations) >= MOST_VIOLATIONS:
+        return False
+    codes = {each.code for each in report.violations}
+    return report.gate == "diff" and report.verdict == "FAIL" and bool(codes) and codes <= REPAIRABLE
 
 
 def escalates(contract: TaskContract, attempt: int, code: str) -> bool:
@@ -86,8 +114,10 @@ def granted_rounds(run: Run) -> int:
     return sum(asked.status == "approved" and asked.request.stage == "round" for asked in run.approvals.values())
 
 
-def refused_by(run: Run) -> ReviewReport | TestReport | None:
-    """The report that the refusal which stands was about."""
+def refused_by(run: Run) -> GateReport | ReviewReport | TestReport | None:
+    """The report that the refusal which stands was about; of the diff gate, its own."""
     if run.refusal is None:
         return None
+    if run.refusal.gate == "diff":
+        return run.refusal if repairable(run, run.refusal) else None
     return run.review if run.refusal.gate == "reviewer" else run.tests

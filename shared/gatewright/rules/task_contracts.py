@@ -7,7 +7,7 @@ import hashlib
 from msgspec.structs import replace
 
 from gatewright.artifacts import stored_digest, stored_uri
-from gatewright.contracts import ReviewReport, RunRequest, TaskContract, TaskResult, TestReport, codec
+from gatewright.contracts import GateReport, ReviewReport, RunRequest, TaskContract, TaskResult, TestReport, codec
 from gatewright.contracts.people.revision_orders import FoundFault
 from gatewright.contracts.task_contract import RequiredOutput
 from gatewright.contracts.vocabulary import Agent, Artifact, ToolPermissions
@@ -104,6 +104,8 @@ def _left(evidence: FoundFault) -> Left:
             return "review_report"
         case TestReport():
             return "test_report"
+        case GateReport():
+            return "gate_report"
         case _:
             return "revision_order"
 

@@ -86,6 +86,16 @@ def fixed_variables(source_date_epoch: int) -> dict[str, str]:
     return {"LANG": "C.UTF-8", "TZ": "UTC", "SOURCE_DATE_EPOCH": str(source_date_epoch), "PYTHONHASHSEED": "0"}
 
 
+#: Caches of checkers that would otherwise lie in the workspace. Caches of builds are not here: they would fill the memory that
+#: /tmp is, and tools would not find what an environment brings. Nor is coverage data: the next command reads it.
+_CACHES: Final[Mapping[str, str]] = {
+    "MYPY_CACHE_DIR": "/tmp/cache/mypy",  # noqa: S108 - inside, where /tmp is private
+    "RUFF_CACHE_DIR": "/tmp/cache/ruff",  # noqa: S108
+    "HYPOTHESIS_STORAGE_DIRECTORY": "/tmp/cache/hypothesis",  # noqa: S108
+    "NUMBA_CACHE_DIR": "/tmp/cache/numba",  # noqa: S108
+}
+
+
 def environment(shown: Environments, *, home: str, source_date_epoch: int, workspace: str) -> dict[str, str]:
     """All variables that a command gets; the programs of what is ``shown`` come first, those of packages last."""
     system = ":".join(shown.image.path) if shown.image is not None else PATH
@@ -95,6 +105,7 @@ def environment(shown: Environments, *, home: str, source_date_epoch: int, works
         "HOME": home,
         "CI": "true",
         "PYTHONDONTWRITEBYTECODE": "1",
+        **_CACHES,
         **fixed_variables(source_date_epoch),
     }
     virtual = next((prefix for prefix in shown.prefixes if (prefix / "pyvenv.cfg").is_file()), None)

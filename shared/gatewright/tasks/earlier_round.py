@@ -13,7 +13,7 @@ from gatewright.contracts import TaskContract, TaskResult
 from gatewright.contracts.vocabulary import Artifact
 from gatewright.worker_role import ASKED_ANEW
 
-Left = Literal["test_report", "review_report", "revision_order", "patch", "session"]
+Left = Literal["gate_report", "test_report", "review_report", "revision_order", "patch", "session"]
 #: The artifact of a task's result that holds the session of an agent.
 AGENT_SESSION: Final = "agent_session"
 _REPLACED: Final = ("failed.patch.", "failed.session.")

@@ -19,11 +19,15 @@ REVIEWER: Final = "reviewer"
 TESTS: Final = "tests"
 UNANSWERED: Final = "unanswered question"
 REFUSED: Final = "refused question"
+WORKER: Final = "worker"
+LEFT_OUT: Final = "left_out"
 PROOF: Final = "test_proof"
+#: Paths that a remark names.
+_NAMED: Final = 3
 
 
 class RunRemark(msgspec.Struct, frozen=True):
-    """``source`` is a gate (``diff gate``), ``reviewer``, ``tests``, ``unanswered question`` or ``refused question``.
+    """``source`` is a gate (``diff gate``), ``reviewer``, ``tests``, ``unanswered question``, ``refused question``, ``worker``.
 
     ``rule`` is the rule of the gate, or the code of the finding. ``line`` counts from 1 in the changed file at ``path``.
     """
@@ -51,7 +55,7 @@ def run_remarks(gates: Iterable[GateReport], run: Run) -> tuple[RunRemark, ...]:
     found = [each for report in reports if report.attempt == last[report.gate] for each in gate_remarks(report)]
     found += review_remarks(run.review) if run.review is not None else ()
     found += test_remarks(run.tests) if run.tests is not None else ()
-    found += [each for task in run.workers() if task.result is not None for each in refused_remarks(task.result)]
+    found += [each for task in run.workers() if task.result is not None for each in worker_remarks(task.result)]
     found += unanswered_remarks(run)
     return tuple(dict.fromkeys(found))
 
@@ -69,10 +73,14 @@ def unanswered_remarks(run: Run) -> Iterator[RunRemark]:
         yield RunRemark(UNANSWERED, request.rule, words)
 
 
-def refused_remarks(result: TaskResult) -> Iterator[RunRemark]:
-    """The questions of a worker that no person was asked."""
+def worker_remarks(result: TaskResult) -> Iterator[RunRemark]:
+    """The questions of a worker that no person was asked, and the files of tools that it left out of the change."""
     for each in result.questions_refused:
         yield RunRemark(REFUSED, each.code, each.message)
+    if (left := result.left_out) is not None:
+        named = ", ".join(left.paths[:_NAMED]) + (", …" if left.files > _NAMED else "")
+        files = "1 file that a tool left is" if left.files == 1 else f"{left.files} files that tools left are"
+        yield RunRemark(WORKER, LEFT_OUT, f"{files} not part of the change: {named}")
 
 
 def gate_remarks(report: GateReport) -> Iterator[RunRemark]:

@@ -17,11 +17,12 @@ from gatewright.contracts.people.revision_orders import VoidVote
 from gatewright.contracts.work_documents import CheckerVerdict, GradedIssue, RepairResponse, RevisionItem
 from gatewright.ledger import events as e
 from gatewright.ledger.run import Run
-from gatewright.rules.rounds import PEOPLE_OBJECTIVE, REVIEW_OBJECTIVE, TESTS_OBJECTIVE
+from gatewright.rules.rounds import DIFF_OBJECTIVE, PEOPLE_OBJECTIVE, REVIEW_OBJECTIVE, TESTS_OBJECTIVE
 
-Source = Literal["reviewer", "tests", "people"]
+Source = Literal["diff", "reviewer", "tests", "people"]
 #: By the gate that refused: whose finding a repair answers, and what for.
 _SOURCES: dict[str, tuple[Source, str]] = {
+    "diff": ("diff", DIFF_OBJECTIVE),
     "reviewer": ("reviewer", REVIEW_OBJECTIVE),
     "tests": ("tests", TESTS_OBJECTIVE),
     "approval": ("people", PEOPLE_OBJECTIVE),

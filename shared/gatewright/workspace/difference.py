@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,20 +41,36 @@ class ChangeBounds:
     entries: int = 1_000_000
 
 
-def difference(upper: Path, lower: Sequence[Path], *, hides_all: bool, bounds: ChangeBounds) -> tuple[FileChange, ...]:
+#: Whether a new file at a path is left out, whatever it is.
+LeaveOut = Callable[[bytes], bool]
+#: No tree of git holds it: what lies there is the history that a program was given, or a repository that it made.
+GIT_FOLDER: Final = ".git"
+
+
+def leave_nothing_out(_path: bytes) -> bool:
+    """Take every new file into the change."""
+    return False
+
+
+def difference(
+    upper: Path, lower: Sequence[Path], *, hides_all: bool, bounds: ChangeBounds, leave_out: LeaveOut = leave_nothing_out
+) -> tuple[FileChange, ...]:
     """What ``upper`` changes in the stack ``lower`` (topmost first), sorted by path.
 
-    ``hides_all``: nothing of ``lower`` shows through, as in a plain checkout. Raises DeniedError: ``special_file`` for a pipe,
-    a socket or a device, ``change_too_large`` beyond ``bounds``.
+    ``hides_all``: nothing of ``lower`` shows through, as in a plain checkout. ``leave_out`` is asked about each file that
+    ``lower`` does not have, before its kind or content is looked at, and about a ``.git`` at the top.
+
+    Raises DeniedError: ``special_file`` for a pipe, a socket or a device, ``change_too_large`` beyond ``bounds``.
     """
-    return _Difference(upper, Layers(lower), hides_all=hides_all, bounds=bounds).changes()
+    return _Difference(upper, Layers(lower), hides_all=hides_all, bounds=bounds, leave_out=leave_out).changes()
 
 
 class _Difference:
-    def __init__(self, upper: Path, lower: Layers, *, hides_all: bool, bounds: ChangeBounds) -> None:
+    def __init__(self, upper: Path, lower: Layers, *, hides_all: bool, bounds: ChangeBounds, leave_out: LeaveOut) -> None:
         self._upper = upper
         self._lower = lower
         self._bounds = bounds
+        self._leave_out = leave_out
         self._hidden: set[Parts] = {()} if hides_all else set()  # where the stack does not show through any more
         self._present: set[Parts] = set()  # files and links in the upper layer, changed or not
         self._changed: dict[Parts, FileChange] = {}
@@ -68,6 +84,8 @@ class _Difference:
             with entered(self._upper, above) as folder:
                 for name in self._names(folder):
                     parts = (*above, name)
+                    if parts == (GIT_FOLDER,) and self._leave_out(_path(parts)):
+                        continue
                     status = os.stat(name, dir_fd=folder, follow_symlinks=False)
                     give_back(folder, name, status)
                     if stat.S_ISDIR(status.st_mode):
@@ -102,6 +120,8 @@ class _Difference:
         if below is not None and stat.S_ISDIR(below.st_mode):
             self._hidden.add(parts)
             below = None
+        if below is None and self._leave_out(_path(parts)):
+            return
         if stat.S_ISLNK(status.st_mode):
             target = os.fsencode(os.readlink(parts[-1], dir_fd=folder))
             if below is None or not stat.S_ISLNK(below.st_mode) or self._lower.target(parts) != target:
@@ -133,7 +153,7 @@ class _Difference:
             if any(root[:depth] in self._hidden for depth in range(len(root))):
                 continue
             for parts in self._lower.files_below(root):
-                if parts not in self._present:
+                if parts not in self._present and parts[0] != GIT_FOLDER:
                     yield parts
 
     def _check_size(self, parts: Parts, size: int) -> None:

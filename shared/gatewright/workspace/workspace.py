@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from gatewright.git.changes import FileChange
-from gatewright.workspace.difference import ChangeBounds, difference
+from gatewright.workspace.difference import ChangeBounds, LeaveOut, difference, leave_nothing_out
 from gatewright.workspace.layers import Layers
 from gatewright.workspace.threads import finish
 
@@ -72,11 +72,13 @@ class Workspace:
         found = (now.status(parts[:depth]) for depth in range(1, len(parts) + 1))
         return all(status is None or stat.S_ISDIR(status.st_mode) for status in found)
 
-    async def changes(self) -> tuple[FileChange, ...]:
+    async def changes(self, leave_out: LeaveOut = leave_nothing_out) -> tuple[FileChange, ...]:
         """What differs now from the tree that the workspace was opened with, sorted by path. Not while a command runs.
 
-        What became of planted files is no change.
+        What became of planted files is no change. ``leave_out`` as in ``difference``.
         Raises DeniedError: ``special_file`` for a pipe, a socket or a device, ``change_too_large``.
         """
-        found = await finish(difference, self.upper, self.lower, hides_all=not self.overlay, bounds=self.bounds)
+        found = await finish(
+            difference, self.upper, self.lower, hides_all=not self.overlay, bounds=self.bounds, leave_out=leave_out
+        )
         return tuple(change for change in found if change.path not in self.planted)

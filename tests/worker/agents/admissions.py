@@ -18,7 +18,7 @@ def admit(home: Path, agent: InstalledAgent, *steps: StepResult) -> None:
     keep(home / ADMISSIONS, admission_of(agent, "1", steps or PASSED, "2026-01-02T03:04:05.000Z"))
 
 
-def admit_all(home: Path, policies: Path, *installations: Path) -> None:
+def admit_all(home: Path, policies: Path, *installations: Path, steps: tuple[StepResult, ...] = PASSED) -> None:
     """The same for every agent of the policies that is installed there."""
     for entry in load_agents(policies).policy.agents:
-        admit(home, usable_agent(entry, installations))
+        admit(home, usable_agent(entry, installations), *steps)

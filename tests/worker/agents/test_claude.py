@@ -64,7 +64,7 @@ def answers(wire: PlayedWire) -> list[Any]:
     [
         ("Edit", "never", "allow"),
         ("Read", "deny", "allow"),
-        ("Bash", "never", "deny"),
+        ("Bash", "never", "allow"),
         ("Bash", "deny", "deny"),
         ("Bash", "on-request", "deny"),
         ("Bash", "untrusted", "deny"),

@@ -75,7 +75,7 @@ def answers(wire: PlayedWire) -> list[Any]:
     return [each.get("result", each.get("error")) for each in wire.told if "method" not in each]
 
 
-@pytest.mark.parametrize("shell", ["deny", "never", "untrusted", "on-request"])
+@pytest.mark.parametrize("shell", ["deny", "untrusted", "on-request"])
 async def test_a_command_that_is_asked_for_is_declined(shell: Any) -> None:
     asked = question("item/commandExecution/requestApproval", command="touch x")
     order = AgentOrder("do it", "/workspace", "m", "http://x", shell)
@@ -88,7 +88,7 @@ async def test_a_command_that_is_asked_for_is_declined(shell: Any) -> None:
 
 async def test_a_standing_approval_is_for_commands_on_request_only() -> None:
     asked = question("item/commandExecution/requestApproval", command="touch x")
-    for shell, decision in (("on-request", "accept"), ("untrusted", "decline"), ("never", "decline")):
+    for shell, decision in (("on-request", "accept"), ("untrusted", "decline"), ("deny", "decline")):
         order = AgentOrder("do it", "/workspace", "m", "http://x", shell, standing_approval=True)  # type: ignore[arg-type]
         _, _, wire = await talk(Codex([asked]), order)
         assert answers(wire) == [{"decision": decision}]
@@ -208,7 +208,7 @@ def asked_of(leave: Leave) -> tuple[AskPerson, list[str]]:
     return ask, put
 
 
-@pytest.mark.parametrize(("shell", "asked"), [("on-request", True), ("untrusted", True), ("never", False), ("deny", False)])
+@pytest.mark.parametrize(("shell", "asked"), [("on-request", True), ("untrusted", True), ("deny", False)])
 async def test_a_person_is_asked_where_the_contract_wants_an_approval_and_nowhere_else(shell: Any, *, asked: bool) -> None:
     ask, put = asked_of(Leave(allow=True, by="person", person="ci anna"))
     codex = Codex([question("item/commandExecution/requestApproval", command="make test")])

@@ -126,7 +126,7 @@ async def test_an_earlier_thread_is_asked_for_and_followed_by_a_fresh_one_where_
     ("kind", "shell", "decision"),
     [
         ("patch-approval", "never", "approved"),
-        ("exec-approval", "never", "denied"),
+        ("exec-approval", "never", "approved"),
         ("exec-approval", "on-request", "approved"),
         ("exec-approval", "deny", "denied"),
     ],

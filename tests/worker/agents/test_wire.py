@@ -46,14 +46,25 @@ async def test_objects_come_one_by_one_however_they_are_cut() -> None:
         assert [await wire.receive() for _ in range(3)] == [{"a": 1}, {"b": "é"}, None]
 
 
+async def test_lines_of_plain_words_are_passed_over_and_kept() -> None:
+    wire = JsonLines(Said(b'Welcome to 1.2!\n{"a":1}\n(node:3) Warning: x\n{"b":2}\n'))
+    assert [await wire.receive() for _ in range(3)] == [{"a": 1}, {"b": 2}, None]
+    assert wire.banners == ["Welcome to 1.2!", "(node:3) Warning: x"]
+
+
+async def test_words_without_end_end_the_talk() -> None:
+    wire = JsonLines(Said(b"chatter\n" * 1000))
+    with pytest.raises(AgentWireError):
+        await wire.receive()
+    assert len(wire.banners) == 20
+
+
 async def test_what_comes_after_the_last_line_end_is_no_message() -> None:
     wire = JsonLines(Said(b'{"a":1}\n{"b":'))
     assert [await wire.receive(), await wire.receive(), await wire.receive()] == [{"a": 1}, None, None]
 
 
-@pytest.mark.parametrize(
-    "line", [b"[1]", b"5", b"null", b'"text"', b"Welcome!", b'{"a":', b"\xff\xfe", b"[" * 100_000, b'{"a":' * 100_000]
-)
+@pytest.mark.parametrize("line", [b"[1]", b"5", b"null", b'"text"', b'{"a":', b"\xff\xfe", b"[" * 100_000, b'{"a":' * 100_000])
 async def test_what_is_no_object_ends_the_talk(line: bytes) -> None:
     with pytest.raises(AgentWireError) as caught:
         await JsonLines(Said(line + b"\n")).receive()

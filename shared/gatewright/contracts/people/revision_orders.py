@@ -11,7 +11,7 @@ from msgspec import Meta
 
 from gatewright.contracts.people.approvals import PersonName, RequestId
 from gatewright.contracts.people.review_votes import Anchor, VoteColour
-from gatewright.contracts.reports import ReviewReport, TestReport
+from gatewright.contracts.reports import GateReport, ReviewReport, TestReport
 from gatewright.contracts.vocabulary import Attempt, Document, NonEmpty, RunId
 
 _Words = Annotated[str, Meta(min_length=1, max_length=4000)]
@@ -38,8 +38,8 @@ class RevisionOrder(Document):
     findings: Annotated[tuple[RefusalWords, ...], Meta(min_length=1)]
 
 
-#: Why a round was refused: by the reviewer, the tests, or people.
-FoundFault = ReviewReport | TestReport | RevisionOrder
+#: Why a round was refused: by the diff gate, the reviewer, the tests, or people.
+FoundFault = GateReport | ReviewReport | TestReport | RevisionOrder
 
 
 class VoidVote(Document):

@@ -25,6 +25,8 @@ from gatewright.sandbox.process.supervision import NotStartedError, Started, at_
 from gatewright.sandbox.process.uncancelled import uncancelled
 
 _CHUNK: Final = 1 << 16
+#: For a program whose output has ended.
+_EXIT_SECONDS: Final = 1.0
 #: Of standard error the last of it is kept.
 _COMPLAINTS: Final = 256 << 10
 
@@ -36,6 +38,7 @@ class HeldSession:
         self.door = door
         self.stopped: Stopped = ""
         self.exit_code: int | None = None
+        self.output_ended = False
         self._input = standard_input
         self._output = stdout
         self._loop = asyncio.get_running_loop()
@@ -55,7 +58,9 @@ class HeldSession:
         """The next bytes of its standard output; none at the end. Nothing is read ahead, so a program that floods us waits."""
         while True:
             with contextlib.suppress(BlockingIOError):
-                return os.read(self._output, _CHUNK)
+                data = os.read(self._output, _CHUNK)
+                self.output_ended = self.output_ended or not data
+                return data
             try:
                 await when_readable(self._output)
             finally:
@@ -123,7 +128,7 @@ async def hold_session(started: Started, limits: SandboxLimits, *, disk: Path | 
         yield session
     finally:
         try:
-            await uncancelled(_end(started, exited, watching))
+            await uncancelled(_end(started, exited, watching, ending=session is not None and session.output_ended))
         finally:
             if session is None:
                 os.close(stdout)
@@ -151,7 +156,10 @@ async def _watch(
         await started.tree.end()
 
 
-async def _end(started: Started, exited: asyncio.Future[None], watching: asyncio.Future[None] | None) -> None:
+async def _end(started: Started, exited: asyncio.Future[None], watching: asyncio.Future[None] | None, *, ending: bool) -> None:
+    """``ending``: it is about to end by itself, and its own exit code says more than that of being killed."""
+    if ending:
+        await asyncio.wait({exited}, timeout=_EXIT_SECONDS)
     if watching is not None:
         # It may be ending the tree itself, and two cannot wait for one descriptor.
         watching.cancel()

@@ -17,6 +17,8 @@ ONCE = ("allow_always", "allow_once", "reject_once", "reject_always")
 CANCELLED = {"outcome": {"outcome": "cancelled"}}
 pytestmark = pytest.mark.usefixtures("each_version")
 Shell = Literal["deny", "untrusted", "on-request", "never"]
+#: Of a contract that wants a person for each command, where none can be asked.
+REFUSING = replace(ORDER, shell="untrusted")
 
 
 def selected(option: str) -> dict[str, Any]:
@@ -33,11 +35,18 @@ async def ask(call: dict[str, Any], *kinds: str, **changes: Any) -> tuple[object
         agent.message("done")
         agent.answer(prompt, END)
 
-    held = await converse(play, replace(ORDER, **changes))
+    held = await converse(play, replace(REFUSING, **changes))
     return answers[0] if answers else held.agent.sent[-2]["result"], held
 
 
-@pytest.mark.parametrize("shell", ["deny", "never", "untrusted", "on-request"])
+async def test_a_command_that_asks_is_allowed_in_the_box_unless_the_contract_says_otherwise() -> None:
+    result, held = await ask(COMMAND, *ONCE, shell="never")
+    assert result == selected("o1")
+    assert held.answers == ["allow"]
+    assert held.end.how == "completed"
+
+
+@pytest.mark.parametrize("shell", ["deny", "untrusted", "on-request"])
 async def test_a_command_is_refused_once_where_no_person_can_approve_it(shell: Shell) -> None:
     result, held = await ask(COMMAND, *ONCE, shell=shell)
     assert result == selected("o2")
@@ -47,8 +56,8 @@ async def test_a_command_is_refused_once_where_no_person_can_approve_it(shell: S
     assert ("policy_violation" in "".join(held.problems)) is (shell == "deny")
 
 
-@pytest.mark.parametrize(("shell", "option"), [("on-request", "o1"), ("untrusted", "o2"), ("never", "o2"), ("deny", "o2")])
-async def test_the_operators_standing_approval_is_for_contracts_that_want_approvals(shell: Shell, option: str) -> None:
+@pytest.mark.parametrize(("shell", "option"), [("on-request", "o1"), ("untrusted", "o2"), ("never", "o1"), ("deny", "o2")])
+async def test_the_operators_standing_approval_is_for_contracts_that_want_an_approval(shell: Shell, option: str) -> None:
     result, _ = await ask(COMMAND, *ONCE, standing_approval=True, shell=shell)
     assert result == selected(option)
 
@@ -89,7 +98,7 @@ async def test_a_call_that_was_a_command_stays_one_when_it_asks() -> None:
         answers.append(await agent.ask(7, {"toolCallId": "c", "kind": "edit", "title": "write a.py"}, *ONCE))
         agent.answer(prompt, END)
 
-    await converse(play)
+    await converse(play, REFUSING)
     assert answers[0]["result"] == selected("o2")
 
 
@@ -102,7 +111,7 @@ async def test_another_call_in_the_meta_fields_is_not_what_is_judged() -> None:
         answers.append(await agent.ask(1, {**COMMAND, "_meta": meta}, *ONCE, _meta=meta))
         agent.answer(prompt, END)
 
-    await converse(play)
+    await converse(play, REFUSING)
     assert answers[0]["result"] == selected("o2")
 
 
@@ -169,7 +178,7 @@ async def test_a_turn_that_ends_with_a_refusal_was_declined() -> None:
         await agent.ask("one", COMMAND, *ONCE)
         agent.answer(prompt, END)
 
-    assert (await converse(play)).end.how == "declined"
+    assert (await converse(play, REFUSING)).end.how == "declined"
 
 
 async def test_an_agent_that_asks_without_end_is_stopped() -> None:
@@ -178,7 +187,7 @@ async def test_an_agent_that_asks_without_end_is_stopped() -> None:
         for number in range(1000):
             await agent.ask(number, COMMAND, *ONCE)
 
-    held = await converse(play)
+    held = await converse(play, REFUSING)
     assert held.end.how == "declined"
     assert held.answers == ["reject"] * 500 + ["cancel"]
 
@@ -188,7 +197,7 @@ async def test_an_agent_that_asks_without_end_is_stopped() -> None:
     [
         (COMMAND, "on-request", ["make"]),
         (COMMAND, "untrusted", ["make"]),
-        (COMMAND, "never", []),
+        (COMMAND, "deny", []),
         ({**COMMAND, "kind": "edit"}, "on-request", ["make"]),
         ({"title": "look it up", "kind": "fetch"}, "on-request", []),
         ({"title": "another mode", "kind": "switch_mode"}, "on-request", []),

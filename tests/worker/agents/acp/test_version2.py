@@ -154,7 +154,7 @@ async def test_what_is_no_edit_alone_is_refused(subject: dict[str, Any] | None, 
         answers.append(await agent.ask(1, {}, *ONCE, subject=subject))
         agent.answer(prompt, END)
 
-    held = await converse(play)
+    held = await converse(play, replace(ORDER, shell="untrusted"))
     assert answers[0]["result"] == {"outcome": {"outcome": "selected", "optionId": "o1"}}
     assert [event.asked for event in held.events if isinstance(event, AgentPermission)] == [asked]
 
@@ -169,7 +169,7 @@ async def test_a_command_that_is_cleared_before_it_asks_stays_one() -> None:
         answers.append(await agent.ask(1, {"kind": "edit"}, *ONCE))
         agent.answer(prompt, END)
 
-    await converse(play)
+    await converse(play, replace(ORDER, shell="untrusted"))
     assert answers[0]["result"]["outcome"]["optionId"] == "o1"
 
 

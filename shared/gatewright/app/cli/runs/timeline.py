@@ -24,9 +24,9 @@ from gatewright.work_documents.remarks import (
     RunRemark,
     first_lines,
     gate_remarks,
-    refused_remarks,
     review_remarks,
     test_remarks,
+    worker_remarks,
 )
 
 Mark = Literal["good", "bad", "given", "plain", "warn"]
@@ -114,7 +114,7 @@ def _said(record: OrchestratorEvent, view: RunView) -> list[tuple[Mark, str, str
             mark: Mark = "good" if result.status == "SUCCESS" else "bad"
             words = _count(len(result.git.changed_files), "file") + " changed" if mark == "good" else result.failure or ""
             line = (mark, f"worker {result.producer.agent_id}", f"{view.short(result.task_id)} {result.status}: {words}")
-            return [line, *_remarked(refused_remarks(result))]
+            return [line, *_remarked(worker_remarks(result))]
         case e.UsageReported(task_id=task_id, usage=usage):
             return [("plain", record.role or "", f"{view.short(task_id)} has used {usage_words(usage)}")]
         case e.TaskInterrupted(task_id=task_id, usage=usage):

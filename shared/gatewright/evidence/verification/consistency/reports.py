@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from gatewright.contracts import GateReport
+from gatewright.contracts.reports import MOST_VIOLATIONS
 from gatewright.evidence import layout
 from gatewright.evidence.verification.consistency.telling import Contradiction, Moment, Telling, gate_file, moment_of
 from gatewright.ledger import events as e
@@ -12,7 +13,7 @@ from gatewright.ledger.candidates import makers
 from gatewright.ledger.run import Run
 from gatewright.rules import reviews
 from gatewright.rules.broken import Broken
-from gatewright.rules.gate_evidence import CANDIDATE_TREE, MOST_VIOLATIONS
+from gatewright.rules.gate_evidence import CANDIDATE_TREE
 from gatewright.rules.reports import mutation, times
 from gatewright.rules.reports import proof as proofs
 from gatewright.rules.reports import tests as test_rules

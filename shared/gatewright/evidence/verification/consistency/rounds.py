@@ -12,7 +12,7 @@ from gatewright.evidence import layout
 from gatewright.evidence.verification.consistency.telling import Contradiction, Moment, Telling, just_before, moment_of
 from gatewright.ledger import events as e
 from gatewright.rules.repairs import revision_order
-from gatewright.rules.rounds import CURABLE, granted_rounds, most_attempts
+from gatewright.rules.rounds import CURABLE, granted_rounds, most_attempts, repairable
 
 ROUNDS = "rounds_contradict"
 
@@ -49,6 +49,8 @@ def _ordered(
     by_people = order is not None and refusal is not None and event.reason == order.reason == refusal.code
     if order is not None and by_people:
         yield from _handed_over(moment, event, order)
+    elif refusal is not None and refusal.code == event.reason and repairable(run, refusal) and run.state == "S5":
+        return
     elif event.reason not in refused & CURABLE or run.state != "S5":
         words = f"fixing was ordered because of {event.reason}, which no gate had just refused for, or which cannot be cured"
         yield moment.says(ROUNDS, layout.EVENTS, layout.EVENTS, words)
