@@ -27,6 +27,7 @@ from gatewright.errors import MalformedError
 from gatewright.evidence import layout
 from gatewright.evidence.projection.history import RunHistory, tell
 from gatewright.rules.approvals import request_digest
+from gatewright.rules.people.request_summary import change_words, gate_words, order_words
 from gatewright.rules.transfers import transfer_lines
 
 STAGE_NAMES = {
@@ -59,6 +60,9 @@ def make_templates() -> Environment:
     environment.filters["digest"] = request_digest
     environment.filters["transfer_lines"] = lambda request: list(transfer_lines(request.transfers))
     environment.filters["state"] = lambda name: STATE_NAMES.get(name, name)
+    environment.filters["ordered"] = order_words
+    environment.filters["change_words"] = change_words
+    environment.filters["gate_words"] = gate_words
     environment.filters["order"] = lambda row: f"{row.created_at} {row.run_id}"
     environment.globals["stage_names"] = STAGE_NAMES
     return environment

@@ -133,6 +133,11 @@ class ConsolePages:
             sections=sections,
             verification=verification,
             bundle_is_here=here,
+            decided=[
+                (ask, summary)
+                for ask, summary in zip(detail.row.asks, detail.row.summaries, strict=True)
+                if ask.reason != "review"
+            ],
             roles=role_binding_read_model(detail.run),
             crew=crew_lanes(detail.run, detail.gates),
             bars=budget_bars(detail.run, self.clock.now()),

@@ -13,8 +13,10 @@ from gatewright.app.cli.hosts.answers import answer, told
 from gatewright.app.cli.hosts.connection import HostAccess
 from gatewright.app.cli.hosts.run_tools import RunName
 from gatewright.app.cli.runs.sources import find_run
+from gatewright.app.cli.runs.view import RunView
 from gatewright.ledger.run import AskedApproval, Run
 from gatewright.rules.people.delegations import holders
+from gatewright.rules.people.request_summary import gate_standing, request_summary
 
 _MOST = 50
 
@@ -37,29 +39,31 @@ class ApprovalTools:
         """
         async with self.access.runs() as source:
             if run_id is not None:
-                runs = [(await source.view(await find_run(source, run_id))).run]
+                views = [await source.view(await find_run(source, run_id))]
             else:
-                runs = list((await source.open_runs()).runs)
-        waiting = [approval_entry(each) for run in runs for each in _pending(run)]
-        return answer({"waiting": waiting[:limit], "total": len(waiting), "looked_at": len(runs)})
+                views = list((await source.open_runs()).views)
+        waiting = [approval_entry(view, each) for view in views for each in _pending(view.run)]
+        return answer({"waiting": waiting[:limit], "total": len(waiting), "looked_at": len(views)})
 
 
 def _pending(run: Run) -> list[AskedApproval]:
     return [each for each in run.approvals.values() if each.status == "pending"] if not run.ended else []
 
 
-def approval_entry(asked: AskedApproval) -> dict[str, Any]:
+def approval_entry(view: RunView, asked: AskedApproval) -> dict[str, Any]:
     """What a host shows of a request; what would go to providers of models is listed in full."""
     request = asked.request
+    summary = request_summary(view.run, request, map(gate_standing, view.gates))
     return {
         "request_id": request.request_id,
         "run_id": request.run_id,
-        "why": request.why,
+        "why": summary.why,
+        "summary": msgspec.to_builtins(summary),
         "transfers": msgspec.to_builtins(request.transfers),
         "rule": request.rule,
         "risk": request.risk,
         "approvers": holders(asked),
         "expires_at": request.expires_at,
-        "on_silence": request.on_silence,
+        "on_silence": summary.on_silence,
         "decide_with": f"gatewright approvals show {request.request_id}",
     }
