@@ -233,7 +233,7 @@ def standing_of(run: Run, asked: AskedApproval, gates: tuple[GateStanding, ...])
         comments=asked.comments,
         review=standing(run, asked),
         delegations=asked.delegations,
-        summary=request_summary(run, asked.request, gates),
+        summary=request_summary(run, asked, gates),
     )
 
 

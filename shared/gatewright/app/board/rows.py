@@ -146,7 +146,7 @@ def row_of(followed: OpenRun, sequence: int) -> BoardRow:
         waiting_since=_waiting_since(followed, stage, asks),
         asks=asks,
         asked=tuple(holders(each) for each in waiting),
-        summaries=tuple(request_summary(run, each, followed.gates) for each in asks),
+        summaries=tuple(request_summary(run, each, followed.gates) for each in waiting),
         sealed=run.sealed is not None,
         expired=run.expired is not None,
         quiet_after=_quiet_after(run),

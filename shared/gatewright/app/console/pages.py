@@ -22,10 +22,10 @@ from gatewright.app.board.budget_bars import budget_bars
 from gatewright.app.board.crew import crew_lanes
 from gatewright.app.board.detail import RunDetail, detail_of
 from gatewright.app.board.filters import choices_of, counts_of, filter_of, lists_of
-from gatewright.app.board.needs import needs_of
+from gatewright.app.board.needs import approval_commands, needs_of
 from gatewright.app.board.resuming import event_id
 from gatewright.app.board.rows import with_processes
-from gatewright.app.console.bundles import BundleShelf, discard
+from gatewright.app.console.bundles import BundleShelf, ChangeShelf, discard
 from gatewright.app.console.common_look import CommonLook, fingerprint
 from gatewright.app.console.doors import FORM_COOKIE, SESSION_COOKIE, SESSION_SECONDS, SignedIn, read_form, same_form, status_of
 from gatewright.app.console.drawing import row_html, sections_of
@@ -57,6 +57,7 @@ class ConsolePages:
 
     link: LedgerLink
     shelf: BundleShelf
+    changes: ChangeShelf
     templates: Environment
     signed_in: SignedIn
     clock: Clock
@@ -115,15 +116,15 @@ class ConsolePages:
         follower = await self.link.board_follower()
         board = follower.board
         try:
-            detail = await self._detail(request)
+            detail = await self.detail(request)
             account = await self.shelf.account(detail.run)
             claimed = follower.claims.processes.get(detail.run.run_id, {})
             detail = replace(detail, row=with_processes(detail.row, claimed))
             verification = await self.shelf.verified(detail.run) if request.query_params.get("verify") == "1" else None
         except GatewrightError as error:
             return self.refused(request, error)
-        patch = None if account is not None else await self._patch(detail)
-        sections = sections_of(detail, account, patch)
+        index = await self.changes.index(detail, account)
+        sections = sections_of(detail, account, index, request.query_params.get("match", ""))
         here = self.shelf.folder(detail.run) is not None
         return self.page(
             request,
@@ -133,11 +134,8 @@ class ConsolePages:
             sections=sections,
             verification=verification,
             bundle_is_here=here,
-            decided=[
-                (ask, summary)
-                for ask, summary in zip(detail.row.asks, detail.row.summaries, strict=True)
-                if ask.reason != "review"
-            ],
+            asked_now=list(zip(detail.row.asks, detail.row.summaries, strict=True)),
+            commands={each.request_id: approval_commands(each) for each in detail.row.asks},
             roles=role_binding_read_model(detail.run),
             crew=crew_lanes(detail.run, detail.gates),
             bars=budget_bars(detail.run, self.clock.now()),
@@ -161,7 +159,7 @@ class ConsolePages:
         """The bundle of a sealed run as a file to take away."""
         await self.link.board_follower()
         try:
-            detail = await self._detail(request)
+            detail = await self.detail(request)
             if detail.run.sealed is None:
                 raise MalformedError(f"{detail.run.run_id} is not sealed yet", code="run_not_ended")
             file = await self.shelf.archive(detail.run)
@@ -233,7 +231,7 @@ class ConsolePages:
             return await read_form(request, _SMALL_FORM)
         return {}
 
-    async def _detail(self, request: Request) -> RunDetail:
+    async def detail(self, request: Request) -> RunDetail:
         """Raises MalformedError (``run_unknown``), GatewrightError as the client does."""
         run_id = request.path_params["run_id"]
         try:
@@ -244,15 +242,6 @@ class ConsolePages:
         if detail is None:
             raise MalformedError(f"there is no run {run_id[:80]}", code="run_unknown")
         return detail
-
-    async def _patch(self, detail: RunDetail) -> bytes | None:
-        """The canonical patch, where this identity may read artifacts."""
-        candidate = detail.run.candidate
-        if candidate is None:
-            return None
-        with contextlib.suppress(GatewrightError):
-            return await self.link.client.get_artifact(candidate.patch)
-        return None
 
     async def _counted(self, stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         self.streams += 1

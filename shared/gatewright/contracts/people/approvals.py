@@ -368,10 +368,20 @@ class QuotedWords(Document):
     text: _Words
 
 
+class PersonsComment(Document):
+    """What a person wrote with an answer to a request; ``at`` is when the gatekeeper recorded it."""
+
+    person: NonEmpty
+    verdict: DecisionVerdict
+    at: str
+    text: _Words
+
+
 class ApprovalSummary(Document):
     """What a person decides, in brief. The gatekeeper's ledger is the only source.
 
-    ``title`` has the words of the order, and ``quoted`` those of roles and agents; no other field holds any.
+    ``title`` has the words of the order, ``quoted`` those of roles and agents, and ``comments`` those of people; no other
+    field holds any.
     ``ordered_by`` names people; empty: it is not known who. ``requested_by`` is a claim of the publisher. ``lands_on`` is empty
     where nothing lands. ``changed_files`` is None while there is no change, ``changed_lines`` also where they were not counted.
     """
@@ -388,6 +398,7 @@ class ApprovalSummary(Document):
     changed_files: Count | None = None
     changed_lines: Count | None = None
     quoted: tuple[QuotedWords, ...] = ()
+    comments: tuple[PersonsComment, ...] = ()
 
 
 class ApprovalStanding(Document):

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from gatewright.contracts import ApprovalRequest, GateReport
-from gatewright.contracts.people.approvals import ApprovalSummary, GateSummary, QuotedWords
+from gatewright.contracts.people.approvals import ApprovalSummary, GateSummary, PersonsComment, QuotedWords
 from gatewright.contracts.run_status import GateStanding
-from gatewright.ledger.run import Run
+from gatewright.ledger.run import AskedApproval, Run
 from gatewright.rules.landing import landing_ref
 
 #: Characters of the title, and of each of the quoted words.
@@ -33,8 +33,9 @@ def gate_standing(report: GateReport) -> GateStanding:
     )
 
 
-def request_summary(run: Run, request: ApprovalRequest, gates: Iterable[GateStanding]) -> ApprovalSummary:
-    """The summary of ``request``, one of ``run``; ``gates`` are all verdicts on the run, in order."""
+def request_summary(run: Run, asked: AskedApproval, gates: Iterable[GateStanding]) -> ApprovalSummary:
+    """The summary of a request of ``run``; ``gates`` are all verdicts on the run, in order."""
+    request = asked.request
     candidate = run.candidate if request.candidate_tree == _tree_of(run) or request.stage == "contract" else None
     repository = run.contract.repository if run.contract is not None else None
     why, on_silence = _why(run, request), request.on_silence
@@ -53,6 +54,7 @@ def request_summary(run: Run, request: ApprovalRequest, gates: Iterable[GateStan
         changed_files=candidate.changed_files if candidate is not None else None,
         changed_lines=candidate.changed_lines if candidate is not None else None,
         quoted=tuple(_quoted(run, request)),
+        comments=asked.remarks,
     )
 
 
@@ -109,7 +111,13 @@ def summary_facts(summary: ApprovalSummary) -> dict[str, str]:
         "gates": gate_words(summary),
         "why": summary.why,
     }
-    return facts | {f"{each.about}": f'{each.speaker} wrote: "{each.text}"' for each in summary.quoted}
+    quoted = {each.about: f'{each.speaker} wrote: "{each.text}"' for each in summary.quoted}
+    return facts | quoted | ({"comments": " ".join(map(comment_words, summary.comments))} if summary.comments else {})
+
+
+def comment_words(comment: PersonsComment) -> str:
+    """A comment of a person, on one line."""
+    return f'{comment.person} ({comment.verdict}, {comment.at}): "{" ".join(comment.text.split())}"'
 
 
 def _tree_of(run: Run) -> str:

@@ -53,7 +53,7 @@ def _pending(run: Run) -> list[AskedApproval]:
 def approval_entry(view: RunView, asked: AskedApproval) -> dict[str, Any]:
     """What a host shows of a request; what would go to providers of models is listed in full."""
     request = asked.request
-    summary = request_summary(view.run, request, map(gate_standing, view.gates))
+    summary = request_summary(view.run, asked, map(gate_standing, view.gates))
     return {
         "request_id": request.request_id,
         "run_id": request.run_id,

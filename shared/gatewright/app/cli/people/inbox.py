@@ -76,6 +76,7 @@ def facts_of(standing: ApprovalStanding) -> dict[str, str]:
             "asked": f'"{request.user_request}"',
             "ordered by": f"publisher {request.publisher}, for {request.requested_by}",
             "why": f"{request.rule}: {request.why}",
+            "comments": ", ".join(standing.comments) or "none",
         }
     )
     return {name: printable(value) for name, value in facts.items()}
@@ -103,7 +104,6 @@ def page(standing: ApprovalStanding) -> list[str]:
         "on no": request.on_no,
         "on silence": standing.summary.on_silence if standing.summary is not None else request.on_silence,
         "phrase": request.phrase or "none",
-        "comments": ", ".join(standing.comments) or "none",
     }
     lines = [f"{name:<11} {printable(value)}" for name, value in facts.items()]
     lines += [printable(f"{'sends':<11} {line}") for line in transfer_lines(request.transfers)]
