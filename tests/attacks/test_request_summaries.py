@@ -22,7 +22,7 @@ from gatewright.contracts import ApprovalsRequest, OrchestratorEvent, codec
 from gatewright.contracts.people.approvals import ApprovalStanding, ApprovalSummary
 from gatewright.contracts.task_contract import Inputs
 from gatewright.rules.approvals import pending
-from gatewright.rules.people.request_summary import change_words, gate_words, order_words, summary_facts
+from gatewright.work_documents.request_summary import change_words, gate_words, order_words, summary_facts
 from gatewright.worker_role import resolve_role
 from tests.attacks import test_agent_questions as agent_questions
 from tests.attacks import test_blocked as blocked

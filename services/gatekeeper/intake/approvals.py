@@ -32,7 +32,6 @@ from gatewright.host_errors import host_errors
 from gatewright.ledger.run import AskedApproval, Run
 from gatewright.rules.approvals import JudgedDecision, draft_of, judge_batch, judge_decision, request_digest
 from gatewright.rules.grants import check_new, judge_grant, judge_revocation
-from gatewright.rules.people.request_summary import request_summary
 from gatewright.rules.reviewing import standing
 from gatewright.rules.standing import hold_roster, with_roster
 from gatewright.secrets.documents import check_document
@@ -46,9 +45,12 @@ from gatewright.services.gatekeeper.orchestrator import Orchestrator
 from gatewright.services.gatekeeper.projections.approval_index import ApprovalIndex
 from gatewright.services.gatekeeper.projections.run_index import RunIndex
 from gatewright.telemetry.logs import Logger
+from gatewright.work_documents.request_summary import request_summary
 
 #: Seconds that a question waits for a gatekeeper that has just started to have read the ledger.
 READING = 8.0
+#: Seconds that an answer waits for a look at the targets of what waits.
+LOOKING = 3.0
 #: Bytes of a patch that are shown with a request.
 MOST_PATCH = 1 << 20
 
@@ -98,13 +100,25 @@ class ApprovalService:
             draft = draft_of(position.run) if request.run_id is not None else None
             for each in _wanted(position.run, pending_only=request.pending_only):
                 if len(found) == request.limit:
-                    return ApprovalList(approvals=tuple(found), more=True, draft=draft)
+                    return ApprovalList(approvals=await self._with_targets(found), more=True, draft=draft)
                 gates = status_of(position.run, (record for step in position.transitions for record in step.events)).gates
                 if request.details and request.run_id is not None:
                     found.append(await self._detailed(position.run, each, gates))
                 else:
                     found.append(standing_of(position.run, each, gates))
-        return ApprovalList(approvals=tuple(found), more=False, draft=draft)
+        return ApprovalList(approvals=await self._with_targets(found), more=False, draft=draft)
+
+    async def _with_targets(self, found: list[ApprovalStanding]) -> tuple[ApprovalStanding, ...]:
+        """What waits, with the targets that have moved as far as they are known in time."""
+        waiting = {each.request.run_id for each in found if each.status == "pending"}
+        runs = [run for run_id in waiting if (run := (await self.orchestrator.ledger.get(run_id)).run) is not None]
+        moved = await self.orchestrator.gates.targets.moved(runs, LOOKING)
+        return tuple(
+            replace(each, summary=replace(each.summary, moved=moved[each.request.run_id]))
+            if each.status == "pending" and each.summary is not None and each.request.run_id in moved
+            else each
+            for each in found
+        )
 
     async def decide(self, data: bytes) -> DecisionReply:
         """Record decisions: all are judged before the first is recorded.

@@ -9,7 +9,7 @@ from gatewright.contracts.run_status import LandedChange, SealedBundle, TaskStan
 from gatewright.ledger import events as e
 from gatewright.ledger.families import ToldFamilies, failure_family, told_after
 from gatewright.ledger.run import Run
-from gatewright.rules.people.request_summary import gate_standing
+from gatewright.work_documents.request_summary import gate_standing
 
 
 def status_of(run: Run, records: Iterable[OrchestratorEvent]) -> RunStatus:

@@ -18,7 +18,7 @@ from gatewright.contracts import Transition
 from gatewright.errors import MalformedError
 from gatewright.ledger import events as e
 from gatewright.ledger.evolve import evolve
-from gatewright.rules.people.request_summary import gate_standing
+from gatewright.work_documents.request_summary import gate_standing
 
 #: Ended runs that a board keeps the lines of.
 MOST_ENDED: Final = 5_000

@@ -14,7 +14,7 @@ from gatewright.ledger.evolve import evolve
 from gatewright.ledger.families import ToldFamilies, failure_family, told_after
 from gatewright.ledger.run import Run
 from gatewright.reasons import Family, advice_for
-from gatewright.rules.people.request_summary import gate_standing
+from gatewright.work_documents.request_summary import gate_standing
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,13 +11,15 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Final, Literal, get_args
 
+from msgspec.structs import replace as replace_fields
+
 from gatewright.contracts.people.approvals import ApprovalRequest, ApprovalSummary
-from gatewright.contracts.run_status import GateStanding
+from gatewright.contracts.run_status import GateStanding, MovedTarget
 from gatewright.ledger.run import Run, RunTask
 from gatewright.ledger.spending import spent
 from gatewright.rules.approvals import pending
 from gatewright.rules.people.delegations import holders
-from gatewright.rules.people.request_summary import request_summary
+from gatewright.work_documents.request_summary import request_summary
 
 #: Where a run stands for people: at work, waiting for a person, waiting for paths that others hold, landed, ended otherwise.
 RunStage = Literal["running", "person", "locks", "landed", "failed"]
@@ -186,6 +188,12 @@ def with_processes(row: BoardRow, claimed: Mapping[str, str]) -> BoardRow:
     """``row`` with the processes that claim its tasks, by task; what is no longer claimed is named no more."""
     tasks = tuple(replace(task, process=claimed.get(task.task_id, "")) for task in row.in_hand)
     return row if tasks == row.in_hand else replace(row, in_hand=tasks)
+
+
+def with_target(row: BoardRow, moved: MovedTarget | None) -> BoardRow:
+    """``row`` with where its target was last seen, in what people are asked; None: the target stands where the run started."""
+    summaries = tuple(replace_fields(each, moved=moved) for each in row.summaries)
+    return row if summaries == row.summaries else replace(row, summaries=summaries)
 
 
 def stage_of(run: Run) -> RunStage:

@@ -30,8 +30,8 @@ from gatewright.evidence import layout
 from gatewright.evidence.projection.history import RunHistory, tell
 from gatewright.ledger.run import Run
 from gatewright.rules.approvals import request_digest
-from gatewright.rules.people.request_summary import change_words, gate_words, order_words
 from gatewright.rules.transfers import transfer_lines
+from gatewright.work_documents.request_summary import change_words, gate_words, order_words, target_words, yes_words
 
 STAGE_NAMES = {
     "running": "Running",
@@ -64,6 +64,8 @@ def make_templates() -> Environment:
     environment.filters["transfer_lines"] = lambda request: list(transfer_lines(request.transfers))
     environment.filters["state"] = lambda name: STATE_NAMES.get(name, name)
     environment.filters["ordered"] = order_words
+    environment.filters["target_words"] = target_words
+    environment.globals["yes_words"] = yes_words
     environment.filters["change_words"] = change_words
     environment.filters["gate_words"] = gate_words
     environment.filters["order"] = lambda row: f"{row.created_at} {row.run_id}"

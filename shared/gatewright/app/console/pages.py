@@ -24,7 +24,7 @@ from gatewright.app.board.detail import RunDetail, detail_of
 from gatewright.app.board.filters import choices_of, counts_of, filter_of, lists_of
 from gatewright.app.board.needs import approval_commands, needs_of
 from gatewright.app.board.resuming import event_id
-from gatewright.app.board.rows import with_processes
+from gatewright.app.board.rows import with_processes, with_target
 from gatewright.app.console.bundles import BundleShelf, ChangeShelf, discard
 from gatewright.app.console.common_look import CommonLook, fingerprint
 from gatewright.app.console.doors import FORM_COOKIE, SESSION_COOKIE, SESSION_SECONDS, SignedIn, read_form, same_form, status_of
@@ -119,7 +119,8 @@ class ConsolePages:
             detail = await self.detail(request)
             account = await self.shelf.account(detail.run)
             claimed = follower.claims.processes.get(detail.run.run_id, {})
-            detail = replace(detail, row=with_processes(detail.row, claimed))
+            row = with_target(with_processes(detail.row, claimed), follower.claims.moved.get(detail.run.run_id))
+            detail = replace(detail, row=row)
             verification = await self.shelf.verified(detail.run) if request.query_params.get("verify") == "1" else None
         except GatewrightError as error:
             return self.refused(request, error)

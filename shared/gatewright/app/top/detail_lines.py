@@ -13,8 +13,8 @@ from gatewright.app.report.visible import one_line, terminal_text
 from gatewright.app.top.inert import line
 from gatewright.app.top.lines import STAGE_WORDS, age_words
 from gatewright.contracts import AgentActivity, GateReport, OrchestratorEvent
-from gatewright.rules.people.request_summary import summary_facts
 from gatewright.work_documents.remarks import gate_remarks, remark_line
+from gatewright.work_documents.request_summary import summary_facts
 
 PartName = Literal["run", "timeline", "change", "agents"]
 PARTS: Final[tuple[PartName, ...]] = ("run", "timeline", "change", "agents")

@@ -15,7 +15,7 @@ from gatewright.app.report.timeline import STATE_NAMES
 from gatewright.app.report.visible import duration_words
 from gatewright.app.top.inert import cell
 from gatewright.app.top.surroundings import TopSurroundings
-from gatewright.rules.people.request_summary import size_words, verdict_words
+from gatewright.work_documents.request_summary import size_words, verdict_words
 
 ListName = Literal["runs", "needs", "queues", "work"]
 LISTS: Final[tuple[ListName, ...]] = ("runs", "needs", "queues", "work")
@@ -133,7 +133,8 @@ def _decided(need: Need) -> tuple[str, str, str]:
     summary = need.summary
     if summary is None:
         return need.why, "", ""
-    return f'"{summary.title}"', size_words(summary), verdict_words(summary)
+    title = f'"{summary.title}"'
+    return (f"TARGET MOVED {title}" if summary.moved is not None else title), size_words(summary), verdict_words(summary)
 
 
 def short(run_id: str) -> str:

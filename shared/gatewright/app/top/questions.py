@@ -14,8 +14,8 @@ from textual.widgets import Input, Static
 from gatewright.app.top.inert import cell, line
 from gatewright.contracts.people.approvals import ApprovalRequest, ApprovalSummary
 from gatewright.rules.approvals import tree_words
-from gatewright.rules.people.request_summary import summary_facts
 from gatewright.rules.transfers import transfer_lines
+from gatewright.work_documents.request_summary import summary_facts, yes_words
 
 BOX_CSS = """
 ModalScreen { align: center middle; }
@@ -118,7 +118,7 @@ class ApproveScreen(ModalScreen[str | None]):
             "rule": f"{request.rule} ({request.reason}, risk {request.risk})",
             "repository": f"{request.repository} at {request.baseline_commit[:12]}",
             "tree": tree_words(request),
-            "on yes": request.on_yes,
+            "on yes": yes_words(request, self._summary),
             "on no": f"{request.on_no} (gatewright approvals reject {request.request_id})",
             "on silence": f"{self._summary.on_silence}, {request.expires_at}",
             "signed": self._signer,

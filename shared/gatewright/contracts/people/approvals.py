@@ -15,7 +15,7 @@ from gatewright.contracts.consultation import Blocked
 from gatewright.contracts.people.identities import identities_of
 from gatewright.contracts.people.review_votes import ReviewQuorum, ReviewStanding, ReviewVote
 from gatewright.contracts.reports import GateName
-from gatewright.contracts.run_status import GateStanding
+from gatewright.contracts.run_status import GateStanding, MovedTarget
 from gatewright.contracts.transfers import AskedTransfer
 from gatewright.contracts.vocabulary import (
     END,
@@ -378,8 +378,9 @@ class PersonsComment(Document):
 
 
 class ApprovalSummary(Document):
-    """What a person decides, in brief. The gatekeeper's ledger is the only source.
+    """What a person decides, in brief. The ledger is the only source, of all but ``moved``.
 
+    ``moved``: the target, where that has moved since the run began, so that a yes lands nothing.
     ``title`` has the words of the order, ``quoted`` those of roles and agents, and ``comments`` those of people; no other
     field holds any.
     ``ordered_by`` names people; empty: it is not known who. ``requested_by`` is a claim of the publisher. ``lands_on`` is empty
@@ -399,6 +400,7 @@ class ApprovalSummary(Document):
     changed_lines: Count | None = None
     quoted: tuple[QuotedWords, ...] = ()
     comments: tuple[PersonsComment, ...] = ()
+    moved: MovedTarget | None = None
 
 
 class ApprovalStanding(Document):

@@ -15,8 +15,8 @@ from gatewright.contracts.people.approvals import ApprovalStanding
 from gatewright.errors import MalformedError
 from gatewright.rules.approvals import tree_words
 from gatewright.rules.people.delegations import holders
-from gatewright.rules.people.request_summary import summary_facts
 from gatewright.rules.transfers import transfer_lines
+from gatewright.work_documents.request_summary import summary_facts, yes_words
 
 #: Characters of one line of the list.
 _MOST_LINE = 200
@@ -100,7 +100,7 @@ def page(standing: ApprovalStanding) -> list[str]:
         "tree": tree_words(request),
         "who": f"{', '.join(holders(standing))}{'' if request.yourself else ', not about a run of their own'}",
         "until": request.expires_at,
-        "on yes": request.on_yes,
+        "on yes": yes_words(request, standing.summary) if standing.summary is not None else request.on_yes,
         "on no": request.on_no,
         "on silence": standing.summary.on_silence if standing.summary is not None else request.on_silence,
         "phrase": request.phrase or "none",

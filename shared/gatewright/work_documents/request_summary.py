@@ -12,6 +12,7 @@ from gatewright.contracts import ApprovalRequest, GateReport
 from gatewright.contracts.people.approvals import ApprovalSummary, GateSummary, PersonsComment, QuotedWords
 from gatewright.contracts.run_status import GateStanding
 from gatewright.ledger.run import AskedApproval, Run
+from gatewright.rules.approvals import ON_YES
 from gatewright.rules.landing import landing_ref
 
 #: Characters of the title, and of each of the quoted words.
@@ -94,6 +95,28 @@ def gate_words(summary: ApprovalSummary) -> str:
     return f"{'; '.join(refused)}; {len(passed)} passed" + (f": {', '.join(passed)}" if passed else "")
 
 
+def target_words(summary: ApprovalSummary) -> str:
+    """That the target has moved, and what to do; empty where it stands where the run started, as far as that is known."""
+    moved = summary.moved
+    if moved is None:
+        return ""
+    branch = moved.ref.removeprefix("refs/heads/")
+    now = f"now at {moved.found[:12]}" if moved.found else "now gone"
+    return (
+        f"{branch} has moved since the run began: it was at {moved.expected[:12]} and is {now}, so this change cannot land. "
+        f"End the run (gatewright abort RUN) and order the change again on the new commit (gatewright run ... --ref {branch})."
+    )
+
+
+def yes_words(request: ApprovalRequest, summary: ApprovalSummary) -> str:
+    """What a yes does, as things are."""
+    if summary.moved is None or request.stage == "beside":
+        return request.on_yes
+    if request.on_yes == ON_YES["candidate"]:
+        return "the run ends (landing_conflict) and nothing lands, because the target has moved"
+    return f"{request.on_yes}, and nothing lands afterwards, because the target has moved (landing_conflict)"
+
+
 def verdict_words(summary: ApprovalSummary) -> str:
     """The verdict of all gates in a few words, for a narrow column."""
     refused = sum(each.verdict == "FAIL" for each in summary.gates)
@@ -111,6 +134,8 @@ def summary_facts(summary: ApprovalSummary) -> dict[str, str]:
         "gates": gate_words(summary),
         "why": summary.why,
     }
+    if summary.moved is not None:
+        facts["target"] = target_words(summary)
     quoted = {each.about: f'{each.speaker} wrote: "{each.text}"' for each in summary.quoted}
     return facts | quoted | ({"comments": " ".join(map(comment_words, summary.comments))} if summary.comments else {})
 
