@@ -24,7 +24,7 @@ from gatewright.app.board.detail import RunDetail, detail_of
 from gatewright.app.board.filters import choices_of, counts_of, filter_of, lists_of
 from gatewright.app.board.needs import approval_commands, needs_of
 from gatewright.app.board.resuming import event_id
-from gatewright.app.board.rows import with_processes, with_target
+from gatewright.app.board.rows import BoardRow, with_processes, with_target
 from gatewright.app.console.bundles import BundleShelf, ChangeShelf, discard
 from gatewright.app.console.common_look import CommonLook, fingerprint
 from gatewright.app.console.doors import FORM_COOKIE, SESSION_COOKIE, SESSION_SECONDS, SignedIn, read_form, same_form, status_of
@@ -34,13 +34,17 @@ from gatewright.app.console.roles import may
 from gatewright.app.feed.agent_words import AgentWords
 from gatewright.app.feed.link import LedgerLink
 from gatewright.clock import Clock
+from gatewright.contracts.people.approvals import ApprovalRule
 from gatewright.contracts.vocabulary import RunId
 from gatewright.errors import GatewrightError, MalformedError
 from gatewright.ledger.role_bindings import role_binding_read_model
+from gatewright.work_documents.approval_rule_words import rule_words
 from gatewright.work_documents.revisions import trail_of
 
 #: Lines of one list of ended runs, and of one of open runs, on a page.
 MOST_ENDED_SHOWN, MOST_OPEN_SHOWN = 100, 500
+#: Repositories whose rules are shown.
+MOST_REPOSITORIES = 10
 #: Bytes of a form that is sent before a sign-in.
 _SMALL_FORM = 16_384
 #: Pages that are kept up to date at once.
@@ -146,15 +150,21 @@ class ConsolePages:
         )
 
     async def policies(self, request: Request) -> Response:
-        """What was in force when the newest run was accepted."""
+        """What was in force when the newest run was accepted, and who must approve what, by repository."""
         board = (await self.link.board_follower()).board
-        newest = max(board.rows.values(), key=lambda row: row.order, default=None)
-        accepted = None
-        if newest is not None:
+        newest: dict[str, BoardRow] = {}
+        for row in sorted(board.rows.values(), key=lambda row: row.order, reverse=True):
+            newest.setdefault(row.repository, row)
+        first, accepted = next(iter(newest.values()), None), None
+        groups: dict[tuple[ApprovalRule, ...], list[str]] = {}
+        for row in list(newest.values())[:MOST_REPOSITORIES]:
             with contextlib.suppress(GatewrightError):
-                detail = detail_of(await self.link.client.events(newest.run_id), self.clock.now())
-                accepted = detail.run.accepted if detail is not None else None
-        return self.page(request, "policies.html", board, newest=newest, accepted=accepted)
+                detail = detail_of(await self.link.client.events(row.run_id), self.clock.now())
+                if detail is not None:
+                    accepted = accepted or detail.run.accepted
+                    groups.setdefault(detail.run.accepted.approval_rules, []).append(row.repository)
+        drawn = [{"repositories": urls, "rules": [rule_words(rule) for rule in rules]} for rules, urls in groups.items()]
+        return self.page(request, "policies.html", board, newest=first, accepted=accepted, groups=drawn)
 
     async def bundle(self, request: Request) -> Response:
         """The bundle of a sealed run as a file to take away."""
