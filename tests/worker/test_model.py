@@ -49,7 +49,7 @@ SCRIPTS: dict[str, Script] = {
     "good": [Say(GOOD)],
     "words": [Say("I would rather not.")],
     "failing": [Fail(401)],
-    "down": [Fail(500)],
+    "down": [Fail(429, b'{"error": {"code": "insufficient_quota"}}')],
     "silent": [Hang()],
     **{ending: [Say(GOOD, ending=ending)] for ending in CUT_OFF},
 }
@@ -96,18 +96,34 @@ async def test_the_files_of_the_reply_are_the_patch(
     assert b"read me" not in request.body
 
 
-async def test_the_result_names_the_model_that_stood_in(
-    fixture: HandlerFixture, provider: ScriptedProvider, tmp_path: Path
-) -> None:
+def worker_with_broken_model(fixture: HandlerFixture, provider: ScriptedProvider, tmp_path: Path) -> WorkerHandler:
+    """A worker whose first model, ``down``, has no quota left; its second one answers."""
     policy = provider.policy("good")
     policy["providers"].append(provider.provider("down", name="down", apis=["responses", "chat_completions"]))
     policy["models"].append({"name": "down", "provider": "down", "price": None})
     policy["routes"][0]["models"] = ["down", "scripted"]
     policies = Path(shutil.copytree(policy_directory(), tmp_path / "policies"))
     (policies / "models.json").write_text(json.dumps(policy))
-    result = await work(fixture, make_handler(Settings(home=fixture.state, policies=policies)), "down")
+    return make_handler(Settings(home=fixture.state, policies=policies))
+
+
+@pytest.mark.parametrize("executor", [Executor(kind="model"), Executor(kind="model", model="down", fallback=True)])
+async def test_the_result_names_the_model_that_stood_in(
+    fixture: HandlerFixture, provider: ScriptedProvider, tmp_path: Path, executor: Executor
+) -> None:
+    worker = worker_with_broken_model(fixture, provider, tmp_path)
+    result = await worker.handle(fixture.contract(executor=executor), fixture.context())
     assert result.status == "SUCCESS"
     assert "down was to be asked, and scripted answered 1 of 1 calls" in result.summary
+
+
+async def test_a_named_model_is_not_replaced(fixture: HandlerFixture, provider: ScriptedProvider, tmp_path: Path) -> None:
+    worker = worker_with_broken_model(fixture, provider, tmp_path)
+    result = await work(fixture, worker, "down")
+    assert result.status != "SUCCESS"
+    assert (result.failure or "").startswith("model_unavailable")
+    assert "down/down: 429 insufficient_quota" in (result.failure or "")
+    assert [request.json["model"] for request in provider.requests] == ["down"]
 
 
 async def test_a_reply_without_files_is_refused_and_kept(
