@@ -21,7 +21,7 @@ from gatewright.services.worker.handler import WorkerHandler, make_handler
 from gatewright.services.worker.settings import Settings
 from tests.handler_fixture import HandlerFixture
 from tests.models.provider import KEY, ScriptedProvider
-from tests.models.turns import Fail, Hang, Say, Script
+from tests.models.turns import Fail, Hang, Raw, Say, Script
 from tests.models.wire_forms import Api
 
 GOOD = "Here it is:\n\n```python\n# file: src/a.py\nx = 2\n```\n"
@@ -43,11 +43,25 @@ CUT_OFF: dict[str, tuple[str, tuple[Api, ...]]] = {
     "pause_turn": ("scripted-claude", OPENAI),
     "max_output_tokens": ("scripted", ("responses",)),
 }
+#: A refusal as the reference of chat completions describes it: no content, and words of its own.
+DECLINED = {
+    "object": "chat.completion",
+    "model": "scripted",
+    "choices": [
+        {
+            "index": 0,
+            "finish_reason": "stop",
+            "message": {"role": "assistant", "content": None, "refusal": "I cannot help with it."},
+        }
+    ],
+    "usage": {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7},
+}
 SCRIPTS: dict[str, Script] = {
     "asking": [Say(GOOD + ASKED)],
     "question": [Say(ASKED)],
     "good": [Say(GOOD)],
     "words": [Say("I would rather not.")],
+    "declining": [Raw((json.dumps(DECLINED).encode(),), headers={"Content-Type": "application/json"})],
     "failing": [Fail(401)],
     "down": [Fail(429, b'{"error": {"code": "insufficient_quota"}}')],
     "silent": [Hang()],
@@ -146,6 +160,13 @@ async def test_a_reply_that_was_cut_off_makes_no_change(
     assert kept(fixture, result, "reply") == GOOD.encode()
     (call,) = kept(fixture, result, "model_calls").splitlines()
     assert json.loads(call)["ending"] == ending
+
+
+async def test_the_words_of_a_model_that_declines_are_quoted(
+    fixture: HandlerFixture, provider: ScriptedProvider, tmp_path: Path
+) -> None:
+    result = await work(fixture, asking(fixture, provider, "declining", tmp_path, ("chat_completions",)))
+    assert result.failure == "model_reply_incomplete: the model declined (refusal): I cannot help with it."
 
 
 async def test_a_model_that_exceeds_the_time_limit_leaves_its_call(
