@@ -149,6 +149,7 @@ _PROMPTS = {
     "prompts_invalid": "correct the file of prompts that the message names, or take the folder's setting away",
 }
 _AGENTS = {
+    "probe_unfinished": "run `gatewright agents probe NAME` again when the host is less busy; an earlier result still counts",
     "agent_not_installed": "install the agent, and name the folder in GATEWRIGHT_AGENT_INSTALLATIONS: `gatewright agents list`",
 }
 _MODELS = {
