@@ -42,6 +42,7 @@ from tests.attacks.people import LANDING, Inbox, open_inbox, signed
 from tests.attacks.whole_gatekeeper import RUN
 from tests.gatekeeper.publishing import HandClock
 from tests.git.repositories import MakeRepository, Repository
+from tests.waiting import until
 
 MAIN = "refs/heads/main"
 PROMISE = "the change lands"
@@ -135,8 +136,7 @@ async def test_the_list_of_runs_tells_publishers_of_a_moved_target(
     runs = PublisherRuns(inbox.clock, frozenset())
     follower = LedgerFollower(orchestrator, publishers=runs)
     following = asyncio.create_task(follower.follow())
-    while not follower.approvals.runs(open_only=True):
-        await asyncio.sleep(0)
+    await until(lambda: bool(follower.approvals.runs(open_only=True)))
     follower.index.read_to_the_end()
     limits, archives = PublisherLimits(runs, inbox.clock), BundleArchives(tmp_path / "runs", tmp_path / "outgoing")
     log, index = make_logger(), follower.index
