@@ -101,7 +101,7 @@ async def test_a_fresh_session_begins_with_the_change_that_was_refused_and_is_to
     assert fixture.artifacts.stored[again.git.patch] == patch
     prompt = kept(fixture, again, "codex_prompt").decode()
     assert "+y = 2" in prompt
-    assert "Make the acceptance tests pass. That is all that this round is for" in prompt
+    assert "The previous change was refused. Make the acceptance tests pass." in prompt
     assert kept(fixture, result, "agent_session") == b""
 
 

@@ -30,6 +30,7 @@ from gatewright.models.gateway import ModelGateway
 from gatewright.models.policy import LoadedModels
 from gatewright.order_artifacts.canonical_memory import read_memory
 from gatewright.prompts.library import PromptLibrary
+from gatewright.prompts.worker_brief import RepositoryAccess
 from gatewright.sandbox import SandboxLimits, TalkingSandbox
 from gatewright.sandbox.environments import Shown
 from gatewright.secrets.scanner import SecretScanner
@@ -55,7 +56,7 @@ from gatewright.telemetry.redaction import redact_text
 from gatewright.tracing import conventions as c
 from gatewright.tracing.spans import OpenSpan, child
 from gatewright.workspace import Workspaces
-from gatewright.workspace.workspace import Workspace
+from gatewright.workspace.workspace import PATH_INSIDE, Workspace
 
 #: The exit code of a program that the box has killed.
 _KILLED: Final = 137
@@ -128,7 +129,9 @@ class AgentExecutor:
         )
         memory = await read_memory(job.contract.inputs.artifacts, job.artifacts)
         asks = await may_ask(job.contract, job.mirror, job.baseline)
-        order = brief(self._host.library, job.contract, earlier, directory="/workspace", memory=memory, asks=asks)
+        version = gateway.recording.brief
+        access = RepositoryAccess(directory=PATH_INSIDE, shell=shell)
+        order = brief(self._host.library, job.contract, earlier, version=version, access=access, memory=memory, asks=asks)
         record = AgentRecord(order.in_one)
         tell = _told(record, job.tell)
         session = CarriedSession(agent, self._scanner, tell)
@@ -209,7 +212,7 @@ class AgentExecutor:
             read_only=job.contract.audit_only,
             resume=work.session.resumed,
             standing_approval=work.agent.entry.standing_approval,
-            follow_up=_OutOfScope(job, workspace, work.tools).told_once,
+            follow_up=_OutOfScope(job, workspace, work).told_once,
             written=work.session.written if work.agent.entry.kept_places else None,
             ask=partial(job.ask, work.agent.entry.name) if job.contract.interactive else None,
         )
@@ -286,10 +289,11 @@ class _Work:
 class _OutOfScope:
     """Says to the agent, once, what it wrote outside the scope. The gate is what refuses it."""
 
-    def __init__(self, job: Job, workspace: Workspace, tools: ToolFiles) -> None:
+    def __init__(self, job: Job, workspace: Workspace, work: _Work) -> None:
         self._job = job
         self._workspace = workspace
-        self._tools = tools
+        self._tools = work.tools
+        self._version = work.gateway.recording.brief
         self._told = False
 
     async def told_once(self) -> str | None:
@@ -304,7 +308,7 @@ class _OutOfScope:
             # The agent lives and its files may move; what counts is read when it is dead.
             return None
         outside = scope.outside(self._job.contract.allowed_paths, [change.path for change in changes])
-        return out_of_scope(outside) if outside else None
+        return out_of_scope(outside, self._version) if outside else None
 
 
 def _failure_of(

@@ -55,7 +55,9 @@ class ModelExecutor:
         earlier = await earlier_round(job.contract, job.artifacts)
         memory = await read_memory(job.contract.inputs.artifacts, job.artifacts)
         asks, data = await may_ask(job.contract, job.mirror, job.baseline), await _files(job)
-        order = brief(self._library, job.contract, earlier, "files", data=data, memory=memory, asks=asks).in_one
+        version = gateway.recording.brief
+        prompt = brief(self._library, job.contract, earlier, "files", version=version, data=data, memory=memory, asks=asks)
+        order = prompt.in_one
         job.kept[PROMPT] = order.encode("utf-8", "replace")
         api = _api_for(policy, model)
         try:
