@@ -37,8 +37,14 @@ REPORT = TestReport(
 )
 
 
-def worker_with(fixture: HandlerFixture, tmp_path: Path, words: Sequence[str], **entry: object) -> WorkerHandler:
-    """A worker whose one agent is the scripted program, with these words."""
+def worker_with(
+    fixture: HandlerFixture,
+    tmp_path: Path,
+    words: Sequence[str],
+    policy: Mapping[str, object] | None = None,
+    **entry: object,
+) -> WorkerHandler:
+    """A worker whose one agent is the scripted program, with these words; ``policy`` are more fields of ``agents.json``."""
     installation, policies = tmp_path / "installation", tmp_path / "policies"
     installation.mkdir(exist_ok=True)
     shutil.copy(PROGRAM, installation / "program.py")
@@ -47,7 +53,9 @@ def worker_with(fixture: HandlerFixture, tmp_path: Path, words: Sequence[str], *
     shutil.copytree(policy_directory(), policies, dirs_exist_ok=True)
     agent: dict[str, Any] = {"name": "program", "protocol": "acp", "program": ["program.py"], "package": "package.json"}
     agent |= {"versions": {"since": "1", "before": "2"}, "api": "chat_completions", "arguments": list(words), **entry}
-    (policies / "agents.json").write_text(json.dumps({"version": "1", "masked": [".claude"], "agents": [agent]}))
+    (policies / "agents.json").write_text(
+        json.dumps({"version": "1", "masked": [".claude"], "agents": [agent], **(policy or {})})
+    )
     provider = {"name": "nowhere", "apis": ["chat_completions"], "base_url": "http://127.0.0.1:9/v1"}
     model = {"name": "none", "provider": "nowhere", "price": None}
     routes = [{"role": "worker", "models": ["none"]}]

@@ -37,7 +37,13 @@ from gatewright.secrets.scanner import SecretScanner
 from gatewright.services.worker.agents.box import BASE_URL, Box, Place, open_box
 from gatewright.services.worker.agents.brief import brief, out_of_scope
 from gatewright.services.worker.agents.carried_session import CarriedSession
-from gatewright.services.worker.agents.earlier import begin_at, earlier_round
+from gatewright.services.worker.agents.conventions import (
+    Conventions,
+    read_conventions,
+    restore_conventions,
+    restored_block,
+)
+from gatewright.services.worker.agents.earlier import EarlierRound, begin_at, earlier_round
 from gatewright.services.worker.agents.masking import without_masked
 from gatewright.services.worker.agents.permission import REFUSED_COMMANDS
 from gatewright.services.worker.agents.port import AgentEnd, AgentEvent, AgentOrder, AgentProblem, AgentProtocol, Tell
@@ -127,18 +133,16 @@ class AgentExecutor:
         gateway = await asyncio.to_thread(
             gateway_for, self._host.models, job, model, pool=self._host.pool, playback=self._host.playback
         )
-        memory = await read_memory(job.contract.inputs.artifacts, job.artifacts)
-        asks = await may_ask(job.contract, job.mirror, job.baseline)
-        version = gateway.recording.brief
-        access = RepositoryAccess(directory=PATH_INSIDE, shell=shell)
-        order = brief(self._host.library, job.contract, earlier, version=version, access=access, memory=memory, asks=asks)
-        record = AgentRecord(order.in_one)
+        start = await self._start(job, tree, earlier, shell, gateway.recording.brief)
+        record = AgentRecord(start.prompt)
         tell = _told(record, job.tell)
+        if start.restored:
+            tell(AgentProblem(message=f"put back as the baseline has them: {', '.join(start.restored)[:_QUOTED]}"))
         session = CarriedSession(agent, self._scanner, tell)
         try:
             await session.find(job.contract, job.artifacts)
             tools = await tool_files(job.mirror, job.baseline, job.contract)
-            work = _Work(agent, protocol_of(agent), gateway, record, tell, session, model, sandbox, tree, shell, tools)
+            work = _Work(agent, protocol_of(agent), gateway, record, tell, session, model, sandbox, start, shell, tools)
             return replace(await self._work(job, work), refused=record.refused())
         except BaseException:
             gateway.recording.incomplete = True
@@ -147,10 +151,32 @@ class AgentExecutor:
             job.kept.update(record.logs())
             job.kept.update(await asyncio.to_thread(kept_calls, gateway, self._scanner))
 
+    async def _start(self, job: Job, tree: str, earlier: EarlierRound | None, shell: Shell, version: int) -> _Start:
+        """What the agent begins with: the tree, and the order in the ``version`` of the recording, where one is played."""
+        memory = await read_memory(job.contract.inputs.artifacts, job.artifacts)
+        asks = await may_ask(job.contract, job.mirror, job.baseline)
+        restored: tuple[str, ...] = ()
+        conventions = Conventions()
+        if version > 1:
+            tree, restored = await restore_conventions(job.mirror, job.baseline, tree, job.contract)
+            if self._host.agents.policy.conventions == "given":
+                conventions = await read_conventions(job.mirror, job.baseline, job.contract.allowed_paths, self._scanner)
+        order = brief(
+            self._host.library,
+            job.contract,
+            earlier,
+            version=version,
+            access=RepositoryAccess(directory=PATH_INSIDE, shell=shell, conventions=conventions.blocks()),
+            data=restored_block(restored),
+            memory=memory,
+            asks=asks,
+        )
+        return _Start(tree, order.in_one, restored)
+
     async def _work(self, job: Job, work: _Work) -> ExecutionResult:
         prefix = await usable_environment(job.contract, self._environments, job.mirror, job.baseline)
         planted = await provided_files(job.contract, job.artifacts)
-        shown = await without_masked(job.mirror, work.tree, self._host.agents.policy.masked)
+        shown = await without_masked(job.mirror, work.start.tree, self._host.agents.policy.masked)
         async with self._workspaces.open(job.mirror, job.baseline, shown, planted=planted) as workspace:
             seen = await asyncio.to_thread(see_environment, prefix)
             end, failure = await self._converse(job, work, workspace, prefix)
@@ -166,9 +192,9 @@ class AgentExecutor:
             state = await work.session.kept(work.record.session)
         left_out = work.tools.left_out
         job.kept[LEFT_OUT_LOG] = work.tools.log
-        if failure := _nothing_done(job, end, work.shell, changed=bool(changes)):
+        if failure := _nothing_done(job, end, work.shell, changed=bool(changes or work.start.restored)):
             return ExecutionResult(failure=failure, environment=seen, left_out=left_out)
-        tree = await job.mirror.write_tree(work.tree, changes)
+        tree = await job.mirror.write_tree(work.start.tree, changes)
         patch = await job.mirror.diff(job.baseline, tree)
         if not patch and not job.contract.audit_only:
             words = f"the agent took back what the round before had changed, and changed nothing else: {_words(end.text)}"
@@ -270,8 +296,17 @@ async def _unless_refused(gateway: ModelGateway, talk: Coroutine[Any, Any, Agent
 
 
 @dataclass(frozen=True, slots=True)
+class _Start:
+    """What an attempt begins at. ``restored`` are files of the refused change that are again as the baseline has them."""
+
+    tree: str
+    prompt: str
+    restored: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class _Work:
-    """``tree`` is what the round begins at; ``tools`` decides what is left out of the change."""
+    """``tools`` decides what is left out of the change."""
 
     agent: InstalledAgent
     protocol: AgentProtocol
@@ -281,7 +316,7 @@ class _Work:
     session: CarriedSession
     model: str
     sandbox: TalkingSandbox
-    tree: str
+    start: _Start
     shell: Shell
     tools: ToolFiles
 

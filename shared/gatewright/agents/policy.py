@@ -124,12 +124,15 @@ class AgentsPolicy(PolicyModel):
 
     ``agents``: a contract that names none gets the first that a worker has and that may make its change. ``drafts`` are
     versions of protocols that do not stand yet, and that its agents may be spoken to in all the same.
+
+    ``conventions``: whether agents and models are given the files by which a repository describes how to work in it.
     """
 
     version: Literal["1"]
     masked: tuple[str, ...]
     agents: tuple[AgentEntry, ...]
     drafts: tuple[Literal["acp-2"], ...] = ()
+    conventions: Literal["given", "withheld"] = "withheld"
 
     @model_validator(mode="after")
     def _whole(self) -> AgentsPolicy:

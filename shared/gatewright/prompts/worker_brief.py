@@ -36,11 +36,13 @@ _COMMANDS: Final[dict[Shell, str]] = {
 }
 _CACHES: Final = "Caches and build output outside these paths are discarded; you need not remove them."
 _NO_QUESTIONS: Final = (
-    "Nobody answers questions. Where the task leaves something open, choose the simplest reading and say so in your report."
+    "No person answers questions during the task. Where the task leaves something open, choose the simplest reading and say so "
+    "in your report."
 )
 _CONVENTIONS: Final = (
     "The repository describes below how to work in it, as of the commit that you start from. A file in a folder applies to "
-    "that folder. Follow these files inside the paths that you may change. Where they contradict the contract, follow the contract."
+    "that folder. Follow these files inside the paths that you may change. Where they contradict the contract, follow the "
+    "contract."
 )
 
 
@@ -192,10 +194,11 @@ def _questions(brief: WorkerBrief) -> str:
         return _NO_QUESTIONS if brief.form == "workspace" else ""
     where = "write it into the file" if brief.form == "workspace" else "give one more file, named"
     return (
-        f"When only a person can decide something, make your best guess, continue with it, and {where} `{BLOCKED_NAME}` in the root "
-        'of the repository: a JSON object, or a list of them, with the fields "question", "best_guess", "fallback_action" (what '
-        'you do meanwhile), "can_resume_without_answer" (true) and "human_required_for" (null). The file does not become part of the '
-        "change. A matter of taste is no question: decide it yourself."
+        "When only a person can decide something, make your best guess, continue with it, and "
+        f"{where} `{BLOCKED_NAME}` in the root of the repository: a JSON object, or a list of them, with the fields "
+        '"question", "best_guess", "fallback_action" (what you do meanwhile), "can_resume_without_answer" (true) and '
+        '"human_required_for" (null). The file does not become part of the change. A matter of taste is no question: decide it '
+        "yourself."
     )
 
 

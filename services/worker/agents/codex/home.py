@@ -38,6 +38,8 @@ def configuration(order: AgentOrder, *, catalogue: bool) -> str:
         f"sandbox_mode = {text(SANDBOX)}",
         "check_for_update_on_startup = false",
         'web_search = "disabled"',
+        # The order has what the baseline says; the agent's own reader would take what an attempt wrote.
+        "project_doc_max_bytes = 0",
         *([f"model_catalog_json = {text(f'{CODEX_HOME}/models.json')}"] if catalogue else []),
         f"[model_providers.{_PROVIDER}]",
         f"name = {text(_PROVIDER)}",
