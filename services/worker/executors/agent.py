@@ -44,7 +44,7 @@ from gatewright.services.worker.agents.conventions import (
     restored_block,
 )
 from gatewright.services.worker.agents.earlier import EarlierRound, begin_at, earlier_round
-from gatewright.services.worker.agents.masking import without_masked
+from gatewright.services.worker.agents.masking import masking, without_masked
 from gatewright.services.worker.agents.permission import REFUSED_COMMANDS
 from gatewright.services.worker.agents.port import AgentEnd, AgentEvent, AgentOrder, AgentProblem, AgentProtocol, Tell
 from gatewright.services.worker.agents.protocols import launch_of, protocol_of
@@ -62,6 +62,7 @@ from gatewright.telemetry.redaction import redact_text
 from gatewright.tracing import conventions as c
 from gatewright.tracing.spans import OpenSpan, child
 from gatewright.workspace import Workspaces
+from gatewright.workspace.history import HistoryRules, WantedHistory, history_length
 from gatewright.workspace.workspace import PATH_INSIDE, Workspace
 
 #: The exit code of a program that the box has killed.
@@ -156,8 +157,11 @@ class AgentExecutor:
         memory = await read_memory(job.contract.inputs.artifacts, job.artifacts)
         asks = await may_ask(job.contract, job.mirror, job.baseline)
         restored: tuple[str, ...] = ()
-        conventions = Conventions()
+        conventions, commits = Conventions(), 0
         if version > 1:
+            # The manifest of a transfer names the baseline's tree, and nothing of its past.
+            if (most := self._host.agents.policy.history) and self._host.models.transfers is None:
+                commits = await asyncio.to_thread(history_length, job.mirror.path, job.baseline, most)
             tree, restored = await restore_conventions(job.mirror, job.baseline, tree, job.contract)
             if self._host.agents.policy.conventions == "given":
                 conventions = await read_conventions(job.mirror, job.baseline, job.contract.allowed_paths, self._scanner)
@@ -166,18 +170,27 @@ class AgentExecutor:
             job.contract,
             earlier,
             version=version,
-            access=RepositoryAccess(directory=PATH_INSIDE, shell=shell, conventions=conventions.blocks()),
+            access=RepositoryAccess(directory=PATH_INSIDE, shell=shell, history=commits, conventions=conventions.blocks()),
             data=restored_block(restored),
             memory=memory,
             asks=asks,
         )
-        return _Start(tree, order.in_one, restored)
+        return _Start(tree, order.in_one, restored, self._history(commits))
+
+    def _history(self, commits: int) -> WantedHistory | None:
+        """The history of a workspace with so many commits, without what is masked and what looks like a secret."""
+        if not commits:
+            return None
+        masked = self._host.agents.policy.masked
+        rules = HistoryRules(commits, masking(masked), lambda content: any(True for _ in self._scanner.find(content)))
+        return WantedHistory(rules, f"{commits} {sorted(masked)} {self._scanner.name}")
 
     async def _work(self, job: Job, work: _Work) -> ExecutionResult:
         prefix = await usable_environment(job.contract, self._environments, job.mirror, job.baseline)
         planted = await provided_files(job.contract, job.artifacts)
         shown = await without_masked(job.mirror, work.start.tree, self._host.agents.policy.masked)
-        async with self._workspaces.open(job.mirror, job.baseline, shown, planted=planted) as workspace:
+        history = work.start.history
+        async with self._workspaces.open(job.mirror, job.baseline, shown, planted=planted, history=history) as workspace:
             seen = await asyncio.to_thread(see_environment, prefix)
             end, failure = await self._converse(job, work, workspace, prefix)
             if stood_in := work.gateway.records.stand_ins(work.model):
@@ -302,6 +315,7 @@ class _Start:
     tree: str
     prompt: str
     restored: tuple[str, ...] = ()
+    history: WantedHistory | None = None
 
 
 @dataclass(frozen=True, slots=True)

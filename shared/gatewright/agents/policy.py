@@ -126,6 +126,7 @@ class AgentsPolicy(PolicyModel):
     versions of protocols that do not stand yet, and that its agents may be spoken to in all the same.
 
     ``conventions``: whether agents and models are given the files by which a repository describes how to work in it.
+    ``history``: how many of the last commits git shows an agent; 0 for no history.
     """
 
     version: Literal["1"]
@@ -133,6 +134,7 @@ class AgentsPolicy(PolicyModel):
     agents: tuple[AgentEntry, ...]
     drafts: tuple[Literal["acp-2"], ...] = ()
     conventions: Literal["given", "withheld"] = "withheld"
+    history: int = Field(default=0, ge=0, le=1_000)
 
     @model_validator(mode="after")
     def _whole(self) -> AgentsPolicy:
