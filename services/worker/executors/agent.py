@@ -253,6 +253,7 @@ class AgentExecutor:
             standing_approval=work.agent.entry.standing_approval,
             follow_up=_OutOfScope(job, workspace, work).told_once,
             written=work.session.written if work.agent.entry.kept_places else None,
+            recorded_catalogue=work.gateway.recording.brief == 1,
             ask=partial(job.ask, work.agent.entry.name) if job.contract.interactive else None,
         )
         launch = launch_of(work.agent, work.protocol, order)
