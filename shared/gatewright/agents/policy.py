@@ -64,8 +64,8 @@ class AgentEntry(PolicyModel):
     ``model`` is its model where a contract names none; ``api`` is by what it asks, where its protocol leaves that open.
     ``variables`` and ``files`` (of its home) may hold ``@HOME@``, ``@MODEL@`` and ``@BASE_URL@``. ``own_catalogue``: Codex is
     given our entry for a model that it does not know, which would get no tool to write with. ``session_meta``,
-    ``session_mode`` and ``usage_at`` are for the Agent Client Protocol. ``standing_approval``: commands that a contract wants approved
-    (``shell: on-request``) are approved, as they stay in the box.
+    ``session_mode`` and ``usage_at`` are for the Agent Client Protocol. ``standing_approval``: commands that a contract
+    wants approved (``shell: on-request``) are approved, as they stay in the box.
 
     ``protocol_version`` is that of the Agent Client Protocol; ``older_protocol``: whether an agent that knows an older one
     alone is spoken to in that. ``rounds``: whether a further round of fixing resumes the session of the round before, whose
