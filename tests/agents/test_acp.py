@@ -24,11 +24,13 @@ APIS = {
     "gemini-cli": "gemini",
     "qwen-code": "chat_completions",
     "opencode": "chat_completions",
+    "kilo": "chat_completions",
+    "copilot": "chat_completions",
     "claude-agent-acp": "messages",
 }
 every_agent = pytest.mark.parametrize("agent", APIS)
 #: One that asks for nothing: what it may not do is for the walls and the gates.
-UNASKING = {"codex-acp": "responses"}
+UNASKING = {"codex-acp": "responses", "pi": "chat_completions"}
 
 
 @dataclass(frozen=True)
@@ -122,11 +124,13 @@ def test_a_write_out_of_scope_is_refused_by_the_gate(agents: AcpStack, bare: Pat
 
 
 @every_agent
-def test_a_command_that_asks_is_allowed_in_the_sandbox(agents: AcpStack, bare: Path, agent: str) -> None:
+def test_a_command_that_an_agent_asks_for_runs_in_the_sandbox(agents: AcpStack, bare: Path, agent: str) -> None:
     code, result = agents.ask(bare, agent, "run")
-    assert (code, result["failure"]) == (0, None)
+    assert (code, result["status"], result["failure"]) == (0, "SUCCESS", None)
     answers = [(event["asked"], event["answer"]) for event in events_of(result) if event["event"] == "permission"]
     assert answers == [("command", "allow")]
+    repository = Repository(bare, bare.parent / "home")
+    assert repository.git("diff", "--name-only", "main", result["branch"]).split() == [b"src/new.py"]
 
 
 @every_agent

@@ -20,7 +20,7 @@ from gatewright.resources import policy_directory
 from gatewright.services.worker.handler import WorkerHandler, make_handler
 from gatewright.services.worker.settings import Settings
 from tests.handler_fixture import HandlerFixture
-from tests.worker.agents.admissions import admit_all
+from tests.worker.agents.admissions import admit_all, write_silent_model
 
 PROGRAM = Path(__file__).parent / "agents" / "acp_program.py"
 EDIT = "sh:echo 'y = 2' >> src/a.py"
@@ -56,11 +56,7 @@ def worker_with(
     (policies / "agents.json").write_text(
         json.dumps({"version": "1", "masked": [".claude"], "agents": [agent], **(policy or {})})
     )
-    provider = {"name": "nowhere", "apis": ["chat_completions"], "base_url": "http://127.0.0.1:9/v1"}
-    model = {"name": "none", "provider": "nowhere", "price": None}
-    routes = [{"role": "worker", "models": ["none"]}]
-    models = {"version": "1", "providers": [provider], "models": [model], "routes": routes}
-    (policies / "models.json").write_text(json.dumps(models))
+    write_silent_model(policies)
     admit_all(fixture.state, policies, installation)
     return make_handler(Settings(home=fixture.state, policies=policies, agent_installations=(installation,)))
 

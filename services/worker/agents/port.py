@@ -135,10 +135,13 @@ class AgentEnd:
 
 
 class Wire(Protocol):
-    """The agent's standard input and output, as JSON objects, one a line; bounded in every direction."""
+    """The agent's standard input and output, as JSON objects or as text, one a line; bounded in every direction."""
 
     async def receive(self) -> dict[str, object] | None:
         """The next object; None at the end. Raises AgentWireError for what is none, and for too much of it."""
+
+    async def receive_text(self) -> str | None:
+        """The next line as text, without its end; None at the end. Raises AgentWireError for too much of it."""
 
     async def send(self, message: Mapping[str, object]) -> None:
         """Raises AgentWireError when the agent no longer listens."""

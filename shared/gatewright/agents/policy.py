@@ -16,7 +16,7 @@ from gatewright.policy_files import PolicyModel, parse_policy, read_policy
 
 AGENTS_FILE = "agents.json"
 #: The ways of talking to an agent.
-ProtocolName = Literal["codex-app-server", "codex-exec", "codex-mcp-server", "claude", "acp"]
+ProtocolName = Literal["codex-app-server", "codex-exec", "codex-mcp-server", "claude", "acp", "command"]
 #: Of the Agent Client Protocol: the one that stands, and drafts by the name under which a policy opens them.
 PROTOCOL_VERSION = 1
 DRAFTS: Mapping[int, str] = {2: "acp-2"}
@@ -29,6 +29,7 @@ _APIS: Mapping[ProtocolName, Api] = {
 }
 _NAME = r"^[a-z0-9][a-z0-9-]{0,31}$"
 _VERSION = r"^[0-9]+(\.[0-9]+){0,3}$"
+_FIELDS_OF_ACP = ("session_meta", "session_mode", "usage_at")
 #: What the box says itself: a policy cannot.
 _OWN_VARIABLES = frozenset({"HOME", "PATH", "LD_PRELOAD", "LD_LIBRARY_PATH"})
 
@@ -59,7 +60,8 @@ class Versions(PolicyModel):
 
 class AgentEntry(PolicyModel):
     """One agent. ``program`` are places in an installation, the first that is there counts; so for ``interpreter``, which
-    runs it where it is named. ``package`` is the ``package.json`` that says the version.
+    runs it where it is named. ``package`` is the ``package.json``, or the ``METADATA`` of a Python package, that says the
+    version; ``*`` in it stands for any name.
 
     ``model`` is its model where a contract names none; ``api`` is by what it asks, where its protocol leaves that open.
     ``variables`` and ``files`` (of its home) may hold ``@HOME@``, ``@MODEL@`` and ``@BASE_URL@``. ``own_catalogue``: Codex is
@@ -104,6 +106,19 @@ class AgentEntry(PolicyModel):
     def asks_by(self) -> Api | None:
         """The API by which it asks its model; None where that is not known."""
         return self.api or _APIS.get(self.protocol)
+
+    @model_validator(mode="after")
+    def _has_its_fields(self) -> AgentEntry:
+        """A field that the protocol does not read is refused, and so is an agent whose API nothing says."""
+        for name in _FIELDS_OF_ACP if self.protocol != "acp" else ():
+            if getattr(self, name) != type(self).model_fields[name].get_default(call_default_factory=True):
+                raise ValueError(f"{name} is for the protocol acp alone")
+        if self.protocol == "command":
+            if self.api is None:
+                raise ValueError("the protocol command needs api, by which the program asks its model")
+            if self.rounds != "fresh" or self.own_catalogue:
+                raise ValueError("a program that is no session begins each round anew, and has no catalogue")
+        return self
 
     @field_validator("variables")
     @classmethod
