@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from gatewright.app.cli.hosts.approval_tools import approval_entry
 from gatewright.app.cli.people.inbox import page
 from gatewright.app.cli.people.notifying import digest
+from gatewright.app.cli.runs.view import RunView
 from gatewright.app.cli.signing_agent.orders import OrderedDecision, told_before_signing
 from gatewright.app.console.drawing import make_templates
 from gatewright.artifacts import inline_uri
@@ -134,7 +135,8 @@ async def test_who_approves_sees_provider_sources_bound_and_preview(repository: 
             assert all(any(line in each for each in place) for line in lines)
         drawn = make_templates().get_template("decide.html").module.sends(request)  # type: ignore[attr-defined] # a macro
         assert all(line in unescape(drawn) for line in lines)
-        (entry,) = [approval_entry(each) for each in pending(await inbox.run())]
+        (asked,) = pending(run)
+        entry = approval_entry(RunView(run), asked)
         assert [each["most_bytes"] for each in entry["transfers"]] == [5000, 5000]
         assert digest([standing_of(request)])["requests"][0]["transfers"] == lines
         await inbox.decide(signed(await inbox.said()))

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from gatewright.errors import ConfigurationError, MalformedError
-from gatewright.policy_files import PolicyModel, parse_policy, read_policy
+from gatewright.policy_files import PolicyModel, parse_policy, policy_path, read_policy
 
 AGENTS_FILE = "agents.json"
 #: The ways of talking to an agent.
@@ -184,7 +184,7 @@ def load_agents(folder: Path) -> LoadedAgents:
     Raises ConfigurationError naming the file and the place; for a version of a protocol that is none here, with the code
     ``protocol_version_unknown``.
     """
-    path = folder / AGENTS_FILE
+    path = policy_path(folder, AGENTS_FILE)
     data = read_policy(path)
     policy = parse_policy(path, AgentsPolicy, data)
     for entry in policy.agents:
