@@ -56,6 +56,8 @@ class StackState(msgspec.Struct, frozen=True, kw_only=True):
     #: What its roles play in the place of models; empty where they ask them.
     cassette: str = ""
     members: tuple[Member, ...] = ()
+    #: The folder of the policies that its gatekeeper keeps to.
+    policies: str = ""
     #: Why the NATS server stores nothing; empty when it does.
     fault: str = ""
 

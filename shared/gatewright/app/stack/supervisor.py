@@ -30,6 +30,7 @@ from gatewright.bus.stream_settings import DAYS, SIZES, StreamSettings
 from gatewright.clock import Clock, SystemClock
 from gatewright.errors import BusError, HostError, UnavailableError
 from gatewright.host_errors import check_room, host_errors, until_room
+from gatewright.resources import policy_directory
 
 log = logging.getLogger(__name__)
 
@@ -38,6 +39,7 @@ MODEL_ROLES = frozenset({"pm", "techlead", "worker", "reviewer"})
 
 _ENVIRONMENTS = "GATEWRIGHT_ENVIRONMENTS"
 _CASSETTE = "GATEWRIGHT_CASSETTE"
+_POLICIES = "GATEWRIGHT_POLICIES"
 _PING_SECONDS = 0.5
 _PING_PAUSE = 0.03
 
@@ -359,5 +361,6 @@ class Supervisor:
             ledger_partitions=self._partitions,
             members=self.members,
             cassette=self.options.base_environment.get(_CASSETTE, ""),
+            policies=self.options.base_environment.get(_POLICIES, "") or str(policy_directory()),
             fault=self._fault,
         )
