@@ -10,7 +10,6 @@ import pytest
 
 from tests.cli.conftest import Command, MakeRepository
 
-
 #: No registry has it: an environment that is begun ends in ``environment_not_prepared``.
 NOT_TO_BE_HAD = "no-such-package-anywhere==1.0\n"
 RUN = ("run", "do it", "--test", "python -m pytest -q", "--env", "auto")
@@ -85,4 +84,3 @@ def test_a_run_that_may_pass_goes_on_to_its_environment(gatewright: Command, pro
     said = gatewright(*RUN, "--allow", "a.txt", "--patch", patch_of(project, "a.txt"))
     assert said.exit_code == 3
     assert "environment_not_prepared" in said.err
-

@@ -93,7 +93,10 @@ async def test_an_edit_that_installs_nothing_else_keeps_the_environment(
         # What importlib.metadata reports of the project is part of the environment.
         ({"pyproject.toml": PYPROJECT}, {"pyproject.toml": PYPROJECT.replace('"1"', '"2"')}),
         ({"requirements.txt": "needed"}, {"requirements.txt": "needed==1"}),
-        ({"requirements.txt": "needed\n-c pins.txt", "pins.txt": ""}, {"requirements.txt": "needed\n-c pins.txt", "pins.txt": "needed<2"}),
+        (
+            {"requirements.txt": "needed\n-c pins.txt", "pins.txt": ""},
+            {"requirements.txt": "needed\n-c pins.txt", "pins.txt": "needed<2"},
+        ),
         ({"poetry.lock": ""}, {"poetry.lock": '[[package]]\nname = "a"\nversion = "1"\n'}),
         (
             {"package.json": json.dumps(MANIFEST)},
@@ -119,8 +122,7 @@ UV_LOCK = Tree({"pyproject.toml": '[project]\nname = "own"\nversion = "1"\n', "u
 def uv_wheel(wheels: Path) -> tuple[str, ...]:
     """A wheel whose program exports what a real one would, and the requirement that pins it."""
     program = (
-        "#!/bin/sh\nwhile [ $# -gt 0 ]; do [ \"$1\" = --output-file ] && out=$2; shift; done\n"
-        "echo 'needed==1.0' >\"$out\"\n"
+        '#!/bin/sh\nwhile [ $# -gt 0 ]; do [ "$1" = --output-file ] && out=$2; shift; done\necho \'needed==1.0\' >"$out"\n'
     )
     wheel = make_wheel(wheels, "uv", "9.9", files={"uv-9.9.data/scripts/uv": program})
     return (f"uv==9.9 --hash=sha256:{hashlib.sha256(wheel.read_bytes()).hexdigest()}",)

@@ -77,9 +77,11 @@ async def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
     return Prepared(place, wheels, (one, other), (*told, *told_other), mark)
 
 
-async def prepare(tmp_path: Path, tree: Tree, wheels: Path, *commands: str, **settings: bool) -> tuple[Path, list[str]]:
+async def prepare(
+    tmp_path: Path, tree: Tree, wheels: Path, *commands: str, source_builds: bool = False
+) -> tuple[Path, list[str]]:
     told: list[str] = []
-    installer = Installer(pip_for(wheels), **settings)
+    installer = Installer(pip_for(wheels), source_builds=source_builds)
     (prefix,) = await prepare_environments(tmp_path / "home", tree, commands or ("python tests.py",), installer, told.append)
     return prefix, told
 

@@ -6,6 +6,7 @@ environment takes. Here only what is used of it is ever compiled. Nothing is fet
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -49,7 +50,12 @@ async def fresh_environment(
     (place / "unpack_pip.py").write_text(UNPACK, "utf-8")
     for words in ((program, "-I", "-m", "venv", "--without-pip", str(prefix)), (*own, "unpack_pip.py")):
         await run_tool(words, folder=place, environment=environment, seconds=SECONDS)
-    prefix.chmod(0o755)  # commands run as another account
-    found = next((found.name for found in prefix.glob("lib/python*/site-packages/pip-*.dist-info")), "pip")
-    version = found.removesuffix(".dist-info").replace("-", " ")
+    version = await asyncio.to_thread(_opened, prefix)
     return (*own, "-m", "pip", "install", "--no-input", "--disable-pip-version-check"), version
+
+
+def _opened(prefix: Path) -> str:
+    """Make a fresh environment readable for the account that commands run as; which pip it has."""
+    prefix.chmod(0o755)
+    found = next((found.name for found in prefix.glob("lib/python*/site-packages/pip-*.dist-info")), "pip")
+    return found.removesuffix(".dist-info").replace("-", " ")

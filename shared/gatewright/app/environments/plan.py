@@ -100,7 +100,7 @@ async def made_once(home: Path, plan: EnvironmentPlan, note: Note) -> Path:
             note(words)
         try:
             os.ftruncate(mark, 0)
-            await asyncio.to_thread(_remove, prefix)
+            await asyncio.to_thread(remove_environment, prefix)
             prefix.mkdir(mode=0o755)
             prefix.chmod(0o755)  # whatever the umask: commands run as another account
             made = await plan.make(prefix)
@@ -110,7 +110,7 @@ async def made_once(home: Path, plan: EnvironmentPlan, note: Note) -> Path:
             await asyncio.to_thread(_finish, prefix, mark, msgspec.json.encode(record))
         except BaseException as error:
             with contextlib.suppress(OSError):
-                await asyncio.to_thread(_remove, prefix)
+                await asyncio.to_thread(remove_environment, prefix)
             if isinstance(error, OSError):
                 raise NotPreparedError(f"the environment from {plan.name} could not be written: {error}") from error
             raise
@@ -156,8 +156,8 @@ def _finish(prefix: Path, mark: int, record: bytes) -> None:
     os.pwrite(mark, hashlib.sha256(record).hexdigest().encode(), 0)
 
 
-def _remove(folder: Path) -> None:
-    """All of it, folders without the right to write as well."""
+def remove_environment(folder: Path) -> None:
+    """Remove all of it, folders without the right to write as well. Blocks. Raises OSError."""
     if not folder.exists():
         return
     for each, folders, _ in os.walk(folder):

@@ -38,9 +38,7 @@ async def python_plan(tree: TreeFiles, commands: Sequence[str], installer: Insta
     return EnvironmentPlan("python", recipe.sources, facts, builds, build, recipe.notes)
 
 
-async def _make(
-    prefix: Path, *, recipe: Recipe, python: Python, installer: Installer, project: ProjectRecord | None
-) -> Made:
+async def _make(prefix: Path, *, recipe: Recipe, python: Python, installer: Installer, project: ProjectRecord | None) -> Made:
     with tempfile.TemporaryDirectory(prefix="gatewright-env-") as name:
         place = Path(name)
         lines = recipe.lines

@@ -29,7 +29,7 @@ _LOCK = "Cargo.lock"
 _MANIFEST = "Cargo.toml"
 _VERSION = 2
 #: Tables of a manifest by which cargo builds, and fetches nothing.
-_OF_BUILDS = frozenset({"badges", "lints", "profile"})
+_OF_BUILDS = frozenset({"badges", "lints", "metadata", "profile"})
 _CONFIGURATIONS = (".cargo/config.toml", ".cargo/config")
 #: What locks call crates.io: names that cargo gives it, and no addresses that anything of ours asks.
 _GIT_INDEX = "https://github.com/rust-lang/crates.io-index"
@@ -140,12 +140,10 @@ def _named(path: str) -> str:
 def _what_is_fetched(path: str, content: bytes) -> bytes:
     """A manifest without its form and without what only builds go by."""
     found = _parsed(path, content)
-    for table in (found, found.get("workspace")):
-        for name in _OF_BUILDS if isinstance(table, dict) else ():
+    inside = [each for each in (found.get("package"), found.get("workspace")) if isinstance(each, dict)]
+    for table in (found, *inside):
+        for name in _OF_BUILDS:
             table.pop(name, None)
-    for table in (found.get("package"), found.get("workspace")):
-        if isinstance(table, dict):
-            table.pop("metadata", None)
     return json.dumps(found, sort_keys=True, default=str).encode("utf-8", "surrogatepass")
 
 

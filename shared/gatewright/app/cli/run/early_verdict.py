@@ -19,7 +19,6 @@ from gatewright.evidence.approvals import APPROVAL
 from gatewright.reasons import family_of
 from gatewright.tasks.inputs import reference
 
-
 #: About artifacts that are stored when the run begins: here there is no store.
 _OF_STORES = frozenset({"artifact_missing", "artifact_invalid"})
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -60,23 +61,7 @@ async def _run_once(
             require_terminal(json_output=json_output)
         place = find_place()
         cassette = options.cassette or AgentSettings.load().cassette
-        plays = cassette is not None
-        # Whether the pm of a system elsewhere can ask a model is for that pm to say.
-        propose = leaves_open(options) and (place.bus is not None or can_propose(plays=plays))
-        follows = AUTO in options.env
-        local = place.bus is None
-        prepared = prepare(
-            options, place.here, on_this_host=local, propose=propose, plays=plays, environment_follows=follows
-        )
-        _check_played(cassette, place)
-        if local:
-            if read(place.home) is None:
-                # The roles of a stack that runs have tried it when they started.
-                await require_sandbox()
-            make_home(place.home)
-        if follows:
-            made = await with_environment(options, place, display.note, first=partial(_judge_first, prepared, options, place))
-            prepared = with_shown(prepared, made, place.here)
+        prepared = await _ready(options, place, cassette, display.note)
         prepared = prepared if origin is None else with_origin(prepared, origin)
     except GatewrightError as error:
         # Imported late: a run that can begin proposes nothing.
@@ -115,6 +100,25 @@ async def _run_once(
     session = for_one_run(place.bus, stack, display.note)
     flow = RunFlow(prepared, session, display, json_output=json_output)
     return await flow.carry_out(), flow.view
+
+
+async def _ready(options: RunOptions, place: CommandContext, cassette: Path | None, note: Callable[[str], None]) -> Prepared:
+    """The checked request, on a host that can carry it out. What takes long comes last. Raises GatewrightError."""
+    plays, local = cassette is not None, place.bus is None
+    # Whether the pm of a system elsewhere can ask a model is for that pm to say.
+    propose = leaves_open(options) and (not local or can_propose(plays=plays))
+    follows = AUTO in options.env
+    prepared = prepare(options, place.here, on_this_host=local, propose=propose, plays=plays, environment_follows=follows)
+    _check_played(cassette, place)
+    if local:
+        if read(place.home) is None:
+            # The roles of a stack that runs have tried it when they started.
+            await require_sandbox()
+        make_home(place.home)
+    if not follows:
+        return prepared
+    made = await with_environment(options, place, note, first=partial(_judge_first, prepared, options, place))
+    return with_shown(prepared, made, place.here)
 
 
 async def _judge_first(prepared: Prepared, options: RunOptions, place: CommandContext) -> None:
