@@ -30,7 +30,7 @@ _CONTRACTS = {
     "dispatch_forbidden": "policies/roles.json says who may give work to whom",
     "environment_changed": "change the environment while no run uses it, then run again",
     "environment_image_unavailable": "unpack the image where commands run: `gatewright image NAME@sha256:...`",
-    "environment_not_allowed": "name an environment that the system was started with (--env)",
+    "environment_not_allowed": "name one that the system was started with; a stack of yours takes what your `gatewright run --env DIR` names",
     "environment_tool_missing": "offer an environment that has the program, or correct the tools in policies/environments.json",
     "environment_tracked": "take the environment out of the repository, or name one that it does not track",
     "executor_missing": "say how the change is made: --exec, --patch, --reply or --head",

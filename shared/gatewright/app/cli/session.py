@@ -15,6 +15,7 @@ from gatewright.bus.identities import BusAddress
 from gatewright.client.client import Client
 from gatewright.errors import ConfigurationError, MalformedError, UnavailableError
 from gatewright.tasks.inputs import EVERY, offered_below
+from gatewright.tasks.offers import add_offers, read_offers
 
 #: Seconds between two looks at a home folder that another run uses.
 _LOOK_AGAIN = 0.2
@@ -101,7 +102,7 @@ async def for_one_run(
     state = read(options.home) if bus is None else None
     if bus is not None or (state is not None and state.shared):
         if state is not None:
-            refuse_unoffered(state, options)
+            offer_missing(state, options, note)
         async with attached(bus, options.home) as client:
             yield StackSession(client, home=options.home if bus is None else None)
         return
@@ -134,20 +135,33 @@ async def _start(supervisor: Supervisor, home: Path, note: Callable[[str], None]
         await asyncio.sleep(_LOOK_AGAIN)
 
 
-def refuse_unoffered(state: StackState, options: StackOptions) -> None:
-    """MalformedError, with what to start instead, when the running stack offers not all environments that are wanted."""
+def offer_missing(state: StackState, options: StackOptions, note: Callable[[str], None]) -> None:
+    """Offer the environments of this run to the running stack, until it ends: its owner has named them.
+
+    Raises MalformedError, with what to start instead, for a stack whose roles read no offers, and where there are too many;
+    ConfigurationError where the list is not private to the owner.
+    """
     offered = tuple(map(Path, state.environments))
-    missing = [str(each) for each in options.environments if each not in offered and not offered_below(each, offered)]
-    if missing:
-        # What lies in the home folder is offered unasked, and no folder of that name could be given.
-        given = (str(each) for each in offered if each.name != EVERY)
-        asked = (str(each) for each in options.environments if each.name != EVERY)
-        wanted = dict.fromkeys((*given, *asked))
-        again = shlex.join(["gatewright", "up", *(word for prefix in wanted for word in ("--env", prefix))])
-        raise MalformedError(
-            f"the running stack does not offer the environment {missing[0]}: retry after `gatewright down` and `{again}`",
-            code="invalid_input",
-        )
+    missing = [each for each in options.environments if each not in offered and not offered_below(each, offered)]
+    if not missing:
+        return
+    if state.offers:
+        known = read_offers(Path(state.offers))
+        add_offers(Path(state.offers), missing)
+        for each in missing:
+            if each not in known:
+                note(f"the running stack offers {each} from now on, until it ends")
+        return
+    # What lies in the home folder is offered unasked, and no folder of that name could be given.
+    given = (str(each) for each in offered if each.name != EVERY)
+    asked = (str(each) for each in options.environments if each.name != EVERY)
+    wanted = dict.fromkeys((*given, *asked))
+    again = shlex.join(["gatewright", "up", *(word for prefix in wanted for word in ("--env", prefix))])
+    raise MalformedError(
+        f"the running stack does not offer the environment {missing[0]}, and takes no offers: "
+        f"retry after `gatewright down` and `{again}`",
+        code="invalid_input",
+    )
 
 
 def refuse_live(bus: BusAddress | None, home: Path, cassette: Path) -> None:

@@ -31,6 +31,7 @@ from gatewright.clock import Clock, SystemClock
 from gatewright.errors import BusError, HostError, UnavailableError
 from gatewright.host_errors import check_room, host_errors, until_room
 from gatewright.resources import policy_directory
+from gatewright.tasks.offers import OFFERS_FILE, clear_offers
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +40,7 @@ MODEL_ROLES = frozenset({"pm", "techlead", "worker", "reviewer"})
 
 _ENVIRONMENTS = "GATEWRIGHT_ENVIRONMENTS"
 _CASSETTE = "GATEWRIGHT_CASSETTE"
+_OFFERS = "GATEWRIGHT_ENVIRONMENT_OFFERS"
 _POLICIES = "GATEWRIGHT_POLICIES"
 _PING_SECONDS = 0.5
 _PING_PAUSE = 0.03
@@ -83,6 +85,7 @@ class Supervisor:
         self._clock = clock or SystemClock()
         self._held = contextlib.ExitStack()
         self._store = options.home / "nats"
+        self._offers = options.home / OFFERS_FILE
         self._server: NatsServer | None = None
         self._spared: Mapping[int, Identity] = {}
         self._server_keeper: asyncio.Task[None] | None = None
@@ -146,6 +149,7 @@ class Supervisor:
         self._held.enter_context(state.exclusive(self.options.home))
         self._running = True
         try:
+            clear_offers(self._offers)
             if self.options.adopt:
                 self._spared = own_children()
                 self._held.callback(adopt_orphans())
@@ -239,6 +243,7 @@ class Supervisor:
         self._kept.clear()
         self._server = None
         state.remove(self.options.home)
+        clear_offers(self._offers)
         self._held.close()
 
     async def _all_started(self) -> None:
@@ -323,6 +328,7 @@ class Supervisor:
             "GATEWRIGHT_NATS_URL": self.address.url,
             "GATEWRIGHT_HOME": str(options.home),
             _ENVIRONMENTS: os.pathsep.join(self.environments),
+            _OFFERS: str(self._offers),
         }
         if not options.shared:
             # No operator has the time to look at the metrics of a single run.
@@ -361,6 +367,7 @@ class Supervisor:
             ledger_partitions=self._partitions,
             members=self.members,
             cassette=self.options.base_environment.get(_CASSETTE, ""),
+            offers=str(self._offers),
             policies=self.options.base_environment.get(_POLICIES, "") or str(policy_directory()),
             fault=self._fault,
         )
