@@ -1,4 +1,4 @@
-"""Files in a home that say what processes of this host may do: read only where nobody but their owner could have written."""
+"""Files in a home that say what processes of this host may do: read only where their owner alone could have written them."""
 
 from __future__ import annotations
 

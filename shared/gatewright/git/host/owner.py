@@ -1,4 +1,4 @@
-"""Landing in a repository of this host as its owner, where Gatewright runs as root and the repository belongs to somebody else.
+"""Landing in a repository of this host as its owner, where Gatewright runs as root and another account owns the repository.
 
 Files that root leaves there are files that the owner's git can neither change nor remove. So git writes there under the account
 of the owner; root does so nowhere but in its own repositories.
