@@ -60,6 +60,10 @@ class StackState(msgspec.Struct, frozen=True, kw_only=True):
     offers: str = ""
     #: The folder of the policies that its gatekeeper keeps to.
     policies: str = ""
+    #: Idle minutes after which it ends by itself; 0 for one that a person keeps, and for that of one run.
+    linger: float = 0.0
+    #: Of all that it has read once; empty unless it lingers.
+    fingerprint: str = ""
     #: Why the NATS server stores nothing; empty when it does.
     fault: str = ""
 
@@ -109,7 +113,9 @@ def exclusive(home: Path) -> Iterator[None]:
     try:
         descriptor = lock_file(home / LOCK_FILE)
     except BlockingIOError:
-        raise UnavailableError(f"another stack runs in {home}", code="home_in_use") from None
+        raise UnavailableError(
+            f"another stack runs in {home}: `gatewright down` ends a shared one", code="home_in_use"
+        ) from None
     except OSError as error:
         raise host_error(error) or ConfigurationError(f"{home} cannot be used as a home folder: {error.strerror}") from error
     try:

@@ -69,6 +69,9 @@ class StackOptions:
     roles: tuple[str, ...] = START_ORDER
     policy: RestartPolicy = field(default_factory=RestartPolicy)
     package: str = SERVICES
+    #: See ``gatewright.app.stack.lingering``; 0 and nothing for a stack that does not linger.
+    linger: float = 0.0
+    fingerprint: str = ""
     #: A fork server for these roles that may have been opened by now.
     ahead: Ahead = field(default_factory=Ahead, repr=False, compare=False)
 
@@ -369,5 +372,7 @@ class Supervisor:
             cassette=self.options.base_environment.get(_CASSETTE, ""),
             offers=str(self._offers),
             policies=self.options.base_environment.get(_POLICIES, "") or str(policy_directory()),
+            linger=self.options.linger,
+            fingerprint=self.options.fingerprint,
             fault=self._fault,
         )

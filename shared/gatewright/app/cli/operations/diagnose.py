@@ -22,6 +22,7 @@ from msgspec.structs import replace
 from gatewright.app.cli.context import find_place
 from gatewright.app.cli.operations import bus_findings
 from gatewright.app.cli.operations.bus_findings import UnfitError
+from gatewright.app.cli.operations.stack_status import stack_words
 from gatewright.app.cli.settings import DoctorSettings
 from gatewright.errors import GatewrightError
 from gatewright.host_errors import host_error
@@ -34,7 +35,7 @@ LEAST_FREE_BYTES = 1 << 30
 SLOW_SYNC = 0.1
 _PROBE_SECONDS = 30.0
 #: What only the host of a service needs.
-_OF_SERVICES = frozenset({"nats-server", "sandbox", "home", "key", "disk"})
+_OF_SERVICES = frozenset({"nats-server", "sandbox", "home", "key", "disk", "stack"})
 _NOT_NEEDED = "not needed here: GATEWRIGHT_NATS_URL names a system whose services have their own"
 #: What of the probe's findings is worth a line.
 _SANDBOX_FACTS = ("version", "overlay", "seccomp", "account")
@@ -70,6 +71,7 @@ def diagnose() -> tuple[Diagnosis, ...]:
         ("home", lambda: _home(place.home), "make it writable, or set GATEWRIGHT_HOME to a folder that is"),
         ("key", lambda: _key(place.key), "run `gatewright init`"),
         ("disk", lambda: _disk(place.home), "free some space, or set GATEWRIGHT_HOME to a folder on a local disk"),
+        ("stack", lambda: stack_words(place.home), "look at the file that it names"),
         ("bus", lambda: bus_findings.look(place), "see the server's log; docs/deploy.md says what to do about its storage"),
         (
             "processes",

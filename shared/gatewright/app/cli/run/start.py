@@ -35,25 +35,32 @@ from gatewright.errors import GatewrightError
 from gatewright.reasons import RetryOffer, offers_for
 
 
-async def start_run(options: RunOptions, workers: int | None, *, json_output: bool, ahead: Ahead) -> Exit:
+async def start_run(options: RunOptions, workers: int | None, *, json_output: bool, ahead: Ahead, linger: float = 0.0) -> Exit:
     """Check the options, then carry out the run. The exit code; errors are reported in the form that was asked for.
 
     What leaves something open is proposed first; with ``options.yes`` the proposal is run as well. ``ahead`` is the fork
-    server of the first stack, if it was opened already.
+    server of the first stack, if it was opened already. A stack that this run starts stays for ``linger`` minutes.
     """
-    code, view = await _run_once(options, workers, json_output=json_output, ahead=ahead)
+    once = partial(_run_once, workers=workers, json_output=json_output, ahead=ahead, linger=linger)
+    code, view = await once(options)
     if view is None or not view.proposed or not options.yes:
         return code
     if not json_output:
         say("proposed, and run because of --yes:")
         for line in proposal_lines(view.proposed):
             say(line)
-    code, _ = await _run_once(confirmed(options, view.proposed), workers, json_output=json_output, ahead=ahead, origin=view)
+    code, _ = await once(confirmed(options, view.proposed), origin=view)
     return code
 
 
 async def _run_once(
-    options: RunOptions, workers: int | None, *, json_output: bool, ahead: Ahead, origin: RunView | None = None
+    options: RunOptions,
+    *,
+    workers: int | None,
+    json_output: bool,
+    ahead: Ahead,
+    linger: float,
+    origin: RunView | None = None,
 ) -> tuple[Exit, RunView | None]:
     display = make_display(json_output=json_output, command=command_line(options, workers))
     try:
@@ -97,7 +104,8 @@ async def _run_once(
         adopt=True,
         ahead=ahead,
     )
-    session = for_one_run(place.bus, stack, display.note)
+    # What plays recorded calls is for this run alone.
+    session = for_one_run(place.bus, stack, display.note, linger=linger if cassette is None else 0.0)
     flow = RunFlow(prepared, session, display, json_output=json_output)
     return await flow.carry_out(), flow.view
 
