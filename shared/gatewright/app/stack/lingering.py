@@ -44,7 +44,7 @@ MOST_BYTES: Final = 1 << 30
 _LOOK: Final = 1.0
 _END_SECONDS: Final = 20.0
 _PAUSE: Final = 0.02
-#: Set by whoever starts a process, and no setting of it.
+#: Each process of a stack is given it, and no choice of the operator's.
 _NO_SETTING: Final = frozenset({"GATEWRIGHT_HOME"})
 _FOLDERS: Final = ("GATEWRIGHT_POLICIES", "GATEWRIGHT_PROMPTS")
 _PACKAGE: Final = Path(__file__).resolve().parents[2]
