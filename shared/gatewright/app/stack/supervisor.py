@@ -21,6 +21,7 @@ from gatewright.app.stack.launch import ProcessPlan, Running, execute
 from gatewright.app.stack.nats_server import NatsServer
 from gatewright.app.stack.processes import Identity, adopt_orphans, end_descendants, identity, own_children, snapshots
 from gatewright.app.stack.restarts import RestartPolicy, RestartRecord
+from gatewright.app.stack.start_patience import StartPatience, progress_of
 from gatewright.app.stack.store_watch import until_restart_helps
 from gatewright.app.stack.supervised_process import SupervisedProcess
 from gatewright.bus import identities
@@ -176,30 +177,29 @@ class Supervisor:
             await self.stop()
             raise
 
-    async def ready(self, timeout: float) -> None:  # noqa: ASYNC109 - it bounds the wait for other processes
-        """Return when every role answers on the bus, and say so in ``stack.json``.
+    async def ready(self, seconds: float, most: float | None = None) -> None:
+        """Return when every role answers on the bus, and announce it in ``stack.json``.
 
-        Raises UnavailableError (code ``not_ready``) after ``timeout`` seconds, naming who is silent.
+        Raises UnavailableError (code ``not_ready``), naming who is silent, after ``seconds`` without progress or ``most``
+        altogether; without ``most`` after ``seconds``.
         """
         from gatewright.bus.jetstream.bus import JetStreamBus
         from gatewright.bus.jetstream.starting import repeat_until_answered
 
         await self._all_started()
-        silent = set(self.options.roles)
+        silent, patience = set(self.options.roles), StartPatience(seconds, most or seconds, self._clock.monotonic)
         async with contextlib.AsyncExitStack() as opened:
-            bus = await repeat_until_answered(lambda: JetStreamBus.connect(self.address, name="supervisor"), seconds=timeout)
+            bus = await repeat_until_answered(lambda: JetStreamBus.connect(self.address, name="supervisor"), seconds=seconds)
             opened.push_async_callback(bus.close)
-            try:
-                async with asyncio.timeout(timeout):
-                    while silent:
-                        for role in tuple(silent):
-                            with contextlib.suppress(BusError):
-                                await bus.request(f"$SRV.PING.gw-{role}", b"", schema="", timeout=_PING_SECONDS)
-                                silent.discard(role)
-                        await asyncio.sleep(_PING_PAUSE)
-            except TimeoutError:
-                names = ", ".join(sorted(silent))
-                raise UnavailableError(f"no answer after {timeout:g} s from: {names}", code="not_ready") from None
+            while silent:
+                for role in tuple(silent):
+                    with contextlib.suppress(BusError):
+                        await bus.request(f"$SRV.PING.gw-{role}", b"", schema="", timeout=_PING_SECONDS)
+                        silent.discard(role)
+                if silent and await asyncio.to_thread(patience.is_over, progress_of):
+                    names = ", ".join(sorted(silent))
+                    raise UnavailableError(f"no answer after {patience.waited:.0f} s from: {names}", code="not_ready")
+                await asyncio.sleep(_PING_PAUSE)
         self._ready = True
         self._announce()
 

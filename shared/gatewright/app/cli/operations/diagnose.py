@@ -59,7 +59,11 @@ def diagnose() -> tuple[Diagnosis, ...]:
     settings = DoctorSettings.load()
     place = find_place()
     checks: tuple[tuple[str, Callable[[], str], str], ...] = (
-        ("python", _python, "install Python 3.11 or newer"),
+        (
+            "python",
+            check_python,
+            "install a Python 3.11 or newer that starts without further variables (one of the system, or built with an rpath)",
+        ),
         ("git", _git, "install git 2.32 or newer"),
         ("nats-server", _nats_server, "install the extra: pip install '/path/to/gatewright[cli]'"),
         (
@@ -100,10 +104,25 @@ def _finding(name: str, look: Callable[[], str], hint: str) -> Diagnosis:
         return Diagnosis(name, ok=False, detail=words, hint=hint)
 
 
-def _python() -> str:
+def check_python() -> str:
+    """Which Python this is. Raises UnfitError for one that is too old, or that commands in the sandbox cannot start."""
     version = platform.python_version()
     if sys.version_info < OLDEST_PYTHON:
         raise UnfitError(f"Python {version} is too old")
+    # As the sandbox starts it: it passes on no variable of the host.
+    bare = subprocess.run(
+        (sys.executable, "-I", "-c", ""),
+        env={},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=_PROBE_SECONDS,
+        check=False,
+    )
+    if bare.returncode:
+        said = bare.stderr.decode("utf-8", "replace").strip().splitlines()
+        cause = said[-1][:200] if said else f"it ends with {bare.returncode}"
+        words = f"Python {version} at {sys.executable} does not start without variables of this host (LD_LIBRARY_PATH, say)"
+        raise UnfitError(f"{words}, which commands in the sandbox do not get: {cause}")
     return f"Python {version} at {sys.executable}"
 
 

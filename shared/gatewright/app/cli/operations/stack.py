@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Coroutine, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +23,17 @@ from gatewright.app.cli.run.request import environment_prefix
 from gatewright.app.cli.settings import inherited_environment, model_keys, repository_keys
 from gatewright.app.stack import state
 from gatewright.app.stack.lingering import end, fingerprint, until_idle, unused
+from gatewright.app.stack.start_patience import StartPatience, progress_of
 from gatewright.app.stack.supervisor import StackOptions, Supervisor
 from gatewright.environment_state import MADE
 from gatewright.errors import MalformedError, UnavailableError
 from gatewright.git.tracked import refuse_tracked_folder
 from gatewright.tasks.inputs import EVERY
 
-#: Seconds until every role must have answered, and until a stack that was told to stop must be gone.
+#: Seconds without progress after which a start has failed, and seconds for all of it: a busy host takes its time. Seconds until
+#: a stack that was told to stop must be gone.
 READY_SECONDS = 30.0
+MOST_SECONDS = 120.0
 STOP_SECONDS = 20.0
 _POLL = 0.05
 #: How the live page begins the line that says where it is served.
@@ -73,7 +77,7 @@ async def bring_up(
     try:
         if linger:  # A run waits for this stack, and has tried the sandbox already: what a person typed is tried meanwhile.
             await require_sandbox()
-        await _until_stopped(supervisor.ready(READY_SECONDS), stop)
+        await _until_stopped(supervisor.ready(READY_SECONDS, MOST_SECONDS), stop)
         if not stop.is_set():
             _tell(state.read(place.home), json_output=json_output)
             async with _console(place.home) if console else contextlib.nullcontext():
@@ -195,8 +199,9 @@ def _console_line(log: Path, process: subprocess.Popen[bytes]) -> str:
 
 
 def _wait_ready(home: Path, process: subprocess.Popen[bytes]) -> state.StackState | None:
-    give_up = time.monotonic() + READY_SECONDS + 5
-    while process.poll() is None and time.monotonic() < give_up:
+    # Somewhat more than the stack itself waits, which knows better what is missing.
+    patience = StartPatience(READY_SECONDS + 5, MOST_SECONDS + 5, time.monotonic)
+    while process.poll() is None and not patience.is_over(partial(progress_of, process.pid)):
         found = state.read(home)
         if found is not None and found.pid == process.pid and found.ready:
             return found

@@ -31,8 +31,8 @@ from gatewright.app.cli.session import StackSession
 from gatewright.client.client import Client
 from gatewright.errors import BusError, DeniedError, GatewrightError
 
-#: Seconds that a started stack is given until its gatekeeper answers.
-STARTING_PATIENCE = 30.0
+#: Seconds that a started stack is given until its gatekeeper answers; on a busy host a start takes its time.
+STARTING_PATIENCE = 120.0
 #: Seconds that an aborted run is given to end and be sealed.
 ABORT_PATIENCE = 5.0
 T = TypeVar("T")
