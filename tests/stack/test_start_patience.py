@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from functools import partial
 
 from gatewright.app.stack.processes import cpu_seconds
 from gatewright.app.stack.start_patience import StartPatience
@@ -24,7 +25,7 @@ def test_a_start_that_gets_on_is_waited_for_beyond_the_usual_time() -> None:
     patience = StartPatience(30.0, 120.0, times)
     for step in range(1, 5):
         times.now += 25.0
-        assert not patience.is_over(lambda seen=float(step): seen)
+        assert not patience.is_over(partial(float, step))
     assert patience.waited == 100.0
 
 
@@ -45,7 +46,7 @@ def test_a_start_that_never_ends_is_given_up() -> None:
     while times.now < 219.0:
         times.now += 10.0
         progress += 1.0
-        over = patience.is_over(lambda seen=progress: seen)
+        over = patience.is_over(partial(float, progress))
     assert over
 
 

@@ -27,6 +27,8 @@ _LOOK_FOR_START = 0.02
 _LOOK_FOR_END = 1.0
 #: Seconds that a server which should be there is waited for.
 CONNECT_PATIENCE = 3.0
+#: Seconds that a started stack is given until its gatekeeper answers; on a busy host a start takes its time.
+STARTING_PATIENCE = 120.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -196,7 +196,7 @@ class Supervisor:
                     with contextlib.suppress(BusError):
                         await bus.request(f"$SRV.PING.gw-{role}", b"", schema="", timeout=_PING_SECONDS)
                         silent.discard(role)
-                if silent and await asyncio.to_thread(patience.is_over, progress_of):
+                if silent and patience.is_over(progress_of):
                     names = ", ".join(sorted(silent))
                     raise UnavailableError(f"no answer after {patience.waited:.0f} s from: {names}", code="not_ready")
                 await asyncio.sleep(_PING_PAUSE)
