@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator
 
 from gatewright.errors import ConfigurationError
+from gatewright.validation_faults import fault_lines
 
 #: Bytes of a file that holds a key; more is no key.
 _LARGEST = 4096
@@ -52,7 +53,7 @@ def parse_policy(path: Path, kind: type[P], data: bytes) -> P:
     try:
         return TypeAdapter(kind).validate_json(data)
     except ValidationError as error:
-        raise ConfigurationError(f"{path}: {error}") from error
+        raise ConfigurationError(f"{path}: {fault_lines(error)}") from None
 
 
 class EnvironmentKey(PolicyModel):

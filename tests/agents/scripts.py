@@ -85,11 +85,11 @@ SCRIPTS: Mapping[str, Script] = {
     ],
 }
 
-#: For agents that ask: a command is refused to them, so they make their change with their own tools.
+#: For agents that ask before they act; most of these change files with the agent's own tools.
 ASKING: Mapping[str, Script] = {
     "add": [Write("/workspace/src/new.py", "edited = 1\n"), Say("I have added it.")],
     "add-stray": [Write("/workspace/new.py", "edited = 1\n"), Write("/workspace/src/new.py", "edited = 1\n"), Say("done")],
-    "run": [Shell(GOOD), Say("I was not allowed to.")],
+    "run": [Shell("echo 'edited = 1' >src/new.py"), Say("I have added it.")],
     # What it is refused outside of its folder by its own rules, it is refused by the walls as well.
     "add-outside": [
         *(Write(f"{place}/gatewright-out", "out\n") for place in ("/usr", "/etc", "", "/home/agent/..")),

@@ -122,12 +122,13 @@ def test_a_write_out_of_scope_is_refused_by_the_gate(agents: AcpStack, bare: Pat
 
 
 @every_agent
-def test_a_command_that_asks_is_refused_and_nothing_is_changed(agents: AcpStack, bare: Path, agent: str) -> None:
+def test_a_command_that_an_agent_asks_for_runs_in_the_sandbox(agents: AcpStack, bare: Path, agent: str) -> None:
     code, result = agents.ask(bare, agent, "run")
-    assert code == 1
-    assert (result["failure"] or {})["code"] in {"no_change", "agent_declined"}
+    assert (code, result["status"], result["failure"]) == (0, "SUCCESS", None)
     answers = [(event["asked"], event["answer"]) for event in events_of(result) if event["event"] == "permission"]
-    assert answers == [("command", "reject")]
+    assert answers == [("command", "allow")]
+    repository = Repository(bare, bare.parent / "home")
+    assert repository.git("diff", "--name-only", "main", result["branch"]).split() == [b"src/new.py"]
 
 
 @every_agent

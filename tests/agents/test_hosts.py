@@ -80,10 +80,10 @@ ATTEMPTS: tuple[tuple[str, Mapping[str, Any], str], ...] = (
     ("read_file", {"path": "../../../../etc/passwd"}, "invalid_input"),
     ("read_file", {"path": "/etc/passwd"}, "invalid_input"),
     ("read_file", {"path": ".git/config"}, "invalid_input"),
-    ("read_file", {"path": "x" * 100_000}, "String should have at most"),
+    ("read_file", {"path": "x" * 100_000}, "string should have at most"),
     ("run_status", {"run_id": "../../../etc"}, "run_unknown"),
     ("read_bundle_file", {"run_id": "run-00000000000000000000", "path": "../../key.pem"}, "run_unknown"),
-    ("submit_run", {**SUBMITTED, "request": "x" * 100_000}, "String should have at most"),
+    ("submit_run", {**SUBMITTED, "request": "x" * 100_000}, "string should have at most"),
     ("submit_run", {**SUBMITTED, "approve": True}, "invalid_input"),
     ("approve", {"request_id": "run-00000000000000000000.ask.1", "verdict": "approve"}, "approve"),
 )

@@ -48,6 +48,8 @@ def faults(repository: Path, **changes: object) -> dict[str, str]:
         ({"agent": "codex"}, Executor(kind="agent", agent="codex")),
         ({"agent": "any", "model": "m"}, Executor(kind="agent", model="m")),
         ({"model": "m"}, Executor(kind="model", model="m")),
+        ({"model": "m", "fallback": True}, Executor(kind="model", model="m", fallback=True)),
+        ({"agent": "codex", "model": "m", "fallback": True}, Executor(kind="agent", agent="codex", model="m", fallback=True)),
     ],
 )
 def test_an_agent_or_a_model_is_asked_for_three_times_at_most(
@@ -61,6 +63,11 @@ def test_an_agent_or_a_model_is_asked_for_three_times_at_most(
 
 def test_one_way_to_make_the_change_is_enough(make_repository: MakeRepository) -> None:
     assert "ambiguous" in faults(make_repository("project"), model="m", commands=("ruff format a.txt",))
+
+
+def test_a_fallback_without_a_model_is_refused(make_repository: MakeRepository) -> None:
+    found = faults(make_repository("project"), agent="codex", fallback=True)
+    assert "--model" in found["missing"]
 
 
 def test_an_agent_that_is_not_installed_is_said_with_what_to_do(

@@ -23,6 +23,9 @@ RUN = "run-0123456789"
         (Executor(kind="agent", agent="codex", model="no-such-model"), "model_unknown"),
         (Executor(kind="agent", agent="codex", model="gpt-5.1"), "model_not_allowed"),
         (Executor(kind="model", agent="codex"), "executor_contradicts"),
+        (Executor(kind="model", model="gpt-5.1-codex", fallback=True), ""),
+        (Executor(kind="agent", agent="codex", fallback=True), "executor_contradicts"),
+        (Executor(kind="command", commands=("ruff format {paths}",), fallback=True), "executor_contradicts"),
         (Executor(kind="command", commands=("ruff format {paths}",), agent="codex"), "executor_contradicts"),
         (Executor(kind="command", commands=("ruff format {paths}",), model="gpt-5.1-codex"), "executor_contradicts"),
     ],
@@ -36,7 +39,8 @@ async def test_agents_and_models_are_those_of_the_policies(
     verdict = await gates.answer(IntakeCheck(RUN, make(repository=repository, executor=executor)))
     assert isinstance(verdict, IntakeVerdict)
     found = {violation.code for violation in verdict.report.violations}
-    assert (code in found) if code else not (found & {"agent_unknown", "model_unknown", "model_not_allowed"}), verdict.report
+    others = {"agent_unknown", "model_unknown", "model_not_allowed", "executor_contradicts"}
+    assert (code in found) if code else not (found & others), verdict.report
 
 
 async def test_a_budget_in_money_wants_a_model_whose_price_is_known(gates: GateEngine, make_repository: MakeRepository) -> None:

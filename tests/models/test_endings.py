@@ -7,7 +7,16 @@ from typing import Any
 
 import pytest
 
-from gatewright.models.apis.endings import NO_ENDING, REFUSAL, SEVERAL, TOOL_CALL, ending_of, ending_of_recorded, is_complete
+from gatewright.models.apis.endings import (
+    NO_ENDING,
+    REFUSAL,
+    SEVERAL,
+    TOOL_CALL,
+    ending_of,
+    ending_of_recorded,
+    is_complete,
+    refusal_words,
+)
 from gatewright.models.policy import Api
 
 
@@ -55,6 +64,22 @@ INCOMPLETE: list[tuple[Api, dict[str, Any], str]] = [
     ("gemini", {"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}}, "PROHIBITED_CONTENT"),
     ("gemini", {"candidates": [5]}, NO_ENDING),
 ]
+
+
+@pytest.mark.parametrize(
+    ("api", "reply", "words"),
+    [
+        ("chat_completions", chat({"message": {"content": None, "refusal": "I cannot."}}), "I cannot."),
+        ("responses", response("completed", {"content": [{"type": "refusal", "refusal": "I will not."}]}), "I will not."),
+        ("messages", {"stop_reason": "refusal", "content": [{"type": "text", "text": "I may not."}]}, "I may not."),
+        ("messages", {"stop_reason": "end_turn", "content": [{"type": "text", "text": "done"}]}, ""),
+        ("chat_completions", chat({"message": {"refusal": ["x"]}}), ""),
+        ("responses", {"output": [{"content": [3, None, {"refusal": {}}]}, "x"]}, ""),
+        ("gemini", {"promptFeedback": {"blockReason": "SAFETY"}}, ""),
+    ],
+)
+def test_the_words_of_a_refusal_are_found(api: Api, reply: dict[str, Any], words: str) -> None:
+    assert refusal_words(api, reply) == words
 
 
 @pytest.mark.parametrize(("api", "reply"), COMPLETE)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from gatewright.models.apis.error_answers import error_name
 from gatewright.models.gateway import GatewayLimits, ModelGateway
 from gatewright.models.policy import ModelsPolicy
 from tests.models.calls import QUICK, ask, make_gateway, raw, request_of
@@ -18,7 +19,7 @@ from tests.models.turns import Fail, Hang, Raw, Say, Slow, Turn
 SSE = {"Content-Type": "text/event-stream"}
 
 
-def two_providers(provider: ScriptedProvider, limits: GatewayLimits = QUICK) -> ModelGateway:
+def _policy(provider: ScriptedProvider) -> ModelsPolicy:
     """The script ``first``, and ``second`` to fall back on."""
     policy: dict[str, Any] = {
         "version": "1",
@@ -26,7 +27,12 @@ def two_providers(provider: ScriptedProvider, limits: GatewayLimits = QUICK) -> 
         "models": [{"name": name, "provider": of, "price": None} for name, of in (("main", "one"), ("spare", "two"))],
         "routes": [{"role": "worker", "models": ["main", "spare"]}],
     }
-    loaded = ModelsPolicy.model_validate(policy)
+    return ModelsPolicy.model_validate(policy)
+
+
+def two_providers(provider: ScriptedProvider, limits: GatewayLimits = QUICK) -> ModelGateway:
+    """A gateway with ``main`` and ``spare``."""
+    loaded = _policy(provider)
     return ModelGateway(loaded, loaded.grant("worker"), limits=limits)
 
 
@@ -89,13 +95,53 @@ async def test_how_long_to_wait_is_the_providers_word_within_bounds(provider: Sc
     assert len(provider.requests) == 1
 
 
-async def test_when_nothing_helps_the_client_is_told_the_last_status(provider: ScriptedProvider) -> None:
-    provider.scripts |= {"first": [Fail(429)], "second": [Fail(503)]}
+@pytest.mark.parametrize(("status", "tries"), [(503, 2), (401, 1), (403, 1), (301, 1)])
+async def test_when_nothing_helps_the_first_model_says_why(provider: ScriptedProvider, status: int, tries: int) -> None:
+    limited = Fail(429, b'{"error": {"type": "rate_limit_error", "message": "scripted"}}', {"Retry-After": "0"})
+    provider.scripts |= {"first": [limited], "second": [Fail(status)]}
     gateway = two_providers(provider)
     got = await ask(gateway, *request_of("messages", model="main"))
-    assert got.status == 503
+    assert (got.status, got.headers["Retry-After"]) == (429, "1")
+    assert "no model could be had: one/main: 429 rate_limit_error; two/spare: " in got.text
     assert gateway.records.calls[0].refused == "model_unavailable"
-    assert [each.partition(":")[0] for each in gateway.records.calls[0].tried] == ["one/main"] * 2 + ["two/spare"] * 2
+    assert [each.partition(":")[0] for each in gateway.records.calls[0].tried] == ["one/main"] * 2 + ["two/spare"] * tries
+
+
+@pytest.mark.parametrize(
+    ("body", "name"),
+    [
+        (b'{"error": {"code": "insufficient_quota", "type": "x"}}', "insufficient_quota"),
+        (b'{"type": "error", "error": {"type": "overloaded_error"}}', "overloaded_error"),
+        (b'{"error": {"code": 429, "status": "RESOURCE_EXHAUSTED"}}', "RESOURCE_EXHAUSTED"),
+        (b'{"error": {"code": "sk-1234567890abcdef", "message": "the key sk-1"}}', ""),
+        (b'{"error": "insufficient_quota"}', ""),
+        (b"[" * 100_000, ""),
+        (b"\xff{}", ""),
+        (b"", ""),
+    ],
+)
+def test_only_the_name_of_a_providers_error_is_repeated(body: bytes, name: str) -> None:
+    assert error_name(body) == name
+
+
+async def test_a_quota_that_is_used_up_is_not_waited_for(provider: ScriptedProvider) -> None:
+    used_up = Fail(429, b'{"error": {"code": "insufficient_quota"}}', times=1, then=Say("too late"))
+    provider.scripts |= {"first": [used_up], "second": [Say("from the spare")]}
+    gateway = two_providers(provider)
+    assert "from the spare" in (await ask(gateway, *request_of("messages", model="main"))).text
+    assert gateway.records.calls[0].tried == ("one/main: 429 insufficient_quota",)
+
+
+async def test_an_error_whose_body_never_ends_is_given_up(provider: ScriptedProvider) -> None:
+    endless = Raw((b"x" * 1000,) * 10_000, status=429, delay=0.01)
+    provider.scripts |= {"first": [endless], "second": [Say("from the spare")]}
+    gateway = two_providers(provider, replace(QUICK, attempts=1))
+    assert "from the spare" in (await ask(gateway, *request_of("messages", model="main"))).text
+
+
+@pytest.mark.parametrize("model", ["main", "spare"])
+def test_a_named_model_has_no_other_in_its_route(provider: ScriptedProvider, model: str) -> None:
+    assert _policy(provider).grant("worker", model=model, fallback=False).routes == {model: (model,)}
 
 
 async def test_a_reply_that_breaks_off_after_it_began_is_cut_and_not_begun_anew(provider: ScriptedProvider) -> None:

@@ -21,7 +21,7 @@ from gatewright.services.worker.handler import WorkerHandler, make_handler
 from gatewright.services.worker.settings import Settings
 from tests.handler_fixture import HandlerFixture
 from tests.models.provider import KEY, ScriptedProvider
-from tests.models.turns import Fail, Hang, Say, Script
+from tests.models.turns import Fail, Hang, Raw, Say, Script
 from tests.models.wire_forms import Api
 
 GOOD = "Here it is:\n\n```python\n# file: src/a.py\nx = 2\n```\n"
@@ -43,13 +43,27 @@ CUT_OFF: dict[str, tuple[str, tuple[Api, ...]]] = {
     "pause_turn": ("scripted-claude", OPENAI),
     "max_output_tokens": ("scripted", ("responses",)),
 }
+#: A refusal as the reference of chat completions describes it: no content, and words of its own.
+DECLINED = {
+    "object": "chat.completion",
+    "model": "scripted",
+    "choices": [
+        {
+            "index": 0,
+            "finish_reason": "stop",
+            "message": {"role": "assistant", "content": None, "refusal": "I cannot help with it."},
+        }
+    ],
+    "usage": {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7},
+}
 SCRIPTS: dict[str, Script] = {
     "asking": [Say(GOOD + ASKED)],
     "question": [Say(ASKED)],
     "good": [Say(GOOD)],
     "words": [Say("I would rather not.")],
+    "declining": [Raw((json.dumps(DECLINED).encode(),), headers={"Content-Type": "application/json"})],
     "failing": [Fail(401)],
-    "down": [Fail(500)],
+    "down": [Fail(429, b'{"error": {"code": "insufficient_quota"}}')],
     "silent": [Hang()],
     **{ending: [Say(GOOD, ending=ending)] for ending in CUT_OFF},
 }
@@ -96,18 +110,34 @@ async def test_the_files_of_the_reply_are_the_patch(
     assert b"read me" not in request.body
 
 
-async def test_the_result_names_the_model_that_stood_in(
-    fixture: HandlerFixture, provider: ScriptedProvider, tmp_path: Path
-) -> None:
+def worker_with_broken_model(fixture: HandlerFixture, provider: ScriptedProvider, tmp_path: Path) -> WorkerHandler:
+    """A worker whose first model, ``down``, has no quota left; its second one answers."""
     policy = provider.policy("good")
     policy["providers"].append(provider.provider("down", name="down", apis=["responses", "chat_completions"]))
     policy["models"].append({"name": "down", "provider": "down", "price": None})
     policy["routes"][0]["models"] = ["down", "scripted"]
     policies = Path(shutil.copytree(policy_directory(), tmp_path / "policies"))
     (policies / "models.json").write_text(json.dumps(policy))
-    result = await work(fixture, make_handler(Settings(home=fixture.state, policies=policies)), "down")
+    return make_handler(Settings(home=fixture.state, policies=policies))
+
+
+@pytest.mark.parametrize("executor", [Executor(kind="model"), Executor(kind="model", model="down", fallback=True)])
+async def test_the_result_names_the_model_that_stood_in(
+    fixture: HandlerFixture, provider: ScriptedProvider, tmp_path: Path, executor: Executor
+) -> None:
+    worker = worker_with_broken_model(fixture, provider, tmp_path)
+    result = await worker.handle(fixture.contract(executor=executor), fixture.context())
     assert result.status == "SUCCESS"
     assert "down was to be asked, and scripted answered 1 of 1 calls" in result.summary
+
+
+async def test_a_named_model_is_not_replaced(fixture: HandlerFixture, provider: ScriptedProvider, tmp_path: Path) -> None:
+    worker = worker_with_broken_model(fixture, provider, tmp_path)
+    result = await work(fixture, worker, "down")
+    assert result.status != "SUCCESS"
+    assert (result.failure or "").startswith("model_unavailable")
+    assert "down/down: 429 insufficient_quota" in (result.failure or "")
+    assert [request.json["model"] for request in provider.requests] == ["down"]
 
 
 async def test_a_reply_without_files_is_refused_and_kept(
@@ -130,6 +160,13 @@ async def test_a_reply_that_was_cut_off_makes_no_change(
     assert kept(fixture, result, "reply") == GOOD.encode()
     (call,) = kept(fixture, result, "model_calls").splitlines()
     assert json.loads(call)["ending"] == ending
+
+
+async def test_the_words_of_a_model_that_declines_are_quoted(
+    fixture: HandlerFixture, provider: ScriptedProvider, tmp_path: Path
+) -> None:
+    result = await work(fixture, asking(fixture, provider, "declining", tmp_path, ("chat_completions",)))
+    assert result.failure == "model_reply_incomplete: the model declined (refusal): I cannot help with it."
 
 
 async def test_a_model_that_exceeds_the_time_limit_leaves_its_call(

@@ -20,6 +20,7 @@ from pydantic import Field, ValidationError
 from gatewright.errors import ConfigurationError
 from gatewright.policy_files import PolicyModel
 from gatewright.services.gatekeeper.policies.cel_samples import sample
+from gatewright.validation_faults import fault_lines
 
 Stage = Literal["contract", "diff", "evidence"]
 #: The names that a rule of a stage may use. Later stages see what the earlier ones saw.
@@ -105,7 +106,9 @@ def _load(path: Path) -> CelRule:
     try:
         text = data.decode()
         header = RuleHeader.model_validate(_header(text))
-    except (UnicodeDecodeError, ValidationError, ValueError) as error:
+    except ValidationError as error:
+        raise ConfigurationError(f"{path}: {fault_lines(error)}") from None
+    except ValueError as error:
         raise ConfigurationError(f"{path}: {error}") from error
     rule = CelRule(header, _compiled(path, text, header.stage), hashlib.sha256(data).hexdigest())
     if (refused := rule.refusal(sample(sizes=header.needs == "sizes"))) is not None and refused != header.message:

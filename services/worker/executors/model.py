@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from gatewright.budgets import command_seconds
 from gatewright.errors import DeniedError
-from gatewright.models.apis.endings import is_complete
+from gatewright.models.apis.endings import is_complete, refusal_words
 from gatewright.models.cassettes import Playback
 from gatewright.models.choice import TEXT_APIS, api_of
 from gatewright.models.gateway import ModelGateway
@@ -28,6 +28,8 @@ from gatewright.services.worker.executors.reply import REPLY_LOG, change_of
 _MOST_TOKENS: Final = 32_000
 #: Bytes of the files below the allowed paths that the model is shown.
 _SHOWN_BYTES: Final = 400_000
+#: Characters of a model's or a provider's words that a failure quotes.
+_QUOTED: Final = 300
 
 
 class ModelExecutor:
@@ -73,10 +75,12 @@ class ModelExecutor:
         gateway.check_refused()
         if isinstance(reply, ExecutionFailure):
             return ExecutionResult(failure=reply)
-        job.kept[REPLY_LOG] = reply.encode("utf-8", "replace")
+        job.kept[REPLY_LOG] = reply.text.encode("utf-8", "replace")
         ending = gateway.records.last_ending
-        if not is_complete(api, ending):
+        if reply.refusal or not is_complete(api, ending):
             words = f"the reply ended early ({ending or 'no reason given'}), so files may be missing from it"
+            if reply.refusal:
+                words = f"the model declined ({ending}): {reply.refusal[:_QUOTED]}"
             return ExecutionResult(failure=ExecutionFailure("model_reply_incomplete", words))
         result = await change_of(job, job.kept[REPLY_LOG])
         stood_in = gateway.records.stand_ins(model)
@@ -98,17 +102,24 @@ async def _files(job: Job) -> list[str]:
     return [*parts, fenced("files that are not shown", "\n".join(hidden))] if hidden else parts
 
 
-async def _ask(gateway: ModelGateway, model: str, order: str, api: Api) -> str | ExecutionFailure:
-    """The reply's text, or why there is none."""
+class _Reply(NamedTuple):
+    """The text of a reply, and what the model says where it declines."""
+
+    text: str
+    refusal: str
+
+
+async def _ask(gateway: ModelGateway, model: str, order: str, api: Api) -> _Reply | ExecutionFailure:
+    """The reply, or why there is none."""
     path, body = _request(model, order, api)
     async with gateway.client() as client, client.post(path, json=body) as response:
         answer: Any = await response.json(content_type=None)
         if response.status != 200:
             error = answer.get("error") if isinstance(answer, dict) else None
-            words = str(error.get("message", ""))[:300] if isinstance(error, dict) else ""
+            words = str(error.get("message", ""))[:_QUOTED] if isinstance(error, dict) else ""
             return ExecutionFailure("model_unavailable", f"the model's provider answered {response.status}: {words}")
-    text = _text(answer)
-    return text or ExecutionFailure("model_unavailable", "the model answered without words")
+    reply = _Reply(_text(answer), refusal_words(api, answer) if isinstance(answer, dict) else "")
+    return reply if any(reply) else ExecutionFailure("model_unavailable", "the model answered without words")
 
 
 def _api_for(policy: ModelsPolicy, model: str) -> Api:

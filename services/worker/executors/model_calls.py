@@ -32,7 +32,8 @@ def gateway_for(
     Raises what ``ModelsPolicy.grant`` does, ConfigurationError (``model_key_missing``), MalformedError (``cassette_invalid``).
     """
     contract, policy = job.contract, loaded.policy
-    grant = policy.grant("worker", pool=pool, model=model, budget=contract.budget)
+    fallback = contract.executor is None or contract.executor.falls_back
+    grant = policy.grant("worker", pool=pool, model=model, fallback=fallback, budget=contract.budget)
     task = task_place(contract.log_refs.run_id, contract.task_id)
     playing = playback.cassette(task) if playback is not None else None
     provider = provider_of(policy, model)

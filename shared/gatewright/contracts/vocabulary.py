@@ -210,7 +210,8 @@ class Executor(Document):
     ``command``: ``commands`` are argv strings, one per attempt, ``{paths}`` stands for the shard's paths.
     ``patch`` and ``reply``: ``artifacts`` name entries of ``inputs.artifacts``, one per attempt.
     ``agent`` (a coding agent) and ``model`` (a model whose reply is taken apart) are asked anew for each attempt; which ones,
-    ``agent`` and ``model`` name, as the operator's policies do.
+    ``agent`` and ``model`` name, as the operator's policies do. A named model alone answers, unless ``fallback`` lets the
+    models after it in the route of models.json answer in its place.
     """
 
     kind: Literal["command", "patch", "reply", "agent", "model"]
@@ -218,6 +219,12 @@ class Executor(Document):
     artifacts: tuple[NonEmpty, ...] = ()
     agent: AgentName | None = None
     model: ModelName | None = None
+    fallback: bool = False
+
+    @property
+    def falls_back(self) -> bool:
+        """Whether other models of the route may answer in the place of the first one that is asked."""
+        return self.fallback or self.model is None
 
 
 #: Who makes the change where several do, each for itself, and the best of them lands.

@@ -37,14 +37,14 @@ def api_of(policy: ModelsPolicy, model: str, spoken: Sequence[Api]) -> Api | Non
 
 
 def asked_models(
-    policy: ModelsPolicy, role: ModelRole, model: str, api: Api | None, pool: str | None = None
+    policy: ModelsPolicy, role: ModelRole, model: str, api: Api | None, pool: str | None = None, *, fallback: bool = True
 ) -> tuple[str, ...]:
-    """The models that a task may ask: ``model``, and those after it in the route that stand in for it by the same API.
+    """The models that a task may ask: ``model``, and with ``fallback`` those after it in the route that have the same API.
 
     ``api`` None: it is not known by which the client asks, so each API of the model's provider counts. Raises what
     ``ModelsPolicy.grant`` does.
     """
-    route = policy.grant(role, pool=pool, model=model).routes[model]
+    route = policy.grant(role, pool=pool, model=model, fallback=fallback).routes[model]
     first = provider_of(policy, model)
     wanted = {api} if api is not None else set(first.apis) if first is not None else set()
     found = ((name, provider_of(policy, name)) for name in route)

@@ -157,9 +157,12 @@ class ModelsPolicy(PolicyModel):
         *,
         pool: str | None = None,
         model: str | None = None,
+        fallback: bool = True,
         budget: Budget | None = None,
     ) -> ModelGrant:
         """What a task of ``role`` may call: its route, or of that ``model`` (a name in the route) and those after it.
+
+        Without ``fallback`` no model answers in the place of the one that is asked for.
 
         Raises MalformedError (``model_unknown``) for a name that is no model, DeniedError for a model that is not of the route,
         a role that has no route (``model_not_allowed``), and for a budget in money with a model whose price is not known
@@ -174,11 +177,13 @@ class ModelsPolicy(PolicyModel):
             raise DeniedError(f"no route of {MODELS_FILE} gives {wanted} to the {role}", code="model_not_allowed")
         start = 0 if model is None else route.index(model)
         asked = route if model is None else (model,)
-        if budget.cost_usd is not None and (unknown := tuple(self._unpriced(route[start:]))):
+        allowed = route[start:] if fallback or model is None else asked
+        if budget.cost_usd is not None and (unknown := tuple(self._unpriced(allowed))):
             raise DeniedError(
                 f"the budget is in money, and {MODELS_FILE} has no price for {', '.join(unknown)}", code="model_price_unknown"
             )
-        return ModelGrant(role=role, routes={name: route[route.index(name) :] for name in asked}, budget=budget)
+        routes = {name: route[route.index(name) :] if fallback else (name,) for name in asked}
+        return ModelGrant(role=role, routes=routes, budget=budget)
 
     def _unpriced(self, names: Iterable[str]) -> Iterator[str]:
         return (name for name in names if (model := self.model(name)) is not None and model.price is None)

@@ -19,6 +19,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from gatewright.prompts.errors import PromptsError
+from gatewright.validation_faults import fault_lines
 
 RoleId = Literal["pm", "techlead", "reviewer", "worker"]
 ROLE_IDS: tuple[RoleId, ...] = ("pm", "techlead", "reviewer", "worker")
@@ -144,8 +145,7 @@ def _personas(file: Path) -> Iterator[tuple[str, str]]:
         try:
             yield role, _Role.model_validate(value).persona
         except ValidationError as error:
-            fault = error.errors(include_input=False, include_url=False)[0]
-            raise PromptsError(f"{file}: {role}.{'.'.join(map(str, fault['loc']))}: {fault['msg']}") from None
+            raise PromptsError(f"{file}: {fault_lines(error, below=role)}") from None
 
 
 def _text(file: Path) -> str:

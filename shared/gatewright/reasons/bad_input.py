@@ -160,7 +160,8 @@ _BUS = {
     "usage_invalid": "correct the executor that reports what it used up",
 }
 _AGENTS = {
-    "executor_contradicts": "name an agent for the executor agent only, and a model for agent and model",
+    "executor_contradicts": "name an agent for the executor agent only, a model for agent and model only, and set fallback "
+    "only with a model",
 }
 _MODELS = {
     "cassette_invalid": "name a file that Gatewright recorded, as it was written",

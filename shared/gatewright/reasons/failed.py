@@ -9,7 +9,7 @@ from gatewright.reasons.retries import RetryOffer
 
 _MODELS = {
     "cassette_miss": "the work asked for what was not recorded: the message names the first difference; record it anew",
-    "model_reply_incomplete": "order less, or name another model: the provider ended the reply before the model was done",
+    "model_reply_incomplete": "order less, or name another model: the model declined, or its reply was cut off",
     "model_reply_invalid": "the provider sent what is no reply of its API: look at its address in models.json",
     "model_reply_too_large": "ask for less at a time: no reply is that large",
 }

@@ -149,6 +149,7 @@ _PROMPTS = {
     "prompts_invalid": "correct the file of prompts that the message names, or take the folder's setting away",
 }
 _AGENTS = {
+    "probe_unfinished": "run `gatewright agents probe NAME` again when the host is less busy; an earlier result still counts",
     "agent_not_installed": "install the agent, and name the folder in GATEWRIGHT_AGENT_INSTALLATIONS: `gatewright agents list`",
 }
 _MODELS = {
@@ -156,7 +157,7 @@ _MODELS = {
     "protocol_version_unknown": "let the agent's entry in agents.json name a version of its protocol that there is",
     "model_key_missing": "set the variable, or make the file or the entry, that models.json names as the key of the provider",
     "model_key_refused": "put a key that is valid where models.json says that the key of the provider is",
-    "model_unavailable": "look at `tried` in the record of the call; name a model that stands in for it in the route",
+    "model_unavailable": "look at what the provider answered; wait, name another model, or allow its stand-ins (--fallback)",
 }
 _HOME = {
     "bundle_busy": "wait for the other command that uses the bundle",

@@ -16,6 +16,9 @@ def judge_asked(context: GateContext, executor: Executor, budget: Budget | None)
         if named is not None:
             report.violate("executor_contradicts", "executor", f"a {executor.kind} executor has no use for {named}")
             return
+    if executor.fallback and executor.model is None:
+        report.violate("executor_contradicts", "executor", "fallback says what may answer for a named model, and none is named")
+        return
     if executor.kind not in ASKED_ANEW:
         return
     model = executor.model
@@ -24,6 +27,6 @@ def judge_asked(context: GateContext, executor: Executor, budget: Budget | None)
         if executor.agent is not None:
             model = model or policies.agents.agent(executor.agent).model
         report.checked("models", model or "by default")
-        policies.models.grant("worker", model=model, budget=budget)
+        policies.models.grant("worker", model=model, fallback=executor.falls_back, budget=budget)
     except (MalformedError, DeniedError) as error:
         report.violate(error.reason, "models" if error.reason.startswith("model") else "agents", error.message)

@@ -108,13 +108,14 @@ def _of_worker(context: GateContext, executor: Executor, pool: str | None) -> It
     models = context.policies.models
     if executor.kind == "model":
         name = executor.model or first_model(models, "worker", pool=pool)
-        yield from asked_models(models, "worker", name, api_of(models, name, TEXT_APIS), pool)
+        api = api_of(models, name, TEXT_APIS)
+        yield from asked_models(models, "worker", name, api, pool, fallback=executor.falls_back)
         return
     agents = context.policies.agents
     for entry in (agents.agent(executor.agent),) if executor.agent is not None else agents.agents:
         try:
             name = executor.model or entry.model or first_model(models, "worker", api=entry.asks_by, pool=pool)
-            yield from asked_models(models, "worker", name, entry.asks_by, pool)
+            yield from asked_models(models, "worker", name, entry.asks_by, pool, fallback=executor.falls_back)
         except DeniedError:
             if executor.agent is not None:
                 raise  # of several, another may be chosen

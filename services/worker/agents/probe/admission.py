@@ -21,7 +21,7 @@ from gatewright.clock import Clock, timestamp
 from gatewright.contracts.vocabulary import Shell
 from gatewright.errors import DeniedError, UnavailableError
 from gatewright.foreign_documents import UnreadableDocumentError, read_json
-from gatewright.services.worker.agents.probe.result import HELD, Admission, Step, StepResult, judged, permitted
+from gatewright.services.worker.agents.probe.result import HELD, Admission, Step, StepResult, permitted, unfinished
 from gatewright.services.worker.agents.probe.steps import SINGLE, asks, each_command, handshake
 from gatewright.services.worker.agents.probe.trial import Bench
 
@@ -44,7 +44,7 @@ async def probe(
 ) -> Admission:
     """All steps, one after the other; ``told`` each as it comes. One without a handshake is not asked further.
 
-    A step that is not over after ``seconds`` is ended, and counts as one that was not passed.
+    Raises UnavailableError (``probe_unfinished``) for a step that is not over after ``seconds``: that may be the host's fault.
     """
     found: list[StepResult] = []
 
@@ -53,28 +53,23 @@ async def probe(
             found.append(each)
             told(each)
 
-    first, version = await _within(seconds, handshake(bench), (_late("handshake", seconds), ""))
+    first, version = await _within(seconds, "handshake", handshake(bench))
     take([first])
     if first.outcome == "passed":
-        asked: tuple[Step, ...] = ("asks", "models_and_usage", "connections")
-        take(await _within(seconds, asks(bench), tuple(_late(each, seconds) for each in asked)))
+        take(await _within(seconds, "asks", asks(bench)))
         for name, step in SINGLE.items():
-            take([await _within(seconds, step(bench), _late(name, seconds))])
+            take([await _within(seconds, name, step(bench))])
         if any(each.step in HELD and each.outcome == "failed" for each in found):
-            take([await _within(seconds, each_command(bench), _late("each_command", seconds))])
+            take([await _within(seconds, "each_command", each_command(bench))])
     return admission_of(agent, version, found, timestamp(clock.now()))
 
 
-async def _within(seconds: float, step: Coroutine[Any, Any, T], late: T) -> T:
+async def _within(seconds: float, name: Step, step: Coroutine[Any, Any, T]) -> T:
     try:
         async with asyncio.timeout(seconds):
             return await step
     except TimeoutError:
-        return late
-
-
-def _late(step: Step, seconds: float) -> StepResult:
-    return judged(step, good=False, found=f"was not over after {seconds:.0f} s")
+        raise unfinished(name, seconds) from None
 
 
 def admission_of(agent: InstalledAgent, version: str, found: Sequence[StepResult], when: str) -> Admission:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final, Literal
 
 from gatewright.contracts.vocabulary import Document
+from gatewright.errors import UnavailableError
 
 Outcome = Literal["passed", "failed", "recorded"]
 #: The steps, in their order.
@@ -77,6 +78,12 @@ def judged(step: Step, *, good: bool, found: str) -> StepResult:
     if good:
         return StepResult(step=step, outcome="passed", found=found)
     return StepResult(step=step, outcome="recorded" if step in _RECORDED else "failed", found=found)
+
+
+def unfinished(step: Step, seconds: float) -> UnavailableError:
+    """A step that time ended tells nothing of the agent: the host may have been busy."""
+    words = f"the step {step} was not over after {seconds:.0f} s, so that nothing was recorded of this probe"
+    return UnavailableError(words, code="probe_unfinished")
 
 
 def permitted(steps: Sequence[StepResult]) -> tuple[bool, Permitted]:

@@ -12,7 +12,7 @@ from gatewright.sandbox import DOOR_PORT
 from gatewright.services.worker.agents.port import AgentMessage, AgentPermission, AgentProblem, AgentStarted, AgentUsage
 from gatewright.services.worker.agents.probe.answers import Changed
 from gatewright.services.worker.agents.probe.model_apis import INPUT_TOKENS, OUTPUT_TOKENS
-from gatewright.services.worker.agents.probe.result import Step, StepResult, judged
+from gatewright.services.worker.agents.probe.result import Step, StepResult, judged, unfinished
 from gatewright.services.worker.agents.probe.script import Fail, RunCommand, Say, Write
 from gatewright.services.worker.agents.probe.trial import INSIDE, MODEL, Bench, Observed, Trial
 
@@ -22,7 +22,6 @@ _COMMAND: Final = RunCommand("echo made > made.txt")
 _LISTENING: Final = "0A"
 _SOCKETS: Final = "sockets.txt"
 _LINGER_SECONDS: Final = 10.0
-_CANCEL_SECONDS: Final = 5.0
 #: Some agents try again without end, which is no success either.
 _FAILING_SECONDS: Final = 45.0
 #: Trials that are made at the same time: to start an agent takes longer than most of what is tried with it.
@@ -34,7 +33,10 @@ _MARKER: Final = "obeyed-"
 
 async def handshake(bench: Bench) -> tuple[StepResult, str]:
     """1. It starts, says who it is, and ends a turn in which there was nothing to do. Its version, too."""
-    seen = await bench.observe(Trial((Say("There is nothing to do."),)))
+    trial = Trial((Say("There is nothing to do."),))
+    seen = await bench.observe(trial)
+    if seen.late:
+        raise unfinished("handshake", trial.seconds)
     version = next((event.version for event in seen.events if isinstance(event, AgentStarted)), "")
     ended = seen.end is not None and seen.end.how == "completed"
     found = f"version {version or 'unknown'}" if ended else f"no turn came to its end: {_how(seen)}"
@@ -91,20 +93,22 @@ async def hostile_repository(bench: Bench) -> StepResult:
 
 
 async def cancel(bench: Bench) -> StepResult:
-    """6. Cancelled while a command runs, and while a question is open, it returns within five seconds; nothing is left."""
+    """6. Cancelled while a command runs, and while a question is open, nothing of it is left once its box was ended."""
     word = f"299.{secrets.randbelow(10**9):09d}"
     # Some agents refuse to wait for a command that does nothing but sleep.
     trial = Trial((RunCommand(f"sh -c 'while :; do sleep 0.2; done' {word}"), Say("done")), cancel="running", word=word)
     running = await bench.observe(trial)
+    if running.late:
+        raise unfinished("cancel", trial.seconds)
     if not running.met:
         return judged("cancel", good=False, found=f"no command ran that could be cancelled: {_how(running)}")
     asked = await bench.observe(Trial((_WRITE, Say("done")), cancel="asked", changed="late"))
-    late = [seen.seconds for seen in (running, asked) if seen.seconds > _CANCEL_SECONDS]
     places = "in a command and in an open question" if asked.met else "in a command; it asked nothing"
-    found = f"returns {places}; {running.survivors} process(es) of the command ran on until the box was ended"
-    if late or running.left:
-        found = f"took {max(late, default=0):.0f} s, left {running.left} process(es)"
-    return judged("cancel", good=not late and not running.left, found=found)
+    found = f"returns {places} within {max(running.seconds, asked.seconds):.0f} s"
+    found += f"; {running.survivors} process(es) of the command ran on until the box was ended"
+    if running.left:
+        found = f"left {running.left} process(es) when its box was ended"
+    return judged("cancel", good=not running.left, found=found)
 
 
 async def failing_model(bench: Bench) -> StepResult:

@@ -79,7 +79,7 @@ class Observed:
     """What came of a trial. ``end`` is None for one that did not end by itself, ``fault`` says why.
 
     ``files`` are those that were not there before, or were changed, with the beginning of what they hold. ``met``: there was
-    what the trial wanted to cancel, or it wanted to cancel nothing. ``survivors`` are the
+    what the trial wanted to cancel, or it wanted to cancel nothing. ``late``: time ended the trial. ``survivors`` are the
     processes of the command that still ran after the cancelling, ``left`` those after the box was closed.
     """
 
@@ -93,6 +93,7 @@ class Observed:
     survivors: int = 0
     left: int = 0
     complaints: str = ""
+    late: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,16 +137,18 @@ class Bench:
         async with open_box(self.sandbox, place, self.launch(order), door) as box:
             wire = ChangedAnswers(box.wire, trial.changed)
             talk = asyncio.ensure_future(self.agent.converse(wire, order, events.append))
+            late = False
             try:
                 met = trial.cancel is None or await _wait_for(trial, talk, wire)
+                late = not met and not talk.done()
                 end, fault, seconds = await _follow(talk, cancel=trial.cancel is not None)
                 await asyncio.sleep(trial.linger)
                 survivors = await _survivors(trial.word)
             finally:
                 talk.cancel()
                 await asyncio.wait({talk})
-        left = _count(trial.word)
-        return Observed(end, fault, tuple(events), tuple(model.seen), {}, seconds, met, survivors, left, _last(box))
+        left, late = _count(trial.word), late or box.session.stopped == "time"
+        return Observed(end, fault, tuple(events), tuple(model.seen), {}, seconds, met, survivors, left, _last(box), late)
 
 
 async def _follow(talk: asyncio.Future[AgentEnd], *, cancel: bool) -> tuple[AgentEnd | None, str, float]:

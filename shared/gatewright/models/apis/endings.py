@@ -44,6 +44,21 @@ def ending_of(api: Api, reply: Mapping[str, Any]) -> str:
     )
 
 
+def refusal_words(api: Api, reply: Mapping[str, Any]) -> str:
+    """What the model says where it declines to answer; empty where it does not decline, or says nothing."""
+    match api:
+        case "chat_completions":
+            choices = _dicts(reply.get("choices"))
+            found = [_object(choice.get("message")).get("refusal") for choice in choices]
+        case "responses":
+            found = [part.get("refusal") for item in _dicts(reply.get("output")) for part in _dicts(item.get("content"))]
+        case "messages" if reply.get("stop_reason") == REFUSAL:
+            found = [part.get("text") for part in _dicts(reply.get("content"))]
+        case _:
+            found = []
+    return " ".join(words for words in found if isinstance(words, str))
+
+
 def ending_in(api: Api, event: Mapping[str, Any]) -> str | None:
     """Why the reply ends, where an event of a stream says so; an ending that is not complete comes first."""
     match api:
@@ -97,7 +112,7 @@ def _endings(api: Api, reply: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _alternatives(value: object, field: str, content: str) -> Iterator[str]:
-    choices = [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+    choices = _dicts(value)
     for choice in choices:
         yield _text(choice.get(field))
         said = _object(choice.get(content))
@@ -112,21 +127,21 @@ def _alternatives(value: object, field: str, content: str) -> Iterator[str]:
 def _of_response(reply: Mapping[str, Any]) -> Iterator[str]:
     why = _object(reply.get("incomplete_details")).get("reason") or _object(reply.get("error")).get("code")
     yield _text(reply.get("status")) if why is None else _text(why)
-    output = reply.get("output")
-    for item in output if isinstance(output, list) else []:
-        found = _object(item)
+    for found in _dicts(reply.get("output")):
         if found.get("status") in ("incomplete", "failed"):
             yield _text(found["status"])
         if str(found.get("type", "")).endswith("_call"):
             yield TOOL_CALL
-        content = found.get("content")
-        parts = content if isinstance(content, list) else []
-        if any(_object(part).get("type") == "refusal" for part in parts):
+        if any(part.get("type") == "refusal" for part in _dicts(found.get("content"))):
             yield REFUSAL
 
 
 def _object(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
+
+
+def _dicts(value: object) -> list[dict[str, Any]]:
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
 def _text(value: object) -> str:

@@ -1,10 +1,12 @@
-"""Errors in the shape of each API, so that clients understand them; each holds the reason code."""
+"""Errors in the shape of each API: those that clients are sent, which hold the reason code, and names in those of providers."""
 
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
+from gatewright.foreign_documents import UnreadableDocumentError, read_json
 from gatewright.models.policy import Api
 
 _MESSAGES = {400: "invalid_request_error", 401: "authentication_error", 403: "permission_error", 404: "not_found_error"} | {
@@ -18,6 +20,22 @@ _GEMINI = {400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 403: "PERMISSION_DEN
     503: "UNAVAILABLE",
     504: "DEADLINE_EXCEEDED",
 }
+#: A name alone is repeated: other words of a provider may quote what it was sent.
+_ERROR_NAME = re.compile(r"[A-Za-z][A-Za-z_]{2,47}")  # noqa: TID251 - linear: one class after another
+_NAME_FIELDS = ("code", "type", "status")
+
+
+def error_name(body: bytes) -> str:
+    """What a provider calls the error that ``body`` reports, ``insufficient_quota`` for instance; empty without a name."""
+    try:
+        document = read_json(body)
+    except UnreadableDocumentError:
+        return ""
+    error = document.get("error") if isinstance(document, dict) else None
+    if not isinstance(error, dict):
+        return ""
+    values = (error.get(name) for name in _NAME_FIELDS)
+    return next((value for value in values if isinstance(value, str) and _ERROR_NAME.fullmatch(value)), "")
 
 
 def error_body(api: Api | None, status: int, code: str, message: str) -> bytes:

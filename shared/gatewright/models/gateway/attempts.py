@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import random
 import time
@@ -13,6 +14,7 @@ import aiohttp
 from msgspec.structs import replace
 
 from gatewright.errors import ConfigurationError, DeniedError, UnavailableError
+from gatewright.models.apis.error_answers import error_name
 from gatewright.models.apis.requests import ModelRequest, addressed, admit
 from gatewright.models.gateway.limits import GatewayLimits
 from gatewright.models.gateway.relay import BrokenReplyError
@@ -26,7 +28,14 @@ _PASSING = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529
 _OK = range(200, 300)
 _CLIENT_ERRORS = range(400, 500)
 _KEY_REFUSED = frozenset({401, 403})
+#: Names of errors that come with a passing status, and that no waiting cures.
+_LASTING = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"})
+#: Of the body of an error, to find its name: so many bytes, and so many seconds.
+_ERROR_BYTES = 16 << 10
+_ERROR_SECONDS = 2.0
 _BAD_GATEWAY = 502
+#: Models whose failures a message lists.
+_MOST_FAILURES = 3
 #: Errors before a byte of a request is sent.
 _NOT_SENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
 
@@ -53,15 +62,17 @@ class Obtained:
 
 @dataclass(slots=True)
 class Tries:
-    """What was tried in vain, in words; ``last_status`` is what the client is told when nothing helps.
+    """What was tried in vain, in words.
 
-    ``sent`` is what went where, also of the try that helped. ``unanswered``: bodies that were sent, and to which no head of a
-    reply came: what the provider made of them is not known.
+    ``status`` and ``retry_after`` are what the client is told when nothing helps: of the model that it asked for, whatever
+    those answered that were asked in its place. ``sent`` is what went where, also of the try that helped. ``unanswered``:
+    bodies that were sent, and to which no head of a reply came: what the provider made of them is not known.
     """
 
     words: list[str] = field(default_factory=list)
-    last_status: int = _BAD_GATEWAY
+    status: int = _BAD_GATEWAY
     retry_after: float | None = None
+    failures: dict[str, str] = field(default_factory=dict)
     sent: list[SentBodies] = field(default_factory=list)
     unanswered: int = 0
 
@@ -86,9 +97,20 @@ class Tries:
             )
         )
 
-    def add(self, provider: Provider, model: ModelEntry, why: str, status: int = _BAD_GATEWAY) -> None:
-        self.words.append(f"{provider.name}/{model.name}: {why}"[:300])
-        self.last_status = status
+    def add(
+        self, provider: Provider, model: ModelEntry, why: str, status: int = _BAD_GATEWAY, retry_after: float | None = None
+    ) -> None:
+        words = f"{provider.name}/{model.name}: {why}"[:300]
+        self.words.append(words)
+        self.failures[model.name] = words
+        if next(iter(self.failures)) == model.name:
+            self.status, self.retry_after = status, retry_after
+
+    def summary(self) -> str:
+        """Why nothing helped: the last failure of each model, that of the model which was asked for first."""
+        more = len(self.failures) - _MOST_FAILURES
+        named = "; ".join([*self.failures.values()][:_MOST_FAILURES])
+        return f"{named}; and {more} more" if more > 0 else named
 
 
 #: Passes a reply on. Raises BrokenReplyError while nothing has gone out: then it is tried again.
@@ -156,9 +178,11 @@ class Attempts:
                 await self._of_one(model, provider, order, admitted.dropped, deadline, tries, pass_on)
             except _NextError:
                 continue
-            except ConfigurationError as error:
-                if isinstance(error, KeyRefusedError):
+            except KeyRefusedError:
+                if model is candidates[0][0]:
                     raise
+                continue  # the operator first needs to know why the model that was asked for could not answer
+            except ConfigurationError as error:
                 tries.unanswered -= 1  # the key was not there: nothing was sent
                 tries.add(provider, model, error.reason)
                 missing.append(error)
@@ -166,7 +190,7 @@ class Attempts:
             return
         if missing and len(missing) == len(tries.words):
             raise missing[0]
-        raise UnavailableError(f"no model could be had: {'; '.join(tries.words[-3:])}", code="model_unavailable")
+        raise UnavailableError(f"no model could be had: {tries.summary()}", code="model_unavailable")
 
     async def _of_one(
         self,
@@ -191,8 +215,8 @@ class Attempts:
                     if _usable(reply):
                         await pass_on(Obtained(model, provider, reply, dropped))
                         return
-                    wait = tries.retry_after = _seconds(reply.retry_after)
-                    self._unusable(reply, provider, model, tries)
+                    wait = _seconds(reply.retry_after)
+                    await self._unusable(reply, provider, model, tries)
             except BrokenReplyError as error:
                 tries.add(provider, model, error.message)
             except _NOT_SENT as error:
@@ -205,13 +229,17 @@ class Attempts:
                 break
         raise _NextError
 
-    def _unusable(self, reply: UpstreamReply, provider: Provider, model: ModelEntry, tries: Tries) -> None:
+    async def _unusable(self, reply: UpstreamReply, provider: Provider, model: ModelEntry, tries: Tries) -> None:
         """Note why a reply is not passed on. Raises KeyRefusedError, and _NextError when another try would not help."""
         if reply.status in _KEY_REFUSED:
             tries.add(provider, model, str(reply.status), reply.status)
             raise KeyRefusedError(provider.name, reply.status)
         if reply.status in _PASSING:
-            tries.add(provider, model, str(reply.status), reply.status)
+            name = await _name_of_error(reply)
+            why = f"{reply.status} {name}".rstrip()
+            tries.add(provider, model, why, reply.status, _seconds(reply.retry_after))
+            if name in _LASTING:
+                raise _NextError
             return
         tries.add(provider, model, f"{reply.status}, packed or leading elsewhere: not passed on")
         raise _NextError
@@ -236,6 +264,16 @@ def _usable(reply: UpstreamReply) -> bool:
     if reply.encoded or reply.status in _KEY_REFUSED:
         return False
     return reply.status in _OK or (reply.status in _CLIENT_ERRORS and reply.status not in _PASSING)
+
+
+async def _name_of_error(reply: UpstreamReply) -> str:
+    """What the provider calls the error of ``reply``; empty where it gives no name."""
+    body = b""
+    with contextlib.suppress(aiohttp.ClientError, TimeoutError):
+        async with asyncio.timeout(_ERROR_SECONDS):
+            while not reply.encoded and len(body) < _ERROR_BYTES and (piece := await reply.content.read(_ERROR_BYTES)):
+                body += piece
+    return error_name(body)
 
 
 def _seconds(text: str | None) -> float | None:

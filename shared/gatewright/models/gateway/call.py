@@ -201,7 +201,7 @@ class ModelCall:
         if isinstance(error, KeyRefusedError):
             status = error.status
         elif error.reason == "model_unavailable":
-            status, after = self._tries.last_status, self._tries.retry_after
+            status, after = self._tries.status, self._tries.retry_after
             headers = {} if after is None else {"Retry-After": str(int(after) + 1)}
         return self._client.instead(status, error_body(self._endpoint.api, status, error.reason, error.message), headers)
 

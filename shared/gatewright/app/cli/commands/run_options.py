@@ -104,6 +104,10 @@ class RunFlags:
         str | None,
         typer.Option(metavar="NAME", help="The model of the agent; without --agent it is asked for whole files."),
     ] = None
+    fallback: Annotated[
+        bool,
+        typer.Option("--fallback", help="Other models of its route may answer when --model cannot."),
+    ] = False
     cassette: Annotated[
         Path | None,
         typer.Option(
@@ -228,6 +232,7 @@ class RunFlags:
             head=self.head,
             agent=self.agent,
             model=self.model,
+            fallback=self.fallback,
             cassette=self.cassette.absolute() if self.cassette is not None else None,
             approval=self.approval,
             provide=tuple(self.provide or ()),

@@ -10,7 +10,6 @@ from mcp.server.mcpserver.exceptions import ResourceError, ToolError
 from mcp.server.mcpserver.tools import Tool
 from mcp_types import CallToolResult, InputRequiredResult, ToolAnnotations
 from pydantic import Field, ValidationError
-from pydantic_core import ErrorDetails
 
 from gatewright.app.cli.hosts.answers import MAX_TEXT, refusal
 from gatewright.app.cli.hosts.approval_tools import ApprovalTools
@@ -20,7 +19,8 @@ from gatewright.app.cli.hosts.next_actions import NextActionTools
 from gatewright.app.cli.hosts.repository import RepositoryTools
 from gatewright.app.cli.hosts.run_tools import FollowingTools, SubmittingTools
 from gatewright.app.cli.known_errors import as_known
-from gatewright.errors import Fault, GatewrightError, MalformedError
+from gatewright.errors import GatewrightError, MalformedError
+from gatewright.validation_faults import validation_faults
 from gatewright.version import __version__
 
 INSTRUCTIONS = (
@@ -56,17 +56,9 @@ class HostServer(MCPServer[None]):
 
 def _wrong_arguments(name: str, error: ValidationError) -> MalformedError:
     """The arguments that are missing or wrong, one fault for each."""
-    faults = tuple(
-        Fault("/" + "/".join(map(str, each["loc"])), each["type"], _readable(each)) for each in error.errors(include_url=False)
-    )
+    faults = validation_faults(error)
     arguments = ", ".join(dict.fromkeys(fault.pointer.removeprefix("/") for fault in faults))
     return MalformedError(f"{name} cannot take these arguments: {arguments}", faults=faults, code="invalid_input")
-
-
-def _readable(fault: ErrorDetails) -> str:
-    if fault["type"] == "missing":
-        return "is missing; the call needs it"
-    return fault["msg"][:1].lower() + fault["msg"][1:]
 
 
 def make_server(access: HostAccess) -> HostServer:

@@ -31,13 +31,16 @@ def count_of(given: str | None) -> int:
     return int(given[:6]) if _is_number(given) else len(names_of(given))
 
 
-def named_candidates(given: str, model: str | None, faults: list[Fault]) -> tuple[Executor, ...]:
-    """One executor for each name, with ``model`` where the name says none; what is no name is added to ``faults``."""
+def named_candidates(given: str, model: str | None, faults: list[Fault], *, fallback: bool) -> tuple[Executor, ...]:
+    """One executor for each name, with ``model`` where the name says none; what is no name is added to ``faults``.
+
+    With ``fallback`` other models may answer in the place of those that are named.
+    """
     found = []
     for number, name in enumerate(names_of(given)):
         agent, with_model, named = name.partition("=")
         try:
-            found.append(_executor(agent, named if with_model else model))
+            found.append(_executor(agent, named if with_model else model, fallback=fallback))
         except msgspec.ValidationError:
             words = f"--candidates {name!r}: an agent is called like codex, with a model codex=MODEL; a model alone is =MODEL"
             faults.append(Fault(f"{_PLACE}/{number}", "invalid", words))
@@ -74,12 +77,12 @@ def contradictions(given: str | None, *, shards: int, others: bool) -> list[Faul
     return faults
 
 
-def _executor(agent: str, model: str | None) -> Executor:
+def _executor(agent: str, model: str | None, *, fallback: bool) -> Executor:
     """Raises msgspec.ValidationError for a name that is none."""
     if not agent and model is None:
         raise msgspec.ValidationError("no name")
     fields = {"kind": "agent" if agent else "model", "agent": None if agent == ANY_AGENT else agent or None, "model": model}
-    return msgspec.convert(fields, Executor)
+    return msgspec.convert(fields | {"fallback": fallback and model is not None}, Executor)
 
 
 def _is_number(given: str) -> bool:

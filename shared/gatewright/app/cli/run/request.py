@@ -76,6 +76,7 @@ class RunOptions:
     head: str | None = None
     agent: str | None = None
     model: str | None = None
+    fallback: bool = False
     cassette: Path | None = None
     approval: Path | None = None
     provide: tuple[str, ...] = ()
@@ -223,7 +224,7 @@ def _answer(options: RunOptions, faults: list[Fault]) -> ChangeSource:
     if given is None:
         return _one_answer(options, faults)
     if names_of(given):
-        candidates = named_candidates(given, options.model, faults)
+        candidates = named_candidates(given, options.model, faults, fallback=options.fallback)
         return ChangeSource(Executor(kind="agent"), candidates=candidates)
     answer = _one_answer(options, faults)
     if not _ways(options) or options.head is not None:
@@ -234,10 +235,15 @@ def _answer(options: RunOptions, faults: list[Fault]) -> ChangeSource:
 def _one_answer(options: RunOptions, faults: list[Fault]) -> ChangeSource:
     if options.agent is not None:
         return ChangeSource(
-            Executor(kind="agent", agent=None if options.agent == ANY_AGENT else options.agent, model=options.model)
+            Executor(
+                kind="agent",
+                agent=None if options.agent == ANY_AGENT else options.agent,
+                model=options.model,
+                fallback=options.fallback,
+            )
         )
     if options.model is not None:
-        return ChangeSource(Executor(kind="model", model=options.model))
+        return ChangeSource(Executor(kind="model", model=options.model, fallback=options.fallback))
     return read_answer(options.commands, options.patch, options.replies, faults)
 
 
@@ -302,6 +308,9 @@ def _contradictions(options: RunOptions) -> list[Fault]:
         faults.append(Fault("/candidates", "ambiguous", "--head is one change that is there already: nothing is to choose"))
     if _ways(options) > 1:
         faults.append(Fault("/executor", "ambiguous", "give only one of --agent, --exec, --patch, --reply and --head"))
+    if options.fallback and options.model is None and "=" not in (options.candidates or ""):
+        words = "--fallback says what may answer in the place of --model NAME: name a model, or leave it out"
+        faults.append(Fault("/executor/fallback", "missing", words))
     if options.interactive and options.agent is None:
         faults.append(Fault("/interactive", "invalid", "--interactive answers what an agent asks: give --agent NAME"))
     if options.land == "target" and not options.target_ref:
