@@ -184,5 +184,5 @@ def test_a_running_stack_takes_the_environment_that_a_run_names(
     shutil.copytree(PREFIX, later, symlinks=True)
     words = ("edit", "--allow", "src", "--exec", EDIT, "--test", CHECK, "--env", str(later))
     done = invoke_in(project, stack.environment | {"PATH": "/usr/bin:/bin"}, ("run", *words))
-    assert done.returncode == 0
+    assert done.returncode == 0, done.stdout
     assert f"the running stack offers {later} from now on, until it ends\n" in done.stdout
