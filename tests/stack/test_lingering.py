@@ -13,9 +13,10 @@ import msgspec
 import pytest
 
 from gatewright.app.stack import lingering, state
-from gatewright.app.stack.lingering import ended_for, fingerprint, fits, in_use, memory, until_idle, unused
+from gatewright.app.stack.lingering import ended_for, fingerprint, fits, in_use, is_kept, make_way, memory, until_idle, unused
 from gatewright.app.stack.processes import identity
 from gatewright.app.stack.supervisor import StackOptions
+from gatewright.errors import UnavailableError
 from tests.stack.test_state import make_state
 from tests.waiting import PATIENCE
 
@@ -82,6 +83,8 @@ def test_an_upgrade_or_an_edit_of_the_program_gets_another_stack(
 def test_environments_and_fewer_workers_need_no_other_stack(options: StackOptions) -> None:
     running = make_state(linger=1.0, fingerprint=fingerprint(options), workers=2)
     assert fits(running, replace(options, environments=(Path("/opt/x"),), workers=1))
+    longer = {**options.base_environment, "GATEWRIGHT_LINGER_MINUTES": "60", "GATEWRIGHT_HOME": "/h"}
+    assert fits(running, replace(options, base_environment=longer))
     assert not fits(running, replace(options, workers=3))
 
 
@@ -158,4 +161,21 @@ def test_a_stack_of_another_fingerprint_is_ended_when_idle_and_waited_for_when_n
 def test_a_stack_that_fits_is_not_ended(options: StackOptions, holder: state.StackState) -> None:
     state.write(options.home, msgspec.structs.replace(holder, fingerprint=fingerprint(options)))
     assert ended_for(options.home, options)
+    assert identity(holder.pid) is not None
+
+
+def test_an_idle_stack_makes_way_for_a_person_and_one_in_use_does_not(tmp_path: Path, holder: state.StackState) -> None:
+    with in_use(tmp_path):
+        assert is_kept(tmp_path)
+        with pytest.raises(UnavailableError, match="a command uses the stack that lingers"):
+            make_way(tmp_path)
+    assert not is_kept(tmp_path)
+    make_way(tmp_path)
+    assert identity(holder.pid) is None
+
+
+def test_a_stack_that_a_person_keeps_makes_no_way(tmp_path: Path, holder: state.StackState) -> None:
+    state.write(tmp_path, msgspec.structs.replace(holder, linger=0.0))
+    make_way(tmp_path)
+    assert is_kept(tmp_path)
     assert identity(holder.pid) is not None

@@ -44,8 +44,8 @@ MOST_BYTES: Final = 1 << 30
 _LOOK: Final = 1.0
 _END_SECONDS: Final = 20.0
 _PAUSE: Final = 0.02
-#: Each process of a stack is given it, and no choice of the operator's.
-_NO_SETTING: Final = frozenset({"GATEWRIGHT_HOME"})
+#: Variables that change nothing of what a stack does: where it lies, and for how long it stays.
+_NO_SETTING: Final = frozenset({"GATEWRIGHT_HOME", "GATEWRIGHT_LINGER_MINUTES"})
 _FOLDERS: Final = ("GATEWRIGHT_POLICIES", "GATEWRIGHT_PROMPTS")
 _PACKAGE: Final = Path(__file__).resolve().parents[2]
 
@@ -157,6 +157,29 @@ def ended_for(home: Path, options: StackOptions) -> bool:
             return False
         end(running)
     return True
+
+
+def make_way(home: Path) -> None:
+    """End a stack that lingers in ``home``. Raises UnavailableError (``home_in_use``) where a command uses it. Blocks."""
+    running = read(home)
+    if running is None or not running.linger:
+        return
+    with unused(home) as free:
+        if not free:
+            words = (
+                f"a command uses the stack that lingers in {home} (process {running.pid}): wait for it, or `gatewright down`"
+            )
+            raise UnavailableError(words, code="home_in_use")
+        end(running)
+
+
+def is_kept(home: Path) -> bool:
+    """Whether a stack runs in ``home`` that ``make_way`` does not end."""
+    running = read(home)
+    if running is None or not running.linger:
+        return running is not None
+    with unused(home) as free:
+        return not free
 
 
 def fits(running: StackState, options: StackOptions) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 from gatewright.app.cli.context import find_place
 from gatewright.app.report.visible import size_words
 from gatewright.app.retention.caches import Cache, CacheItem, find_caches, plan_caches, remove_caches
-from gatewright.app.stack.state import read
+from gatewright.app.stack.lingering import is_kept, make_way
 from gatewright.clock import SystemClock, timestamp
 
 
@@ -26,10 +26,12 @@ class CacheRound:
         """The plan for this home folder; an empty one for a ``store`` of bundles, which has no caches."""
         home = find_place().home
         found = find_caches(home) if store is None else ()
-        return cls(home, plan_caches(found, days, SystemClock().now(), stack_runs=read(home) is not None))
+        return cls(home, plan_caches(found, days, SystemClock().now(), stack_runs=is_kept(home)))
 
     def carry_out(self) -> None:
-        """Raises UnavailableError (``home_in_use``) where a stack has been started since the plan."""
+        """End a stack that lingers, if anything goes. Raises UnavailableError (``home_in_use``) where a command uses one."""
+        if any(item.action == "remove" for item in self.items):
+            make_way(self.home)
         self.removed = remove_caches(self.home, self.items)
 
     def plan_lines(self) -> list[str]:

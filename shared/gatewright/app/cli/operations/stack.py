@@ -22,7 +22,7 @@ from gatewright.app.cli.run.preflight import require_sandbox
 from gatewright.app.cli.run.request import environment_prefix
 from gatewright.app.cli.settings import inherited_environment, model_keys, repository_keys
 from gatewright.app.stack import state
-from gatewright.app.stack.lingering import end, fingerprint, until_idle, unused
+from gatewright.app.stack.lingering import end, fingerprint, make_way, until_idle
 from gatewright.app.stack.start_patience import StartPatience, progress_of
 from gatewright.app.stack.supervisor import StackOptions, Supervisor
 from gatewright.environment_state import MADE
@@ -65,7 +65,7 @@ async def bring_up(
         linger=linger,
     )
     options = replace(options, fingerprint=fingerprint(options) if linger else "")
-    _make_way(place.home)
+    make_way(place.home)
     if not linger:
         await require_sandbox()
     stop = asyncio.Event()
@@ -86,18 +86,6 @@ async def bring_up(
         await supervisor.stop()
         idle.close()
     return Exit.GOOD
-
-
-def _make_way(home: Path) -> None:
-    """End a stack that lingers in ``home``. Raises UnavailableError (``home_in_use``) where a command uses it."""
-    running = state.read(home)
-    if running is None or not running.linger:
-        return
-    with unused(home) as free:
-        if not free:
-            words = f"a run uses the stack that lingers in {home} (process {running.pid}): wait for it, or `gatewright down`"
-            raise UnavailableError(words, code="home_in_use")
-        end(running)
 
 
 @contextlib.asynccontextmanager
@@ -148,7 +136,7 @@ def bring_up_detached(
     Raises UnavailableError (``home_in_use``, ``not_ready``) with the end of its log.
     """
     place = _embedded_place()
-    _make_way(place.home)
+    make_way(place.home)
     running = state.read(place.home)
     if running is not None:
         raise UnavailableError(f"a stack runs already in {place.home} (process {running.pid})", code="home_in_use")
