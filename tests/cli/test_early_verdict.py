@@ -84,3 +84,11 @@ def test_a_run_that_may_pass_goes_on_to_its_environment(gatewright: Command, pro
     said = gatewright(*RUN, "--allow", "a.txt", "--patch", patch_of(project, "a.txt"))
     assert said.exit_code == 3
     assert "environment_not_prepared" in said.err
+
+
+def test_what_cannot_land_is_refused_before_an_environment(gatewright: Command, project: Path) -> None:
+    subprocess.run(("git", "branch", "gatewright"), cwd=project, check=True)
+    said = gatewright(*RUN, "--allow", "src", "--exec", "true")
+    assert said.exit_code == 1
+    assert "ref_in_the_way" in said.err
+    assert not list(project.glob(".git/gatewright/environments/*"))
