@@ -11,7 +11,7 @@ from gatewright.app.cli.session import offer_missing
 from gatewright.app.stack.state import StackState
 from gatewright.app.stack.supervisor import StackOptions
 from gatewright.errors import MalformedError
-from gatewright.tasks.offers import OFFERS_FILE, read_offers
+from gatewright.sandbox.offers import OFFERS_FILE, read_offers
 
 
 def stack_in(home: Path, **changes: object) -> StackState:

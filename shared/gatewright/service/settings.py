@@ -22,9 +22,9 @@ from gatewright.git.access.credentials import RepositoryAccess
 from gatewright.git.mirror import Mirrors
 from gatewright.git.mirror_room import MIRROR_BYTES, MirrorRoom, nothing_needed
 from gatewright.resources import policy_directory
+from gatewright.sandbox.offers import ListedEnvironments
 from gatewright.secrets.scanner import SecretScanner
 from gatewright.secrets.selection import DEFAULT_SCANNER, ScannerName, make_scanner
-from gatewright.tasks.offers import ListedEnvironments
 from gatewright.telemetry.logs import LogLevel, LogStyle
 from gatewright.telemetry.traces import Traces
 

@@ -16,8 +16,8 @@ from gatewright.app.stack.supervisor import StackOptions, Supervisor
 from gatewright.bus.identities import BusAddress
 from gatewright.client.client import Client
 from gatewright.errors import ConfigurationError, MalformedError, UnavailableError
+from gatewright.sandbox.offers import add_offers, read_offers
 from gatewright.tasks.inputs import EVERY, offered_below
-from gatewright.tasks.offers import add_offers, read_offers
 
 #: Seconds between two looks at a home folder that another run uses.
 _LOOK_AGAIN = 0.2

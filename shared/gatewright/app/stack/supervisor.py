@@ -32,7 +32,7 @@ from gatewright.clock import Clock, SystemClock
 from gatewright.errors import BusError, HostError, UnavailableError
 from gatewright.host_errors import check_room, host_errors, until_room
 from gatewright.resources import policy_directory
-from gatewright.tasks.offers import OFFERS_FILE, clear_offers
+from gatewright.sandbox.offers import OFFERS_FILE, clear_offers
 
 log = logging.getLogger(__name__)
 

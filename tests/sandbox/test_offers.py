@@ -10,8 +10,8 @@ import pytest
 
 from gatewright.contracts.vocabulary import Environment
 from gatewright.errors import ConfigurationError, DeniedError, MalformedError
+from gatewright.sandbox.offers import MOST_OFFERS, OFFERS_FILE, ListedEnvironments, add_offers, clear_offers, read_offers
 from gatewright.tasks.inputs import environment_prefix
-from gatewright.tasks.offers import MOST_OFFERS, OFFERS_FILE, ListedEnvironments, add_offers, clear_offers, read_offers
 
 
 @pytest.fixture
