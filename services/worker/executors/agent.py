@@ -109,7 +109,7 @@ class AgentExecutor:
             plays=host.playback is not None,
         )
         self._workspaces = workspaces
-        self._environments = tuple(environments)
+        self._environments = environments
         self._limits = limits
         self._scanner = scanner
 

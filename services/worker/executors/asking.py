@@ -40,7 +40,7 @@ def asking_executors(
             library,
             playback,
         )
-        return AgentExecutor(host, workspaces, settings.environments, settings.limits(), scanner)
+        return AgentExecutor(host, workspaces, settings.allowed_environments, settings.limits(), scanner)
 
     def model() -> ChangeExecutor:
         from gatewright.services.worker.executors.model import ModelExecutor

@@ -1,0 +1,71 @@
+"""Starts the process that holds a lingering stack, for a run that then uses it; see ``gatewright.app.stack.lingering``."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from gatewright.app.stack.launch import interpreter, prepare_log
+from gatewright.app.stack.supervisor import StackOptions
+from gatewright.errors import ConfigurationError, UnavailableError
+
+_COMMAND: Final = "gatewright.app.cli.main"
+_LOG: Final = "logs/stack.log"
+_TAIL: Final = 15
+#: What the log says where another run was first to start one.
+_LOST: Final = "[home_in_use]"
+
+
+@dataclass(frozen=True, slots=True)
+class LingeringStart:
+    """A process that has been started; ``begins`` is where its words begin in the ``log``."""
+
+    process: subprocess.Popen[bytes]
+    log: Path
+    begins: int
+
+    @classmethod
+    def begin(cls, options: StackOptions, minutes: float, note: Callable[[str], None]) -> LingeringStart:
+        """Start it, with the settings of this run. Raises ConfigurationError."""
+        log = options.home / _LOG
+        prepare_log(log)
+        keys = {name: value for each in options.repository_keys.values() for name, value in each.items()}
+        environment = {**options.base_environment, **options.model_keys, **keys, "GATEWRIGHT_HOME": str(options.home)}
+        words = ("up", "--linger", str(minutes), "--workers", str(options.workers))
+        try:
+            with log.open("ab") as output:
+                begins = output.tell()
+                process = subprocess.Popen(
+                    interpreter(_COMMAND, *words),
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=output,
+                    cwd=options.home,
+                    env=environment,
+                    start_new_session=True,
+                )
+        except OSError as error:
+            raise ConfigurationError(f"the stack cannot be started: {error}") from error
+        note(
+            f"starting a stack that stays for {minutes:g} idle minutes, so that the next run starts at once; "
+            "`gatewright down` ends it, --no-linger starts none"
+        )
+        return cls(process, log, begins)
+
+    def lost(self) -> bool:
+        """Whether it has ended because another process had the home folder.
+
+        Raises UnavailableError (``not_ready``), with the end of its log, where it has ended for another reason.
+        """
+        if self.process.poll() is None:
+            return False
+        with self.log.open("rb") as stream:
+            stream.seek(self.begins)
+            said = stream.read().decode("utf-8", "replace")
+        if _LOST not in said:
+            tail = "\n".join(said.splitlines()[-_TAIL:])
+            raise UnavailableError(f"the stack did not start; {self.log} ends:\n{tail}", code="not_ready")
+        return True
