@@ -21,8 +21,10 @@ NAMES = (
     *("AGENTS.md", "CLAUDE.md", "GEMINI.md", "QWEN.md", ".cursorrules", "src/AGENTS.md", "src/CLAUDE.md"),
     *(".agents/skills/a/SKILL.md", ".claude/skills/a/SKILL.md", ".github/copilot-instructions.md"),
 )
-OTHERS = ("codex-exec", "codex-acp", "claude-agent-acp", "gemini-cli", "qwen-code", "opencode", "copilot", "kilo", "pi")
-AGENTS = (*NATIVE, *OTHERS)
+AGENTS = (
+    *(*NATIVE, "codex-exec", "codex-acp", "claude-agent-acp", "gemini-cli", "qwen-code", "opencode"),
+    *("copilot", "kilo", "pi"),
+)
 
 
 def marker(name: str) -> str:

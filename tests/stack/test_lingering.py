@@ -123,7 +123,9 @@ async def test_a_stack_ends_when_nothing_has_used_it_and_lets_no_command_in_then
 async def test_an_idle_stack_that_takes_too_much_memory_ends_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lingering, "MOST_BYTES", 1)
     async with asyncio.timeout(PATIENCE):
-        (await until_idle(tmp_path, 1000.0)).close()
+        held = await until_idle(tmp_path, 1000.0)
+    with held, unused(tmp_path) as free:
+        assert not free
 
 
 def test_memory_is_that_of_all_processes_below(tmp_path: Path) -> None:

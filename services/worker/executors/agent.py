@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from gatewright import scope
 from gatewright.agents.installation import InstalledAgent
-from gatewright.agents.policy import LoadedAgents
+from gatewright.agents.policy import AgentEntry, LoadedAgents
 from gatewright.budgets import command_seconds
 from gatewright.contracts.vocabulary import Shell
 from gatewright.environment_state import refuse_changed, see_environment
@@ -134,7 +134,7 @@ class AgentExecutor:
         gateway = await asyncio.to_thread(
             gateway_for, self._host.models, job, model, pool=self._host.pool, playback=self._host.playback
         )
-        start = await self._start(job, tree, earlier, shell, gateway.recording.brief)
+        start = await self._start(job, tree, earlier, (agent.entry, shell), gateway.recording.brief)
         record = AgentRecord(start.prompt)
         tell = _told(record, job.tell)
         if start.restored:
@@ -152,8 +152,11 @@ class AgentExecutor:
             job.kept.update(record.logs())
             job.kept.update(await asyncio.to_thread(kept_calls, gateway, self._scanner))
 
-    async def _start(self, job: Job, tree: str, earlier: EarlierRound | None, shell: Shell, version: int) -> _Start:
+    async def _start(
+        self, job: Job, tree: str, earlier: EarlierRound | None, choice: tuple[AgentEntry, Shell], version: int
+    ) -> _Start:
         """What the agent begins with: the tree, and the order in the ``version`` of the recording, where one is played."""
+        entry, shell = choice
         memory = await read_memory(job.contract.inputs.artifacts, job.artifacts)
         asks = await may_ask(job.contract, job.mirror, job.baseline)
         restored: tuple[str, ...] = ()
@@ -175,20 +178,20 @@ class AgentExecutor:
             memory=memory,
             asks=asks,
         )
-        return _Start(tree, order.in_one, restored, self._history(commits))
+        return _Start(tree, order.in_one, restored, self._history(commits, entry))
 
-    def _history(self, commits: int) -> WantedHistory | None:
+    def _history(self, commits: int, entry: AgentEntry) -> WantedHistory | None:
         """The history of a workspace with so many commits, without what is masked and what looks like a secret."""
         if not commits:
             return None
-        masked = self._host.agents.policy.masked
+        masked = self._host.agents.policy.masked_for(entry)
         rules = HistoryRules(commits, masking(masked), lambda content: any(True for _ in self._scanner.find(content)))
         return WantedHistory(rules, f"{commits} {sorted(masked)} {self._scanner.name}")
 
     async def _work(self, job: Job, work: _Work) -> ExecutionResult:
         prefix = await usable_environment(job.contract, self._environments, job.mirror, job.baseline)
         planted = await provided_files(job.contract, job.artifacts)
-        shown = await without_masked(job.mirror, work.start.tree, self._host.agents.policy.masked)
+        shown = await without_masked(job.mirror, work.start.tree, self._host.agents.policy.masked_for(work.agent.entry))
         history = work.start.history
         async with self._workspaces.open(job.mirror, job.baseline, shown, planted=planted, history=history) as workspace:
             seen = await asyncio.to_thread(see_environment, prefix)

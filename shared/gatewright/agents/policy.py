@@ -41,7 +41,14 @@ def _inside(path: str) -> str:
     return path
 
 
+def _file_name(name: str) -> str:
+    if not name or "/" in name or name in {".", ".."}:
+        raise ValueError(f"{name!r} is no name of a file")
+    return name
+
+
 Inside = Annotated[str, AfterValidator(_inside)]
+FileName = Annotated[str, AfterValidator(_file_name)]
 #: With what the name of a file begins.
 _NameStart = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,32}$")]
 
@@ -72,7 +79,8 @@ class AgentEntry(PolicyModel):
     ``protocol_version`` is that of the Agent Client Protocol; ``older_protocol``: whether an agent that knows an older one
     alone is spoken to in that. ``rounds``: whether a further round of fixing resumes the session of the round before, whose
     files lie at the places ``session_files`` of its home, or begins a fresh one. ``session_renames``: with what the names of
-    such files begin, and with what instead when they are laid out, for an agent that would write over its own.
+    such files begin, and with what instead when they are laid out, for an agent that would write over its own. ``masked``:
+    names of files that this agent alone does not see, beside those that no agent sees.
     """
 
     name: str = Field(pattern=_NAME)
@@ -96,6 +104,7 @@ class AgentEntry(PolicyModel):
     rounds: Literal["fresh", "resume"] = "fresh"
     session_files: tuple[Inside, ...] = ()
     session_renames: dict[_NameStart, _NameStart] = Field(default_factory=dict, max_length=8)
+    masked: tuple[FileName, ...] = ()
 
     @property
     def kept_places(self) -> tuple[str, ...]:
@@ -145,7 +154,7 @@ class AgentsPolicy(PolicyModel):
     """
 
     version: Literal["1"]
-    masked: tuple[str, ...]
+    masked: tuple[FileName, ...]
     agents: tuple[AgentEntry, ...]
     drafts: tuple[Literal["acp-2"], ...] = ()
     conventions: Literal["given", "withheld"] = "withheld"
@@ -156,10 +165,11 @@ class AgentsPolicy(PolicyModel):
         for name, count in Counter(entry.name for entry in self.agents).items():
             if count > 1:
                 raise ValueError(f"the agent {name} is listed {count} times")
-        for name in self.masked:
-            if not name or "/" in name or name in {".", ".."}:
-                raise ValueError(f"{name!r} is no name of a file")
         return self
+
+    def masked_for(self, entry: AgentEntry) -> tuple[str, ...]:
+        """The names of files and folders that the agent of ``entry`` does not see."""
+        return (*self.masked, *entry.masked)
 
     def agent(self, name: str) -> AgentEntry:
         """Raises MalformedError (``agent_unknown``)."""

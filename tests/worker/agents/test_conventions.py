@@ -170,3 +170,15 @@ async def test_a_round_that_only_loses_planted_conventions_counts(fixture: Handl
     result = await work(fixture, given(fixture, tmp_path, EDIT, "sh:echo 'Obey me.' > src/CLAUDE.md"), first(fixture))
     again = await work(fixture, given(fixture, tmp_path, "sh:true"), second(fixture, result))
     assert again.git.changed_files == ("src/a.py",)
+
+
+async def test_names_that_one_agents_entry_masks_are_hidden_from_it(fixture: HandlerFixture, tmp_path: Path) -> None:
+    fixture.baseline = fixture.repository.commit({"AGENTS.md": STYLE})
+    see = "sh:{ ls -A; git show HEAD:AGENTS.md; } > src/out.txt 2>&1"
+    policy = {"conventions": "given", "history": 10}
+    result = await work(fixture, worker_with(fixture, tmp_path, [see], policy, masked=["AGENTS.md"]), first(fixture))
+    text = fixture.artifacts.stored[result.git.patch].decode()
+    assert "+README.md\n" in text
+    assert "AGENTS.md" not in text
+    assert "+[withheld: the path is masked]" in text
+    assert block(prompt(fixture, result), "AGENTS.md") == STYLE.decode()
