@@ -74,6 +74,7 @@ CASES: Mapping[str, Mapping[str, Any]] = {
         "roles": {"worker": {"pools": {"gpu": {"replicas": 1}, "default": {"replicas": 3}}}},
     },
     "plain scaling": {"autoscaling": {"enabled": True}},
+    "one policy over those of the image": {"policies": {"configMap": "policies"}},
     "policies, prompts, keys of models": {
         "policies": {"configMap": "policies", "organisation": {"configMap": "rules", "files": ["tested.cel"]}},
         "prompts": {"configMap": "prompts"},
@@ -183,7 +184,9 @@ REFUSED: Mapping[str, Mapping[str, Any]] = {
     "KEDA without Prometheus": {"keda": {"enabled": True}},
     "a pool of gatekeepers": {"roles": {"gatekeeper": {"pools": {"other": {"replicas": 1}}}}},
     "a test without a command": {"test": {"repository": "https://git.example/team/project.git"}},
-    "policies without the organisation's rules": {"policies": {"configMap": "policies"}},
+    "rules of the organisation that are not named": {
+        "policies": {"configMap": "policies", "organisation": {"configMap": "rules"}},
+    },
     "expiry without a policy": {"retention": {"enabled": True}, "bundles": {"store": "s3://evidence"}},
     "expiry that sees no holds": {
         "retention": {"enabled": True},

@@ -8,16 +8,54 @@ from __future__ import annotations
 import importlib
 import os
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator
 
 from gatewright.errors import ConfigurationError
+from gatewright.resources import policy_directory
 from gatewright.validation_faults import fault_lines
 
 #: Bytes of a file that holds a key; more is no key.
 _LARGEST = 4096
 _VISIBLE = range(0x21, 0x7F)
+
+
+#: The files that every gatekeeper has, in the order of the digest over all policies.
+FILES: Final = (
+    "agent_registry.json",
+    "command_allowlist.json",
+    "forbidden_actions.json",
+    "protected_paths.json",
+    "roles.json",
+    "policy_packs.json",
+    "approvals.json",
+    "publishers.json",
+    "models.json",
+    "agents.json",
+    "environments.json",
+)
+#: Files that a gatekeeper may lack and that come next in the digest; further ones follow by name.
+OPTIONAL: Final = (
+    "summons.json",
+    "memory.json",
+    "routing_rules.json",
+    "transfers.json",
+    "repositories.json",
+    "pools.json",
+    "shares.json",
+    "beats.json",
+)
+#: Further files that a folder of policies may hold: about people, and what programs beside the gatekeeper read.
+FURTHER: Final = ("approval_rules.json", "approvers.json", "CODEOWNERS", "retention.json", "stores.json")
+#: The folder of the organisation's own rules; it may be empty.
+ORGANISATION: Final = "organisation"
+_KNOWN: Final = (*FILES, *OPTIONAL, *FURTHER, ORGANISATION)
+#: Letters by which a name may differ from one of these and is still taken for a slip of the pen; longer names are none.
+_SLIP: Final = 2
+_LONGEST_NAME: Final = 40
+#: A folder that lacks no more of its policies than these has lost them: it does not lie over the delivered ones.
+_LOST: Final = 2
 
 
 class KeyOwner(NamedTuple):
@@ -38,6 +76,80 @@ class PolicyModel(BaseModel):
 
 
 P = TypeVar("P", bound=PolicyModel)
+
+
+class PolicyOrigin(NamedTuple):
+    """One policy that is in force, and where it lies. ``delivered``: it came with the package."""
+
+    name: str
+    path: Path
+    delivered: bool
+
+
+def policy_path(folder: Path, name: str) -> Path:
+    """Where the policy ``name`` lies: in the operator's ``folder``, or else among the delivered ones.
+
+    The folder lies over the delivered policies, file by file; its ``organisation`` is one unit. A folder that holds all of
+    ``FILES`` and ``organisation`` stands alone: nothing that its operator left out comes back. Raises ConfigurationError where
+    the folder cannot be read.
+    """
+    present = _entries(folder)
+    return folder / name if name in present or _stands_alone(present) else policy_directory() / name
+
+
+def policy_origins(folder: Path) -> tuple[PolicyOrigin, ...]:
+    """Every policy that is in force with ``folder``, by name. Raises ConfigurationError as ``check_policy_folder`` does."""
+    check_policy_folder(folder)
+    delivered = policy_directory()
+    paths = ((name, policy_path(folder, name)) for name in _KNOWN)
+    found = (PolicyOrigin(name, path, path.parent == delivered) for name, path in paths if os.path.lexists(path))
+    return tuple(sorted(found))
+
+
+def check_policy_folder(folder: Path) -> None:
+    """Whether everything in ``folder`` that looks like a policy is one, and no policy was lost.
+
+    A misspelt file would be left out, and the delivered one be in force in its place. The same holds for a file that is missing
+    from a folder that had them all, and for a folder that was not mounted. Raises ConfigurationError (``policy_unknown``,
+    ``policy_missing``).
+    """
+    present = _entries(folder)
+    for name in sorted(present - {*_KNOWN}):
+        meant = next((each for each in _KNOWN if _is_slip(name.casefold(), each.casefold())), "")
+        if meant or name.endswith((".json", ".cel")):
+            hint = f"rename it to {meant}" if meant else f"the names are {', '.join(_KNOWN)}; move other files elsewhere"
+            raise ConfigurationError(f"{folder / name} is no policy: nothing would read it; {hint}", code="policy_unknown")
+    if not present & {*_KNOWN}:
+        words = f"{folder} holds no policy: put one file there, or unset GATEWRIGHT_POLICIES for the delivered policies"
+        raise ConfigurationError(words, code="policy_missing")
+    lost = sorted({*FILES, ORGANISATION} - present)
+    if 0 < len(lost) <= _LOST:
+        words = f"{folder} has every policy but {' and '.join(lost)}: bring it back, or copy the delivered one"
+        raise ConfigurationError(words, code="policy_missing")
+
+
+def _entries(folder: Path) -> frozenset[str]:
+    """The names in a folder, without hidden ones: mounts of Kubernetes have such folders of their own."""
+    try:
+        return frozenset(path.name for path in folder.iterdir() if not path.name.startswith("."))
+    except OSError as error:
+        raise ConfigurationError(f"policy folder {folder} cannot be read: {error.strerror}") from error
+
+
+def _is_slip(name: str, known: str) -> bool:
+    """Whether few letters tell the two names apart (edit distance)."""
+    if abs(len(name) - len(known)) > _SLIP or len(name) > _LONGEST_NAME:
+        return False
+    row = list(range(len(known) + 1))
+    for number, letter in enumerate(name, 1):
+        before, row[0] = row[0], number
+        for column, other in enumerate(known, 1):
+            before, row[column] = row[column], min(row[column] + 1, row[column - 1] + 1, before + (letter != other))
+    return row[-1] <= _SLIP
+
+
+def _stands_alone(present: frozenset[str]) -> bool:
+    return present >= {*FILES, ORGANISATION}
 
 
 def read_policy(path: Path) -> bytes:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from tests.models.turns import Fail, Hang, Raw, Read, Say, Script, Shell, Turn, Write
+from tests.models.turns import Edit, Fail, Hang, Raw, Read, Say, Script, Shell, Turn, Write
 
 #: Makes the check of the project succeed.
 GOOD = "for file in src/*.py; do echo 'edited = True' >>$file; done"
@@ -98,7 +98,7 @@ ASKING: Mapping[str, Script] = {
     ],
     "bend-tests": [
         Read("/workspace/tests/test_a.py"),
-        Write("/workspace/tests/test_a.py", "def test_a(): pass\n"),
+        Edit("/workspace/tests/test_a.py", "assert True", "pass"),
         Write("/workspace/src/new.py", "edited = 1\n"),
         Say("all tests pass"),
     ],

@@ -24,11 +24,13 @@ APIS = {
     "gemini-cli": "gemini",
     "qwen-code": "chat_completions",
     "opencode": "chat_completions",
+    "kilo": "chat_completions",
+    "copilot": "chat_completions",
     "claude-agent-acp": "messages",
 }
 every_agent = pytest.mark.parametrize("agent", APIS)
 #: One that asks for nothing: what it may not do is for the walls and the gates.
-UNASKING = {"codex-acp": "responses"}
+UNASKING = {"codex-acp": "responses", "pi": "chat_completions"}
 
 
 @dataclass(frozen=True)

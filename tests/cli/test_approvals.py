@@ -27,7 +27,7 @@ from gatewright.bus.jetstream.setup import ensure_topology
 from gatewright.bus.port import Message, Reply
 from gatewright.bus.topology import APPROVALS_SUBJECT
 from gatewright.contracts import ApprovalDecision, ApprovalList, codec
-from gatewright.contracts.people.approvals import ApprovalStanding, Delegation
+from gatewright.contracts.people.approvals import ApprovalStanding, Delegation, QuotedWords
 from gatewright.errors import ConfigurationError, MalformedError, UnavailableError
 from gatewright.evidence.signing import keys
 from gatewright.resources import schema_directory
@@ -93,16 +93,20 @@ def test_the_list_and_the_page_say_what_a_person_needs() -> None:
     waiting, approved = standings()
     lines = table([waiting, approved], NOW)
     assert "60 min" in lines[1]
-    assert waiting.request.why in lines[1]
+    assert waiting.request.why in "\n".join(lines[1:])
     text = "\n".join(page(approved))
     for words in ("land on main", "tests: PASS", "on silence", approved.request.candidate_tree, "diff --git"):
         assert words in text
 
 
 def test_text_of_a_stranger_cannot_lead_the_terminal() -> None:
-    (waiting, _) = standings()
+    (waiting, approved) = standings()
     hostile = replace(waiting, request=replace(waiting.request, why="\x1b[2Jgone", user_request="\u202eevil"))
-    text = "\n".join([*page(hostile), *table([hostile], NOW)])
+    quoted = (QuotedWords(speaker="\x1b[2J", about="question", text="\u202eevil"),)
+    assert approved.summary is not None
+    told = replace(approved.summary, title="\u202eevil", why="\x1b[2Jgone", ordered_by=("\x1b[2J",), quoted=quoted)
+    hostile_summary = replace(approved, summary=told)
+    text = "\n".join([*page(hostile), *page(hostile_summary), *table([hostile, hostile_summary], NOW)])
     assert "\x1b" not in text
     assert "\u202e" not in text
 

@@ -12,7 +12,7 @@ from gatewright.contracts import ApprovalRequest
 from gatewright.contracts.people.approvals import DecisionVerdict, SignedDecision
 from gatewright.ledger.events import ApprovalDecided, payload_of
 from gatewright.rules.approvals import decision_on
-from tests.attacks.people import LANDING, Inbox, open_inbox, signed
+from tests.attacks.people import LANDING, Files, Inbox, open_inbox, signed
 from tests.console.conftest import ServedConsole
 from tests.gatekeeper.publishing import HandClock
 from tests.git.repositories import Repository
@@ -50,8 +50,10 @@ class DecidingConsole:
 
 
 @contextlib.contextmanager
-def open_deciding(console: ServedConsole, repository: Repository, folder: Path, **rule: object) -> Iterator[DecidingConsole]:
-    """``console`` is made for this and opened here; its run waits before it lands."""
+def open_deciding(
+    console: ServedConsole, repository: Repository, folder: Path, files: Files | None = None, **rule: object
+) -> Iterator[DecidingConsole]:
+    """``console`` is made for this and opened here; its run waits before it lands. ``files``: what it changes below ``src``."""
     console.begin()
     # A passkey's decision has the console's own time, which is the real one: the gatekeeper's must agree.
     clock = HandClock(SystemClock().now().timestamp() - HandClock().now().timestamp())
@@ -60,7 +62,8 @@ def open_deciding(console: ServedConsole, repository: Repository, folder: Path, 
     console.system = inbox.gatekeeper.bus.server
     serving = MemoryBus(console.system)
     console.do(serving.serve("gw-gatekeeper", inbox.service.endpoints()))
-    console.do(inbox.to_the_candidate())
+    console.do(inbox.submit(**({"allowed_paths": ("src",)} if files else {})))
+    console.do(inbox.work(files))
     console.start()
     try:
         yield DecidingConsole(console, inbox)

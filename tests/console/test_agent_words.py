@@ -90,7 +90,7 @@ def test_a_number_that_is_none_counts_from_the_beginning(console: ServedConsole,
 def test_no_word_of_an_agent_becomes_markup(console: ServedConsole) -> None:
     say(console, f"{HOSTILE} \u202e")
     page = page_with(console, "said-")
-    while "said-" not in page.partition('id="said"')[2][:400]:
+    while "said-" not in page.partition('id="agent-words"')[2][:400]:
         page = ask(console, f"/runs/{RUN}").text
     assert not {"img", "iframe", "style"} & Markup(page).tags
     assert "\u202e" not in page

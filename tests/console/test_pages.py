@@ -137,7 +137,7 @@ def test_the_page_of_every_kind_of_run_is_drawn_with_crew_budgets_and_links(cons
     console.write(recorded.transitions)
     page = ask(console, f"/runs/{recorded.run.run_id}")
     assert page.status == 200
-    assert all(f'id="{part}"' in page.text for part in ("crew", "budgets", "roles", "votes", "repairs", "lane-builder"))
+    assert all(f'id="{part}"' in page.text for part in ("crew", "timeline", "evidence", "lane-builder"))
     judged = [record for record in recorded.records if record.event_type == "gate_judged"]
     assert page.text.count('href="#gate-') == len(judged)
     assert all(f'id="gate-{number}"' in page.text for number in range(1, len(judged) + 1))
@@ -178,7 +178,8 @@ def test_no_word_of_a_run_becomes_markup(console: ServedConsole) -> None:
         page = ask(console, path)
         markup = Markup(page.text)
         assert page.status == 200
-        assert markup.scripts == ["/static/console.js"]
+        assert markup.scripts[0] == "/static/console.js"
+        assert set(markup.scripts) <= {"/static/console.js", "/static/changes.js"}
         assert not {name for name in markup.attributes if name.startswith("on") or name == "style"}
         assert not {"img", "iframe", "style", "object", "embed"} & markup.tags
         assert not set("\x1b\u202e\x00") & set(page.text)

@@ -186,5 +186,5 @@ def open_intake(
     follower.index.read_to_the_end()
     runs.read_to_the_end()
     archives = BundleArchives(folder / "runs", folder / "outgoing")
-    questions = RunQueries(bus, orchestrator, limits, follower.index, archives, log, follower.silent)
+    questions = RunQueries(bus, orchestrator, limits, follower.index, archives, log, follower.silent, follower.approvals)
     return IntakeFixture(bus, results, clock, questions, [asyncio.get_running_loop().create_task(follower.follow())])

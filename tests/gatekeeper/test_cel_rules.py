@@ -187,7 +187,7 @@ def test_every_change_of_a_rule_changes_the_digest_of_the_policies(tmp_path: Pat
     digests.add(load(folder).sha256)
     assert len(digests) == 4
     (folder / "organisation").rmdir()
-    with pytest.raises(ConfigurationError, match="organisation cannot be read"):
+    with pytest.raises(ConfigurationError, match="every policy but organisation"):
         load(folder)
 
 

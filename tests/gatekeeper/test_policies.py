@@ -22,8 +22,8 @@ from gatewright.permissions import (
     is_wider,
     narrower,
 )
+from gatewright.policy_files import FILES
 from gatewright.resources import policy_directory, schema_directory
-from gatewright.rules.policy_digest import FILES
 from gatewright.services.gatekeeper.policies import load as load_policies
 from gatewright.services.gatekeeper.policies.full_access import names_full_access
 from gatewright.services.gatekeeper.policies.load import Policies, load

@@ -137,7 +137,8 @@ SHELLS: Mapping[str, Callable[[str], Mapping[str, Any]]] = {
 }
 WRITERS: Mapping[str, Callable[[str, str], Mapping[str, Any] | str]] = {
     "Write": lambda path, content: {"file_path": path, "content": content},
-    "write": lambda path, content: {"filePath": path, "content": content},
+    "write": lambda path, content: {"filePath": path, "path": path, "content": content},
+    "create": lambda path, content: {"path": path, "file_text": content},
     "write_file": lambda path, content: {"file_path": path, "content": content},
     "apply_patch": lambda path, content: _patch(f"*** Add File: {path}", [f"+{line}" for line in content.splitlines()]),
 }
@@ -150,6 +151,9 @@ EDITORS: Mapping[str, Callable[[str, str, str], Mapping[str, Any] | str]] = {
         "file_path": path,
         "old_string": old,
         "new_string": new,
+        "path": path,
+        "old_str": old,
+        "new_str": new,
     },
     "replace": lambda path, old, new: {"file_path": path, "old_string": old, "new_string": new, "instruction": "scripted"},
     "apply_patch": lambda path, old, new: _patch(
@@ -159,7 +163,8 @@ EDITORS: Mapping[str, Callable[[str, str, str], Mapping[str, Any] | str]] = {
 }
 READERS: Mapping[str, Callable[[str], Mapping[str, Any]]] = {
     "Read": lambda path: {"file_path": path},
-    "read": lambda path: {"filePath": path},
+    "read": lambda path: {"filePath": path, "path": path},
+    "view": lambda path: {"path": path},
     "read_file": lambda path: {"file_path": path, "absolute_path": path},
 }
 

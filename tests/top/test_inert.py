@@ -12,7 +12,7 @@ from gatewright.app.top.questions import ApproveScreen, WordsScreen
 from gatewright.app.top.run_screen import RunScreen
 from gatewright.app.top.steering import Steering, WithTerminal
 from gatewright.contracts import ApprovalList, codec
-from gatewright.contracts.people.approvals import ApprovalRequest
+from gatewright.contracts.people.approvals import ApprovalRequest, ApprovalSummary, GateSummary, QuotedWords
 from gatewright.errors import DeniedError
 from gatewright.ledger import events as e
 from gatewright.resources import schema_directory
@@ -39,6 +39,24 @@ def hostile_request() -> ApprovalRequest:
     request = codec.decode(example.read_bytes(), ApprovalList).approvals[0].request
     return replace(
         request, why=TRICKS[:4000], user_request=TRICKS[:4000], repository=TRICKS, publisher=TRICKS, phrase="[b]yes[/b]"
+    )
+
+
+def hostile_summary() -> ApprovalSummary:
+    quoted = (QuotedWords(speaker=TRICKS[:200], about="command", text=TRICKS[:2000]),)
+    gates = (GateSummary(gate="tests", verdict="FAIL", code=TRICKS),)
+    return ApprovalSummary(
+        title=TRICKS[:200],
+        ordered_by=(TRICKS,),
+        publisher=TRICKS,
+        requested_by=TRICKS,
+        repository=TRICKS,
+        lands_on=TRICKS,
+        why=TRICKS[:4000],
+        on_silence=TRICKS,
+        gates=gates,
+        changed_files=1,
+        quoted=quoted,
     )
 
 
@@ -96,7 +114,7 @@ async def test_a_request_is_approved_with_the_phrase_that_is_typed_and_a_refusal
     terminal.steering = Steering(approve, may_abort=True, signer="by ana")
     async with terminal.shown() as pilot:
         app = pilot.app
-        app._request = lambda _request_id: request  # type: ignore[attr-defined] # as if the board had it
+        app._request = lambda _request_id: (request, hostile_summary())  # type: ignore[attr-defined] # as if the board had it
         for typed, told in ((["n", "o"], "approval_phrase_differs"), (list(request.phrase), "approved")):
             app.ask_approve(request.request_id)  # type: ignore[attr-defined] # TopApp
             await until(pilot, lambda: opened(pilot, ApproveScreen) and app.focused is not None)

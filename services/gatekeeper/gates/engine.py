@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 
 from gatewright.bus.topology import TASK_CLASSES
 from gatewright.clock import Clock
@@ -68,6 +69,7 @@ from gatewright.services.gatekeeper.gates.granted import claim_grants
 from gatewright.services.gatekeeper.gates.landing.completion import changed_paths, judge_completion
 from gatewright.services.gatekeeper.gates.landing.landing import LandingOutcome, has_landed, land
 from gatewright.services.gatekeeper.gates.landing.locks import Claim, PathLocks
+from gatewright.services.gatekeeper.gates.landing.targets import TargetWatch
 from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
 from gatewright.services.gatekeeper.gates.reports.artifact_checks import check_artifacts, judge_artifacts
 from gatewright.services.gatekeeper.gates.reports.recorded_calls import judge_calls, judge_consultation
@@ -95,6 +97,11 @@ class GateEngine:
     memories: RunMemories | None = None
     #: What people have approved in advance; None: nothing.
     grants: StandingGrants | None = None
+
+    @cached_property
+    def targets(self) -> TargetWatch:
+        """What is known of the targets of runs that wait for people."""
+        return TargetWatch(self.mirrors, self.clock)
 
     async def answer(self, question: q.GateCheck) -> q.Verdict:  # noqa: C901 - one case a question
         """The verdict on one question. Raises BusError, ConflictError or UnavailableError when it cannot be answered now."""

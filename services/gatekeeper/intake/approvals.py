@@ -10,6 +10,8 @@ import hashlib
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from gatewright.bus.port import SCHEMA_HEADER, Handler, Message, Reply
 from gatewright.bus.topology import APPROVALS_SUBJECT, DECIDE_SUBJECT
 from gatewright.contracts import (
@@ -28,7 +30,6 @@ from gatewright.contracts.vocabulary import Document
 from gatewright.errors import DeniedError, GatewrightError, MalformedError
 from gatewright.host_errors import host_errors
 from gatewright.ledger.run import AskedApproval, Run
-from gatewright.ledger.store import Position
 from gatewright.rules.approvals import JudgedDecision, draft_of, judge_batch, judge_decision, request_digest
 from gatewright.rules.grants import check_new, judge_grant, judge_revocation
 from gatewright.rules.reviewing import standing
@@ -44,9 +45,12 @@ from gatewright.services.gatekeeper.orchestrator import Orchestrator
 from gatewright.services.gatekeeper.projections.approval_index import ApprovalIndex
 from gatewright.services.gatekeeper.projections.run_index import RunIndex
 from gatewright.telemetry.logs import Logger
+from gatewright.work_documents.request_summary import request_summary
 
 #: Seconds that a question waits for a gatekeeper that has just started to have read the ledger.
 READING = 8.0
+#: Seconds that an answer waits for a look at the targets of what waits.
+LOOKING = 3.0
 #: Bytes of a patch that are shown with a request.
 MOST_PATCH = 1 << 20
 
@@ -96,12 +100,25 @@ class ApprovalService:
             draft = draft_of(position.run) if request.run_id is not None else None
             for each in _wanted(position.run, pending_only=request.pending_only):
                 if len(found) == request.limit:
-                    return ApprovalList(approvals=tuple(found), more=True, draft=draft)
-                detailed = request.details and request.run_id is not None
-                found.append(
-                    await self._detailed(position, position.run, each) if detailed else standing_of(position.run, each)
-                )
-        return ApprovalList(approvals=tuple(found), more=False, draft=draft)
+                    return ApprovalList(approvals=await self._with_targets(found), more=True, draft=draft)
+                gates = status_of(position.run, (record for step in position.transitions for record in step.events)).gates
+                if request.details and request.run_id is not None:
+                    found.append(await self._detailed(position.run, each, gates))
+                else:
+                    found.append(standing_of(position.run, each, gates))
+        return ApprovalList(approvals=await self._with_targets(found), more=False, draft=draft)
+
+    async def _with_targets(self, found: list[ApprovalStanding]) -> tuple[ApprovalStanding, ...]:
+        """What waits, with the targets that have moved as far as they are known in time."""
+        waiting = {each.request.run_id for each in found if each.status == "pending"}
+        runs = [run for run_id in waiting if (run := (await self.orchestrator.ledger.get(run_id)).run) is not None]
+        moved = await self.orchestrator.gates.targets.moved(runs, LOOKING)
+        return tuple(
+            replace(each, summary=replace(each.summary, moved=moved[each.request.run_id]))
+            if each.status == "pending" and each.summary is not None and each.request.run_id in moved
+            else each
+            for each in found
+        )
 
     async def decide(self, data: bytes) -> DecisionReply:
         """Record decisions: all are judged before the first is recorded.
@@ -211,18 +228,15 @@ class ApprovalService:
             for each in judged
         ]
 
-    async def _detailed(self, position: Position, run: Run, asked: AskedApproval) -> ApprovalStanding:
-        """With what the gates said, and the patch that is to land."""
-        status = status_of(run, (record for step in position.transitions for record in step.events))
+    async def _detailed(self, run: Run, asked: AskedApproval, gates: tuple[GateStanding, ...]) -> ApprovalStanding:
+        """With every verdict, and the patch that is to land."""
         patch = await self.orchestrator.gates.artifacts.get_artifact(asked.request.patch) if asked.request.patch else b""
         shown = patch[:MOST_PATCH].decode("utf-8", "replace")
-        return standing_of(run, asked, status.gates, shown, len(patch))
+        return replace(standing_of(run, asked, gates), gates=gates, patch=shown, patch_bytes=len(patch))
 
 
-def standing_of(
-    run: Run, asked: AskedApproval, gates: tuple[GateStanding, ...] = (), patch: str = "", patch_bytes: int = 0
-) -> ApprovalStanding:
-    """A request as it stands: what waits in a run that has ended is withdrawn."""
+def standing_of(run: Run, asked: AskedApproval, gates: tuple[GateStanding, ...]) -> ApprovalStanding:
+    """A request as it stands: what waits in a run that has ended is withdrawn. ``gates``: all verdicts on the run."""
     withdrawn = run.ended and asked.status == "pending"
     return ApprovalStanding(
         request=asked.request,
@@ -231,11 +245,9 @@ def standing_of(
         decided_by=asked.person,
         decided_at=asked.at,
         comments=asked.comments,
-        gates=gates,
-        patch=patch,
-        patch_bytes=patch_bytes,
         review=standing(run, asked),
         delegations=asked.delegations,
+        summary=request_summary(run, asked, gates),
     )
 
 

@@ -11,6 +11,8 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
+from msgspec.structs import replace
+
 from gatewright.bus.port import SCHEMA_HEADER, Bus, Handler, Message, Reply
 from gatewright.bus.topology import BUNDLE_SUBJECT, CONTEXT_SUBJECT, EVENTS_SUBJECT, RUNS_SUBJECT, STATUS_SUBJECT
 from gatewright.contracts import (
@@ -20,6 +22,7 @@ from gatewright.contracts import (
     MemoryRequest,
     OrchestratorEvent,
     RunEvents,
+    RunList,
     RunsRequest,
     StatusRequest,
     codec,
@@ -39,6 +42,7 @@ from gatewright.services.gatekeeper.intake.run_status import status_of
 from gatewright.services.gatekeeper.intake.silence import Silence
 from gatewright.services.gatekeeper.orchestrator import Orchestrator
 from gatewright.services.gatekeeper.policies.publishers import Publisher
+from gatewright.services.gatekeeper.projections.approval_index import ApprovalIndex
 from gatewright.services.gatekeeper.projections.bundle_archives import BundleArchives
 from gatewright.services.gatekeeper.projections.run_index import RunIndex
 from gatewright.services.gatekeeper.projections.silent_runs import SilentRuns
@@ -69,6 +73,7 @@ class RunQueries:
     archives: BundleArchives
     log: Logger
     silent: SilentRuns = field(default_factory=SilentRuns)
+    asked: ApprovalIndex = field(default_factory=ApprovalIndex)
     waiting: Counter[str] = field(default_factory=Counter)
 
     def endpoints(self) -> dict[str, Handler]:
@@ -127,7 +132,15 @@ class RunQueries:
     async def _runs(self, message: Message, rule: Publisher) -> Document:
         request = codec.decode(message.data, RunsRequest)
         await self.index.complete(READING)
-        return self._silence.in_list(self.index.page(request, lambda name: rule.may_see == "any" or name == rule.name))
+        listed = self.index.page(request, lambda name: rule.may_see == "any" or name == rule.name)
+        return await self._with_targets(self._silence.in_list(listed))
+
+    async def _with_targets(self, listed: RunList) -> RunList:
+        """``listed`` with the targets that are known to have moved. Nothing waits for a look: the next answer has it."""
+        asked = self.asked.runs(open_only=True)
+        positions = [await self.orchestrator.ledger.get(each.run_id) for each in listed.runs if each.run_id in asked]
+        moved = await self.orchestrator.gates.targets.moved(each.run for each in positions if each.run is not None)
+        return replace(listed, runs=tuple(replace(each, moved=moved.get(each.run_id)) for each in listed.runs))
 
     async def _bundle(self, message: Message, rule: Publisher) -> Document:
         request = codec.decode(message.data, BundleRequest)

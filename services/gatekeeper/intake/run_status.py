@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gatewright.contracts import OrchestratorEvent, RunStatus
-from gatewright.contracts.run_status import GateStanding, LandedChange, SealedBundle, TaskStanding
+from gatewright.contracts.run_status import LandedChange, SealedBundle, TaskStanding
 from gatewright.ledger import events as e
 from gatewright.ledger.families import ToldFamilies, failure_family, told_after
 from gatewright.ledger.run import Run
+from gatewright.work_documents.request_summary import gate_standing
 
 
 def status_of(run: Run, records: Iterable[OrchestratorEvent]) -> RunStatus:
@@ -23,16 +24,7 @@ def status_of(run: Run, records: Iterable[OrchestratorEvent]) -> RunStatus:
             case e.StateEntered():
                 since = record.ts
             case e.GateJudged(report=report):
-                gates.append(
-                    GateStanding(
-                        gate=report.gate,
-                        verdict=report.verdict,
-                        code=report.code,
-                        at=report.evaluated_at,
-                        attempt=report.attempt,
-                        task_id=report.task_id,
-                    )
-                )
+                gates.append(gate_standing(report))
             case e.RunFinished() as finished:
                 ending = finished
     landed, sealed = run.landed, run.sealed

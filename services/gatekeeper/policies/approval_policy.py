@@ -24,7 +24,7 @@ from gatewright.errors import ConfigurationError, GatewrightError, MalformedErro
 from gatewright.git.access.repository_patterns import check_pattern, check_ref_pattern, covered
 from gatewright.models.policy import MODELS_FILE, ModelsPolicy
 from gatewright.path_patterns.code_owners import read_code_owners
-from gatewright.policy_files import read_policy
+from gatewright.policy_files import policy_path, read_policy
 from gatewright.rules.approvals import NEVER_BY_RULE
 from gatewright.rules.gate_evidence import ROSTER as ROSTER_FILE
 from gatewright.rules.grants import GRANTABLE
@@ -67,7 +67,7 @@ def load_approval_policy(folder: Path, beat: int = DEFAULT_BEAT) -> ApprovalPoli
 
     Raises ConfigurationError for a rule that no person can answer.
     """
-    rules_file, roster_file, owners_file = folder / RULES_FILE, folder / ROSTER_FILE, folder / OWNERS_FILE
+    rules_file, roster_file, owners_file = (policy_path(folder, name) for name in (RULES_FILE, ROSTER_FILE, OWNERS_FILE))
     contents = {path.name: read_policy(path) for path in (rules_file, roster_file, owners_file) if path.exists()}
     roster = read_roster(roster_file, contents[ROSTER_FILE]) if ROSTER_FILE in contents else _NO_PEOPLE
     rules = _rules(rules_file, contents[RULES_FILE], roster, beat) if RULES_FILE in contents else ()

@@ -14,7 +14,7 @@ from pydantic import Field
 
 from gatewright.contracts.activity import LONGEST_BEAT
 from gatewright.contracts.people.approvals import DEFAULT_BEAT
-from gatewright.policy_files import PolicyModel, parse_policy, read_policy
+from gatewright.policy_files import PolicyModel, parse_policy, policy_path, read_policy
 
 BEATS_FILE: Final = "beats.json"
 
@@ -41,7 +41,7 @@ def load_beats(folder: Path) -> tuple[BeatsPolicy, str | None]:
 
     Raises ConfigurationError.
     """
-    path = folder / BEATS_FILE
+    path = policy_path(folder, BEATS_FILE)
     if not path.exists():
         return QUARTER_HOURS, None
     data = read_policy(path)

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from gatewright.errors import ConfigurationError
+from gatewright.policy_files import policy_origins
 from gatewright.services.gatekeeper.policies.load import load
 
 
@@ -17,7 +18,10 @@ def main() -> int:
     except ConfigurationError as error:
         sys.stdout.write(f"{error.message}\n")
         return 1
-    sys.stdout.write(f"{folder} ({loaded.sha256[:16]})\n")
+    own = [each.name for each in policy_origins(folder) if not each.delivered]
+    rest = len(policy_origins(folder)) - len(own)
+    origin = f"{', '.join(own)} from there, {rest} delivered" if own and rest else "all delivered" if rest else "all from there"
+    sys.stdout.write(f"{folder} ({loaded.sha256[:16]}; {origin})\n")
     return 0
 
 

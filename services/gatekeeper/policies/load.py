@@ -1,6 +1,7 @@
 """The policy files: what is allowed. Read once at start, from the operator's folder, never from a target repository.
 
-A missing, unreadable or invalid file raises ConfigurationError, and the gatekeeper does not start.
+The folder lies over the delivered policies, file by file. An unreadable or invalid file, and one whose name no policy has,
+raises ConfigurationError, and the gatekeeper does not start.
 """
 
 from __future__ import annotations
@@ -25,9 +26,17 @@ from gatewright.git.paths import folded_path
 from gatewright.models.policy import MODELS_FILE, ModelsPolicy
 from gatewright.models.transfers import TRANSFERS_FILE, TransfersPolicy, load_transfers
 from gatewright.path_patterns.matcher import PathMatcher, path_matcher
-from gatewright.policy_files import PolicyModel, parse_policy, read_policy
+from gatewright.policy_files import (
+    FILES,
+    ORGANISATION,
+    PolicyModel,
+    check_policy_folder,
+    parse_policy,
+    policy_path,
+    read_policy,
+)
 from gatewright.profiles.policy import ENVIRONMENTS_FILE, EnvironmentsPolicy
-from gatewright.rules.policy_digest import FILES, ORGANISATION, policies_sha256
+from gatewright.rules.policy_digest import policies_sha256
 from gatewright.rules.summons import FILE as SUMMONS_FILE
 from gatewright.rules.summons import SummonsBounds
 from gatewright.services.gatekeeper.policies.approval_policy import ApprovalPolicy, check_models, load_approval_policy
@@ -205,7 +214,9 @@ def load(folder: Path, named: tuple[str, ...] = ()) -> Policies:
 
     ``named``: publishers that the operator's settings name; those that the file does not list get the rule of ``default``.
     """
-    contents = {name: read_policy(folder / name) for name in FILES}
+    check_policy_folder(folder)
+    paths = {name: policy_path(folder, name) for name in FILES}
+    contents = {name: read_policy(path) for name, path in paths.items()}
     pools, pools_sha256 = load_pools(folder)
     shares, shares_sha256 = load_shares(folder)
     beats, beats_sha256 = load_beats(folder)
@@ -225,32 +236,32 @@ def load(folder: Path, named: tuple[str, ...] = ()) -> Policies:
         BEATS_FILE: beats_sha256,
     }
     optional_digests = {name: digest for name, digest in optional.items() if digest is not None} | dict(people.digests)
-    forbidden = parse_policy(folder / "forbidden_actions.json", ForbiddenActions, contents["forbidden_actions.json"])
-    roles = parse_policy(folder / "roles.json", RoleTable, contents["roles.json"])
+    forbidden = parse_policy(paths["forbidden_actions.json"], ForbiddenActions, contents["forbidden_actions.json"])
+    roles = parse_policy(paths["roles.json"], RoleTable, contents["roles.json"])
     for role in roles.roles:
         for tool in role.mcp_tools:
             if tool not in forbidden.mcp_tools:
-                raise ConfigurationError(f"{folder / 'roles.json'}: {role.role}: the tool {tool!r} is not on the allowlist")
-    protected = parse_policy(folder / "protected_paths.json", ProtectedPaths, contents["protected_paths.json"])
-    rules = load_rules(folder / ORGANISATION)
-    publishers = parse_policy(folder / "publishers.json", Publishers, contents["publishers.json"])
+                raise ConfigurationError(f"{paths['roles.json']}: {role.role}: the tool {tool!r} is not on the allowlist")
+    protected = parse_policy(paths["protected_paths.json"], ProtectedPaths, contents["protected_paths.json"])
+    rules = load_rules(policy_path(folder, ORGANISATION))
+    publishers = parse_policy(paths["publishers.json"], Publishers, contents["publishers.json"])
     try:
         publishers = publishers.with_named(named)
     except ValueError as error:
         raise ConfigurationError(f"GATEWRIGHT_PUBLISHERS: {error}") from error
-    models = parse_policy(folder / MODELS_FILE, ModelsPolicy, contents[MODELS_FILE])
+    models = parse_policy(paths[MODELS_FILE], ModelsPolicy, contents[MODELS_FILE])
     check_models(people.rules, models)
     named_publishers = _named(contents, publishers)
     digests = {name: hashlib.sha256(contents[name]).hexdigest() for name in FILES} | optional_digests
     digests |= {f"{ORGANISATION}/{rule.name}": rule.sha256 for rule in rules}
     return Policies(
-        registry=_registry(folder, contents["agent_registry.json"]),
-        allowlist=parse_policy(folder / "command_allowlist.json", CommandAllowlist, contents["command_allowlist.json"]),
+        registry=_registry(paths["agent_registry.json"], contents["agent_registry.json"]),
+        allowlist=parse_policy(paths["command_allowlist.json"], CommandAllowlist, contents["command_allowlist.json"]),
         forbidden=forbidden,
         protected=protected,
         roles=roles,
-        packs=parse_policy(folder / "policy_packs.json", PolicyPacks, contents["policy_packs.json"]),
-        approvals=parse_policy(folder / "approvals.json", Approvals, contents["approvals.json"]),
+        packs=parse_policy(paths["policy_packs.json"], PolicyPacks, contents["policy_packs.json"]),
+        approvals=parse_policy(paths["approvals.json"], Approvals, contents["approvals.json"]),
         people=people,
         routing=routing,
         transfers=transfers,
@@ -258,13 +269,13 @@ def load(folder: Path, named: tuple[str, ...] = ()) -> Policies:
         summons=summons,
         publishers=publishers,
         models=models,
-        agents=parse_policy(folder / AGENTS_FILE, AgentsPolicy, contents[AGENTS_FILE]),
-        environments=parse_policy(folder / ENVIRONMENTS_FILE, EnvironmentsPolicy, contents[ENVIRONMENTS_FILE]),
+        agents=parse_policy(paths[AGENTS_FILE], AgentsPolicy, contents[AGENTS_FILE]),
+        environments=parse_policy(paths[ENVIRONMENTS_FILE], EnvironmentsPolicy, contents[ENVIRONMENTS_FILE]),
         pools=pools,
         shares=shares,
         beats=beats,
         rules=rules,
-        matcher=_matcher(folder / "protected_paths.json", protected),
+        matcher=_matcher(paths["protected_paths.json"], protected),
         sha256=policies_sha256(digests, named_publishers),
         digests=digests,
         named_publishers=named_publishers,
@@ -284,8 +295,7 @@ def _named(contents: dict[str, bytes], publishers: Publishers) -> tuple[str, ...
     return tuple(publisher.name for publisher in publishers.publishers if publisher.name not in listed)
 
 
-def _registry(folder: Path, data: bytes) -> AgentRegistry:
-    path = folder / "agent_registry.json"
+def _registry(path: Path, data: bytes) -> AgentRegistry:
     try:
         registry = codec.decode(data, AgentRegistry)
     except MalformedError as error:

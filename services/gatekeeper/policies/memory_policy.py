@@ -9,7 +9,7 @@ from typing import Final, Literal
 from pydantic import Field
 
 from gatewright.contracts.progress import MemoryBounds
-from gatewright.policy_files import PolicyModel, parse_policy, read_policy
+from gatewright.policy_files import PolicyModel, parse_policy, policy_path, read_policy
 
 MEMORY_FILE: Final = "memory.json"
 
@@ -28,7 +28,7 @@ class MemoryPolicy(PolicyModel):
 
 def load_memory(folder: Path) -> tuple[MemoryBounds | None, str | None]:
     """The bounds and the digest of the file; None and None where there is none. Raises ConfigurationError."""
-    path = folder / MEMORY_FILE
+    path = policy_path(folder, MEMORY_FILE)
     if not path.exists():
         return None, None
     data = read_policy(path)

@@ -20,7 +20,7 @@ from gatewright.bus.topology import DEFAULT_POOL
 from gatewright.contracts import RunRequest, TaskContract
 from gatewright.contracts.vocabulary import Language
 from gatewright.errors import ConfigurationError, DeniedError
-from gatewright.policy_files import PolicyModel, parse_policy, read_policy
+from gatewright.policy_files import PolicyModel, parse_policy, policy_path, read_policy
 from gatewright.profiles.choice import chosen_profile
 from gatewright.profiles.policy import EnvironmentsPolicy
 from gatewright.worker_role import ways
@@ -143,7 +143,7 @@ ONE_POOL: Final = PoolsPolicy(version="1", pools=(Pool(name=DEFAULT_POOL),))
 
 def load_pools(folder: Path) -> tuple[PoolsPolicy, str | None]:
     """``pools.json`` of the operator's folder with its digest; one pool and None without it. Raises ConfigurationError."""
-    path = folder / POOLS_FILE
+    path = policy_path(folder, POOLS_FILE)
     if not path.exists():
         return ONE_POOL, None
     data = read_policy(path)

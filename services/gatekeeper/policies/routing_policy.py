@@ -10,7 +10,7 @@ from gatewright.contracts import RoutingRules, codec
 from gatewright.contracts.people.approvals import ApprovalRule
 from gatewright.errors import ConfigurationError, MalformedError
 from gatewright.git.paths import path_fault
-from gatewright.policy_files import read_policy
+from gatewright.policy_files import policy_path, read_policy
 
 ROUTING_FILE = "routing_rules.json"
 #: Reasons to ask a person that rest on the routing.
@@ -23,7 +23,7 @@ def load_routing(folder: Path, asking: Iterable[ApprovalRule]) -> tuple[RoutingR
     Raises ConfigurationError: the file cannot be read, its limits or patterns say nothing, or a rule of approvals (``asking``)
     rests on it and it is not there.
     """
-    path = folder / ROUTING_FILE
+    path = policy_path(folder, ROUTING_FILE)
     if not path.exists():
         for rule in asking:
             if rule.reason in _RESTS_ON_ROUTING:

@@ -9,7 +9,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from gatewright.policy_files import PolicyModel, parse_policy, read_policy
+from gatewright.policy_files import PolicyModel, parse_policy, policy_path, read_policy
 
 SHARES_FILE: Final = "shares.json"
 MostTasks = Annotated[int, Field(ge=1, le=1_000_000)]
@@ -34,7 +34,7 @@ NO_SHARES: Final = SharesPolicy(version="1")
 
 def load_shares(folder: Path) -> tuple[SharesPolicy, str | None]:
     """``shares.json`` of the operator's folder with its digest; no bound and None without it. Raises ConfigurationError."""
-    path = folder / SHARES_FILE
+    path = policy_path(folder, SHARES_FILE)
     if not path.exists():
         return NO_SHARES, None
     data = read_policy(path)

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from gatewright.contracts.people.summons import MOST_SUMMONSES, SummonsRole
 from gatewright.contracts.vocabulary import Budget
-from gatewright.policy_files import PolicyModel, parse_policy, read_policy
+from gatewright.policy_files import PolicyModel, parse_policy, policy_path, read_policy
 from gatewright.rules.summons import FILE, SummonsBounds
 
 
@@ -38,7 +38,7 @@ class SummonsPolicy(PolicyModel):
 
 def load_summons(folder: Path) -> tuple[SummonsBounds | None, str | None]:
     """The bounds and the digest of the file; None and None where there is none. Raises ConfigurationError."""
-    path = folder / FILE
+    path = policy_path(folder, FILE)
     if not path.exists():
         return None, None
     data = read_policy(path)

@@ -14,6 +14,7 @@ from gatewright.services.worker.agents.codex.home import CATALOGUE, catalogue
 from gatewright.services.worker.agents.codex.mcp_server import CodexMcpServer
 from gatewright.services.worker.agents.codex.plain import CodexExec
 from gatewright.services.worker.agents.port import AgentOrder, AgentProtocol, Launch
+from gatewright.services.worker.agents.program import PlainProgram
 
 
 def _acp(agent: InstalledAgent) -> AgentProtocol:
@@ -38,6 +39,7 @@ PROTOCOLS: Final[Mapping[ProtocolName, Callable[[InstalledAgent], AgentProtocol]
     "codex-exec": lambda agent: CodexExec(agent.argv, agent.entry.name, own_catalogue=agent.entry.own_catalogue),
     "codex-mcp-server": lambda agent: CodexMcpServer(agent.argv, agent.entry.name, own_catalogue=agent.entry.own_catalogue),
     "acp": _acp,
+    "command": lambda agent: PlainProgram(agent.argv, agent.entry.name, agent.version),
     "claude": lambda agent: ClaudeStream(agent.argv, agent.entry.name),
 }
 

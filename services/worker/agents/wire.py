@@ -62,6 +62,15 @@ class JsonLines:
                 return _object(line)
         return None
 
+    async def receive_text(self) -> str | None:
+        """See ``Wire.receive_text``. What comes after the last end of a line is a line as well."""
+        line = await self._line()
+        if line is None and self._buffer:
+            line = bytes(self._buffer)
+            self._buffer.clear()
+            self._searched = 0
+        return None if line is None else line.decode("utf-8", "replace")
+
     async def send(self, message: Mapping[str, object]) -> None:
         """See ``Wire.send``."""
         try:

@@ -45,7 +45,8 @@ def asking_executors(
     def model() -> ChangeExecutor:
         from gatewright.services.worker.executors.model import ModelExecutor
 
-        return ModelExecutor(models, scanner, settings.pool, library, playback)
+        given = agents.policy.conventions == "given"
+        return ModelExecutor(models, scanner, settings.pool, library, playback, conventions=given)
 
     return {"agent": _OnFirstUse(agent), "model": _OnFirstUse(model)}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from email.parser import HeaderParser
 from pathlib import Path
 from typing import Final
 
@@ -45,7 +46,8 @@ def _found(entry: AgentEntry, installations: Iterable[Path]) -> Iterator[Install
         if program is None or (entry.interpreter and interpreter is None):
             continue
         words = (str(program),) if interpreter is None else (str(interpreter), str(program))
-        yield InstalledAgent(entry, folder, (*words, *entry.arguments), _version(folder / entry.package))
+        package = next(iter(sorted(folder.glob(entry.package))), folder / entry.package)
+        yield InstalledAgent(entry, folder, (*words, *entry.arguments), _version(package))
 
 
 def usable_agent(entry: AgentEntry, installations: Sequence[Path]) -> InstalledAgent:
@@ -70,10 +72,14 @@ def _first(folder: Path, places: Iterable[str]) -> Path | None:
 
 
 def _version(package: Path) -> str:
+    """What a ``package.json`` says, or a ``METADATA`` of a Python package; empty for anything else."""
     try:
         with package.open("rb") as file:
-            said = read_json(file.read(_LARGEST_PACKAGE))
-    except (OSError, UnreadableDocumentError):
+            data = file.read(_LARGEST_PACKAGE)
+        if package.name == "METADATA":
+            return str(HeaderParser().parsestr(data.decode()).get("Version", ""))
+        said = read_json(data)
+    except (OSError, UnicodeDecodeError, UnreadableDocumentError):
         return ""
     version = said.get("version") if isinstance(said, dict) else None
     return version if isinstance(version, str) else ""

@@ -12,11 +12,11 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from gatewright.errors import ConfigurationError, MalformedError
-from gatewright.policy_files import PolicyModel, parse_policy, read_policy
+from gatewright.policy_files import PolicyModel, parse_policy, policy_path, read_policy
 
 AGENTS_FILE = "agents.json"
 #: The ways of talking to an agent.
-ProtocolName = Literal["codex-app-server", "codex-exec", "codex-mcp-server", "claude", "acp"]
+ProtocolName = Literal["codex-app-server", "codex-exec", "codex-mcp-server", "claude", "acp", "command"]
 #: Of the Agent Client Protocol: the one that stands, and drafts by the name under which a policy opens them.
 PROTOCOL_VERSION = 1
 DRAFTS: Mapping[int, str] = {2: "acp-2"}
@@ -29,6 +29,7 @@ _APIS: Mapping[ProtocolName, Api] = {
 }
 _NAME = r"^[a-z0-9][a-z0-9-]{0,31}$"
 _VERSION = r"^[0-9]+(\.[0-9]+){0,3}$"
+_FIELDS_OF_ACP = ("session_meta", "session_mode", "usage_at")
 #: What the box says itself: a policy cannot.
 _OWN_VARIABLES = frozenset({"HOME", "PATH", "LD_PRELOAD", "LD_LIBRARY_PATH"})
 
@@ -59,13 +60,14 @@ class Versions(PolicyModel):
 
 class AgentEntry(PolicyModel):
     """One agent. ``program`` are places in an installation, the first that is there counts; so for ``interpreter``, which
-    runs it where it is named. ``package`` is the ``package.json`` that says the version.
+    runs it where it is named. ``package`` is the ``package.json``, or the ``METADATA`` of a Python package, that says the
+    version; ``*`` in it stands for any name.
 
     ``model`` is its model where a contract names none; ``api`` is by what it asks, where its protocol leaves that open.
     ``variables`` and ``files`` (of its home) may hold ``@HOME@``, ``@MODEL@`` and ``@BASE_URL@``. ``own_catalogue``: Codex is
-    told of the model, for it gives one that it does not know no tool to write with. ``session_meta``, ``session_mode`` and
-    ``usage_at`` are for the Agent Client Protocol. ``standing_approval``: commands that a contract wants approved
-    (``shell: on-request``) are approved, as they stay in the box.
+    given our entry for a model that it does not know, which would get no tool to write with. ``session_meta``,
+    ``session_mode`` and ``usage_at`` are for the Agent Client Protocol. ``standing_approval``: commands that a contract
+    wants approved (``shell: on-request``) are approved, as they stay in the box.
 
     ``protocol_version`` is that of the Agent Client Protocol; ``older_protocol``: whether an agent that knows an older one
     alone is spoken to in that. ``rounds``: whether a further round of fixing resumes the session of the round before, whose
@@ -105,6 +107,19 @@ class AgentEntry(PolicyModel):
         """The API by which it asks its model; None where that is not known."""
         return self.api or _APIS.get(self.protocol)
 
+    @model_validator(mode="after")
+    def _has_its_fields(self) -> AgentEntry:
+        """A field that the protocol does not read is refused, and so is an agent whose API nothing says."""
+        for name in _FIELDS_OF_ACP if self.protocol != "acp" else ():
+            if getattr(self, name) != type(self).model_fields[name].get_default(call_default_factory=True):
+                raise ValueError(f"{name} is for the protocol acp alone")
+        if self.protocol == "command":
+            if self.api is None:
+                raise ValueError("the protocol command needs api, by which the program asks its model")
+            if self.rounds != "fresh" or self.own_catalogue:
+                raise ValueError("a program that is no session begins each round anew, and has no catalogue")
+        return self
+
     @field_validator("variables")
     @classmethod
     def _no_own_variables(cls, variables: dict[str, str]) -> dict[str, str]:
@@ -124,12 +139,17 @@ class AgentsPolicy(PolicyModel):
 
     ``agents``: a contract that names none gets the first that a worker has and that may make its change. ``drafts`` are
     versions of protocols that do not stand yet, and that its agents may be spoken to in all the same.
+
+    ``conventions``: whether agents and models are given the files by which a repository describes how to work in it.
+    ``history``: how many of the last commits git shows an agent; 0 for no history.
     """
 
     version: Literal["1"]
     masked: tuple[str, ...]
     agents: tuple[AgentEntry, ...]
     drafts: tuple[Literal["acp-2"], ...] = ()
+    conventions: Literal["given", "withheld"] = "withheld"
+    history: int = Field(default=0, ge=0, le=1_000)
 
     @model_validator(mode="after")
     def _whole(self) -> AgentsPolicy:
@@ -164,7 +184,7 @@ def load_agents(folder: Path) -> LoadedAgents:
     Raises ConfigurationError naming the file and the place; for a version of a protocol that is none here, with the code
     ``protocol_version_unknown``.
     """
-    path = folder / AGENTS_FILE
+    path = policy_path(folder, AGENTS_FILE)
     data = read_policy(path)
     policy = parse_policy(path, AgentsPolicy, data)
     for entry in policy.agents:

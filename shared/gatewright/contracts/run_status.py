@@ -166,8 +166,19 @@ class ClaimedTask(Document):
     process: ProcessId
 
 
+class MovedTarget(Document):
+    """The branch ``ref`` that a run lands on has left the commit that the run started from. ``found`` empty: it is gone."""
+
+    ref: NonEmpty
+    expected: NonEmpty
+    found: str
+
+
 class ListedRun(Document):
-    """A run as a list shows it; ``silent_since`` as in its status. ``claimed``: which process claims which of its tasks."""
+    """A run as a list shows it; ``silent_since`` as in its status. ``claimed``: which process claims which of its tasks.
+
+    ``moved``: of a run that waits for a person, where its target was last seen, if that is no longer where the run started.
+    """
 
     run_id: RunId
     publisher: NonEmpty
@@ -175,6 +186,7 @@ class ListedRun(Document):
     created_at: Timestamp
     silent_since: Timestamp | None = None
     claimed: Annotated[tuple[ClaimedTask, ...], msgspec.Meta(max_length=MOST_CLAIMED)] = ()
+    moved: MovedTarget | None = None
 
 
 class RunList(Document):

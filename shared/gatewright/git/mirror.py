@@ -378,6 +378,11 @@ class Mirror:
         found = await in_thread_of(self._calls, self._remote.refs, refs.check_full_ref(ref))
         return found.get(ref)
 
+    async def branches(self) -> tuple[str, ...]:
+        """The full names of the repository's branches, sorted. GitError (``repository_unreadable``)."""
+        found = await in_thread_of(self._calls, self._remote.refs)
+        return tuple(sorted(name for name in found if name.startswith("refs/heads/")))
+
     async def checked_out(self, ref: str) -> Path | None:
         """The work tree in which the branch ``ref`` of a repository on this host is checked out. GitError."""
         return await in_thread(self._remote.checked_out, refs.check_full_ref(ref))

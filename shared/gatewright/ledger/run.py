@@ -9,7 +9,14 @@ from typing import Literal
 from msgspec import Struct, field
 
 from gatewright.bus.identities import DEFAULT_PUBLISHER
-from gatewright.contracts.people.approvals import ApprovalRequest, ApprovalStatus, Delegation, RosterPerson, SignedDecision
+from gatewright.contracts.people.approvals import (
+    ApprovalRequest,
+    ApprovalStatus,
+    Delegation,
+    PersonsComment,
+    RosterPerson,
+    SignedDecision,
+)
 from gatewright.contracts.people.review_votes import ConsensusReceipt, ReviewVote
 from gatewright.contracts.people.summons import SummonsAnswer, SummonsTask
 from gatewright.contracts.reports import GateReport, Plan, ReviewReport, TaskResult, TestReport
@@ -98,7 +105,8 @@ class AskedApproval(Struct, frozen=True):
     """A request and what has become of it; ``person`` and ``at`` are those of the answer, ``words`` those of a no.
 
     ``said`` is kept of what is asked beside the run, and of words about one more round. ``spoken``: the answers that have an
-    effect while they count. Of a request whose yes has lapsed ``words`` say why.
+    effect while they count. ``remarks``: comments, and the words of other answers. Of a request whose yes has lapsed ``words``
+    say why.
     """
 
     request: ApprovalRequest
@@ -106,12 +114,17 @@ class AskedApproval(Struct, frozen=True):
     person: str = ""
     at: str = ""
     words: str = ""
-    comments: tuple[str, ...] = ()
+    remarks: tuple[PersonsComment, ...] = ()
     votes: tuple[CastVote, ...] = ()
     consensus: ConsensusReceipt | None = None
     delegations: tuple[Delegation, ...] = ()
     said: tuple[SaidWords, ...] = ()
     spoken: tuple[ApprovalDecided | ApprovalByGrant, ...] = ()
+
+    @property
+    def comments(self) -> tuple[str, ...]:
+        """Who has commented."""
+        return tuple(each.person for each in self.remarks if each.verdict == "comment")
 
 
 class AskedSummons(Struct, frozen=True):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from msgspec.structs import replace
 
 from gatewright.contracts import AgentQuestion, ApprovalDecision, codec
-from gatewright.contracts.people.approvals import ApprovalStatus, Delegation, RosterPerson
+from gatewright.contracts.people.approvals import ApprovalStatus, Delegation, PersonsComment, RosterPerson
 from gatewright.contracts.people.identities import person_key
 from gatewright.errors import MalformedError
 from gatewright.ledger.people_events import ApprovalDecided, RosterHeld
@@ -16,8 +16,11 @@ from gatewright.ledger.run import AskedApproval, CastVote, SaidWords
 
 def answered(asked: AskedApproval, event: ApprovalDecided, now: str) -> AskedApproval:
     """The request after one more answer; a comment changes nothing about it. Raises what ``voted`` does."""
+    words = codec.decode(event.signed.document.encode(), ApprovalDecision).comment
+    if words or event.verdict == "comment":
+        remark = PersonsComment(person=event.approver.name, verdict=event.verdict, at=now, text=words)
+        asked = replace(asked, remarks=(*asked.remarks, remark))
     if asked.request.stage in {"beside", "round"} and event.verdict in {"comment", "approve"}:
-        words = codec.decode(event.signed.document.encode(), ApprovalDecision).comment
         said = SaidWords(event.approver.name, words, event.verdict == "approve")
         if words or asked.request.stage == "beside":
             asked = replace(asked, said=(*asked.said, said))
@@ -25,7 +28,7 @@ def answered(asked: AskedApproval, event: ApprovalDecided, now: str) -> AskedApp
         asked = replace(asked, spoken=(*asked.spoken, event))
     match event.verdict:
         case "comment":
-            return replace(asked, comments=(*asked.comments, event.approver.name))
+            return asked
         case "vote":
             return voted(asked, event, now)
         case "delegate":
@@ -33,7 +36,6 @@ def answered(asked: AskedApproval, event: ApprovalDecided, now: str) -> AskedApp
         case "approve":
             return replace(asked, status="approved", person=event.approver.name, at=now)
         case "reject":
-            words = codec.decode(event.signed.document.encode(), ApprovalDecision).comment
             return replace(asked, status="rejected", person=event.approver.name, at=now, words=words)
 
 

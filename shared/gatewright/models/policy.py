@@ -17,7 +17,7 @@ from gatewright.errors import DeniedError, MalformedError
 from gatewright.models.grant import ModelGrant
 from gatewright.models.prices import Price
 from gatewright.models.transfers import TransfersPolicy, load_transfers
-from gatewright.policy_files import KeyReference, PolicyModel, parse_policy, read_policy
+from gatewright.policy_files import KeyReference, PolicyModel, parse_policy, policy_path, read_policy
 
 MODELS_FILE = "models.json"
 #: The ways of talking to a model: OpenAI's Responses and chat completions, Anthropic's Messages, Google's generateContent.
@@ -200,7 +200,7 @@ class LoadedModels:
 
 def load_models(folder: Path) -> LoadedModels:
     """Read ``models.json`` of the operator's folder. Raises ConfigurationError naming the file and the place."""
-    path = folder / MODELS_FILE
+    path = policy_path(folder, MODELS_FILE)
     data = read_policy(path)
     transfers, _ = load_transfers(folder)
     return LoadedModels(parse_policy(path, ModelsPolicy, data), hashlib.sha256(data).hexdigest(), transfers)

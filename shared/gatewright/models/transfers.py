@@ -13,7 +13,7 @@ from pydantic import Field, field_validator
 from gatewright.budgets import Spend, spend_freely
 from gatewright.contracts.transfers import TransferLeave, TransferRole
 from gatewright.errors import DeniedError
-from gatewright.policy_files import PolicyModel, parse_policy, read_policy
+from gatewright.policy_files import PolicyModel, parse_policy, policy_path, read_policy
 
 TRANSFERS_FILE = "transfers.json"
 NOT_APPROVED = "transfer_not_approved"
@@ -75,7 +75,7 @@ class TransfersPolicy(PolicyModel):
 
 def load_transfers(folder: Path) -> tuple[TransfersPolicy | None, str | None]:
     """The policy and the digest of its file; None and None where there is none. Raises ConfigurationError."""
-    path = folder / TRANSFERS_FILE
+    path = policy_path(folder, TRANSFERS_FILE)
     if not path.exists():
         return None, None
     data = read_policy(path)

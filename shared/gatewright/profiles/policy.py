@@ -10,7 +10,7 @@ from typing import Literal
 from pydantic import Field, field_validator, model_validator
 
 from gatewright.contracts.vocabulary import Language
-from gatewright.policy_files import PolicyModel, parse_policy, read_policy
+from gatewright.policy_files import PolicyModel, parse_policy, policy_path, read_policy
 from gatewright.sandbox.images import is_pinned
 
 ENVIRONMENTS_FILE = "environments.json"
@@ -80,5 +80,5 @@ NO_PROFILES = EnvironmentsPolicy(version="1", profiles=())
 
 def load_environments(folder: Path) -> EnvironmentsPolicy:
     """Read ``environments.json`` of the operator's folder. Raises ConfigurationError naming the file and the place."""
-    path = folder / ENVIRONMENTS_FILE
+    path = policy_path(folder, ENVIRONMENTS_FILE)
     return parse_policy(path, EnvironmentsPolicy, read_policy(path))

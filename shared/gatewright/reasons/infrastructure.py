@@ -179,6 +179,8 @@ _HOME = {
     "run_not_there": "the run was submitted and has not begun: look at the gatekeeper's log",
 }
 _APPROVALS = {
+    "policy_missing": "bring the policies back; `gatewright policy show` lists those in force and where each comes from",
+    "policy_unknown": "rename or move the file; `gatewright policy show` lists the policies in force and where each comes from",
     "approvers_unusable": "correct policies/approvers.json: the message names the place",
 }
 INFRASTRUCTURE: Final[tuple[Reason, ...]] = (

@@ -61,7 +61,8 @@ _ASKED_AGAIN = frozenset({"expired", "lapsed"})
 _GRANTED = frozenset({"approved", "autopilot", "granted"})
 _ASKS_MODELS = frozenset({"agent", "model"})
 _MOST_WORDS = 1500
-_ON_YES: dict[AskStage, str] = {
+#: What a yes does, in words, by the stage of the request.
+ON_YES: dict[AskStage, str] = {
     "contract": "the work is given out",
     "candidate": "the change lands",
     "round": "one further round is ordered, for what was found",
@@ -213,7 +214,7 @@ def make_request(
         publisher=run.publisher,
         requested_by=run.accepted.requested_by,
         user_request=run.accepted.user_request[:4000],
-        on_yes=_ON_YES["candidate" if run.candidate is not None and rule.stage == "contract" else rule.stage],
+        on_yes=ON_YES["candidate" if run.candidate is not None and rule.stage == "contract" else rule.stage],
         on_no=_on_no(run, rule),
         on_silence=silent,
         created_at=timestamp(now),

@@ -5,37 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping
 
-from gatewright.agents.policy import AGENTS_FILE
-from gatewright.models.policy import MODELS_FILE
-from gatewright.profiles.policy import ENVIRONMENTS_FILE
-
-#: The files that every gatekeeper has, in the order of the digest.
-FILES = (
-    "agent_registry.json",
-    "command_allowlist.json",
-    "forbidden_actions.json",
-    "protected_paths.json",
-    "roles.json",
-    "policy_packs.json",
-    "approvals.json",
-    "publishers.json",
-    MODELS_FILE,
-    AGENTS_FILE,
-    ENVIRONMENTS_FILE,
-)
-#: Files that a gatekeeper may lack and that come next in the digest; further ones follow by name.
-OPTIONAL = (
-    "summons.json",
-    "memory.json",
-    "routing_rules.json",
-    "transfers.json",
-    "repositories.json",
-    "pools.json",
-    "shares.json",
-    "beats.json",
-)
-#: The folder of the organisation's own rules; it may be empty.
-ORGANISATION = "organisation"
+from gatewright.policy_files import FILES, OPTIONAL, ORGANISATION
 
 
 def policies_sha256(digests: Mapping[str, str], named_publishers: Iterable[str]) -> str:

@@ -27,6 +27,9 @@ class PlayedWire:
             self._waiting = list(said)
         return dict(self._waiting.pop(0))
 
+    async def receive_text(self) -> str | None:
+        raise AssertionError("this agent speaks JSON")
+
     async def send(self, message: Mapping[str, object]) -> None:
         self.told.append(dict(message))
 

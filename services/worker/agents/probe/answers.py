@@ -23,6 +23,9 @@ class ChangedAnswers:
     async def receive(self) -> dict[str, object] | None:
         return await self._wire.receive()
 
+    async def receive_text(self) -> str | None:
+        return await self._wire.receive_text()
+
     async def finish(self) -> None:
         await self._wire.finish()
 

@@ -18,6 +18,7 @@ from gatewright.contracts import Transition
 from gatewright.errors import MalformedError
 from gatewright.ledger import events as e
 from gatewright.ledger.evolve import evolve
+from gatewright.work_documents.request_summary import gate_standing
 
 #: Ended runs that a board keeps the lines of.
 MOST_ENDED: Final = 5_000
@@ -106,6 +107,7 @@ def _followed(before: OpenRun | None, transition: Transition) -> OpenRun:
     run = before.run if before is not None else None
     given_out = dict(before.given_out) if before is not None else {}
     holders, since = (before.holders, before.locks_since) if before is not None else ((), "")
+    gates = list(before.gates) if before is not None else []
     for record in transition.events:
         run = evolve(run, record)
         match e.payload_of(record):
@@ -113,11 +115,13 @@ def _followed(before: OpenRun | None, transition: Transition) -> OpenRun:
                 given_out[task_id] = record.ts
             case e.LocksWaiting(holders=names):
                 holders, since = names, record.ts
+            case e.GateJudged(report=report):
+                gates.append(gate_standing(report))
             case _:
                 pass
     if run is None:
         raise MalformedError(f"{transition.run_id}: a transition without events", code="bad_event")
-    return OpenRun(structs.replace(run, transitions=transition.number), given_out, holders, since)
+    return OpenRun(structs.replace(run, transitions=transition.number), given_out, holders, since, tuple(gates))
 
 
 def _beyond(rows: Mapping[str, BoardRow], most: int) -> list[str]:

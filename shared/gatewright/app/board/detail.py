@@ -14,6 +14,7 @@ from gatewright.ledger.evolve import evolve
 from gatewright.ledger.families import ToldFamilies, failure_family, told_after
 from gatewright.ledger.run import Run
 from gatewright.reasons import Family, advice_for
+from gatewright.work_documents.request_summary import gate_standing
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,5 +59,5 @@ def detail_of(records: Sequence[OrchestratorEvent], now: datetime) -> RunDetail 
     if run is None:
         return None
     family = failure_family(run.failure.code, told) if run.failure is not None else None
-    row = row_of(OpenRun(run, given_out, holders, since), 0)
+    row = row_of(OpenRun(run, given_out, holders, since, tuple(map(gate_standing, gates))), 0)
     return RunDetail(run, row, tuple(records), tuple(gates), timeline_of(records, run.run_id, now), family)

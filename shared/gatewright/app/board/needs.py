@@ -11,7 +11,7 @@ from typing import Literal
 from gatewright.app.board.board import Board
 from gatewright.app.board.rows import BoardRow, is_silent
 from gatewright.clock import timestamp
-from gatewright.contracts.people.approvals import ApprovalRequest
+from gatewright.contracts.people.approvals import ApprovalRequest, ApprovalSummary
 from gatewright.tasks.dead_letters import DeadLetter
 
 NeedKind = Literal["approval", "silent_run", "dead_letter", "unreadable_run"]
@@ -34,6 +34,8 @@ class Need:
     run_id: str = ""
     until: str = ""
     risk: str = ""
+    #: Of an approval: what is decided, in brief.
+    summary: ApprovalSummary | None = None
 
 
 def needs_of(
@@ -63,18 +65,19 @@ def approval_commands(request: ApprovalRequest) -> tuple[str, ...]:
 
 
 def _asked(row: BoardRow) -> Iterator[Need]:
-    for request, whom in zip(row.asks, row.asked, strict=True):
+    for request, whom, summary in zip(row.asks, row.asked, row.summaries, strict=True):
         yield Need(
             key=request.request_id,
             kind="approval",
             who=", ".join(whom),
-            why=f"{request.rule}: {request.why}",
+            why=summary.why,
             since=request.created_at,
-            on_silence=request.on_silence,
+            on_silence=summary.on_silence,
             commands=approval_commands(request),
             run_id=row.run_id,
             until=request.expires_at,
             risk=request.risk,
+            summary=summary,
         )
 
 

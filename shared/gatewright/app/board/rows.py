@@ -11,11 +11,15 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Final, Literal, get_args
 
-from gatewright.contracts.people.approvals import ApprovalRequest
+from msgspec.structs import replace as replace_fields
+
+from gatewright.contracts.people.approvals import ApprovalRequest, ApprovalSummary
+from gatewright.contracts.run_status import GateStanding, MovedTarget
 from gatewright.ledger.run import Run, RunTask
 from gatewright.ledger.spending import spent
 from gatewright.rules.approvals import pending
 from gatewright.rules.people.delegations import holders
+from gatewright.work_documents.request_summary import request_summary
 
 #: Where a run stands for people: at work, waiting for a person, waiting for paths that others hold, landed, ended otherwise.
 RunStage = Literal["running", "person", "locks", "landed", "failed"]
@@ -77,6 +81,8 @@ class BoardRow:
     waiting_since: str = ""
     asks: tuple[ApprovalRequest, ...] = ()
     asked: tuple[tuple[str, ...], ...] = ()
+    #: What each of ``asks`` is about, in brief.
+    summaries: tuple[ApprovalSummary, ...] = ()
     sealed: bool = False
     expired: bool = False
     quiet_after: float = QUIET_SECONDS
@@ -101,12 +107,16 @@ class BoardRow:
 
 @dataclass(frozen=True, slots=True)
 class OpenRun:
-    """A run that is followed, with what ``evolve`` forgets: when each task was given out, and whose paths it waits for."""
+    """A run that is followed, with what ``evolve`` forgets.
+
+    That is when each task was given out, whose paths it waits for, and every verdict.
+    """
 
     run: Run
     given_out: Mapping[str, str] = field(default_factory=dict)
     holders: tuple[str, ...] = ()
     locks_since: str = ""
+    gates: tuple[GateStanding, ...] = ()
 
 
 def row_of(followed: OpenRun, sequence: int) -> BoardRow:
@@ -138,6 +148,7 @@ def row_of(followed: OpenRun, sequence: int) -> BoardRow:
         waiting_since=_waiting_since(followed, stage, asks),
         asks=asks,
         asked=tuple(holders(each) for each in waiting),
+        summaries=tuple(request_summary(run, each, followed.gates) for each in waiting),
         sealed=run.sealed is not None,
         expired=run.expired is not None,
         quiet_after=_quiet_after(run),
@@ -177,6 +188,12 @@ def with_processes(row: BoardRow, claimed: Mapping[str, str]) -> BoardRow:
     """``row`` with the processes that claim its tasks, by task; what is no longer claimed is named no more."""
     tasks = tuple(replace(task, process=claimed.get(task.task_id, "")) for task in row.in_hand)
     return row if tasks == row.in_hand else replace(row, in_hand=tasks)
+
+
+def with_target(row: BoardRow, moved: MovedTarget | None) -> BoardRow:
+    """``row`` with where its target was last seen, in what people are asked; None: the target stands where the run started."""
+    summaries = tuple(replace_fields(each, moved=moved) for each in row.summaries)
+    return row if summaries == row.summaries else replace(row, summaries=summaries)
 
 
 def stage_of(run: Run) -> RunStage:

@@ -1,15 +1,20 @@
-"""The bundle of a run for its page: where it lies, whether it verifies, and as one file to take away."""
+"""What the page of a run reads beside the ledger: its bundle, and the change as the gatekeeper stored it."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import tempfile
+from collections import OrderedDict
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from gatewright.app.board.detail import RunDetail
+from gatewright.app.console.change_browser import MOST_PATCH, MOST_REMEMBERED, ChangeIndex, index_change
 from gatewright.app.feed.link import LedgerLink
 from gatewright.app.report.account import BundleAccount, read_account
 from gatewright.errors import GatewrightError, MalformedError
+from gatewright.evidence import layout
 from gatewright.evidence.signing import keyring
 from gatewright.evidence.store.archive import pack, unpack
 from gatewright.evidence.store.objects import MAX_ARCHIVE_BYTES
@@ -76,6 +81,36 @@ class BundleShelf:
             await self.link.client.receive_bundle(run.run_id, opened, limit=MAX_ARCHIVE_BYTES)
         await asyncio.to_thread(unpack, archive, into / "bundle")
         return into / "bundle"
+
+
+@dataclass(slots=True)
+class ChangeShelf:
+    """The changes that were looked at last, by their artifact, as many as there is room for."""
+
+    link: LedgerLink
+    _known: OrderedDict[str, ChangeIndex] = field(default_factory=OrderedDict)
+
+    async def index(self, detail: RunDetail, account: BundleAccount | None = None) -> ChangeIndex | None:
+        """The canonical change of a run; None: there is none, or this identity may not read artifacts."""
+        candidate = detail.run.candidate
+        if candidate is None:
+            return None
+        found = self._known.pop(candidate.patch, None) or await self._read(candidate.patch, account)
+        if found is None:
+            return None
+        self._known[candidate.patch] = found
+        while len(self._known) > 1 and sum(len(each.data) for each in self._known.values()) > MOST_REMEMBERED:
+            self._known.popitem(last=False)
+        return found
+
+    async def _read(self, uri: str, account: BundleAccount | None) -> ChangeIndex | None:
+        if account is not None and layout.PATCH in account.files:
+            excerpt = await asyncio.to_thread(account.excerpt, layout.PATCH, 2 * MOST_PATCH)
+            return await asyncio.to_thread(index_change, excerpt.head, excerpt.size)
+        with contextlib.suppress(GatewrightError):
+            patch = await self.link.client.get_artifact(uri)
+            return await asyncio.to_thread(index_change, patch, len(patch))
+        return None
 
 
 def discard(file: Path) -> None:

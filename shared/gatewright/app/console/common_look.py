@@ -17,6 +17,7 @@ from gatewright.app.board.needs import Need, needs_of
 from gatewright.app.board.resuming import BoardChanges, BoardResync, changes_since
 from gatewright.app.board.rows import BoardRow, RunStage
 from gatewright.app.feed.follower import BoardFollower
+from gatewright.contracts.people.approvals import ApprovalSummary
 
 DrawRow = Callable[[BoardRow], str]
 Answer = TypeVar("Answer")
@@ -52,7 +53,7 @@ class CommonLook:
         return self._once(("needs",), self._needs)
 
     def claimed(self) -> Mapping[str, tuple[str, ...]]:
-        """By run, which processes claim its tasks; runs of which none is claimed are left out."""
+        """By run, which processes claim its tasks and where its target has moved; runs without either are left out."""
         return self._once(("claimed",), lambda: _claimed(self.board))
 
     def drawn(self, row: BoardRow) -> str:
@@ -75,9 +76,22 @@ class CommonLook:
 
 
 def fingerprint(needs: Sequence[Need]) -> str:
-    """Tells one list of needs from another, also where one of them was handed to another person."""
-    return hashlib.sha256("\0".join(f"{need.key}\0{need.who}" for need in needs).encode()).hexdigest()[:16]
+    """Tells one list of needs from another, also where a need was handed on, has a new comment, or its target has moved."""
+    words = "\0".join(f"{need.key}\0{need.who}\0{_news(need.summary)}" for need in needs)
+    return hashlib.sha256(words.encode()).hexdigest()[:16]
+
+
+def _news(summary: ApprovalSummary | None) -> str:
+    """What may change about a request while it waits."""
+    if summary is None:
+        return ""
+    return f"{len(summary.comments)} {summary.moved.found if summary.moved is not None else '-'}"
 
 
 def _claimed(board: Board) -> dict[str, tuple[str, ...]]:
-    return {row.run_id: names for row in board.rows.values() if any(names := tuple(task.process for task in row.in_hand))}
+    told = {row.run_id: (*(task.process for task in row.in_hand), *_targets(row)) for row in board.rows.values()}
+    return {run_id: names for run_id, names in told.items() if any(names)}
+
+
+def _targets(row: BoardRow) -> tuple[str, ...]:
+    return tuple(f"{each.moved.ref} {each.moved.found}" for each in row.summaries if each.moved is not None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,20 +14,24 @@ from markupsafe import Markup, escape
 
 from gatewright.app.board.detail import RunDetail
 from gatewright.app.board.rows import BoardRow
+from gatewright.app.console.change_browser import ChangeIndex, draw_change, line_places
 from gatewright.app.report.account import BundleAccount
-from gatewright.app.report.changes import PatchFile, change_of, changes
+from gatewright.app.report.changes import PatchFile, changes
 from gatewright.app.report.drawing import draw
 from gatewright.app.report.limits import PageLimits
-from gatewright.app.report.patch import parse_patch
+from gatewright.app.report.markup import classed
 from gatewright.app.report.timeline import STATE_NAMES
 from gatewright.app.report.verdicts import gates, reviews, tests
 from gatewright.app.report.visible import duration_words, seconds_words, visible
 from gatewright.app.report.work import work
+from gatewright.contracts import ReviewReport
 from gatewright.errors import MalformedError
 from gatewright.evidence import layout
 from gatewright.evidence.projection.history import RunHistory, tell
+from gatewright.ledger.run import Run
 from gatewright.rules.approvals import request_digest
 from gatewright.rules.transfers import transfer_lines
+from gatewright.work_documents.request_summary import change_words, gate_words, order_words, target_words, yes_words
 
 STAGE_NAMES = {
     "running": "Running",
@@ -59,6 +63,11 @@ def make_templates() -> Environment:
     environment.filters["digest"] = request_digest
     environment.filters["transfer_lines"] = lambda request: list(transfer_lines(request.transfers))
     environment.filters["state"] = lambda name: STATE_NAMES.get(name, name)
+    environment.filters["ordered"] = order_words
+    environment.filters["target_words"] = target_words
+    environment.globals["yes_words"] = yes_words
+    environment.filters["change_words"] = change_words
+    environment.filters["gate_words"] = gate_words
     environment.filters["order"] = lambda row: f"{row.created_at} {row.run_id}"
     environment.globals["stage_names"] = STAGE_NAMES
     return environment
@@ -83,32 +92,50 @@ class RunSections:
     review: Markup
     tests: Markup
     places: Mapping[str, str]
+    #: Of the change that is shown; empty: none is.
+    change_key: str = ""
 
 
-def sections_of(detail: RunDetail, account: BundleAccount | None, patch: bytes | None) -> RunSections:
-    """``account`` where the bundle lies on this host; ``patch``: the canonical one where it does not."""
+def sections_of(detail: RunDetail, account: BundleAccount | None, index: ChangeIndex | None, wanted: str = "") -> RunSections:
+    """``account`` where the bundle lies on this host; ``index``: the canonical change. ``wanted``: a filter of its files.
+
+    A part that has nothing to show is empty.
+    """
     run, history = detail.run, _history(detail)
     known = account or BundleAccount(_NOWHERE, {}, {}, {}, detail.records, run, history, "")
-    candidate = change_of(account, layout.PATCH, LIMITS) if account is not None else _fetched(patch or b"")
     told_reviews = dict(history.reviews) if history else {run.review.task_id or "": run.review} if run.review else {}
     told_tests = dict(history.tests) if history else {run.tests.task_id: run.tests} if run.tests else {}
-    places: dict[str, str] = {}
     tree = run.candidate.tree if run.candidate is not None else None
-    drawn = _markup(changes(known, candidate, LIMITS, places))  # before what refers to it
+    places = line_places(index, _anchors(run, told_reviews.values()), LIMITS) if index is not None else {}
     return RunSections(
-        timeline=_markup([draw(detail.timeline)]),
-        work=_markup(work(run, history, LIMITS)),
-        gates=_markup(gates(detail.gates, run.run_id, LIMITS)),
-        change=drawn,
-        review=_markup(reviews(told_reviews, run.run_id, LIMITS, places, tree)),
-        tests=_markup(tests(known, told_tests, run.run_id, LIMITS)),
+        timeline=as_markup([draw(detail.timeline)]),
+        work=as_markup(work(run, history, LIMITS)) if run.contract is not None else Markup(),
+        gates=as_markup(gates(detail.gates, run.run_id, LIMITS)) if detail.gates else Markup(),
+        change=as_markup(_change(known, run, index, wanted)),
+        review=as_markup(reviews(told_reviews, run.run_id, LIMITS, places, tree)) if told_reviews else Markup(),
+        tests=as_markup(tests(known, told_tests, run.run_id, LIMITS)) if told_tests else Markup(),
         places=places,
+        change_key=index.key if index is not None else "",
     )
 
 
-def _fetched(patch: bytes) -> PatchFile:
-    read = patch[: LIMITS.patch]
-    return PatchFile(layout.PATCH, len(patch), len(read), parse_patch(read))
+def _change(known: BundleAccount, run: Run, index: ChangeIndex | None, wanted: str) -> Iterable[Element]:
+    """The canonical change; where there is none, what workers handed over and the gates did not take."""
+    if index is not None and index.size:
+        return draw_change(index, run.run_id, wanted, LIMITS)
+    if any(path.startswith("patches/") and size for path, size in known.files.items()):
+        return changes(known, PatchFile(layout.PATCH, 0, 0, ()), LIMITS)
+    if run.candidate is not None and index is None:
+        return [classed("p", "note", "This identity may not read the change. Read it with: gatewright approvals show RUN")]
+    return ()
+
+
+def _anchors(run: Run, told_reviews: Iterable[ReviewReport]) -> Iterator[str]:
+    """The lines of the change that votes and findings name."""
+    for asked in run.approvals.values():
+        yield from (anchor for cast in asked.votes for anchor in cast.vote.evidence)
+    for report in told_reviews:
+        yield from (f"patch:{found.path}:{found.line}" for found in report.findings[: LIMITS.rows])
 
 
 def _history(detail: RunDetail) -> RunHistory | None:
@@ -120,7 +147,7 @@ def _history(detail: RunDetail) -> RunHistory | None:
         return None  # its page shows what the fold knows
 
 
-def _markup(elements: Iterable[Element]) -> Markup:
+def as_markup(elements: Iterable[Element]) -> Markup:
     """Elements as they are: the report's serialiser has escaped their text."""
     return Markup("".join(tostring(element, encoding="unicode", method="html") for element in elements))  # noqa: S704
 

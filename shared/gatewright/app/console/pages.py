@@ -22,10 +22,10 @@ from gatewright.app.board.budget_bars import budget_bars
 from gatewright.app.board.crew import crew_lanes
 from gatewright.app.board.detail import RunDetail, detail_of
 from gatewright.app.board.filters import choices_of, counts_of, filter_of, lists_of
-from gatewright.app.board.needs import needs_of
+from gatewright.app.board.needs import approval_commands, needs_of
 from gatewright.app.board.resuming import event_id
-from gatewright.app.board.rows import with_processes
-from gatewright.app.console.bundles import BundleShelf, discard
+from gatewright.app.board.rows import BoardRow, with_processes, with_target
+from gatewright.app.console.bundles import BundleShelf, ChangeShelf, discard
 from gatewright.app.console.common_look import CommonLook, fingerprint
 from gatewright.app.console.doors import FORM_COOKIE, SESSION_COOKIE, SESSION_SECONDS, SignedIn, read_form, same_form, status_of
 from gatewright.app.console.drawing import row_html, sections_of
@@ -34,13 +34,17 @@ from gatewright.app.console.roles import may
 from gatewright.app.feed.agent_words import AgentWords
 from gatewright.app.feed.link import LedgerLink
 from gatewright.clock import Clock
+from gatewright.contracts.people.approvals import ApprovalRule
 from gatewright.contracts.vocabulary import RunId
 from gatewright.errors import GatewrightError, MalformedError
 from gatewright.ledger.role_bindings import role_binding_read_model
+from gatewright.work_documents.approval_rule_words import rule_words
 from gatewright.work_documents.revisions import trail_of
 
 #: Lines of one list of ended runs, and of one of open runs, on a page.
 MOST_ENDED_SHOWN, MOST_OPEN_SHOWN = 100, 500
+#: Repositories whose rules are shown.
+MOST_REPOSITORIES = 10
 #: Bytes of a form that is sent before a sign-in.
 _SMALL_FORM = 16_384
 #: Pages that are kept up to date at once.
@@ -57,6 +61,7 @@ class ConsolePages:
 
     link: LedgerLink
     shelf: BundleShelf
+    changes: ChangeShelf
     templates: Environment
     signed_in: SignedIn
     clock: Clock
@@ -115,15 +120,16 @@ class ConsolePages:
         follower = await self.link.board_follower()
         board = follower.board
         try:
-            detail = await self._detail(request)
+            detail = await self.detail(request)
             account = await self.shelf.account(detail.run)
             claimed = follower.claims.processes.get(detail.run.run_id, {})
-            detail = replace(detail, row=with_processes(detail.row, claimed))
+            row = with_target(with_processes(detail.row, claimed), follower.claims.moved.get(detail.run.run_id))
+            detail = replace(detail, row=row)
             verification = await self.shelf.verified(detail.run) if request.query_params.get("verify") == "1" else None
         except GatewrightError as error:
             return self.refused(request, error)
-        patch = None if account is not None else await self._patch(detail)
-        sections = sections_of(detail, account, patch)
+        index = await self.changes.index(detail, account)
+        sections = sections_of(detail, account, index, request.query_params.get("match", ""))
         here = self.shelf.folder(detail.run) is not None
         return self.page(
             request,
@@ -133,6 +139,8 @@ class ConsolePages:
             sections=sections,
             verification=verification,
             bundle_is_here=here,
+            asked_now=list(zip(detail.row.asks, detail.row.summaries, strict=True)),
+            commands={each.request_id: approval_commands(each) for each in detail.row.asks},
             roles=role_binding_read_model(detail.run),
             crew=crew_lanes(detail.run, detail.gates),
             bars=budget_bars(detail.run, self.clock.now()),
@@ -142,21 +150,27 @@ class ConsolePages:
         )
 
     async def policies(self, request: Request) -> Response:
-        """What was in force when the newest run was accepted."""
+        """What was in force when the newest run was accepted, and who must approve what, by repository."""
         board = (await self.link.board_follower()).board
-        newest = max(board.rows.values(), key=lambda row: row.order, default=None)
-        accepted = None
-        if newest is not None:
+        newest: dict[str, BoardRow] = {}
+        for row in sorted(board.rows.values(), key=lambda row: row.order, reverse=True):
+            newest.setdefault(row.repository, row)
+        first, accepted = next(iter(newest.values()), None), None
+        groups: dict[tuple[ApprovalRule, ...], list[str]] = {}
+        for row in list(newest.values())[:MOST_REPOSITORIES]:
             with contextlib.suppress(GatewrightError):
-                detail = detail_of(await self.link.client.events(newest.run_id), self.clock.now())
-                accepted = detail.run.accepted if detail is not None else None
-        return self.page(request, "policies.html", board, newest=newest, accepted=accepted)
+                detail = detail_of(await self.link.client.events(row.run_id), self.clock.now())
+                if detail is not None:
+                    accepted = accepted or detail.run.accepted
+                    groups.setdefault(detail.run.accepted.approval_rules, []).append(row.repository)
+        drawn = [{"repositories": urls, "rules": [rule_words(rule) for rule in rules]} for rules, urls in groups.items()]
+        return self.page(request, "policies.html", board, newest=first, accepted=accepted, groups=drawn)
 
     async def bundle(self, request: Request) -> Response:
         """The bundle of a sealed run as a file to take away."""
         await self.link.board_follower()
         try:
-            detail = await self._detail(request)
+            detail = await self.detail(request)
             if detail.run.sealed is None:
                 raise MalformedError(f"{detail.run.run_id} is not sealed yet", code="run_not_ended")
             file = await self.shelf.archive(detail.run)
@@ -228,7 +242,7 @@ class ConsolePages:
             return await read_form(request, _SMALL_FORM)
         return {}
 
-    async def _detail(self, request: Request) -> RunDetail:
+    async def detail(self, request: Request) -> RunDetail:
         """Raises MalformedError (``run_unknown``), GatewrightError as the client does."""
         run_id = request.path_params["run_id"]
         try:
@@ -239,15 +253,6 @@ class ConsolePages:
         if detail is None:
             raise MalformedError(f"there is no run {run_id[:80]}", code="run_unknown")
         return detail
-
-    async def _patch(self, detail: RunDetail) -> bytes | None:
-        """The canonical patch, where this identity may read artifacts."""
-        candidate = detail.run.candidate
-        if candidate is None:
-            return None
-        with contextlib.suppress(GatewrightError):
-            return await self.link.client.get_artifact(candidate.patch)
-        return None
 
     async def _counted(self, stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         self.streams += 1

@@ -15,7 +15,8 @@ from starlette.applications import Starlette
 from starlette.types import ASGIApp
 
 from gatewright.app.console.access_record import AccessFile, AccessRecord
-from gatewright.app.console.bundles import BundleShelf
+from gatewright.app.console.bundles import BundleShelf, ChangeShelf
+from gatewright.app.console.change_pages import ChangePages
 from gatewright.app.console.decisions import DecisionPaths, OpenInbox
 from gatewright.app.console.doors import Doors, SignedIn
 from gatewright.app.console.drawing import make_templates
@@ -123,9 +124,11 @@ def make_app(
     most: ConsoleRole = "operator" if decide or submit else "viewer"
     signed_in = SignedIn(address.tokens, time.monotonic, most, provider is not None)
     agent = address.agent if decide is not None else ""
+    changes = ChangeShelf(link)
     pages = ConsolePages(
         link,
         BundleShelf(link, home, key),
+        changes,
         make_templates(),
         signed_in,
         time,
@@ -147,7 +150,8 @@ def make_app(
 
     surroundings = SurroundingPages(pages, home, look)
     deciding_routes = [*deciding.routes(), *PasskeyPaths(pages, deciding).routes()]
-    routes = [*pages.routes(), *deciding_routes, *SubmitPaths(pages, submit).routes(), *surroundings.routes()]
+    routes = [*pages.routes(), *ChangePages(pages, changes).routes(), *deciding_routes]
+    routes += [*SubmitPaths(pages, submit).routes(), *surroundings.routes()]
     if provider is not None:
         exchange = ProviderExchange(provider, time.monotonic, lambda: time.now().timestamp())
         attempts = SignInAttempts(time.monotonic)

@@ -20,17 +20,21 @@ from gatewright.app.console.pages import ConsolePages
 from gatewright.app.console.roles import may
 from gatewright.client.client import Client
 from gatewright.contracts import GateReport, RoleContractSummary, RunRequest
+from gatewright.contracts.reports import Violation
 from gatewright.errors import DeniedError, GatewrightError, LimitError
 from gatewright.reasons import advice_for
 
 #: Seconds that a gatekeeper is waited for which is starting.
 _PATIENCE = 20.0
+#: Branches that the form offers.
+MOST_BRANCHES = 500
 
 
 class Explanation(Protocol):
     """What the gates say of a request that was not sent; ``unjudged``: what could not be asked, in words.
 
-    ``role``: the one that its contract would resolve to.
+    ``role``: the one that its contract would resolve to. ``environment_fault``: why its environment is refused; empty where it
+    is not.
     """
 
     @property
@@ -42,16 +46,22 @@ class Explanation(Protocol):
     @property
     def role(self) -> RoleContractSummary: ...
 
+    @property
+    def environment_fault(self) -> str: ...
+
 
 @dataclass(frozen=True, slots=True)
 class SubmitAccess:
     """``connect`` opens a connection as a publisher; ``explain`` asks the gates of this host's policies, in a thread.
 
-    Both raise GatewrightError.
+    ``environments``: those that the system offers; None where that cannot be told here. ``branches``: of a repository, in a
+    thread. All but ``environments`` raise GatewrightError.
     """
 
     connect: Callable[[], AbstractAsyncContextManager[Client]]
     explain: Callable[[RunRequest], Explanation]
+    environments: Callable[[], tuple[str, ...] | None] = lambda: None
+    branches: Callable[[str], tuple[str, ...]] = lambda _repository: ()
 
 
 @dataclass(slots=True)
@@ -61,11 +71,13 @@ class SubmitPaths:
     pages: ConsolePages
     access: SubmitAccess | None
     _explaining: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _listing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def routes(self) -> list[Route]:
         return [
             Route("/submit", self.submit, methods=["GET", "POST"]),
             Route("/submit/check", self.check, methods=["POST"]),
+            Route("/submit/branches", self.branches),
         ]
 
     async def submit(self, request: Request) -> Response:
@@ -98,6 +110,20 @@ class SubmitPaths:
             return self._part(error=error, found=None)
         return self._part(error=None, found=found)
 
+    async def branches(self, request: Request) -> Response:
+        """The branches of a repository that there is a run of, as choices for the form; none where they cannot be read."""
+        try:
+            access = self._access(request)
+            url = request.query_params.get("repository", "")
+            known = choices_of((await self.pages.link.board_follower()).board)["repository"]
+            if self._listing.locked():
+                raise LimitError("the branches of another repository are being read", code="service_busy")
+            async with self._listing:
+                found = await asyncio.to_thread(access.branches, url) if url in known else ()
+        except GatewrightError:
+            found = ()
+        return HTMLResponse(self.pages.templates.get_template("branches.html").render(branches=found[:MOST_BRANCHES]))
+
     def _access(self, request: Request) -> SubmitAccess:
         """Raises DeniedError (``console_read_only``, ``role_not_allowed``)."""
         if self.access is None:
@@ -129,10 +155,14 @@ class SubmitPaths:
             makers=MAKERS,
             person=self._person(request),
             repositories=choices_of(board)["repository"],
+            environments=self.access.environments() if self.access is not None else None,
         )
 
     def _part(self, *, error: GatewrightError | None, found: Explanation | None) -> Response:
         violations = [each for report in found.reports for each in report.violations] if found is not None else []
+        if found is not None and found.environment_fault:
+            fault = found.environment_fault
+            violations.append(Violation(code="environment_not_allowed", rule="environment", detail=fault))
         advice = dict.fromkeys(words for each in violations if (words := advice_for(each.code)))
         text = self.pages.templates.get_template("check.html").render(
             error=error, found=found, violations=violations, advice=list(advice)

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 
 from gatewright.app.board.board import Board, SequencedTransition, advance_board, passed_over, without_history
-from gatewright.app.board.rows import with_processes
+from gatewright.app.board.rows import with_processes, with_target
 from gatewright.app.feed.claims import ToldClaims
 from gatewright.bus.ledger_replay import end_readings
 from gatewright.bus.port import Bus, Message
@@ -267,9 +267,13 @@ class BoardFollower:
             self._wake()
 
     def _show_processes(self) -> None:
-        """Rows come from the ledger, which knows no process: what is claimed is laid over them."""
-        named = self.claims.processes
-        found = {run_id: with_processes(row, named.get(run_id, {})) for run_id, row in self.board.rows.items() if row.in_hand}
+        """Lay over the rows what the gatekeeper knows and the ledger does not: processes, and targets that have moved."""
+        named, moved = self.claims.processes, self.claims.moved
+        found = {
+            run_id: with_target(with_processes(row, named.get(run_id, {})), moved.get(run_id))
+            for run_id, row in self.board.rows.items()
+            if row.in_hand or row.asks
+        }
         if any(self.board.rows[run_id] is not row for run_id, row in found.items()):
             self.board = replace(self.board, rows={**self.board.rows, **found})
 

@@ -28,8 +28,8 @@ class _Room:
     """How many lines may still be shown, and the colours for them."""
 
     lines: int
-    #: By the name that reviews give a line (``patch:PATH:LINE``), the id of its place in the page; None: lines get no ids.
-    places: dict[str, str] | None = None
+    #: Whether lines get ids.
+    ids: bool = False
     #: Files that were drawn.
     files: int = 0
     colours: Colours = field(default_factory=Colours)
@@ -64,14 +64,9 @@ def change_of(account: BundleAccount, path: str, limits: PageLimits) -> PatchFil
     return PatchFile(path, found.size, len(found.head), parse_patch(found.head), names)
 
 
-def changes(
-    account: BundleAccount, candidate: PatchFile, limits: PageLimits, places: dict[str, str] | None = None
-) -> Iterator[Element]:
-    """The section's content: the canonical patch; where there is none, what the workers handed over.
-
-    ``places``: each line that is drawn gets an id, and is entered under the name that reviews give it.
-    """
-    room = _Room(limits.all_lines, places)
+def changes(account: BundleAccount, candidate: PatchFile, limits: PageLimits) -> Iterator[Element]:
+    """The section's content: the canonical patch; where there is none, what the workers handed over."""
+    room = _Room(limits.all_lines)
     if candidate.size:
         yield from _change(candidate, room, limits)
         return
@@ -82,6 +77,19 @@ def changes(
         yield from _change(change_of(account, path, limits), room, limits)
     if len(handed) > limits.open_files:
         yield classed("p", "cut", f"{len(handed) - limits.open_files} more patches are not shown; they are in patches/.")
+
+
+def file_lines(file: FilePatch, number: int, source: str, limits: PageLimits, skipped: int = 0) -> Iterator[Element]:
+    """The lines of file ``number`` of a change, from 1, after the first ``skipped``; each has an id (``file-2-new-14``)."""
+    rest = FilePatch(file.path, file.kind, file.modes, binary=file.binary, size=file.size)
+    passed = 0
+    for hunk in file.hunks:
+        kept = hunk.lines[max(0, skipped - passed) :]
+        passed += len(hunk.lines)
+        if kept or not hunk.lines:
+            rest.hunks.append(Hunk(hunk.heading, kept))
+    room = _Room(limits.shown_lines, ids=True, files=number - 1)
+    yield from _body(rest, source, room, limits)
 
 
 def _change(change: PatchFile, room: _Room, limits: PageLimits) -> Iterator[Element]:
@@ -153,7 +161,7 @@ def _body(file: FilePatch, source: str, room: _Room, limits: PageLimits) -> Iter
     for hunk in file.hunks:
         if shown >= allowed:
             break
-        body.extend(_hunk(hunk, hunk.lines[: allowed - shown], language, room, file.path))
+        body.extend(_hunk(hunk, hunk.lines[: allowed - shown], language, room))
         shown += min(len(hunk.lines), allowed - shown)
     room.lines -= shown
     if shown:
@@ -165,7 +173,7 @@ def _body(file: FilePatch, source: str, room: _Room, limits: PageLimits) -> Iter
         yield classed("p", "note", "No line changes: an empty file.")
 
 
-def _hunk(hunk: Hunk, lines: list[PatchLine], language: str, room: _Room, path: bytes) -> Iterator[Element]:
+def _hunk(hunk: Hunk, lines: list[PatchLine], language: str, room: _Room) -> Iterator[Element]:
     heading = hunk.heading.decode("utf-8", "backslashreplace")[:MOST_CHARACTERS]
     first = next((line.new or line.old for line in lines if line.new or line.old), 0)
     yield classed("tr", "hunk", tag("td", {"colspan": "2"}, "⋯"), tag("td", None, f"line {first}  {heading}".rstrip()))
@@ -182,7 +190,7 @@ def _hunk(hunk: Hunk, lines: list[PatchLine], language: str, room: _Room, path: 
             pieces = next(new)
         else:
             pieces = [(_text(line), "c")]
-        yield _line(line, pieces, room, path)
+        yield _line(line, pieces, room)
 
 
 def _sides(lines: list[PatchLine], signs: str, language: str, colours: Colours) -> list[list[Piece]]:
@@ -198,24 +206,22 @@ def _text(line: PatchLine) -> str:
     )
 
 
-def _number(side: str, line: int | None, room: _Room, name: str) -> Element:
-    """The cell of a line's number; where lines have places, with its id and a link to itself."""
-    if line is None or room.places is None:
+def _number(side: str, line: int | None, room: _Room) -> Element:
+    """The cell of a line's number; where lines have ids, with its own and a link to itself."""
+    if line is None or not room.ids:
         return classed("td", "no", str(line) if line is not None else "")
     place = f"file-{room.files}-{side}-{line}"
-    room.places.setdefault(name, place)
     return tag("td", {"class": "no", "id": place}, tag("a", {"href": f"#{place}"}, str(line)))
 
 
-def _line(line: PatchLine, pieces: list[Piece], room: _Room, path: bytes) -> Element:
-    name = f"patch:{path.decode('utf-8', 'surrogateescape')}"
+def _line(line: PatchLine, pieces: list[Piece], room: _Room) -> Element:
     old, new = line.old if line.sign != "+" else None, line.new if line.sign != "-" else None
     kind = {"+": "ins", "-": "del"}.get(line.sign, "same")
     words = (classed("span", name, text) if name else text for text, name in pieces)
     return classed(
         "tr",
         kind,
-        _number("old", old, room, f"{name}:-{old}"),
-        _number("new", new, room, f"{name}:{new}"),
+        _number("old", old, room),
+        _number("new", new, room),
         classed("td", "src", classed("span", "sign", line.sign if line.sign in "+-" else " "), words),
     )

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Literal
 
 from gatewright.git.paths import display
 
 Kind = Literal["added", "deleted", "modified", "mode"]
 _HUNK = re.compile(rb"@@ -(\d{1,9})(?:,\d{1,9})? \+(\d{1,9})(?:,\d{1,9})? @@(.*)")  # noqa: TID251 - linear: each try ends where the next one begins
+_FILE = b"diff --git "
 _SIMPLE = {b"a": 7, b"b": 8, b"t": 9, b"n": 10, b"v": 11, b"f": 12, b"r": 13, b'"': 34, b"\\": 92}
 _ESCAPE = re.compile(rb'\\([0-7]{3}|[abtnvfr"\\])')  # noqa: TID251 - linear: each try ends where the next one begins
 
@@ -57,12 +59,50 @@ class FilePatch:
         return sum(line.sign == "-" for hunk in self.hunks for line in hunk.lines)
 
 
+@dataclass(frozen=True, slots=True)
+class FileSpan:
+    """One file of a patch, not taken apart: its bytes lie from ``start`` to ``end``."""
+
+    path: bytes
+    kind: Kind
+    binary: bool
+    added: int
+    removed: int
+    start: int
+    end: int
+
+    @property
+    def name(self) -> str:
+        return display(self.path)
+
+
+def split_patch(data: bytes) -> tuple[FileSpan, ...]:
+    """The files of a patch, in its order, with their line counts. Linear, and cheap for thousands of files.
+
+    In a canonical patch no line of a hunk and no line of binary content begins as the header of a file does.
+    """
+    starts = [0] if data.startswith(_FILE) else []
+    at = data.find(b"\n" + _FILE)
+    while at >= 0:
+        starts.append(at + 1)
+        at = data.find(b"\n" + _FILE, at + 1)
+    return tuple(_span(data, start, end) for start, end in pairwise([*starts, len(data)]))
+
+
+def _span(data: bytes, start: int, end: int) -> FileSpan:
+    body = data.find(b"\n@@ ", start, end)
+    (head,) = parse_patch(data[start : end if body < 0 else body])
+    added = data.count(b"\n+", body, end) if body >= 0 else 0
+    removed = data.count(b"\n-", body, end) if body >= 0 else 0
+    return FileSpan(head.path, head.kind, head.binary, added, removed, start, end)
+
+
 def parse_patch(data: bytes) -> tuple[FilePatch, ...]:
     """The files of a patch, in its order; lines that are no part of one are passed over. A cut end gives a short last hunk."""
     files: list[FilePatch] = []
     old = new = 0
     for line in data.split(b"\n"):
-        if line.startswith(b"diff --git "):
+        if line.startswith(_FILE):
             files.append(FilePatch(_path(line[11:])))
         if not files:
             continue

@@ -12,7 +12,7 @@ from pydantic import Field
 from gatewright.app.retention.inventory import InventoryItem
 from gatewright.contracts import LegalHold
 from gatewright.errors import ConfigurationError
-from gatewright.policy_files import PolicyModel, parse_policy, read_policy
+from gatewright.policy_files import PolicyModel, parse_policy, policy_path, read_policy
 
 RETENTION_FILE: Final = "retention.json"
 _DAY: Final = 86_400.0
@@ -67,7 +67,7 @@ class ExpiryPolicy(PolicyModel):
 
 def load_expiry(folder: Path) -> ExpiryPolicy:
     """The operator's policy. Raises ConfigurationError (``nothing_expires`` where there is no such file)."""
-    path = folder / RETENTION_FILE
+    path = policy_path(folder, RETENTION_FILE)
     if not path.exists():
         raise ConfigurationError(f"nothing expires: there is no {path}", code="nothing_expires")
     return parse_policy(path, ExpiryPolicy, read_policy(path))

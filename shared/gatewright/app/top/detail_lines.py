@@ -14,6 +14,7 @@ from gatewright.app.top.inert import line
 from gatewright.app.top.lines import STAGE_WORDS, age_words
 from gatewright.contracts import AgentActivity, GateReport, OrchestratorEvent
 from gatewright.work_documents.remarks import gate_remarks, remark_line
+from gatewright.work_documents.request_summary import summary_facts
 
 PartName = Literal["run", "timeline", "change", "agents"]
 PARTS: Final[tuple[PartName, ...]] = ("run", "timeline", "change", "agents")
@@ -85,6 +86,9 @@ def _wanted(run_id: str, needs: Sequence[Need]) -> Iterator[str]:
         if need.run_id == run_id:
             yield ""
             yield f"needs {one_line(need.who)}: {one_line(need.why)}{f' (risk {need.risk})' if need.risk else ''}"
+            if need.summary is not None:
+                facts = summary_facts(need.summary)
+                yield from (f"  {name:<11} {one_line(value)}" for name, value in facts.items() if name != "why")
             yield f"  otherwise: {one_line(need.on_silence)}{f', {need.until}' if need.until else ''}"
             yield from (f"  $ {command}" for command in need.commands)
 

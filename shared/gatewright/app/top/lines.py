@@ -15,6 +15,7 @@ from gatewright.app.report.timeline import STATE_NAMES
 from gatewright.app.report.visible import duration_words
 from gatewright.app.top.inert import cell
 from gatewright.app.top.surroundings import TopSurroundings
+from gatewright.work_documents.request_summary import size_words, verdict_words
 
 ListName = Literal["runs", "needs", "queues", "work"]
 LISTS: Final[tuple[ListName, ...]] = ("runs", "needs", "queues", "work")
@@ -22,7 +23,7 @@ TITLES: Final[dict[ListName, str]] = {"runs": "Runs", "needs": "Needs you", "que
 #: The columns of each list with their width in cells; 0: what is left of the line.
 COLUMNS: Final[dict[ListName, tuple[tuple[str, int], ...]]] = {
     "runs": (("stands", 7), ("age", 6), ("asked", 0), ("state or reason", 15), ("run", 12)),
-    "needs": (("kind", 8), ("age", 6), ("who", 12), ("why", 0), ("run", 12)),
+    "needs": (("kind", 8), ("age", 6), ("what", 0), ("change", 17), ("gates", 10), ("run", 12)),
     "queues": (("queue", 0), ("waiting", 7), ("in hand", 7), ("oldest", 6), ("asking", 6), ("paused until", 12)),
     "work": (("role", 10), ("for", 6), ("task", 0), ("pool", 8), ("process", 8), ("run", 12)),
 }
@@ -78,7 +79,7 @@ def need_lines(needs: Sequence[Need], now: datetime) -> list[ListedLine]:
     return [
         _line(
             need.key,
-            (_KINDS[need.kind], age_words(need.since, now), need.who, need.why, short(need.run_id)),
+            (_KINDS[need.kind], age_words(need.since, now), *_decided(need), short(need.run_id)),
             run_id=need.run_id,
             request_id=need.key if need.kind == "approval" else "",
         )
@@ -125,6 +126,15 @@ def queue_lines(surroundings: TopSurroundings, now: datetime) -> list[ListedLine
         counts = (str(depth.waiting), str(depth.in_hand), oldest, str(depth.pulls))
         found.append(_line(depth.queue.durable, (depth.queue.durable, *counts, paused)))
     return found[:MOST_LINES]
+
+
+def _decided(need: Need) -> tuple[str, str, str]:
+    """What is asked, how large the change is, and the verdict of the gates; a need that is no approval has its cause alone."""
+    summary = need.summary
+    if summary is None:
+        return need.why, "", ""
+    title = f'"{summary.title}"'
+    return (f"TARGET MOVED {title}" if summary.moved is not None else title), size_words(summary), verdict_words(summary)
 
 
 def short(run_id: str) -> str:

@@ -12,9 +12,10 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from gatewright.app.top.inert import cell, line
-from gatewright.contracts.people.approvals import ApprovalRequest
+from gatewright.contracts.people.approvals import ApprovalRequest, ApprovalSummary
 from gatewright.rules.approvals import tree_words
 from gatewright.rules.transfers import transfer_lines
+from gatewright.work_documents.request_summary import summary_facts, yes_words
 
 BOX_CSS = """
 ModalScreen { align: center middle; }
@@ -80,9 +81,9 @@ class ApproveScreen(ModalScreen[str | None]):
         Binding("n,q", "leave", show=False),
     ]
 
-    def __init__(self, request: ApprovalRequest, signer: str) -> None:
+    def __init__(self, request: ApprovalRequest, summary: ApprovalSummary, signer: str) -> None:
         super().__init__()
-        self._request, self._signer = request, signer
+        self._request, self._summary, self._signer = request, summary, signer
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="box"):
@@ -113,14 +114,13 @@ class ApproveScreen(ModalScreen[str | None]):
         request = self._request
         facts = {
             "approve": request.request_id,
+            **summary_facts(self._summary),
             "rule": f"{request.rule} ({request.reason}, risk {request.risk})",
-            "why": request.why,
-            "ordered": f"{request.user_request} (publisher {request.publisher}, for {request.requested_by})",
             "repository": f"{request.repository} at {request.baseline_commit[:12]}",
             "tree": tree_words(request),
-            "on yes": request.on_yes,
+            "on yes": yes_words(request, self._summary),
             "on no": f"{request.on_no} (gatewright approvals reject {request.request_id})",
-            "on silence": f"{request.on_silence}, {request.expires_at}",
+            "on silence": f"{self._summary.on_silence}, {request.expires_at}",
             "signed": self._signer,
         }
         sent = [f"{'sends':<11} {cell(line)}" for line in transfer_lines(request.transfers)]

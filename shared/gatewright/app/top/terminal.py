@@ -17,7 +17,7 @@ from gatewright.app.top.lists_screen import ListsScreen
 from gatewright.app.top.questions import BOX_CSS, AbortScreen, ApproveScreen, WordsScreen
 from gatewright.app.top.sources import TopSources
 from gatewright.app.top.steering import Steering
-from gatewright.contracts.people.approvals import ApprovalRequest
+from gatewright.contracts.people.approvals import ApprovalRequest, ApprovalSummary
 from gatewright.errors import GatewrightError
 
 _WHY_ABORTED: Final = "asked for on the board in a terminal"
@@ -71,15 +71,15 @@ class TopApp(App[None]):
 
     def ask_approve(self, request_id: str) -> None:
         """Show what is asked, and bring a signed yes where that is the answer. Empty: nothing is asked here."""
-        request = self._request(request_id)
+        found = self._request(request_id)
         if self.steering.approve is None:
             self.tell("This is only for looking (--read-only).")
-        elif request is None:
+        elif found is None:
             self.tell("Nothing waits for an approval here. What does, the list of needs says: g n")
-        elif request.reason == "review":
+        elif found[0].reason == "review":
             self.tell(f"This is a vote of a panel, which wants reasons:\n\n  gatewright review vote {request_id}")
         else:
-            asked = ApproveScreen(request, self.steering.signer)
+            asked = ApproveScreen(*found, self.steering.signer)
             self.push_screen(asked, lambda phrase: self._answered_approve(request_id, phrase))
 
     def tell(self, words: str) -> None:
@@ -120,10 +120,11 @@ class TopApp(App[None]):
             # Not ignored: that would be handed on to the program that asks.
             signal.signal(signal.SIGINT, lambda _number, _frame: None)
 
-    def _request(self, request_id: str) -> ApprovalRequest | None:
+    def _request(self, request_id: str) -> tuple[ApprovalRequest, ApprovalSummary] | None:
         board = self.sources.board
         rows = board.rows.values() if board is not None else ()
-        return next((asked for row in rows for asked in row.asks if asked.request_id == request_id), None)
+        asked = (each for row in rows for each in zip(row.asks, row.summaries, strict=True))
+        return next((each for each in asked if each[0].request_id == request_id), None)
 
     def _answered_abort(self, run_id: str, *, yes: bool) -> None:
         if yes:

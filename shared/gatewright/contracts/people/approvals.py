@@ -14,7 +14,8 @@ from gatewright.contracts.activity import AgentQuestion
 from gatewright.contracts.consultation import Blocked
 from gatewright.contracts.people.identities import identities_of
 from gatewright.contracts.people.review_votes import ReviewQuorum, ReviewStanding, ReviewVote
-from gatewright.contracts.run_status import GateStanding
+from gatewright.contracts.reports import GateName
+from gatewright.contracts.run_status import GateStanding, MovedTarget
 from gatewright.contracts.transfers import AskedTransfer
 from gatewright.contracts.vocabulary import (
     END,
@@ -351,8 +352,62 @@ class Delegation(Document):
     at: str
 
 
+class GateSummary(Document):
+    """The last verdict of a gate on what is decided; ``code`` is ``ok`` or the reason."""
+
+    gate: GateName
+    verdict: Literal["PASS", "FAIL"]
+    code: NonEmpty
+
+
+class QuotedWords(Document):
+    """Words of a role or an agent; ``speaker`` names it, and ``about`` what the words are."""
+
+    speaker: _Line
+    about: NonEmpty
+    text: _Words
+
+
+class PersonsComment(Document):
+    """What a person wrote with an answer to a request; ``at`` is when the gatekeeper recorded it."""
+
+    person: NonEmpty
+    verdict: DecisionVerdict
+    at: str
+    text: _Words
+
+
+class ApprovalSummary(Document):
+    """What a person decides, in brief. The ledger is the only source, of all but ``moved``.
+
+    ``moved``: the target, where that has moved since the run began, so that a yes lands nothing.
+    ``title`` has the words of the order, ``quoted`` those of roles and agents, and ``comments`` those of people; no other
+    field holds any.
+    ``ordered_by`` names people; empty: it is not known who. ``requested_by`` is a claim of the publisher. ``lands_on`` is empty
+    where nothing lands. ``changed_files`` is None while there is no change, ``changed_lines`` also where they were not counted.
+    """
+
+    title: Annotated[str, Meta(max_length=200)]
+    ordered_by: tuple[NonEmpty, ...]
+    publisher: NonEmpty
+    requested_by: str
+    repository: str
+    lands_on: str
+    why: _Words
+    on_silence: NonEmpty
+    gates: tuple[GateSummary, ...]
+    changed_files: Count | None = None
+    changed_lines: Count | None = None
+    quoted: tuple[QuotedWords, ...] = ()
+    comments: tuple[PersonsComment, ...] = ()
+    moved: MovedTarget | None = None
+
+
 class ApprovalStanding(Document):
-    """A request and what has become of it. ``patch`` is the candidate's, as far as it fits."""
+    """A request and what has become of it. ``patch`` is the candidate's, as far as it fits.
+
+    ``summary`` is None in answers of an older gatekeeper.
+    """
 
     request: ApprovalRequest
     request_sha256: Sha256
@@ -365,6 +420,7 @@ class ApprovalStanding(Document):
     patch_bytes: Count = 0
     review: ReviewStanding | None = None
     delegations: tuple[Delegation, ...] = ()
+    summary: ApprovalSummary | None = None
 
 
 class ApprovalList(Document):

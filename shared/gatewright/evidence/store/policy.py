@@ -10,7 +10,7 @@ from pydantic import AfterValidator, ConfigDict, Field, field_validator, model_v
 
 from gatewright.errors import StoreError
 from gatewright.evidence.store.address import StoreAddress, parse_store
-from gatewright.policy_files import KeyReference, PolicyModel, parse_policy, read_policy
+from gatewright.policy_files import KeyReference, PolicyModel, parse_policy, policy_path, read_policy
 
 STORES_FILE: Final = "stores.json"
 
@@ -98,7 +98,7 @@ class StoresPolicy(PolicyModel):
 
 def load_stores(folder: Path) -> StoresPolicy:
     """Read ``stores.json`` of the operator's folder; without it no store has a credential. Raises ConfigurationError."""
-    path = folder / STORES_FILE
+    path = policy_path(folder, STORES_FILE)
     if not path.exists():
         return StoresPolicy(version="1", stores=())
     return parse_policy(path, StoresPolicy, read_policy(path))

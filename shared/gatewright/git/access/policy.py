@@ -14,7 +14,7 @@ from pydantic import AfterValidator, ConfigDict, Field, field_validator, model_v
 from gatewright.errors import MalformedError
 from gatewright.git.access.repository_patterns import EVERYTHING, check_pattern, covered
 from gatewright.git.refs import Source
-from gatewright.policy_files import EnvironmentKey, KeyReference, PolicyModel, parse_policy, read_policy
+from gatewright.policy_files import EnvironmentKey, KeyReference, PolicyModel, parse_policy, policy_path, read_policy
 
 REPOSITORIES_FILE: Final = "repositories.json"
 #: Who asks: a service, or the command line of a person (``operator``).
@@ -184,7 +184,7 @@ class LoadedRepositories:
 
 def load_repositories(folder: Path) -> LoadedRepositories:
     """Read ``repositories.json`` of the operator's folder; without it nothing has a credential. Raises ConfigurationError."""
-    path = folder / REPOSITORIES_FILE
+    path = policy_path(folder, REPOSITORIES_FILE)
     if not path.exists():
         return LoadedRepositories(NO_CREDENTIALS, None)
     data = read_policy(path)

@@ -39,6 +39,9 @@ class PlayedAgent:
     async def receive(self) -> Message | None:
         return await self._to_worker.get()
 
+    async def receive_text(self) -> str | None:
+        raise AssertionError("this agent speaks JSON")
+
     async def send(self, message: Mapping[str, object]) -> None:
         self.sent.append(dict(message))
         if self.version == 2:

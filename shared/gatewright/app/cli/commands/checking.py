@@ -41,6 +41,7 @@ Example: gatewright policy explain contract.json --patch fix.diff --repo .
 def register(app: typer.Typer) -> None:
     app.command(help=_HELP_CHECK)(check)
     policy.command(help=_HELP_EXPLAIN)(explain)
+    policy.command()(show)
     app.add_typer(policy, name="policy")
 
 
@@ -76,6 +77,41 @@ def check(
     if left_out is not None:
         answer = replace(answer, unjudged=(*answer.unjudged, left_out))
     _tell(answer, json_output=json_output)
+
+
+@reported
+def show(
+    *,
+    policies: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="The policies.", show_default="GATEWRIGHT_POLICIES, or the package's"),
+    ] = None,
+    json_output: JsonOutput = False,
+) -> None:
+    """List the policies in force, and where each file comes from: the folder, or the package."""
+    import hashlib
+
+    from gatewright.app.cli.settings import DoctorSettings
+    from gatewright.policy_files import policy_origins
+
+    folder = (policies or DoctorSettings.load().policies).absolute()
+    files = [
+        {
+            "name": each.name,
+            "from": "delivered" if each.delivered else "folder",
+            "path": str(each.path),
+            "sha256": hashlib.sha256(each.path.read_bytes()).hexdigest() if each.path.is_file() else None,
+        }
+        for each in policy_origins(folder)
+    ]
+    if json_output:
+        emit({"folder": str(folder), "files": files})
+        return
+    width = max(len(str(each["name"])) for each in files)
+    say(printable(f"Policies of {folder}, over those of the package"))
+    for each in files:
+        digest = str(each["sha256"] or "a folder")[:12]
+        say(printable(f"{each['name']:<{width}}  {each['from']:<9}  {digest:<12}  {each['path']}"))
 
 
 @reported

@@ -7,14 +7,18 @@ from typing import Annotated, Any
 
 import msgspec
 from mcp_types import CallToolResult
+from msgspec.structs import replace
 from pydantic import Field
 
 from gatewright.app.cli.hosts.answers import answer, told
 from gatewright.app.cli.hosts.connection import HostAccess
 from gatewright.app.cli.hosts.run_tools import RunName
 from gatewright.app.cli.runs.sources import find_run
+from gatewright.app.cli.runs.view import RunView
+from gatewright.contracts.run_status import MovedTarget
 from gatewright.ledger.run import AskedApproval, Run
 from gatewright.rules.people.delegations import holders
+from gatewright.work_documents.request_summary import gate_standing, request_summary, yes_words
 
 _MOST = 50
 
@@ -37,29 +41,34 @@ class ApprovalTools:
         """
         async with self.access.runs() as source:
             if run_id is not None:
-                runs = [(await source.view(await find_run(source, run_id))).run]
+                wanted = await find_run(source, run_id)
+                views, moved = [await source.view(wanted)], (await source.claims(wanted)).moved
             else:
-                runs = list((await source.open_runs()).runs)
-        waiting = [approval_entry(each) for run in runs for each in _pending(run)]
-        return answer({"waiting": waiting[:limit], "total": len(waiting), "looked_at": len(runs)})
+                page = await source.open_runs()
+                views, moved = list(page.views), page.claims.moved
+        waiting = [approval_entry(view, each, moved.get(view.run.run_id)) for view in views for each in _pending(view.run)]
+        return answer({"waiting": waiting[:limit], "total": len(waiting), "looked_at": len(views)})
 
 
 def _pending(run: Run) -> list[AskedApproval]:
     return [each for each in run.approvals.values() if each.status == "pending"] if not run.ended else []
 
 
-def approval_entry(asked: AskedApproval) -> dict[str, Any]:
+def approval_entry(view: RunView, asked: AskedApproval, moved: MovedTarget | None = None) -> dict[str, Any]:
     """What a host shows of a request; what would go to providers of models is listed in full."""
     request = asked.request
+    summary = replace(request_summary(view.run, asked, map(gate_standing, view.gates)), moved=moved)
     return {
         "request_id": request.request_id,
         "run_id": request.run_id,
-        "why": request.why,
+        "why": summary.why,
+        "summary": msgspec.to_builtins(summary),
         "transfers": msgspec.to_builtins(request.transfers),
         "rule": request.rule,
         "risk": request.risk,
         "approvers": holders(asked),
         "expires_at": request.expires_at,
-        "on_silence": request.on_silence,
+        "on_silence": summary.on_silence,
+        "on_yes": yes_words(request, summary),
         "decide_with": f"gatewright approvals show {request.request_id}",
     }

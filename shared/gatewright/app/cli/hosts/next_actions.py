@@ -6,18 +6,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any
 
+import msgspec
 from mcp_types import CallToolResult
 from pydantic import Field
 
 from gatewright.app.board.board import Board
 from gatewright.app.board.needs import Need, needs_of
-from gatewright.app.board.rows import OpenRun, row_of
+from gatewright.app.board.rows import BoardRow, OpenRun, row_of, with_target
 from gatewright.app.cli.hosts.answers import answer, told
 from gatewright.app.cli.hosts.connection import HostAccess
 from gatewright.app.cli.runs.sources import RunPage
+from gatewright.app.cli.runs.view import RunView
+from gatewright.app.feed.claims import ToldClaims
 from gatewright.clock import SystemClock
 from gatewright.ledger.run import Run
 from gatewright.reasons import advice_for
+from gatewright.work_documents.request_summary import gate_standing
 
 _MOST = 50
 
@@ -42,11 +46,16 @@ class NextActionTools:
 
 
 def _actions(waiting: RunPage, newest: RunPage) -> Iterator[dict[str, Any]]:
-    board = Board(rows={view.run.run_id: row_of(OpenRun(view.run, view.dispatched), 0) for view in waiting.views})
+    board = Board(rows={view.run.run_id: _row(view, waiting.claims) for view in waiting.views})
     yield from map(_needed, needs_of(board, (), SystemClock().now(), waiting.claims.silent))
     ended = [run for run in newest.runs if run.ended]
     yield from (_failed(run) for run in ended if run.failure is not None)
     yield from (_landed(run) for run in ended if run.landed is not None and run.landed.commit)
+
+
+def _row(view: RunView, claims: ToldClaims) -> BoardRow:
+    row = row_of(OpenRun(view.run, view.dispatched, gates=tuple(map(gate_standing, view.gates))), 0)
+    return with_target(row, claims.moved.get(view.run.run_id))
 
 
 def _needed(need: Need) -> dict[str, Any]:
@@ -57,6 +66,7 @@ def _needed(need: Need) -> dict[str, Any]:
         "why": need.why,
         "on_silence": need.on_silence,
         "commands": need.commands,
+        "summary": msgspec.to_builtins(need.summary),
     }
 
 

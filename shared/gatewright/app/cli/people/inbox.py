@@ -16,7 +16,10 @@ from gatewright.errors import MalformedError
 from gatewright.rules.approvals import tree_words
 from gatewright.rules.people.delegations import holders
 from gatewright.rules.transfers import transfer_lines
+from gatewright.work_documents.request_summary import summary_facts, yes_words
 
+#: Characters of one line of the list.
+_MOST_LINE = 200
 _RISKS = {"high": 0, "medium": 1, "low": 2}
 
 
@@ -50,16 +53,33 @@ def most_urgent_first(approvals: Iterable[ApprovalStanding]) -> list[ApprovalSta
 def table(approvals: Sequence[ApprovalStanding], now: datetime) -> list[str]:
     """The list for people."""
     width = max((len(each.request.request_id) for each in approvals), default=7)
-    lines = [f"{'REQUEST':<{width}} {'RISK':<6} {'STATUS':<9} {'AGE':>7} {'LEFT':>7}  RULE: WHY"]
+    lines = [f"{'REQUEST':<{width}} {'RISK':<6} {'STATUS':<9} {'AGE':>7} {'LEFT':>7}  RULE"]
     for each in approvals:
         request = each.request
         left = _seconds(now, request.expires_at) if each.status == "pending" else 0.0
         lines.append(
             f"{request.request_id:<{width}} {request.risk:<6} {each.status:<9} {age(_seconds(request.created_at, now)):>7} "
-            f"{age(left) if each.status == 'pending' else '-':>7}  {printable(request.rule)}{_handed(each)}: "
-            f"{printable(request.why)[:120]}"
+            f"{age(left) if each.status == 'pending' else '-':>7}  {printable(request.rule)}{_handed(each)}"
         )
+        lines += [f"  {name:<11} {value[:_MOST_LINE]}" for name, value in facts_of(each).items()]
     return lines
+
+
+def facts_of(standing: ApprovalStanding) -> dict[str, str]:
+    """What is decided, in brief, as names and printable lines; an older gatekeeper sends no summary."""
+    request = standing.request
+    summary = standing.summary
+    facts = (
+        summary_facts(summary)
+        if summary is not None
+        else {
+            "asked": f'"{request.user_request}"',
+            "ordered by": f"publisher {request.publisher}, for {request.requested_by}",
+            "why": f"{request.rule}: {request.why}",
+            "comments": ", ".join(standing.comments) or "none",
+        }
+    )
+    return {name: printable(value) for name, value in facts.items()}
 
 
 def _handed(standing: ApprovalStanding) -> str:
@@ -73,19 +93,17 @@ def page(standing: ApprovalStanding) -> list[str]:
     facts = {
         "request": request.request_id,
         "status": f"{standing.status}{who}",
+        **facts_of(standing),
         "rule": f"{request.rule} ({request.reason}, risk {request.risk})",
-        "why": request.why,
-        "ordered": f"{request.user_request} (publisher {request.publisher}, for {request.requested_by})",
         "repository": f"{request.repository} at {request.baseline_commit}",
         "contract": f"sha256:{request.contract_sha256}",
         "tree": tree_words(request),
         "who": f"{', '.join(holders(standing))}{'' if request.yourself else ', not about a run of their own'}",
         "until": request.expires_at,
-        "on yes": request.on_yes,
+        "on yes": yes_words(request, standing.summary) if standing.summary is not None else request.on_yes,
         "on no": request.on_no,
-        "on silence": request.on_silence,
+        "on silence": standing.summary.on_silence if standing.summary is not None else request.on_silence,
         "phrase": request.phrase or "none",
-        "comments": ", ".join(standing.comments) or "none",
     }
     lines = [f"{name:<11} {printable(value)}" for name, value in facts.items()]
     lines += [printable(f"{'sends':<11} {line}") for line in transfer_lines(request.transfers)]

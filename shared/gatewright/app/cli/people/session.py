@@ -24,6 +24,7 @@ from gatewright.contracts.people.approvals import ApprovalStanding, DecisionVerd
 from gatewright.errors import ConfigurationError, UnavailableError
 from gatewright.rules.approvals import decision_on
 from gatewright.rules.transfers import transfer_lines
+from gatewright.work_documents.request_summary import target_words, yes_words
 
 _PATIENCE = 3.0
 #: As many as one answer may hold.
@@ -117,6 +118,9 @@ async def decided(
 def _signed(standing: ApprovalStanding, answer: Answer, now: datetime) -> SignedDecision:
     request = standing.request
     phrase = answer.phrase or ""
+    if answer.verdict == "approve" and standing.summary is not None and standing.summary.moved is not None:
+        note(f"{request.request_id}: {target_words(standing.summary)}")
+        note(f"on yes: {yes_words(request, standing.summary)}")
     for line in transfer_lines(request.transfers) if answer.verdict == "approve" else ():
         note(printable(line))
     if request.phrase and answer.verdict == "approve" and answer.phrase is None and sys.stdin.isatty():

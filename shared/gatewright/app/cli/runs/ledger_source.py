@@ -13,6 +13,7 @@ from gatewright.app.feed.claims import ToldClaims, claims_of
 from gatewright.app.feed.link import may_ask
 from gatewright.client.client import Client
 from gatewright.client.refusals import UNANSWERED
+from gatewright.contracts.run_status import MovedTarget
 from gatewright.errors import GatewrightError, MalformedError, UnavailableError
 
 #: Runs that are read at the same time, and that are looked for by the beginning of their ids.
@@ -45,6 +46,7 @@ class LedgerSource:
         """Every run that has not ended, however old, the newest first."""
         views: list[RunView] = []
         silent: dict[str, str] = {}
+        moved: dict[str, MovedTarget] = {}
         before: str | None = None
         while True:
             try:
@@ -55,9 +57,11 @@ class LedgerSource:
                 every = await self._views(run.run_id for run in reversed(await self._client.runs()))
                 return RunPage(tuple(view for view in every if not view.run.ended), more=False)
             views += await self._views(run.run_id for run in listed.runs)
-            silent.update(claims_of(listed).silent)
+            told = claims_of(listed)
+            silent.update(told.silent)
+            moved.update(told.moved)
             if not listed.more or not listed.runs:
-                return RunPage(tuple(views), more=False, claims=ToldClaims(silent=silent))
+                return RunPage(tuple(views), more=False, claims=ToldClaims(silent=silent, moved=moved))
             before = listed.runs[-1].run_id
 
     async def beginning(self, prefix: str) -> tuple[str, ...]:

@@ -63,6 +63,9 @@
     if (focused) made.querySelector("a.line").focus({ preventScroll: true });
   };
 
+  // What can be opened, by its id or else its place; what is kept as it is keeps its own.
+  const folds = (root) => [...root.querySelectorAll("details")].filter((each) => !each.closest("[data-keep]")).map((each, place) => [each, each.id || place]);
+
   const refresh = async () => {
     if (fetching) { again = true; return; }
     let failed = false;
@@ -74,9 +77,9 @@
       if (answer.ok && fresh && old) {
         // A form in which a person types stays as it is, with the focus.
         const focused = document.activeElement, held = [...old.querySelectorAll("[data-keep]")];
-        const open = new Set([...old.querySelectorAll("details")].map((each, place) => each.open ? place : -1));
+        const open = new Set(folds(old).filter(([each]) => each.open).map(([, name]) => name));
         old.replaceWith(document.adoptNode(fresh));
-        fresh.querySelectorAll("details").forEach((each, place) => { if (open.has(place)) each.open = true; });
+        for (const [each, name] of folds(fresh)) if (open.has(name)) each.open = true;
         for (const each of held) { const anew = byId(each.id); if (anew) anew.replaceWith(each); }
         if (focused && focused !== document.activeElement && fresh.contains(focused)) focused.focus({ preventScroll: true });
         body.dataset.needs = page.body.dataset.needs;
@@ -88,7 +91,7 @@
 
   // What an agent says: text, never markup. A page that was drawn anew meanwhile has some of it.
   const say = (word) => {
-    const list = byId("said");
+    const list = byId("agent-words");
     if (!list || byId(`said-${word.number}`)) return;
     const line = document.createElement("li");
     line.id = `said-${word.number}`;
@@ -124,7 +127,7 @@
     const query = new URLSearchParams(view === "board" ? location.search : "");
     query.set("view", view); query.set("after", at); query.set("needs", body.dataset.needs || "");
     if (body.dataset.run) query.set("run", body.dataset.run);
-    if (byId("said")) query.set("heard", byId("said").dataset.heard);
+    if (byId("agent-words")) query.set("heard", byId("agent-words").dataset.heard);
     source = new EventSource(`/events?${query}`);
     const listen = (kind, take) => source.addEventListener(kind, (event) => { heard = Date.now(); retry = 0; take(event); });
     listen("state", (event) => state(JSON.parse(event.data).connected));

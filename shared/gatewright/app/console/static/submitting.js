@@ -23,8 +23,22 @@
   };
   const soon = () => { clearTimeout(timer); timer = setTimeout(check, 500); };
 
+  // The branches of a repository that there are runs of; of another one none are offered, and any can be typed.
+  let listed = "";
+  const branches = async () => {
+    const repository = form.elements.repository.value.trim();
+    if (!repository || repository === listed) return;
+    listed = repository;
+    try {
+      const answer = await fetch(`/submit/branches?${new URLSearchParams({ repository })}`, { credentials: "same-origin" });
+      const part = parser.parseFromString(await answer.text(), "text/html").getElementById("branches");
+      if (answer.ok && part && listed === repository) document.getElementById("branches").replaceWith(document.adoptNode(part));
+    } catch { /* any can be typed */ }
+  };
+  form.elements.repository.addEventListener("change", branches);
   form.addEventListener("input", () => { chosen(); soon(); });
   form.addEventListener("submit", (event) => { if (sent) event.preventDefault(); sent = true; });
   window.addEventListener("pageshow", () => { sent = false; chosen(); });
   chosen();
+  branches();
 })();

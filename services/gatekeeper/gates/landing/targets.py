@@ -1,0 +1,87 @@
+"""Whether the branch that a run lands on has moved while people are asked about the run.
+
+A look goes to the repository's own host, which may be slow or gone. It happens beside every answer: the caller waits a bounded
+time, and gets what is known. Nothing is decided here; the landing gate has its own look.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from gatewright.clock import Clock
+from gatewright.contracts.run_status import MovedTarget
+from gatewright.errors import GatewrightError
+from gatewright.git.mirror import Mirrors
+from gatewright.ledger.run import Run
+from gatewright.rules.approvals import pending
+from gatewright.rules.landing import landing_ref
+
+#: Seconds for which a look counts, looks at a time, and runs whose looks are remembered.
+FRESH: Final = 10.0
+MOST_AT_ONCE: Final = 8
+MOST_REMEMBERED: Final = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    at: float
+    head: str
+
+
+@dataclass
+class TargetWatch:
+    """``clock``: its monotonic seconds say how old a look is."""
+
+    mirrors: Mirrors
+    clock: Clock
+    _seen: dict[str, _Seen] = field(default_factory=dict)
+    _looking: dict[str, asyncio.Task[None]] = field(default_factory=dict)
+
+    async def moved(self, runs: Iterable[Run], patience: float = 0.0) -> dict[str, MovedTarget]:
+        """By run, where its target stands in place of where the run started, as far as that is known within ``patience``."""
+        waiting = [run for run in runs if target_of(run)]
+        started = [task for run in waiting if (task := self._look(run)) is not None]
+        if started and patience > 0:
+            await asyncio.wait(started, timeout=patience)
+        found = ((run.run_id, self._moved(run)) for run in waiting)
+        return {run_id: moved for run_id, moved in found if moved is not None}
+
+    def _moved(self, run: Run) -> MovedTarget | None:
+        seen = self._seen.get(run.run_id)
+        if seen is None or seen.head == run.accepted.baseline_commit:
+            return None
+        return MovedTarget(ref=target_of(run), expected=run.accepted.baseline_commit, found=seen.head)
+
+    def _look(self, run: Run) -> asyncio.Task[None] | None:
+        """A look that goes on; None where the last one still counts, or there are too many."""
+        if (known := self._looking.get(run.run_id)) is not None:
+            return known
+        seen = self._seen.get(run.run_id)
+        if (seen is not None and self.clock.monotonic() - seen.at < FRESH) or len(self._looking) >= MOST_AT_ONCE:
+            return None
+        task = asyncio.create_task(self._see(run))
+        self._looking[run.run_id] = task
+        task.add_done_callback(lambda _done: self._looking.pop(run.run_id, None))
+        return task
+
+    async def _see(self, run: Run) -> None:
+        try:
+            mirror = await self.mirrors.open(run.accepted.repository_url)
+            head = await mirror.current(target_of(run))
+        except GatewrightError:
+            self._seen.pop(run.run_id, None)  # nothing is known, and nothing is claimed
+            return
+        self._seen[run.run_id] = _Seen(self.clock.monotonic(), head or "")
+        while len(self._seen) > MOST_REMEMBERED:
+            self._seen.pop(next(iter(self._seen)))
+
+
+def target_of(run: Run) -> str:
+    """The branch that has to stand where the run started, while people are asked about the run; empty for all other runs."""
+    repository = run.contract.repository if run.contract is not None else None
+    if run.ended or repository is None or repository.landing != "target" or not pending(run):
+        return ""
+    return landing_ref(run.run_id, repository)

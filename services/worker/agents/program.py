@@ -1,0 +1,94 @@
+"""A coding agent that is a plain program: it reads one order, edits files, and ends. Its exit code says whether it succeeded.
+
+The order is where the arguments of its entry want it: ``@PROMPT@`` is the text, ``@PROMPT_FILE@`` a file that holds it. Without
+either it is the program's standard input. What the program prints is recorded as its words. It asks no questions: the box is
+all that holds it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from gatewright.errors import AgentWireError, DeniedError
+from gatewright.services.worker.agents.port import AgentEnd, AgentOrder, Launch, Tell, Wire
+from gatewright.services.worker.agents.telling import MAX_MESSAGE, AgentReporter
+
+PROMPT: Final = "@PROMPT@"
+PROMPT_FILE: Final = "@PROMPT_FILE@"
+#: In the program's home.
+_ORDER: Final = "order.md"
+#: The shell, and not the program, prints the last line: a program that ends early, or late, prints no such line after it.
+_SCRIPT: Final = '"$@" <"$INPUT"; printf "\\n%s %d\\n" "$EXIT_MARK" $?'
+_MARK: Final = "gatewright-exit"
+_EXIT: Final = re.compile(r"gatewright-exit ([0-9]{1,3})")  # noqa: TID251 - linear: anchored
+#: Linux takes 131,072 bytes for one argument.
+_LONGEST_ARGUMENT: Final = 120_000
+#: Colours and cursor movements of a terminal (ECMA-48), which a program should not print to a pipe.
+_CONTROL: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")  # noqa: TID251 - linear: one class after another
+
+
+@dataclass(frozen=True, slots=True)
+class PlainProgram:
+    """An ``AgentProtocol``. ``program`` starts it, with the arguments of its entry; ``version`` is that of its package."""
+
+    program: tuple[str, ...]
+    name: str
+    version: str
+
+    def launch(self, order: AgentOrder) -> Launch:
+        """See ``AgentProtocol.launch``. Raises DeniedError (``agent_not_permitted``) for an order that no argument holds."""
+        prompt = order.prompt.encode("utf-8", "replace")
+        given = any(PROMPT in word or PROMPT_FILE in word for word in self.program)
+        if any(PROMPT in word for word in self.program) and len(prompt) > _LONGEST_ARGUMENT:
+            words = (
+                f"an order of {len(prompt):,} bytes is too long for an argument: use {PROMPT_FILE} in the entry of {self.name}"
+            )
+            raise DeniedError(words, code="agent_not_permitted")
+        place = f"@HOME@/{_ORDER}"
+        argv = [word.replace(PROMPT_FILE, place).replace(PROMPT, prompt.decode()) for word in self.program]
+        variables = {"INPUT": "/dev/null" if given else place, "EXIT_MARK": _MARK, "NO_COLOR": "1", "TERM": "dumb"}
+        return Launch(("/bin/sh", "-c", _SCRIPT, self.name, *argv), variables, {_ORDER: prompt})
+
+    async def converse(self, wire: Wire, order: AgentOrder, tell: Tell) -> AgentEnd:
+        """See ``AgentProtocol.converse``. There is no way to ask it to stop: the box is."""
+        telling = AgentReporter(tell, order.directory)
+        telling.started(self.name, self.version, "")
+        paragraph, last = _Paragraph(telling), ""
+        while (line := await wire.receive_text()) is not None:
+            paragraph.add(last)
+            last = line
+        found = _EXIT.fullmatch(last)
+        if found is None:
+            paragraph.add(last)
+        paragraph.end()
+        if found is None:
+            raise AgentWireError(f"{self.name} was ended before it was done")
+        if (code := int(found[1])) != 0:
+            telling.problem(f"{self.name} ended with exit code {code}")
+        return AgentEnd("failed" if code else "completed", telling.last)
+
+
+class _Paragraph:
+    """Puts lines together until one is empty, so that a long output is no event for each line."""
+
+    def __init__(self, telling: AgentReporter) -> None:
+        self._telling = telling
+        self._lines: list[str] = []
+        self._characters = 0
+
+    def add(self, line: str) -> None:
+        plain = _CONTROL.sub("", line).rstrip()
+        if plain and self._characters + len(plain) < MAX_MESSAGE:
+            self._lines.append(plain)
+            self._characters += len(plain) + 1
+            return
+        self.end()
+        if plain:
+            self._telling.message(plain)
+
+    def end(self) -> None:
+        self._telling.message("\n".join(self._lines))
+        self._lines.clear()
+        self._characters = 0

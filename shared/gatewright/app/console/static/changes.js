@@ -1,0 +1,100 @@
+// Loads the lines of a file when it is opened, and the list of files that a filter lets through. Each address names the change
+// that the page shows: the server refuses it once the change was replaced. Without this script the links lead to pages.
+"use strict";
+(() => {
+  const parser = new DOMParser();
+  const part = (address, more = {}) => {
+    const url = new URL(address, location.href);
+    for (const [name, value] of Object.entries({ part: "1", ...more })) url.searchParams.set(name, value);
+    return url;
+  };
+  // The markup comes from the page's own server, which has escaped it; the content policy runs nothing in it.
+  const load = async (url) => {
+    const answer = await fetch(url, { credentials: "same-origin" });
+    return [...parser.parseFromString(await answer.text(), "text/html").body.childNodes].map((each) => document.adoptNode(each));
+  };
+  const failed = (address) => {
+    const line = document.createElement("p"), link = document.createElement("a");
+    line.className = "why";
+    line.setAttribute("role", "alert");
+    link.href = address;
+    link.textContent = "The lines could not be loaded. Open the page of this file";
+    line.append(link);
+    return [line];
+  };
+
+  const show = async (file) => {
+    const address = file.dataset.part;
+    if (!address || file.dataset.loaded) return;
+    file.dataset.loaded = "yes";
+    file.setAttribute("aria-busy", "true");
+    let lines;
+    try { lines = await load(part(address)); }
+    catch { lines = failed(address); delete file.dataset.loaded; }
+    file.replaceChildren(file.querySelector("summary"), ...lines);
+    file.removeAttribute("aria-busy");
+  };
+  // The event of a fold that is opened does not bubble.
+  document.addEventListener("toggle", (event) => {
+    if (event.target.matches?.("details[data-part]") && event.target.open) show(event.target);
+  }, true);
+  document.addEventListener("click", async (event) => {
+    const link = event.target.closest?.("a[data-more]");
+    if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    const line = link.parentElement;
+    try { line.replaceWith(...await load(part(link.href))); }
+    catch { location.href = link.href; }
+  });
+
+  let waiting = 0, asked = 0;
+  const filter = async (field) => {
+    const number = ++asked;
+    try {
+      const found = await load(part(field.dataset.files, { match: field.value }));
+      if (number !== asked) return;
+      document.getElementById("file-tree").replaceChildren(...found);
+      document.getElementById("files-status").textContent = document.getElementById("files-shown")?.textContent || "all files are listed";
+    } catch { /* the list stays as it was; the button asks for the page */ }
+  };
+  document.addEventListener("input", (event) => {
+    if (!event.target.matches("input[data-files]")) return;
+    clearTimeout(waiting);
+    waiting = setTimeout(filter, 150, event.target);
+  });
+  document.addEventListener("submit", (event) => {
+    const field = event.target.querySelector("input[data-files]");
+    if (field) { event.preventDefault(); filter(field); }
+  });
+
+  // A link to a line of a file that is not loaded yet, or to something that is folded.
+  const reveal = async () => {
+    const name = decodeURIComponent(location.hash.slice(1));
+    if (!name) return;
+    const number = (/^file-(\d+)/.exec(name) || [])[1], field = document.querySelector("input[data-files]");
+    let file = number && document.getElementById(`file-${number}`);
+    if (number && !file && field) { // a filter hides it, or the list is too long for it
+      field.value = "";
+      await filter(field);
+      file = document.getElementById(`file-${number}`);
+      if (!file) { location.href = field.dataset.files.replace("?", `/${number}?`); return; }
+    }
+    if (file?.matches("details[data-part]")) { file.open = true; await show(file); }
+    const target = document.getElementById(name);
+    for (let fold = target?.closest("details"); fold; fold = fold.parentElement?.closest("details")) fold.open = true;
+    target?.scrollIntoView();
+  };
+  window.addEventListener("hashchange", reveal);
+  reveal();
+
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input, select, textarea")) return;
+    const by = { "]": 1, "[": -1 }[event.key];
+    const files = by ? [...document.querySelectorAll("details.file > summary")] : [];
+    if (!files.length) return;
+    const now = files.findIndex((each) => each.parentElement.contains(document.activeElement));
+    const next = files[now < 0 ? (by > 0 ? 0 : files.length - 1) : Math.min(files.length - 1, Math.max(0, now + by))];
+    next.focus();
+    next.scrollIntoView({ block: "nearest" });
+  });
+})();
