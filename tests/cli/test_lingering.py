@@ -36,7 +36,7 @@ def stack_of(repository: Path) -> state.StackState:
 def test_a_second_run_uses_the_stack_of_the_first_and_down_ends_it(repository: Path) -> None:
     first = call(repository, *CHANGE)
     assert last_document(first.stdout)["status"] == "SUCCESS", first.stderr
-    assert "starting a stack that stays for 10 idle minutes" in first.stderr
+    assert "the stack stays for 10 idle minutes" in first.stderr
     running = stack_of(repository)
     below = descendants(running.pid)
     second = call(repository, *CHANGE)

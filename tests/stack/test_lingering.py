@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -13,10 +14,22 @@ import msgspec
 import pytest
 
 from gatewright.app.stack import lingering, state
-from gatewright.app.stack.lingering import ended_for, fingerprint, fits, in_use, is_kept, make_way, memory, until_idle, unused
+from gatewright.app.stack.lingering import (
+    USE_FILE,
+    ended_for,
+    fingerprint,
+    fits,
+    in_use,
+    is_kept,
+    make_way,
+    memory,
+    until_idle,
+    unused,
+)
 from gatewright.app.stack.processes import identity
 from gatewright.app.stack.supervisor import StackOptions
 from gatewright.errors import UnavailableError
+from gatewright.file_locks import lock_file
 from tests.stack.test_state import make_state
 from tests.waiting import PATIENCE
 
@@ -181,3 +194,14 @@ def test_a_stack_that_a_person_keeps_makes_no_way(tmp_path: Path, holder: state.
     make_way(tmp_path)
     assert is_kept(tmp_path)
     assert identity(holder.pid) is not None
+
+
+async def test_a_look_of_another_process_is_no_use(tmp_path: Path) -> None:
+    held = lock_file(tmp_path / USE_FILE)
+    asyncio.get_running_loop().call_later(0.05, os.close, held)
+
+    def look() -> bool:
+        with unused(tmp_path) as free:
+            return free
+
+    assert await asyncio.to_thread(look)

@@ -101,18 +101,29 @@ async def _end_with(home: Path, url: str, limit: asyncio.Timeout) -> None:
 
 @contextlib.asynccontextmanager
 async def for_one_run(
-    bus: BusAddress | None, options: StackOptions, note: Callable[[str], None], *, linger: float = 0.0
+    bus: BusAddress | None,
+    options: StackOptions,
+    note: Callable[[str], None],
+    *,
+    linger: float = 0.0,
+    announce: Callable[[str], None] = lambda _words: None,
 ) -> AsyncIterator[StackSession]:
     """A session to do a run in: on the named bus, on the shared stack, else on a stack that lives as long as the run.
 
-    With ``linger`` a stack is started that outlives the run by so many idle minutes (``gatewright.app.stack.lingering``).
+    With ``linger`` a stack is started that outlives the run by so many idle minutes (``gatewright.app.stack.lingering``), and
+    ``announce`` is told so at the end.
     A home folder serves one stack at a time: while another run has one of its own, this one waits for it.
     """
     async with contextlib.AsyncExitStack() as opened:
-        supervisor = None if bus is not None else await _own_stack(options, note, linger, opened)
+        supervisor, started = (None, False) if bus is not None else await _own_stack(options, note, linger, opened)
         if supervisor is None:
             client = await opened.enter_async_context(attached(bus, options.home))
             yield StackSession(client, home=options.home if bus is None else None)
+            if started:
+                announce(
+                    f"the stack stays for {linger:g} idle minutes, so that the next run starts at once; "
+                    "`gatewright down` ends it, --no-linger leaves none"
+                )
             return
         done = False
         try:
@@ -125,33 +136,30 @@ async def for_one_run(
 
 async def _own_stack(
     options: StackOptions, note: Callable[[str], None], linger: float, opened: contextlib.AsyncExitStack
-) -> Supervisor | None:
-    """A stack for this run alone, which is started now; None where a shared one serves, which is in use from then on."""
+) -> tuple[Supervisor | None, bool]:
+    """A stack for this run alone, which is started now; None where a shared one serves, which is in use from then on.
+
+    And whether this run has started a shared one.
+    """
     supervisor, home, told = Supervisor(options), options.home, False
     starting: LingeringStart | None = None
     while True:
         state = await asyncio.to_thread(read, home)
         if state is not None and state.shared and await asyncio.to_thread(_joined, options, opened):
             offer_missing(state, options, note)
-            return None
+            return None, starting is not None
         if state is None or (state.shared and await asyncio.to_thread(ended_for, home, options)):
             if linger:
-                if starting is None:
-                    starting = LingeringStart.begin(options, linger, note)
-                elif starting.lost():
-                    # Another run was first with a stack of its own, which it has ended since.
-                    starting = LingeringStart.begin(options, linger, _silent)
+                # One that is lost found a stack of another run in the home, which that run has ended since.
+                if starting is None or starting.lost():
+                    starting = LingeringStart.begin(options, linger)
             elif await _begun(supervisor):
-                return supervisor
+                return supervisor, False
         elif not told:
             who = f" (process {state.pid})" if state else ""
             note(f"waiting for another run in {home}{who}; `gatewright up` lets runs share one stack")
             told = True
         await asyncio.sleep(_LOOK_AGAIN if starting is None else _LOOK_FOR_START)
-
-
-def _silent(_words: str) -> None:
-    """It has been announced already."""
 
 
 def _joined(options: StackOptions, opened: contextlib.AsyncExitStack) -> bool:

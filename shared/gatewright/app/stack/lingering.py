@@ -44,6 +44,8 @@ MOST_BYTES: Final = 1 << 30
 _LOOK: Final = 1.0
 _END_SECONDS: Final = 20.0
 _PAUSE: Final = 0.02
+#: Seconds for which another process may look whether a stack is in use: that is no use.
+_MOMENT: Final = 0.5
 #: Variables that change nothing of what a stack does: where it lies, and for how long it stays.
 _NO_SETTING: Final = frozenset({"GATEWRIGHT_HOME", "GATEWRIGHT_LINGER_MINUTES"})
 _FOLDERS: Final = ("GATEWRIGHT_POLICIES", "GATEWRIGHT_PROMPTS")
@@ -103,10 +105,10 @@ def in_use(home: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def unused(home: Path) -> Iterator[bool]:
-    """Whether no command uses the stack of ``home``; none begins to while this lasts, then."""
+def unused(home: Path, seconds: float = _MOMENT) -> Iterator[bool]:
+    """Whether no command uses the stack of ``home``; none begins to while this lasts, then. Blocks for ``seconds`` at most."""
     try:
-        held = lock_file(home / USE_FILE)
+        held = lock_file(home / USE_FILE, seconds=seconds)
     except BlockingIOError:
         yield False
         return
@@ -123,10 +125,11 @@ async def until_idle(home: Path, minutes: float) -> contextlib.ExitStack:
     """
     last_used = time.monotonic()
     while True:
+        too_large = await asyncio.to_thread(memory, os.getpid()) > MOST_BYTES
         with contextlib.ExitStack() as held:
-            if not held.enter_context(unused(home)):
+            if not held.enter_context(unused(home, 0.0)):
                 last_used = time.monotonic()
-            elif time.monotonic() - last_used >= minutes * 60 or await asyncio.to_thread(memory, os.getpid()) > MOST_BYTES:
+            elif too_large or time.monotonic() - last_used >= minutes * 60:
                 return held.pop_all()
         await asyncio.sleep(min(_LOOK, minutes * 60))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -12,7 +11,7 @@ from gatewright.app.stack.launch import interpreter, prepare_log
 from gatewright.app.stack.supervisor import StackOptions
 from gatewright.errors import ConfigurationError, UnavailableError
 
-_COMMAND: Final = "gatewright.app.cli.main"
+_PROGRAM: Final = "gatewright.app.cli.operations.lingering_process"
 _LOG: Final = "logs/stack.log"
 _TAIL: Final = 15
 #: What the log says where another run was first to start one.
@@ -28,18 +27,17 @@ class LingeringStart:
     begins: int
 
     @classmethod
-    def begin(cls, options: StackOptions, minutes: float, note: Callable[[str], None]) -> LingeringStart:
+    def begin(cls, options: StackOptions, minutes: float) -> LingeringStart:
         """Start it, with the settings of this run. Raises ConfigurationError."""
         log = options.home / _LOG
         prepare_log(log)
         keys = {name: value for each in options.repository_keys.values() for name, value in each.items()}
         environment = {**options.base_environment, **options.model_keys, **keys, "GATEWRIGHT_HOME": str(options.home)}
-        words = ("up", "--linger", str(minutes), "--workers", str(options.workers))
         try:
             with log.open("ab") as output:
                 begins = output.tell()
                 process = subprocess.Popen(
-                    interpreter(_COMMAND, *words),
+                    interpreter(_PROGRAM, str(minutes), str(options.workers)),
                     stdin=subprocess.DEVNULL,
                     stdout=output,
                     stderr=output,
@@ -49,10 +47,6 @@ class LingeringStart:
                 )
         except OSError as error:
             raise ConfigurationError(f"the stack cannot be started: {error}") from error
-        note(
-            f"starting a stack that stays for {minutes:g} idle minutes, so that the next run starts at once; "
-            "`gatewright down` ends it, --no-linger starts none"
-        )
         return cls(process, log, begins)
 
     def lost(self) -> bool:

@@ -105,9 +105,13 @@ async def _run_once(
         ahead=ahead,
     )
     # What plays recorded calls is for this run alone.
-    session = for_one_run(place.bus, stack, display.note, linger=linger if cassette is None else 0.0)
+    minutes, announced = linger if cassette is None else 0.0, list[str]()
+    session = for_one_run(place.bus, stack, display.note, linger=minutes, announce=announced.append)
     flow = RunFlow(prepared, session, display, json_output=json_output)
-    return await flow.carry_out(), flow.view
+    code = await flow.carry_out()
+    for words in announced:
+        note(words)
+    return code, flow.view
 
 
 async def _ready(options: RunOptions, place: CommandContext, cassette: Path | None, note: Callable[[str], None]) -> Prepared:
