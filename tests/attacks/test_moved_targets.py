@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from collections.abc import AsyncIterator
 from html import unescape
@@ -21,12 +22,21 @@ from gatewright.app.console.common_look import fingerprint
 from gatewright.app.console.drawing import make_templates
 from gatewright.app.feed.claims import claims_of
 from gatewright.app.top.lines import need_lines
-from gatewright.contracts import ApprovalsRequest, RunList, codec
+from gatewright.bus.permissions import publisher_subjects
+from gatewright.bus.port import Message
+from gatewright.bus.topology import RUNS_SUBJECT
+from gatewright.contracts import ApprovalsRequest, RunList, RunsRequest, codec
 from gatewright.contracts.people.approvals import ApprovalStanding
 from gatewright.contracts.run_status import ListedRun
 from gatewright.contracts.vocabulary import Repository as RepositoryField
 from gatewright.rules.approvals import pending
 from gatewright.services.gatekeeper.gates.landing.targets import FRESH, target_of
+from gatewright.services.gatekeeper.intake.limits import PublisherLimits
+from gatewright.services.gatekeeper.intake.run_queries import RunQueries
+from gatewright.services.gatekeeper.projections.bundle_archives import BundleArchives
+from gatewright.services.gatekeeper.projections.follower import LedgerFollower
+from gatewright.services.gatekeeper.projections.publisher_runs import PublisherRuns
+from gatewright.telemetry.logs import make_logger
 from gatewright.work_documents.request_summary import target_words, yes_words
 from tests.attacks.people import LANDING, Inbox, open_inbox, signed
 from tests.attacks.whole_gatekeeper import RUN
@@ -115,6 +125,31 @@ async def test_every_surface_says_that_the_target_has_moved(inbox: Inbox, reposi
     for promise in (entry["on_yes"], form, "\n".join(page(after))):
         assert PROMISE not in promise
         assert "nothing lands, because the target has moved" in promise
+
+
+async def test_the_list_of_runs_tells_publishers_of_a_moved_target(
+    inbox: Inbox, repository: Repository, tmp_path: Path
+) -> None:
+    moved = move(repository)
+    orchestrator = inbox.gatekeeper.orchestrator
+    runs = PublisherRuns(inbox.clock, frozenset())
+    follower = LedgerFollower(orchestrator, publishers=runs)
+    following = asyncio.create_task(follower.follow())
+    while not follower.approvals.runs(open_only=True):
+        await asyncio.sleep(0)
+    follower.index.read_to_the_end()
+    limits, archives = PublisherLimits(runs, inbox.clock), BundleArchives(tmp_path / "runs", tmp_path / "outgoing")
+    log, index = make_logger(), follower.index
+    queries = RunQueries(
+        inbox.gatekeeper.bus, orchestrator, limits, index, archives, log, follower.silent, asked=follower.approvals
+    )
+    question = Message(publisher_subjects("default")["runs"], codec.encode(RunsRequest(open_only=True)), {})
+    await orchestrator.gates.targets.moved([await inbox.run()], 60.0)
+    reply = await queries.endpoints()[RUNS_SUBJECT](question)
+    following.cancel()
+    (listed,) = codec.decode(reply.data, RunList).runs
+    assert listed.moved is not None
+    assert (listed.run_id, listed.moved.found) == (RUN, moved)
 
 
 async def test_a_yes_does_what_was_said_of_it(inbox: Inbox, repository: Repository) -> None:

@@ -265,7 +265,7 @@ def test_people_sign_in_with_the_token_look_at_the_form_and_sign_out(
         page.get_by_label(label).fill(words)
     expect(page.locator("#check .reason").first).to_have_text("command_not_allowed")
     page.get_by_label("Commands that make it").fill("python tool.py")
-    expect(page.locator("#check .verdict")).to_have_text("It would pass")
+    expect(page.locator("#check .verdict")).to_have_text("What can be judged here would pass")
     assert faults(page) == []
     page.screenshot(path=screenshots / "submit-light-1280.png")
     page.get_by_label("A coding agent").check()
