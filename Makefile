@@ -129,6 +129,7 @@ lock:
 	$(COMPILE) 3.11 --extra dev --output-file requirements-dev.lock pyproject.toml requirements-build.in
 	$(COMPILE) 3.11 --output-file examples/demo/requirements.lock examples/demo/requirements.in
 	$(COMPILE) 3.11 --output-file deploy/helm/requirements.lock deploy/helm/requirements.in
+	$(COMPILE) 3.11 --output-file shared/gatewright/app/environments/pinned_uv.txt shared/gatewright/app/environments/pinned_uv.in
 	$(COMPILE) 3.12 --output-file deploy/image/requirements-build.lock deploy/image/requirements-build.in
 
 clean:

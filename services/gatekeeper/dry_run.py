@@ -35,6 +35,7 @@ from gatewright.services.gatekeeper.gates.change.suppressions import remark_supp
 from gatewright.services.gatekeeper.gates.context import GateContext
 from gatewright.services.gatekeeper.gates.contract.breadth import judge_breadth
 from gatewright.services.gatekeeper.gates.contract.policy import judge_contract
+from gatewright.services.gatekeeper.gates.landing.landing import judge_target
 from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
 from gatewright.services.gatekeeper.gates.whole_change import judge_whole_change
 from gatewright.services.gatekeeper.intake.publishers import document_faults, rule_of
@@ -132,6 +133,8 @@ async def _policy(
         tree = await mirror.tree_of(commit)
         url = granted.repository.url if granted.repository is not None else mirror.url
         await judge_breadth(context, mirror, tree, pack, granted.allowed_paths, url)
+        if granted.repository is not None:
+            await judge_target(context, granted.repository, commit, mirror)
     return context.close()
 
 

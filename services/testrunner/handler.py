@@ -72,7 +72,9 @@ def make_handler(settings: Settings) -> TestRunnerHandler:
         BytecodeCache(state / "bytecode", sandbox, workspaces),
         BuildCache(state / "builds", sandbox, workspaces),
     )
-    return TestRunnerHandler(settings.agent_id, mirrors, workspaces, sandbox, settings.environments, scanner, limits, kept)
+    return TestRunnerHandler(
+        settings.agent_id, mirrors, workspaces, sandbox, settings.allowed_environments, scanner, limits, kept
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +161,7 @@ class TestRunnerHandler:
         mirrors: Mirrors,
         workspaces: Workspaces,
         sandbox: Sandbox,
-        environments: tuple[Path, ...],
+        environments: Sequence[Path],
         scanner: SecretScanner | None = None,
         limits: SandboxLimits | None = None,
         kept: KeptResults | None = None,

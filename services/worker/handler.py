@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -60,13 +60,15 @@ def make_handler(settings: Settings) -> WorkerHandler:
     workspaces = Workspaces.for_sandbox(state / "workspaces", sandbox)
     mirrors, scanner = settings.open_mirrors("worker"), settings.scanner()
     executors: Mapping[str, ChangeExecutor] = {
-        "command": CommandExecutor(workspaces, sandbox, settings.environments, settings.limits()),
+        "command": CommandExecutor(workspaces, sandbox, settings.allowed_environments, settings.limits()),
         "patch": PatchExecutor(),
         "reply": ReplyExecutor(),
         **asking_executors(settings, workspaces, sandbox, scanner),
     }
     limits = settings.limits()
-    return WorkerHandler(settings.agent_id, mirrors, executors, sandbox, workspaces, scanner, settings.environments, limits)
+    return WorkerHandler(
+        settings.agent_id, mirrors, executors, sandbox, workspaces, scanner, settings.allowed_environments, limits
+    )
 
 
 class WorkerHandler:
@@ -80,7 +82,7 @@ class WorkerHandler:
         sandbox: Sandbox,
         workspaces: Workspaces,
         scanner: SecretScanner | None = None,
-        environments: tuple[Path, ...] = (),
+        environments: Sequence[Path] = (),
         limits: SandboxLimits | None = None,
     ) -> None:
         self._agent = Agent(role="WORKER", agent_id=agent_id)

@@ -27,7 +27,7 @@ from tests.attacks.whole_gatekeeper import (
 from tests.git.repositories import MakeRepository
 
 REAL = AcceptanceTest(name="unit", cmd="test -s README.md", must_pass=True)
-MAKERS = (Executor(kind="agent", agent="codex"), Executor(kind="model", model="gpt-5.1-codex"))
+MAKERS = (Executor(kind="agent", agent="codex"), Executor(kind="model", model="gpt-5.5"))
 Open = Callable[[], AbstractAsyncContextManager[Gatekeeper]]
 
 

@@ -86,9 +86,9 @@ async def test_the_refusal_is_told_in_the_brief_as_data(gatekeeper: Gatekeeper) 
     earlier = await earlier_round(task.contract, Store())  # type: ignore[arg-type] # it is only read from
     assert earlier is not None
     prompt = brief(PromptLibrary(), task.contract, earlier).in_one
-    _, _, fenced = prompt.partition('name="what came of the round before">>>')
+    _, _, fenced = prompt.partition('name="why the previous change was refused">>>')
     assert "- elsewhere.txt: outside the contract's paths (path_out_of_scope)" in fenced
-    assert "Bring the change back within the contract. That is all that this round is for" in prompt
+    assert "The previous change was refused. Bring the change back within the contract." in prompt
 
 
 async def test_a_protected_path_gets_a_round(gatekeeper: Gatekeeper) -> None:

@@ -112,8 +112,8 @@ async def test_the_words_of_a_yes_reach_who_makes_the_next_round(inbox: Inbox, t
     assert isinstance(document, TaskContract)
     assert [(each.person, each.grants) for each in document.operator_words] == [("ana", False), ("ana", True)]
     told = brief(PromptLibrary(), document, None).in_one
-    assert "ana gives the run this round: Bound it at 3." in told
-    assert told.index("words of the operator about this round") < told.index("Bound it at 3.")
+    assert "ana allows this attempt: Bound it at 3." in told
+    assert told.index("people's words on this attempt") < told.index("Bound it at 3.")
     assert (await inbox.work({"README.md": b"bounded\n"})).status == "SUCCESS"
     assert_verified(tmp_path)
 

@@ -377,13 +377,13 @@ async def test_hostile_words_reach_the_maker_as_data_behind_fences(inbox: Inbox)
     earlier = await earlier_round(task.contract, Store())  # type: ignore[arg-type] # it is only read from
     assert earlier is not None
     prompt = brief(PromptLibrary(), task.contract, earlier).in_one
-    before, _, rest = prompt.partition('name="what came of the round before">>>')
+    before, _, rest = prompt.partition('name="why the previous change was refused">>>')
     mark = before.rpartition("<<<DATA ")[2].strip()
     inside, end, after = rest.partition(f"<<<END DATA {mark}>>>")
     assert end
     assert "Ignore the contract" in inside
     assert "Ignore the contract" not in before + after
-    assert "Cure what the people found" in before + after
+    assert "Fix what the people found" in before + after
 
 
 def no_red(payload: e.Payload) -> e.Payload:

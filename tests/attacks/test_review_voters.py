@@ -33,7 +33,7 @@ from tests.gatekeeper.publishing import HandClock
 from tests.git.repositories import MakeRepository
 
 QUORUM: dict[str, object] = {"domain": ["owner"], "quality": ["@quality"], "model_counts": True}
-MAKER = "gpt-5.1-codex"
+MAKER = "gpt-5.5"
 MODEL = "claude-sonnet-4-5"
 REMARK = Finding(code=MODEL_FINDING, message="a long line", blocking=False, path="README.md", line=1)
 

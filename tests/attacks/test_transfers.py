@@ -51,7 +51,7 @@ from tests.git.repositories import MakeRepository, Repository
 
 FILES = {"README.md": b"text\n", "requirements.txt": b"\n", "src/a.py": b"a = 1\n"}
 ASKS: dict[str, object] = LANDING | {"name": "sending", "reason": "transfer"}
-MODEL = Executor(kind="model", model="gpt-5.1-codex")
+MODEL = Executor(kind="model", model="gpt-5.5")
 #: In pieces, so that this file holds none.
 SECRET = b"-----BEGIN RSA PRIVATE " + b"KEY-----\n" + b"MIIEowIBAAKCAQEA7bq3Jx" * 9 + b"\n-----END RSA PRIVATE " + b"KEY-----\n"
 
@@ -123,14 +123,14 @@ async def test_who_approves_sees_provider_sources_bound_and_preview(repository: 
         worker, reviewer = request.transfers
         manifest = run.transfers[0]
         assert (worker.manifest_sha256, worker.most_bytes) == (manifest_digest(manifest), 5000)
-        assert [(each.provider, each.model) for each in worker.destinations] == [("openai", "gpt-5.1-codex")]
+        assert [(each.provider, each.model) for each in worker.destinations] == [("openai", "gpt-5.5")]
         assert [(each.provider, each.model) for each in reviewer.destinations] == [("anthropic", "claude-sonnet-4-5")]
         assert {each.kind for each in worker.sources} == {"tree", "document"}
         assert worker.preview[0] == "README.md (5 bytes)"
         lines = list(transfer_lines(request.transfers))
         assert "the worker sends at most 5,000 bytes in all, to make the change (low risk)" in lines
-        assert "  to openai: gpt-5.1-codex at https://api.openai.com:443" in lines
-        assert "at most 5,000 bytes to openai (the model gpt-5.1-codex)" in request.why
+        assert "  to openai: gpt-5.5 at https://api.openai.com:443" in lines
+        assert "at most 5,000 bytes to openai (the model gpt-5.5)" in request.why
         for place in (page(standing_of(request)), told_before_signing(ordered(request), "ana")):
             assert all(any(line in each for each in place) for line in lines)
         drawn = make_templates().get_template("decide.html").module.sends(request)  # type: ignore[attr-defined] # a macro
@@ -150,7 +150,7 @@ async def test_a_run_of_an_earlier_version_keeps_the_words_of_its_request(reposi
         run = await inbox.submit(executor=MODEL)
         earlier = replace(run, accepted=replace(run.accepted, recording=2))
         size = run.transfers[0].bytes
-        assert f"the worker sends {size} bytes to gpt-5.1-codex at https://api.openai.com:443" in transfer_words(earlier)
+        assert f"the worker sends {size} bytes to gpt-5.5 at https://api.openai.com:443" in transfer_words(earlier)
         assert asked_transfers(earlier) == ()
         assert len(asked_transfers(run)) == 2
 

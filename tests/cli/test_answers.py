@@ -129,8 +129,8 @@ def test_a_dash_reads_the_change_from_a_pipe(
     repository = make_repository("r")
     seen: list[Prepared] = []
 
-    async def look(given: RunOptions, workers: int | None, *, json_output: bool, ahead: Ahead) -> int:
-        del workers, json_output, ahead
+    async def look(given: RunOptions, workers: int | None, *, json_output: bool, ahead: Ahead, linger: float) -> int:
+        del workers, json_output, ahead, linger
         seen.append(prepare(given, repository))
         return 0
 

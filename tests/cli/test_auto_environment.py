@@ -11,16 +11,6 @@ from tests.cli.conftest import Command, MakeRepository
 RUN = ("run", "do it", "--allow", "src", "--exec", "true", "--test", "true", "--env", "auto")
 
 
-def test_a_repository_that_says_nothing_of_its_needs_is_told_so(
-    gatewright: Command, make_repository: MakeRepository, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(make_repository("r"))
-    said = gatewright(*RUN, "--test", "python -m pytest")
-    assert said.exit_code == 3
-    assert "nothing says which Python packages are needed" in said.err
-    assert "--env DIR" in said.err
-
-
 def test_an_environment_is_not_prepared_for_a_system_that_runs_elsewhere(
     gatewright: Command, make_repository: MakeRepository, monkeypatch: pytest.MonkeyPatch
 ) -> None:

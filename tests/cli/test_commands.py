@@ -77,7 +77,7 @@ def test_doctor_finds_this_host_fit_and_names_what_is_not(
 ) -> None:
     report = gatewright("doctor", "--json").documents[0]
     names = [check["name"] for check in report["checks"]]
-    assert names == ["python", "git", "nats-server", "sandbox", "policies", "home", "key", "disk", "bus", "processes"]
+    assert names == ["python", "git", "nats-server", "sandbox", "policies", "home", "key", "disk", "stack", "bus", "processes"]
     monkeypatch.setenv("GATEWRIGHT_POLICIES", str(tmp_path / "absent"))
     said = gatewright("doctor")
     assert said.exit_code == 3

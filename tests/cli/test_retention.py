@@ -39,7 +39,7 @@ def test_pruned_run_can_be_verified_and_shown_as_pruned(gatewright: Command, tmp
     assert [finding["code"] for finding in said.documents[0]["findings"]] == ["pruned"]
     assert gatewright("report", bundle.name, "-o", "report.html").exit_code == 1
     assert "the bundle was removed on" in (tmp_path / "report.html").read_text()
-    assert gatewright("gc", *ALL, "--yes").out.strip().endswith("nothing to remove")
+    assert gatewright("gc", *ALL, "--yes").out.strip().endswith("no bundle to remove")
 
 
 def test_hold_keeps_a_bundle_until_it_is_released(gatewright: Command, tmp_path: Path) -> None:

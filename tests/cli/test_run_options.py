@@ -187,7 +187,7 @@ def test_a_budget_is_asked_for_by_options(
 ) -> None:
     asked: list[RunOptions] = []
 
-    async def look(options: RunOptions, workers: int | None, *, json_output: bool, ahead: Ahead) -> int:
+    async def look(options: RunOptions, workers: int | None, *, json_output: bool, ahead: Ahead, linger: float) -> int:
         asked.append(options)
         return 0
 

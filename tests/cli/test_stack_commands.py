@@ -76,9 +76,6 @@ def test_detached_stack_is_the_only_one_and_goes_down_without_a_trace(repository
         *("nats-server", "fork-server", "gatekeeper", "pm", "techlead", "worker-1", "worker-2", "reviewer", "testrunner")
     ]
     assert call_here(repository, "up", "--detach").returncode == 3, "one stack at a time"
-    assert call_here(repository, *CHANGE, "--test", "true", "--env", "/usr").returncode == 2, (
-        "not an environment that it offers"
-    )
     down = call(repository, "down", "--json")
     assert last_document(down.stdout)["stopped"] is True
     assert [process for process in processes if identity(process["pid"])] == []

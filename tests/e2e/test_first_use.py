@@ -174,3 +174,15 @@ def test_a_watch_that_begins_before_its_run_shows_it_to_the_end(stack: Stack, ma
             out, _ = watching.communicate(timeout=PATIENCE)
     assert watching.returncode == 0
     assert json.loads(out.splitlines()[-1])["status"] == "SUCCESS"
+
+
+def test_a_running_stack_takes_the_environment_that_a_run_names(
+    stack: Stack, make_project: MakeProject, tmp_path: Path
+) -> None:
+    """README's own order: ``up``, then ``run --env .venv``."""
+    project, later = make_project(), tmp_path / "later"
+    shutil.copytree(PREFIX, later, symlinks=True)
+    words = ("edit", "--allow", "src", "--exec", EDIT, "--test", CHECK, "--env", str(later))
+    done = invoke_in(project, stack.environment | {"PATH": "/usr/bin:/bin"}, ("run", *words))
+    assert done.returncode == 0, done.stdout
+    assert f"the running stack offers {later} from now on, until it ends\n" in done.stdout

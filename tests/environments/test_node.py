@@ -259,7 +259,7 @@ async def test_a_library_without_a_lock_gets_the_newest_packages_that_its_manife
     write(place, tree.files)
     assert (await run("node", "-p", "require('needed').word", prefix=prefix)).stdout == b"deeper\n"
     said = surroundings(prefix=prefix).versions["environment"]
-    assert "(newest versions, no scripts), package.json sha256:" in said
+    assert "(newest versions, no scripts), package.json (packages) sha256:" in said
     assert "node_modules/.package-lock.json sha256:" in said
     assert asked == []
 

@@ -77,9 +77,11 @@ async def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
     return Prepared(place, wheels, (one, other), (*told, *told_other), mark)
 
 
-async def prepare(tmp_path: Path, tree: Tree, wheels: Path, *commands: str, **settings: bool) -> tuple[Path, list[str]]:
+async def prepare(
+    tmp_path: Path, tree: Tree, wheels: Path, *commands: str, source_builds: bool = False
+) -> tuple[Path, list[str]]:
     told: list[str] = []
-    installer = Installer(pip_for(wheels), **settings)
+    installer = Installer(pip_for(wheels), source_builds=source_builds)
     (prefix,) = await prepare_environments(tmp_path / "home", tree, commands or ("python tests.py",), installer, told.append)
     return prefix, told
 
@@ -124,7 +126,8 @@ async def test_what_an_environment_was_made_from_stands_in_the_reports(prepared:
     sources = json.loads((prefix / PREPARED).read_text())["sources"]
     said = surroundings(prefix=prefix).versions["environment"]
     assert said.startswith("pip ")
-    assert said.endswith(f"requirements.txt sha256:{sources['requirements.txt']}")
+    assert sources == {"requirements.txt (packages)": hashlib.sha256(b"starter\nlisted\n").hexdigest()}
+    assert said.endswith(f"requirements.txt (packages) sha256:{sources['requirements.txt (packages)']}")
 
 
 async def test_what_a_package_starts_with_the_interpreter_does_not_run_on_the_host(prepared: Prepared) -> None:
@@ -243,11 +246,10 @@ async def test_a_locked_tool_that_needs_the_project_itself_is_installed_without_
     assert run(prefix, "import tool, importlib.metadata as m; print(tool.version, m.version('own'))") == "1.0 3.0"
 
 
-async def test_a_lock_that_leads_elsewhere_or_a_tree_that_says_nothing_is_refused() -> None:
+async def test_a_lock_that_leads_elsewhere_is_refused() -> None:
     lock = '[[package]]\nname = "a"\nversion = "1"\n[package.source]\ntype = "git"\nurl = "https://elsewhere.example"\n'
-    for tree in (Tree({"poetry.lock": lock}), Tree({"main.py": ""})):
-        with pytest.raises(NotPreparedError):
-            await python_recipe(tree, ())
+    with pytest.raises(NotPreparedError):
+        await python_recipe(Tree({"poetry.lock": lock}), ())
 
 
 @pytest.mark.parametrize(

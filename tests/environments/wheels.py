@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,7 +22,9 @@ def make_wheel(folder: Path, name: str, version: str = "1.0", files: Mapping[str
     place = folder / f"{name}-{version}-py3-none-any.whl"
     with zipfile.ZipFile(place, "w") as wheel:
         for path, text in content.items():
-            wheel.writestr(path, text)
+            member = zipfile.ZipInfo(path)
+            member.external_attr = (stat.S_IFREG | (0o755 if ".data/scripts/" in path else 0o644)) << 16
+            wheel.writestr(member, text)
     return place
 
 

@@ -32,7 +32,7 @@ from tests.evidence.test_approvals import on
 
 CODE = "transfer_contradicts"
 OTHER = Artifact(name="notes", uri=f"artifact:sha256:{'d' * 64}", sha256="d" * 64)
-PLACE = TransferDestination(provider="openai", endpoint="https://api.openai.com:443", model="gpt-5.1-codex")
+PLACE = TransferDestination(provider="openai", endpoint="https://api.openai.com:443", model="gpt-5.5")
 LEAVE = TransferLeave(
     run_id="run-00112233445566778899", role="worker", manifest_sha256="a" * 64, destinations=(PLACE,), most_bytes=10
 )

@@ -17,17 +17,17 @@ RUN = "run-0123456789"
     ("executor", "code"),
     [
         (Executor(kind="agent"), ""),
-        (Executor(kind="agent", agent="codex", model="gpt-5.1-codex"), ""),
-        (Executor(kind="model", model="gpt-5.1-codex"), ""),
+        (Executor(kind="agent", agent="codex", model="gpt-5.5"), ""),
+        (Executor(kind="model", model="gpt-5.5"), ""),
         (Executor(kind="agent", agent="no-such-agent"), "agent_unknown"),
         (Executor(kind="agent", agent="codex", model="no-such-model"), "model_unknown"),
         (Executor(kind="agent", agent="codex", model="gpt-5.1"), "model_not_allowed"),
         (Executor(kind="model", agent="codex"), "executor_contradicts"),
-        (Executor(kind="model", model="gpt-5.1-codex", fallback=True), ""),
+        (Executor(kind="model", model="gpt-5.5", fallback=True), ""),
         (Executor(kind="agent", agent="codex", fallback=True), "executor_contradicts"),
         (Executor(kind="command", commands=("ruff format {paths}",), fallback=True), "executor_contradicts"),
         (Executor(kind="command", commands=("ruff format {paths}",), agent="codex"), "executor_contradicts"),
-        (Executor(kind="command", commands=("ruff format {paths}",), model="gpt-5.1-codex"), "executor_contradicts"),
+        (Executor(kind="command", commands=("ruff format {paths}",), model="gpt-5.5"), "executor_contradicts"),
     ],
 )
 @pytest.mark.parametrize("kind", ["request", "contract"])

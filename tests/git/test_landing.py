@@ -14,6 +14,7 @@ from gatewright.errors import GitError, MalformedError
 from gatewright.git.changes import FileChange
 from gatewright.git.command import GitCommand
 from gatewright.git.mirror import Mirror, Mirrors
+from gatewright.git.remote import wants_signatures
 from tests.git.repositories import MakeRepository, Repository
 
 WHEN = datetime(2026, 3, 1, tzinfo=UTC)
@@ -222,3 +223,17 @@ async def test_branch_with_many_files_is_kept_as_a_pack(target: Repository, mirr
     target.git("fsck", "--strict")
     assert len(target.git("ls-tree", "-r", "--name-only", "new", "many").splitlines()) == 150
     assert list((target.path / ".git/objects/pack").glob("*.pack"))
+
+
+@pytest.mark.parametrize(
+    ("said", "signed"),
+    [
+        ("remote: error: GH006: Protected branch update failed; remote: error: Commits must have verified signatures.", True),
+        ("remote: - Commits must have verified signatures.; push declined due to repository rule violations", True),
+        ("remote: GitLab: Commit must be signed with a GPG key", True),
+        ("remote: You must sign off each commit", False),
+        ("remote: error: GH013: Repository rule violations found: Changes must be made through a pull request.", False),
+    ],
+)
+def test_a_demand_for_signed_commits_is_told_from_other_refusals(said: str, signed: bool) -> None:
+    assert wants_signatures(said) is signed

@@ -12,7 +12,7 @@ from gatewright.contracts.vocabulary import AcceptanceTest
 from gatewright.ecosystems.port import TreeFiles
 from gatewright.prompts.diff_view import numbered
 from gatewright.prompts.library import PromptLibrary
-from gatewright.prompts.orders import pm_order, reviewer_order, techlead_order, worker_order
+from gatewright.prompts.orders import pm_order, recorded_worker_order, reviewer_order, techlead_order
 from gatewright.prompts.prompt import Prompt
 from gatewright.prompts.repository_view import MAX_FILE_CHARACTERS, MAX_LISTED, RepositoryView, look_at
 from tests.factories import make_contract, make_request
@@ -52,8 +52,8 @@ def orders(contract: TaskContract, library: PromptLibrary) -> list[Prompt]:
         pm_order(library, make_request(allowed_paths=(), acceptance_tests=()), "c" * 40, VIEW),
         techlead_order(library, contract, ["src/a.py"], 3),
         reviewer_order(library, contract, PATCH),
-        worker_order(library, contract, "files"),
-        worker_order(library, contract, "workspace"),
+        recorded_worker_order(library, contract, "files"),
+        recorded_worker_order(library, contract, "workspace"),
     ]
 
 

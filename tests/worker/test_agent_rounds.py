@@ -37,8 +37,14 @@ REPORT = TestReport(
 )
 
 
-def worker_with(fixture: HandlerFixture, tmp_path: Path, words: Sequence[str], **entry: object) -> WorkerHandler:
-    """A worker whose one agent is the scripted program, with these words."""
+def worker_with(
+    fixture: HandlerFixture,
+    tmp_path: Path,
+    words: Sequence[str],
+    policy: Mapping[str, object] | None = None,
+    **entry: object,
+) -> WorkerHandler:
+    """A worker whose one agent is the scripted program, with these words; ``policy`` are more fields of ``agents.json``."""
     installation, policies = tmp_path / "installation", tmp_path / "policies"
     installation.mkdir(exist_ok=True)
     shutil.copy(PROGRAM, installation / "program.py")
@@ -47,7 +53,9 @@ def worker_with(fixture: HandlerFixture, tmp_path: Path, words: Sequence[str], *
     shutil.copytree(policy_directory(), policies, dirs_exist_ok=True)
     agent: dict[str, Any] = {"name": "program", "protocol": "acp", "program": ["program.py"], "package": "package.json"}
     agent |= {"versions": {"since": "1", "before": "2"}, "api": "chat_completions", "arguments": list(words), **entry}
-    (policies / "agents.json").write_text(json.dumps({"version": "1", "masked": [".claude"], "agents": [agent]}))
+    (policies / "agents.json").write_text(
+        json.dumps({"version": "1", "masked": [".claude"], "agents": [agent], **(policy or {})})
+    )
     write_silent_model(policies)
     admit_all(fixture.state, policies, installation)
     return make_handler(Settings(home=fixture.state, policies=policies, agent_installations=(installation,)))
@@ -97,7 +105,7 @@ async def test_a_fresh_session_begins_with_the_change_that_was_refused_and_is_to
     assert fixture.artifacts.stored[again.git.patch] == patch
     prompt = kept(fixture, again, "codex_prompt").decode()
     assert "+y = 2" in prompt
-    assert "Make the acceptance tests pass. That is all that this round is for" in prompt
+    assert "The previous change was refused. Make the acceptance tests pass." in prompt
     assert kept(fixture, result, "agent_session") == b""
 
 

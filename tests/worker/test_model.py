@@ -242,7 +242,7 @@ async def test_a_model_is_told_of_the_file_only_where_people_are_asked_and_of_wh
         assert (await work(fixture, worker, questions=questions)).status == "SUCCESS"
     plain, told, answered = (each.body.decode() for each in provider.requests)
     assert [BLOCKED_NAME in each for each in (plain, told, answered)] == [False, True, True]
-    assert ["what people said" in each for each in (plain, told, answered)] == [False, False, True]
+    assert ["people's answers to questions of this run" in each for each in (plain, told, answered)] == [False, False, True]
     assert "ana comments: take 5" in answered
 
 
@@ -254,3 +254,33 @@ async def test_where_the_repository_has_a_file_of_that_name_it_is_one_like_any_o
     assert (result.status, result.blocked) == ("SUCCESS", ())
     assert BLOCKED_NAME.encode() in fixture.artifacts.stored[result.git.patch]
     assert BLOCKED_NAME.encode() not in provider.requests[0].body
+
+
+async def test_a_recording_is_played_with_its_version_of_the_brief(
+    fixture: HandlerFixture, provider: ScriptedProvider, tmp_path: Path
+) -> None:
+    asked = await work(fixture, asking(fixture, provider, "good", tmp_path))
+    tape = kept(fixture, asked, "model_cassette")
+    assert Cassette.read(tape).head.brief == 2
+    played = await work(fixture, playing(fixture, tmp_path, tape))
+    assert (played.status, Cassette.read(kept(fixture, played, "model_cassette")).head.brief) == ("SUCCESS", 2)
+    assert len(provider.requests) == 1
+
+
+@pytest.mark.parametrize(("version", "code"), [(1, "cassette_miss"), (3, "cassette_invalid")])
+async def test_a_recording_of_another_brief_is_not_played_with_this_one(
+    fixture: HandlerFixture, provider: ScriptedProvider, tmp_path: Path, version: int, code: str
+) -> None:
+    tape = kept(fixture, await work(fixture, asking(fixture, provider, "good", tmp_path)), "model_cassette")
+    head, _, calls = tape.partition(b"\n")
+    other = json.dumps(json.loads(head) | {"brief": version}).encode() + b"\n" + calls
+    result = await work(fixture, playing(fixture, tmp_path, other))
+    assert (result.failure or "").partition(":")[0] == code
+
+
+def playing(fixture: HandlerFixture, tmp_path: Path, tape: bytes) -> WorkerHandler:
+    """A worker that plays ``tape`` in the place of its model."""
+    folder = tmp_path / "tapes"
+    folder.mkdir()
+    (folder / "a.cassette.jsonl").write_bytes(tape)
+    return make_handler(Settings(home=fixture.state, policies=tmp_path / "policies", cassette=folder))

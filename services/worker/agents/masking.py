@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from gatewright.git.changes import FileChange
 from gatewright.git.mirror import Mirror
+
+
+def masking(masked: Iterable[str]) -> Callable[[bytes], bool]:
+    """Whether a path is, or lies in a folder, of one of these names, in any case."""
+    names = {name.encode().lower() for name in masked}
+    return lambda path: not names.isdisjoint(path.lower().split(b"/"))
 
 
 async def without_masked(mirror: Mirror, tree: str, masked: Iterable[str]) -> str:
@@ -13,9 +19,9 @@ async def without_masked(mirror: Mirror, tree: str, masked: Iterable[str]) -> st
 
     The change that an agent makes is compared with this tree and written over the whole one: what is hidden stays as it is.
     """
-    names = {name.encode().lower() for name in masked}
+    is_masked = masking(masked)
     entries = await mirror.files(await mirror.tree_of(tree), ())
-    hidden = [entry.path for entry in entries if names & set(entry.path.lower().split(b"/"))]
+    hidden = [entry.path for entry in entries if is_masked(entry.path)]
     if not hidden:
         return await mirror.tree_of(tree)
     return await mirror.write_tree(tree, [FileChange(path, None) for path in hidden])

@@ -96,6 +96,7 @@ class AgentOrder:
     ``standing_approval``: the operator approves beforehand the commands that a contract
     wants approved (``on-request``), as they stay in the box. A protocol that knows no second turn does not ask ``follow_up``.
     ``written``: a further round may go on with the session, so the agent is given time to write it down; returns when it has.
+    ``recorded_catalogue``: Codex gets our entry for every model, as in runs that were recorded with version 1 of the order.
     """
 
     prompt: str
@@ -109,6 +110,7 @@ class AgentOrder:
     follow_up: FollowUp = no_follow_up
     ask: AskPerson | None = None
     written: Callable[[], Awaitable[None]] | None = None
+    recorded_catalogue: bool = False
 
 
 @dataclass(frozen=True, slots=True)

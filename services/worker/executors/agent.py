@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from gatewright import scope
 from gatewright.agents.installation import InstalledAgent
-from gatewright.agents.policy import LoadedAgents
+from gatewright.agents.policy import AgentEntry, LoadedAgents
 from gatewright.budgets import command_seconds
 from gatewright.contracts.vocabulary import Shell
 from gatewright.environment_state import refuse_changed, see_environment
@@ -30,14 +30,21 @@ from gatewright.models.gateway import ModelGateway
 from gatewright.models.policy import LoadedModels
 from gatewright.order_artifacts.canonical_memory import read_memory
 from gatewright.prompts.library import PromptLibrary
+from gatewright.prompts.worker_brief import RepositoryAccess
 from gatewright.sandbox import SandboxLimits, TalkingSandbox
 from gatewright.sandbox.environments import Shown
 from gatewright.secrets.scanner import SecretScanner
 from gatewright.services.worker.agents.box import BASE_URL, Box, Place, open_box
 from gatewright.services.worker.agents.brief import brief, out_of_scope
 from gatewright.services.worker.agents.carried_session import CarriedSession
-from gatewright.services.worker.agents.earlier import begin_at, earlier_round
-from gatewright.services.worker.agents.masking import without_masked
+from gatewright.services.worker.agents.conventions import (
+    Conventions,
+    read_conventions,
+    restore_conventions,
+    restored_block,
+)
+from gatewright.services.worker.agents.earlier import EarlierRound, begin_at, earlier_round
+from gatewright.services.worker.agents.masking import masking, without_masked
 from gatewright.services.worker.agents.permission import REFUSED_COMMANDS
 from gatewright.services.worker.agents.port import AgentEnd, AgentEvent, AgentOrder, AgentProblem, AgentProtocol, Tell
 from gatewright.services.worker.agents.protocols import launch_of, protocol_of
@@ -55,7 +62,8 @@ from gatewright.telemetry.redaction import redact_text
 from gatewright.tracing import conventions as c
 from gatewright.tracing.spans import OpenSpan, child
 from gatewright.workspace import Workspaces
-from gatewright.workspace.workspace import Workspace
+from gatewright.workspace.history import HistoryRules, WantedHistory, history_length
+from gatewright.workspace.workspace import PATH_INSIDE, Workspace
 
 #: The exit code of a program that the box has killed.
 _KILLED: Final = 137
@@ -101,7 +109,7 @@ class AgentExecutor:
             plays=host.playback is not None,
         )
         self._workspaces = workspaces
-        self._environments = tuple(environments)
+        self._environments = environments
         self._limits = limits
         self._scanner = scanner
 
@@ -126,16 +134,16 @@ class AgentExecutor:
         gateway = await asyncio.to_thread(
             gateway_for, self._host.models, job, model, pool=self._host.pool, playback=self._host.playback
         )
-        memory = await read_memory(job.contract.inputs.artifacts, job.artifacts)
-        asks = await may_ask(job.contract, job.mirror, job.baseline)
-        order = brief(self._host.library, job.contract, earlier, directory="/workspace", memory=memory, asks=asks)
-        record = AgentRecord(order.in_one)
+        start = await self._start(job, tree, earlier, (agent.entry, shell), gateway.recording.brief)
+        record = AgentRecord(start.prompt)
         tell = _told(record, job.tell)
+        if start.restored:
+            tell(AgentProblem(message=f"put back as the baseline has them: {', '.join(start.restored)[:_QUOTED]}"))
         session = CarriedSession(agent, self._scanner, tell)
         try:
             await session.find(job.contract, job.artifacts)
             tools = await tool_files(job.mirror, job.baseline, job.contract)
-            work = _Work(agent, protocol_of(agent), gateway, record, tell, session, model, sandbox, tree, shell, tools)
+            work = _Work(agent, protocol_of(agent), gateway, record, tell, session, model, sandbox, start, shell, tools)
             return replace(await self._work(job, work), refused=record.refused())
         except BaseException:
             gateway.recording.incomplete = True
@@ -144,11 +152,48 @@ class AgentExecutor:
             job.kept.update(record.logs())
             job.kept.update(await asyncio.to_thread(kept_calls, gateway, self._scanner))
 
+    async def _start(
+        self, job: Job, tree: str, earlier: EarlierRound | None, choice: tuple[AgentEntry, Shell], version: int
+    ) -> _Start:
+        """What the agent begins with: the tree, and the order in the ``version`` of the recording, where one is played."""
+        entry, shell = choice
+        memory = await read_memory(job.contract.inputs.artifacts, job.artifacts)
+        asks = await may_ask(job.contract, job.mirror, job.baseline)
+        restored: tuple[str, ...] = ()
+        conventions, commits = Conventions(), 0
+        if version > 1:
+            # The manifest of a transfer names the baseline's tree, and nothing of its past.
+            if (most := self._host.agents.policy.history) and self._host.models.transfers is None:
+                commits = await asyncio.to_thread(history_length, job.mirror.path, job.baseline, most)
+            tree, restored = await restore_conventions(job.mirror, job.baseline, tree, job.contract)
+            if self._host.agents.policy.conventions == "given":
+                conventions = await read_conventions(job.mirror, job.baseline, job.contract.allowed_paths, self._scanner)
+        order = brief(
+            self._host.library,
+            job.contract,
+            earlier,
+            version=version,
+            access=RepositoryAccess(directory=PATH_INSIDE, shell=shell, history=commits, conventions=conventions.blocks()),
+            data=restored_block(restored),
+            memory=memory,
+            asks=asks,
+        )
+        return _Start(tree, order.in_one, restored, self._history(commits, entry))
+
+    def _history(self, commits: int, entry: AgentEntry) -> WantedHistory | None:
+        """The history of a workspace with so many commits, without what is masked and what looks like a secret."""
+        if not commits:
+            return None
+        masked = self._host.agents.policy.masked_for(entry)
+        rules = HistoryRules(commits, masking(masked), lambda content: any(True for _ in self._scanner.find(content)))
+        return WantedHistory(rules, f"{commits} {sorted(masked)} {self._scanner.name}")
+
     async def _work(self, job: Job, work: _Work) -> ExecutionResult:
         prefix = await usable_environment(job.contract, self._environments, job.mirror, job.baseline)
         planted = await provided_files(job.contract, job.artifacts)
-        shown = await without_masked(job.mirror, work.tree, self._host.agents.policy.masked)
-        async with self._workspaces.open(job.mirror, job.baseline, shown, planted=planted) as workspace:
+        shown = await without_masked(job.mirror, work.start.tree, self._host.agents.policy.masked_for(work.agent.entry))
+        history = work.start.history
+        async with self._workspaces.open(job.mirror, job.baseline, shown, planted=planted, history=history) as workspace:
             seen = await asyncio.to_thread(see_environment, prefix)
             end, failure = await self._converse(job, work, workspace, prefix)
             if stood_in := work.gateway.records.stand_ins(work.model):
@@ -163,9 +208,9 @@ class AgentExecutor:
             state = await work.session.kept(work.record.session)
         left_out = work.tools.left_out
         job.kept[LEFT_OUT_LOG] = work.tools.log
-        if failure := _nothing_done(job, end, work.shell, changed=bool(changes)):
+        if failure := _nothing_done(job, end, work.shell, changed=bool(changes or work.start.restored)):
             return ExecutionResult(failure=failure, environment=seen, left_out=left_out)
-        tree = await job.mirror.write_tree(work.tree, changes)
+        tree = await job.mirror.write_tree(work.start.tree, changes)
         patch = await job.mirror.diff(job.baseline, tree)
         if not patch and not job.contract.audit_only:
             words = f"the agent took back what the round before had changed, and changed nothing else: {_words(end.text)}"
@@ -209,8 +254,9 @@ class AgentExecutor:
             read_only=job.contract.audit_only,
             resume=work.session.resumed,
             standing_approval=work.agent.entry.standing_approval,
-            follow_up=_OutOfScope(job, workspace, work.tools).told_once,
+            follow_up=_OutOfScope(job, workspace, work).told_once,
             written=work.session.written if work.agent.entry.kept_places else None,
+            recorded_catalogue=work.gateway.recording.brief == 1,
             ask=partial(job.ask, work.agent.entry.name) if job.contract.interactive else None,
         )
         launch = launch_of(work.agent, work.protocol, order)
@@ -267,8 +313,18 @@ async def _unless_refused(gateway: ModelGateway, talk: Coroutine[Any, Any, Agent
 
 
 @dataclass(frozen=True, slots=True)
+class _Start:
+    """What an attempt begins at. ``restored`` are files of the refused change that are again as the baseline has them."""
+
+    tree: str
+    prompt: str
+    restored: tuple[str, ...] = ()
+    history: WantedHistory | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class _Work:
-    """``tree`` is what the round begins at; ``tools`` decides what is left out of the change."""
+    """``tools`` decides what is left out of the change."""
 
     agent: InstalledAgent
     protocol: AgentProtocol
@@ -278,7 +334,7 @@ class _Work:
     session: CarriedSession
     model: str
     sandbox: TalkingSandbox
-    tree: str
+    start: _Start
     shell: Shell
     tools: ToolFiles
 
@@ -286,10 +342,11 @@ class _Work:
 class _OutOfScope:
     """Says to the agent, once, what it wrote outside the scope. The gate is what refuses it."""
 
-    def __init__(self, job: Job, workspace: Workspace, tools: ToolFiles) -> None:
+    def __init__(self, job: Job, workspace: Workspace, work: _Work) -> None:
         self._job = job
         self._workspace = workspace
-        self._tools = tools
+        self._tools = work.tools
+        self._version = work.gateway.recording.brief
         self._told = False
 
     async def told_once(self) -> str | None:
@@ -304,7 +361,7 @@ class _OutOfScope:
             # The agent lives and its files may move; what counts is read when it is dead.
             return None
         outside = scope.outside(self._job.contract.allowed_paths, [change.path for change in changes])
-        return out_of_scope(outside) if outside else None
+        return out_of_scope(outside, self._version) if outside else None
 
 
 def _failure_of(

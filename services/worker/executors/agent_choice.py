@@ -70,7 +70,7 @@ class AgentChoice:
         if not admission.permitted.own_settings:
             entries = await job.mirror.files(tree, ())
             parts = {part.decode("utf-8", "replace") for file in entries for part in file.path.split(b"/")}
-            names = parts - set(self.agents.masked)
+            names = parts - set(self.agents.masked_for(entry))
         contract = job.contract
         shell = contract.tool_permissions.shell
         shell = check_permitted(admission, shell=shell, read_only=contract.audit_only, names=names)

@@ -40,12 +40,13 @@ def asking_executors(
             library,
             playback,
         )
-        return AgentExecutor(host, workspaces, settings.environments, settings.limits(), scanner)
+        return AgentExecutor(host, workspaces, settings.allowed_environments, settings.limits(), scanner)
 
     def model() -> ChangeExecutor:
         from gatewright.services.worker.executors.model import ModelExecutor
 
-        return ModelExecutor(models, scanner, settings.pool, library, playback)
+        given = agents.policy.conventions == "given"
+        return ModelExecutor(models, scanner, settings.pool, library, playback, conventions=given)
 
     return {"agent": _OnFirstUse(agent), "model": _OnFirstUse(model)}
 

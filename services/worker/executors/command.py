@@ -36,7 +36,7 @@ class CommandExecutor:
     ) -> None:
         self._workspaces = workspaces
         self._sandbox = sandbox
-        self._environments = tuple(environments)
+        self._environments = environments
         self._limits = limits or SandboxLimits()
 
     async def execute(self, job: Job) -> ExecutionResult:

@@ -16,8 +16,10 @@ from gatewright.models.policy import Api, LoadedModels, ModelsPolicy
 from gatewright.order_artifacts.canonical_memory import read_memory
 from gatewright.prompts.fence import fenced
 from gatewright.prompts.library import PromptLibrary
+from gatewright.prompts.worker_brief import RepositoryAccess
 from gatewright.secrets.scanner import SecretScanner
 from gatewright.services.worker.agents.brief import brief
+from gatewright.services.worker.agents.conventions import Conventions, read_conventions
 from gatewright.services.worker.agents.earlier import earlier_round
 from gatewright.services.worker.agents.record import PROMPT
 from gatewright.services.worker.executors.blocked_file import may_ask
@@ -33,7 +35,10 @@ _QUOTED: Final = 300
 
 
 class ModelExecutor:
-    """One call an attempt: no tools, no loop. ``pool`` chooses the worker's route; ``playback``: see ``AgentHost``."""
+    """One call an attempt: no tools, no loop. ``pool`` chooses the worker's route; ``playback``: see ``AgentHost``.
+
+    ``conventions``: the model is given those of the repository.
+    """
 
     def __init__(
         self,
@@ -42,7 +47,10 @@ class ModelExecutor:
         pool: str | None = None,
         library: PromptLibrary | None = None,
         playback: Playback | None = None,
+        *,
+        conventions: bool = False,
     ) -> None:
+        self._conventions = conventions
         self._playback = playback
         self._library = library or PromptLibrary()
         self._models = models
@@ -57,7 +65,14 @@ class ModelExecutor:
         earlier = await earlier_round(job.contract, job.artifacts)
         memory = await read_memory(job.contract.inputs.artifacts, job.artifacts)
         asks, data = await may_ask(job.contract, job.mirror, job.baseline), await _files(job)
-        order = brief(self._library, job.contract, earlier, "files", data=data, memory=memory, asks=asks).in_one
+        version = gateway.recording.brief
+        conventions = Conventions()
+        if version > 1 and self._conventions:
+            conventions = await read_conventions(job.mirror, job.baseline, job.contract.allowed_paths, self._scanner)
+        access = RepositoryAccess(conventions=conventions.blocks())
+        order = brief(
+            self._library, job.contract, earlier, "files", version=version, access=access, data=data, memory=memory, asks=asks
+        ).in_one
         job.kept[PROMPT] = order.encode("utf-8", "replace")
         api = _api_for(policy, model)
         try:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from gatewright.agents.policy import AgentEntry
 from gatewright.contracts import TaskContract
-from gatewright.models.cassettes import Playback, task_place
+from gatewright.errors import MalformedError
+from gatewright.models.cassettes import Cassette, Playback, task_place
 from gatewright.models.choice import first_model, provider_of
 from gatewright.models.gateway import ModelGateway
 from gatewright.models.policy import LoadedModels, ModelsPolicy
 from gatewright.models.records import CALLS, CASSETTE
 from gatewright.models.transfers import TransferGuard
+from gatewright.prompts.worker_brief import BRIEF
 from gatewright.secrets.scanner import SecretScanner
 from gatewright.services.worker.executors.port import Job
 
@@ -29,6 +31,7 @@ def gateway_for(
 ) -> ModelGateway:
     """The gateway of one task; with ``playback`` it plays what was recorded of this task, and needs no key.
 
+    ``recording.brief`` of the gateway is the version of the order to use: the current one, or that of the recording.
     Raises what ``ModelsPolicy.grant`` does, ConfigurationError (``model_key_missing``), MalformedError (``cassette_invalid``).
     """
     contract, policy = job.contract, loaded.policy
@@ -41,7 +44,18 @@ def gateway_for(
         # Now, in words for the operator; the agent would only see a refused call.
         provider.key.read()
     guard = TransferGuard(contract.log_refs.run_id, "worker", loaded.transfers, contract.transfer, job.spend)
-    return ModelGateway(policy, grant, spend=job.spend, task=task, playing=playing, guard=guard)
+    gateway = ModelGateway(policy, grant, spend=job.spend, task=task, playing=playing, guard=guard)
+    gateway.recording.brief = BRIEF if playing is None else _played_brief(playing)
+    return gateway
+
+
+def _played_brief(playing: Cassette) -> int:
+    if playing.head.brief > BRIEF:
+        words = (
+            f"the recording uses version {playing.head.brief} of a worker's order; this Gatewright has 1 to {BRIEF}: upgrade it"
+        )
+        raise MalformedError(words, code="cassette_invalid")
+    return playing.head.brief
 
 
 def kept_calls(gateway: ModelGateway, scanner: SecretScanner) -> dict[str, bytes]:

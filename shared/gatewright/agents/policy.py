@@ -41,7 +41,14 @@ def _inside(path: str) -> str:
     return path
 
 
+def _file_name(name: str) -> str:
+    if not name or "/" in name or name in {".", ".."}:
+        raise ValueError(f"{name!r} is no name of a file")
+    return name
+
+
 Inside = Annotated[str, AfterValidator(_inside)]
+FileName = Annotated[str, AfterValidator(_file_name)]
 #: With what the name of a file begins.
 _NameStart = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,32}$")]
 
@@ -65,14 +72,15 @@ class AgentEntry(PolicyModel):
 
     ``model`` is its model where a contract names none; ``api`` is by what it asks, where its protocol leaves that open.
     ``variables`` and ``files`` (of its home) may hold ``@HOME@``, ``@MODEL@`` and ``@BASE_URL@``. ``own_catalogue``: Codex is
-    told of the model, for it gives one that it does not know no tool to write with. ``session_meta``, ``session_mode`` and
-    ``usage_at`` are for the Agent Client Protocol. ``standing_approval``: commands that a contract wants approved
-    (``shell: on-request``) are approved, as they stay in the box.
+    given our entry for a model that it does not know, which would get no tool to write with. ``session_meta``,
+    ``session_mode`` and ``usage_at`` are for the Agent Client Protocol. ``standing_approval``: commands that a contract
+    wants approved (``shell: on-request``) are approved, as they stay in the box.
 
     ``protocol_version`` is that of the Agent Client Protocol; ``older_protocol``: whether an agent that knows an older one
     alone is spoken to in that. ``rounds``: whether a further round of fixing resumes the session of the round before, whose
     files lie at the places ``session_files`` of its home, or begins a fresh one. ``session_renames``: with what the names of
-    such files begin, and with what instead when they are laid out, for an agent that would write over its own.
+    such files begin, and with what instead when they are laid out, for an agent that would write over its own. ``masked``:
+    names of files that this agent alone does not see, beside those that no agent sees.
     """
 
     name: str = Field(pattern=_NAME)
@@ -96,6 +104,7 @@ class AgentEntry(PolicyModel):
     rounds: Literal["fresh", "resume"] = "fresh"
     session_files: tuple[Inside, ...] = ()
     session_renames: dict[_NameStart, _NameStart] = Field(default_factory=dict, max_length=8)
+    masked: tuple[FileName, ...] = ()
 
     @property
     def kept_places(self) -> tuple[str, ...]:
@@ -139,22 +148,28 @@ class AgentsPolicy(PolicyModel):
 
     ``agents``: a contract that names none gets the first that a worker has and that may make its change. ``drafts`` are
     versions of protocols that do not stand yet, and that its agents may be spoken to in all the same.
+
+    ``conventions``: whether agents and models are given the files by which a repository describes how to work in it.
+    ``history``: how many of the last commits git shows an agent; 0 for no history.
     """
 
     version: Literal["1"]
-    masked: tuple[str, ...]
+    masked: tuple[FileName, ...]
     agents: tuple[AgentEntry, ...]
     drafts: tuple[Literal["acp-2"], ...] = ()
+    conventions: Literal["given", "withheld"] = "withheld"
+    history: int = Field(default=0, ge=0, le=1_000)
 
     @model_validator(mode="after")
     def _whole(self) -> AgentsPolicy:
         for name, count in Counter(entry.name for entry in self.agents).items():
             if count > 1:
                 raise ValueError(f"the agent {name} is listed {count} times")
-        for name in self.masked:
-            if not name or "/" in name or name in {".", ".."}:
-                raise ValueError(f"{name!r} is no name of a file")
         return self
+
+    def masked_for(self, entry: AgentEntry) -> tuple[str, ...]:
+        """The names of files and folders that the agent of ``entry`` does not see."""
+        return (*self.masked, *entry.masked)
 
     def agent(self, name: str) -> AgentEntry:
         """Raises MalformedError (``agent_unknown``)."""

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from gatewright.bounded.__main__ import OUT_OF_MEMORY
 from gatewright.bounded.frames import read_frame, write_frame
 from gatewright.errors import DeniedError, GatewrightError
+from gatewright.own_interpreter import loader_variables
 
 
 class BeyondLimitError(DeniedError):
@@ -73,8 +74,9 @@ class _Child:
     """One process. It ends with its parent, and when nothing refers to it any more."""
 
     def __init__(self, function: str, memory: int) -> None:
-        # Where modules are found, and nothing else: no seed, no setting, no token is in its environment.
-        environment = {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path), "PYTHONDONTWRITEBYTECODE": "1"}
+        # Where modules and libraries are found, and nothing else: no seed, no setting, no token is in its environment.
+        modules = os.pathsep.join(path for path in sys.path if path)
+        environment = {"PYTHONPATH": modules, "PYTHONDONTWRITEBYTECODE": "1", **loader_variables()}
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-m", "gatewright.bounded", function, str(memory)],
             stdin=subprocess.PIPE,

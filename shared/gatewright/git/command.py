@@ -171,13 +171,14 @@ def executable(name: str) -> str:
     return str(Path(found).absolute())
 
 
-def remote_command(service: str, settings: Mapping[str, str]) -> str:
+def remote_command(service: str, settings: Mapping[str, str], walls: tuple[str, ...] = ()) -> str:
     """The ``--upload-pack`` or ``--receive-pack`` value that runs ``git <service>`` with ``settings`` over a repository's own.
 
+    ``walls`` is a program, with its options, that starts it.
     git gives this text to a shell, so every word is quoted; nothing in it comes from outside.
     """
     options = [word for key, value in settings.items() for word in ("-c", f"{key}={value}")]
-    return f"GIT_GRAFT_FILE={_NO_GRAFTS} {shlex.join([executable('git'), '--no-replace-objects', *options, service])}"
+    return f"GIT_GRAFT_FILE={_NO_GRAFTS} {shlex.join([*walls, executable('git'), '--no-replace-objects', *options, service])}"
 
 
 def words(output: bytes) -> str:

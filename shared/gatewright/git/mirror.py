@@ -29,7 +29,7 @@ from gatewright.git.host.new_mirror import PRIVATE, make_mirror
 from gatewright.git.host.target_rules import TargetRules
 from gatewright.git.kept.readers import KeptReaders
 from gatewright.git.locks import held
-from gatewright.git.mirror_room import MirrorRoom, nothing_needed, touch, use
+from gatewright.git.mirror_room import ORIGIN, MirrorRoom, nothing_needed, touch, use
 from gatewright.git.modes import NO_CONTENT
 from gatewright.git.names import NameFault, TreeLimits, surely_readable, surely_within_limits
 from gatewright.git.notes import Notes
@@ -139,6 +139,7 @@ class Mirrors:
         try:
             if not path.is_dir():
                 make_mirror(path, remote.object_format())
+                (path / ORIGIN).write_text(url, "utf-8")
             kept, listings = self._kept, self._listings
             mirror = Mirror(
                 url, path, remote, seconds=self._seconds, room=self._left, calls=calls, kept=kept, listings=listings

@@ -25,6 +25,10 @@ MIRROR_BYTES: Final = 20 << 30
 LEAST: Final = 1 << 20
 #: Seconds for which an opening waits for a removal.
 _PATIENCE: Final = 60.0
+#: In a mirror: the address that it was made for. It holds no password: such an address is refused.
+ORIGIN: Final = Path("gate/origin")
+UNKNOWN_ORIGIN: Final = "an unknown repository"
+_LONGEST_ADDRESS: Final = 1000
 _KEEP: Final = Path("refs/gate/keep")
 
 
@@ -82,15 +86,15 @@ class MirrorRoom:
         if self.most is None or taken <= self.most - LEAST:
             return taken
         needed = frozenset(self.needed())
-        for path in sorted(sizes, key=_last_use):
+        for path in sorted(sizes, key=last_use):
             if taken <= self.most - LEAST:
                 break
-            if not any((path / _KEEP / commit).exists() for commit in needed) and _remove(path):
+            if not any((path / _KEEP / commit).exists() for commit in needed) and remove_mirror(path):
                 taken -= sizes[path]
         return taken
 
 
-def _remove(path: Path) -> bool:
+def remove_mirror(path: Path) -> bool:
     """Whether the mirror is gone: not while another has it open."""
     try:
         descriptor = lock_file(_lock_of(path))
@@ -112,11 +116,20 @@ def _lock_of(path: Path) -> Path:
     return path.with_suffix(".use")
 
 
-def _last_use(path: Path) -> float:
+def last_use(path: Path) -> float:
+    """When the mirror ``path`` was opened last, in seconds since 1970; 0 where that is not known."""
     try:
         return _lock_of(path).stat().st_mtime
     except FileNotFoundError:
         return 0.0
+
+
+def origin_of(path: Path) -> str:
+    """The address of the repository that the mirror ``path`` is of, for people."""
+    try:
+        return (path / ORIGIN).read_text("utf-8", "replace")[:_LONGEST_ADDRESS] or UNKNOWN_ORIGIN
+    except OSError:
+        return UNKNOWN_ORIGIN
 
 
 def size_of(path: Path) -> int:

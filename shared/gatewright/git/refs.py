@@ -181,3 +181,8 @@ def _bad_url(url: str, fault: str) -> MalformedError:
     # What stands before an @ may be a password, wherever it was meant to stand.
     shown = "(not shown)" if "@" in url else ascii(url[:200])
     return MalformedError(f"not a repository address ({fault}): {shown}", code="bad_url")
+
+
+def folder_names(ref: str) -> tuple[str, ...]:
+    """Names that cannot be refs beside ``ref``: ``refs``, ``refs/heads`` and ``refs/heads/a`` for ``refs/heads/a/b``."""
+    return tuple(ref[:at] for at, sign in enumerate(ref) if sign == "/")

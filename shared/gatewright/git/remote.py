@@ -22,9 +22,10 @@ from gatewright.git.host.checkout import checked_out_at
 from gatewright.git.host.damage import PARTIAL, damage, is_partial
 from gatewright.git.host.local_repository import LocalRepository, find_repository
 from gatewright.git.host.new_ref import make_ref
+from gatewright.git.host.owner import as_owner
 from gatewright.git.host.planted_links import PlantedLinks
 from gatewright.git.host.target_rules import NO_RULES, TargetRules, target_rules
-from gatewright.git.refs import RUN_BRANCHES, Source, is_object_id
+from gatewright.git.refs import RUN_BRANCHES, Source, folder_names, is_object_id
 from gatewright.host_errors import check_room
 
 _OVER_THE_OWNER = {
@@ -86,6 +87,11 @@ _REFUSING_SECTIONS = ("receive", "transfer")
 _REJECTED = re.compile(rb"^!\t[^\t]*\t\[(?:remote )?rejected\] \((.*)\)$", re.MULTILINE)  # noqa: TID251 - linear: each try ends where the next one begins
 #: Who stands in a log that the repository keeps already: never a name that its own configuration chooses.
 _COMMITTER = {"GIT_COMMITTER_NAME": "Gatewright", "GIT_COMMITTER_EMAIL": "gatewright@localhost"}
+#: Words of servers that demand signed commits.
+_SIGNED_ONLY = (
+    *("verified signature", "must be signed", "not signed", "unsigned commit", "require signed", "requires signed"),
+    *("signed with a gpg key", "without a valid signature", "signature is required"),
+)
 #: What git says of a ref that is not there.
 _NO_REF = "not a valid ref"
 #: The options of ``ls-remote`` for kinds of refs.
@@ -264,8 +270,8 @@ class Remote:
         A push to another host whose answer is lost, or comes too late, is looked for there: it may have happened.
 
         GitError: ``landing_conflict`` (the ref is elsewhere), ``target_checked_out``, ``target_not_confined``,
-        ``ref_in_the_way``, ``landing_refused`` (with the repository's words), those of ``RemoteGit.run``,
-        ``PlantedLinks.refuse`` and ``TargetRules.refuse``.
+        ``ref_in_the_way``, ``landing_refused`` and ``landing_unsigned`` (with the repository's words), those of
+        ``RemoteGit.run``, ``PlantedLinks.refuse`` and ``TargetRules.refuse``.
         """
         lease = f"--force-with-lease={ref}:{expected or ''}"
         options = ("--porcelain", "--no-verify", "--no-follow-tags", "--no-signed", "--recurse-submodules=no", lease)
@@ -306,7 +312,8 @@ class Remote:
         if not self._source.local:
             return ()
         hidden = {} if ref.startswith(RUN_BRANCHES) else {"receive.hideRefs": RUN_BRANCHES}
-        return (f"--receive-pack={remote_command('receive-pack', {**_RECEIVE, **hidden})}",)
+        walls = as_owner(find_repository(self._source.address))
+        return (f"--receive-pack={remote_command('receive-pack', {**_RECEIVE, **hidden}, walls)}",)
 
     def _made(self, commit: str, ref: str) -> bool:
         """Make ``ref`` where there is none, without a look at any other ref; False when that cannot be done so.
@@ -321,7 +328,7 @@ class Remote:
         target = GitCommand(repository.git_dir)
 
         def make(how: str) -> None:
-            walls = () if how == CONFINED else _read_only_but(repository.folders)
+            walls = (*as_owner(repository), *(() if how == CONFINED else _read_only_but(repository.folders)))
             make_ref(
                 self._git, target, commit, ref, settings=_RECEIVE, committer=_COMMITTER, walls=walls, timeout=self._seconds
             )
@@ -380,6 +387,9 @@ class Remote:
         if in_the_way := self._in_the_way(ref):
             words = f"{ref} cannot be made while {in_the_way} is there: git keeps one as a folder and the other as a file"
             raise GitError(words, code="ref_in_the_way") from error
+        if wants_signatures(error.said):
+            words = f"the target takes signed commits only, and Gatewright signs none; it says: {error.said}"
+            raise GitError(words, code="landing_unsigned") from error
         words = f"the target refused {ref}: {reason.decode('utf-8', 'replace')[:200]!a}"
         raise GitError(f"{words}; it says: {error.said}", code="landing_refused") from error
 
@@ -390,9 +400,14 @@ class Remote:
 
     def _in_the_way(self, ref: str) -> str | None:
         """A ref of the repository that is a folder of ``ref``, or that lies below it."""
-        above = {ref[:at] for at, sign in enumerate(ref) if sign == "/"}
+        above = frozenset(folder_names(ref))
         found = (name for name in self.branches_and_tags() if name in above or name.startswith(f"{ref}/"))
         return next(found, None)
+
+
+def wants_signatures(said: str) -> bool:
+    """Whether a server's words say that commits have to be signed, as GitHub, GitLab, Gitea and Bitbucket write it."""
+    return any(words in said.lower() for words in _SIGNED_ONLY)
 
 
 def _read_only_but(folders: tuple[Path, ...]) -> tuple[str, ...]:

@@ -4,5 +4,6 @@
 - ``fence.py``: text of strangers, behind a fence that it cannot close;
 - ``sections.py``: the sections that every order has;
 - ``prompt.py``: a composed prompt, its marker and its digests;
-- ``orders.py``: the order of each role.
+- ``orders.py``: the order of pm, tech lead and reviewer, and version 1 of a worker's;
+- ``worker_brief.py``: the order of a worker.
 """

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import unicodedata
+from typing import Literal
 
 #: Characters of one block; what comes after them is left out, and the block says so.
 MAX_CHARACTERS = 64_000
@@ -17,7 +18,11 @@ _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 _PLAIN = frozenset("\n\t")
 
 
-def fenced(name: str, text: str | bytes, *, limit: int = MAX_CHARACTERS) -> str:
+#: What the reader may do with a block: use it as information, or follow it within the bounds that the order states.
+Kind = Literal["DATA", "CONVENTIONS"]
+
+
+def fenced(name: str, text: str | bytes, *, limit: int = MAX_CHARACTERS, kind: Kind = "DATA") -> str:
     """``text`` as a labelled block of data. ``name`` says what it is, a path for instance; it is a stranger's word as well."""
     whole = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
     cut = len(whole) > limit
@@ -25,7 +30,7 @@ def fenced(name: str, text: str | bytes, *, limit: int = MAX_CHARACTERS) -> str:
     label = json.dumps(visible(name[:500]).replace("\n", " "), ensure_ascii=False)
     mark = _mark(label, shown)
     note = f"\n[left out: {len(whole) - limit} more characters]" if cut else ""
-    return f"<<<DATA {mark} name={label}>>>\n{shown}{'' if shown.endswith(chr(10)) else chr(10)}<<<END DATA {mark}>>>{note}"
+    return f"<<<{kind} {mark} name={label}>>>\n{shown}{'' if shown.endswith(chr(10)) else chr(10)}<<<END {kind} {mark}>>>{note}"
 
 
 def visible(text: str) -> str:

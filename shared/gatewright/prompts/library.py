@@ -28,6 +28,8 @@ ReplyForm = Literal["json", "files", "workspace"]
 
 DEFAULTS = ("defaults.md", "defaults.txt")
 _BUILTIN = Path(__file__).parent / "builtin"
+#: Of workers. The texts for workers beside it are those of version 1, which recorded runs are played with.
+_WORKER = _BUILTIN / "worker"
 _SUFFIXES = (".yaml", ".yml")
 #: Bytes of one file, and files of a folder.
 MAX_BYTES = 256 * 1024
@@ -77,8 +79,19 @@ class PromptLibrary:
             "defaults": texts.defaults,
             f"reply.{form}": _text(_BUILTIN / f"reply_{form}.md"),
         }
-        whole = "\n\n".join(part.strip() for part in parts.values()) + "\n"
-        return SystemPrompt(whole, {name: digest(part) for name, part in parts.items()})
+        return _composed(parts)
+
+    def compose_worker(self, form: ReplyForm) -> SystemPrompt:
+        """The system prompt of a worker. The operator's persona and rules replace the built-in ones. Raises PromptsError."""
+        texts, builtin = self._current(), _builtin()
+        own_persona = texts.personas["worker"] != builtin.personas["worker"]
+        own_rules = texts.defaults != builtin.defaults
+        parts = {
+            "persona": texts.personas["worker"] if own_persona else _text(_WORKER / "persona.md"),
+            "defaults": texts.defaults if own_rules else _text(_WORKER / "rules.md"),
+            f"reply.{form}": _text(_WORKER / f"{form}.md"),
+        }
+        return _composed(parts)
 
     def _current(self) -> _Texts:
         if self._folder is None:
@@ -88,6 +101,11 @@ class PromptLibrary:
             self._texts = _read(self._folder, seen)
             self._seen = seen
         return self._texts
+
+
+def _composed(parts: Mapping[str, str]) -> SystemPrompt:
+    whole = "\n\n".join(part.strip() for part in parts.values()) + "\n"
+    return SystemPrompt(whole, {name: digest(part) for name, part in parts.items()})
 
 
 def digest(text: str) -> str:

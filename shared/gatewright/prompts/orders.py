@@ -114,7 +114,7 @@ def summons_order(library: PromptLibrary, task: SummonsTask, patch: bytes | None
     return _asked(library, item.role, sections, data, SUMMONS_ANSWER)
 
 
-def worker_order(
+def recorded_worker_order(
     library: PromptLibrary,
     contract: TaskContract,
     form: ReplyForm,
@@ -125,9 +125,10 @@ def worker_order(
     decisions: Sequence[str] = (),
     memory: CanonicalMemory | None = None,
 ) -> Prompt:
-    """The change itself, by a model (``files``) or an agent (``workspace``). ``data`` are fenced blocks: files, evidence.
+    """Version 1 of a worker's order, for runs that were recorded with it; new runs use ``worker_brief.py``.
 
-    ``task`` is what is to be done now: of a round of fixing, its narrow objective. Raises PromptsError.
+    It is for a model (``files``) or an agent (``workspace``). ``data`` are fenced blocks: files, evidence.
+    ``task`` is the objective of this round. Raises PromptsError.
     """
     sections = of_contract(contract, task, done=done, decisions=decisions, memories=_memories(memory))
     return make_prompt(library.compose("worker", form), _joined(sections, [*data, *_past(memory)]))

@@ -15,7 +15,7 @@ _MARK = 32
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """``directive`` is the marker that the answer must repeat. ``digests``: name -> sha256."""
+    """``directive`` is the marker that the answer must repeat, empty where no answer does. ``digests``: name -> sha256."""
 
     system: str
     order: str
@@ -39,3 +39,10 @@ def make_prompt(system: SystemPrompt, body: str) -> Prompt:
     order = f"directive_ack: {directive}\n\n{body.strip()}\n"
     digests = {**system.digests, "system": digest(system.text), "order": digest(order)}
     return Prompt(system.text, order, directive, digests)
+
+
+def make_order(system: SystemPrompt, body: str) -> Prompt:
+    """``body`` for a receiver whose answer is not a document: without a marker."""
+    order = f"{body.strip()}\n"
+    digests = {**system.digests, "system": digest(system.text), "order": digest(order)}
+    return Prompt(system.text, order, "", digests)

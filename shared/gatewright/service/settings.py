@@ -22,6 +22,7 @@ from gatewright.git.access.credentials import RepositoryAccess
 from gatewright.git.mirror import Mirrors
 from gatewright.git.mirror_room import MIRROR_BYTES, MirrorRoom, nothing_needed
 from gatewright.resources import policy_directory
+from gatewright.sandbox.offers import ListedEnvironments
 from gatewright.secrets.scanner import SecretScanner
 from gatewright.secrets.selection import DEFAULT_SCANNER, ScannerName, make_scanner
 from gatewright.telemetry.logs import LogLevel, LogStyle
@@ -71,6 +72,8 @@ class ServiceSettings(BaseSettings):
     secret_scanner: ScannerName = DEFAULT_SCANNER
     #: Prefixes (virtual environments) that contracts may name; separated by ``:`` in the variable.
     environments: Annotated[tuple[Path, ...], NoDecode] = ()
+    #: The file in which the owner of an embedded stack offers further ones while it runs; None for every other system.
+    environment_offers: Path | None = None
     #: The operator's policies, where no agent can write: the gatekeeper's, and ``models.json``.
     policies: Path = Field(default_factory=policy_directory)
     #: The folder of the operator's personas and rules; without it the built-in ones.
@@ -165,6 +168,11 @@ class ServiceSettings(BaseSettings):
     @property
     def stream_settings(self) -> StreamSettings:
         return StreamSettings(read_sizes(self.stream_bytes), read_days(self.stream_days))
+
+    @property
+    def allowed_environments(self) -> ListedEnvironments:
+        """The prefixes that contracts may name now."""
+        return ListedEnvironments(self.environments, self.environment_offers)
 
     def directory(self, role: str) -> Path:
         """Where a role keeps its state on this host: ``home/<role>``. It may not exist yet."""

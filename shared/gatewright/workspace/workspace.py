@@ -1,7 +1,7 @@
 """One place that a command works in, while it is open: how to show it inside, and what has changed in it.
 
-There is no ``.git`` inside, and the change is read from files, never asked of git (see ``difference.py``). Opening and removing
-is the business of ``workspaces.py``.
+A ``.git`` inside is a throwaway copy, which no git of ours ever reads: the change is read from files (see ``difference.py``).
+Opening and removing is the business of ``workspaces.py``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from gatewright.git.changes import FileChange
-from gatewright.workspace.difference import ChangeBounds, LeaveOut, difference, leave_nothing_out
+from gatewright.workspace.difference import GIT_FOLDER, ChangeBounds, LeaveOut, difference, leave_nothing_out
 from gatewright.workspace.layers import Layers
 from gatewright.workspace.threads import finish
 
@@ -23,7 +23,8 @@ PATH_INSIDE: Final = "/workspace"
 class Workspace:
     """``task`` is its folder on the host; ``lower`` are the read-only layers, topmost first; ``overlay`` False: a copy.
 
-    ``planted`` are paths of files that are shown beside the tree's.
+    ``planted`` are paths of files that are shown beside the tree's. ``history`` is the folder that a ``.git`` inside begins as;
+    what a command writes there lies in folders of its own and counts for nothing.
     """
 
     task: Path
@@ -31,6 +32,7 @@ class Workspace:
     overlay: bool
     bounds: ChangeBounds
     planted: frozenset[bytes] = frozenset()
+    history: Path | None = None
 
     @property
     def path_inside(self) -> str:
@@ -55,15 +57,27 @@ class Workspace:
     @property
     def sources(self) -> tuple[Path, ...]:
         """Host directories that ``mounts`` names, the writable one first."""
-        return (self.upper.parent, *(self.lower if self.overlay else ()))
+        history = (self.history,) if self.history is not None else ()
+        return (self.upper.parent, *((*self.lower, *history) if self.overlay else ()))
+
+    @property
+    def written_history(self) -> Path:
+        """What a command writes below ``.git``: an upper layer, or the copy."""
+        return self.upper.parent / "history"
 
     @property
     def mounts(self) -> tuple[str, ...]:
         """Bubblewrap arguments that put the files, writable, at ``path_inside``."""
+        git = f"{PATH_INSIDE}/{GIT_FOLDER}"
         if not self.overlay:
-            return ("--bind", str(self.upper), PATH_INSIDE)
+            copied = ("--bind", str(self.written_history), git) if self.history is not None else ()
+            return ("--bind", str(self.upper), PATH_INSIDE, *copied)
         layers = (argument for layer in reversed(self.lower) for argument in ("--overlay-src", str(layer)))
-        return (*layers, "--overlay", str(self.upper), str(self.upper.parent / "work"), PATH_INSIDE)
+        files = (*layers, "--overlay", str(self.upper), str(self.upper.parent / "work"), PATH_INSIDE)
+        if self.history is None:
+            return files
+        work = str(self.upper.parent / "history-work")
+        return (*files, "--overlay-src", str(self.history), "--overlay", str(self.written_history), work, git)
 
     def has_room(self, place: str) -> bool:
         """See ``WorkingFolder.has_room``."""
@@ -75,10 +89,17 @@ class Workspace:
     async def changes(self, leave_out: LeaveOut = leave_nothing_out) -> tuple[FileChange, ...]:
         """What differs now from the tree that the workspace was opened with, sorted by path. Not while a command runs.
 
-        What became of planted files is no change. ``leave_out`` as in ``difference``.
+        What became of planted files and of the history is no change. ``leave_out`` as in ``difference``.
         Raises DeniedError: ``special_file`` for a pipe, a socket or a device, ``change_too_large``.
         """
+        asked = leave_out if self.history is None else _but_history(leave_out)
         found = await finish(
-            difference, self.upper, self.lower, hides_all=not self.overlay, bounds=self.bounds, leave_out=leave_out
+            difference, self.upper, self.lower, hides_all=not self.overlay, bounds=self.bounds, leave_out=asked
         )
         return tuple(change for change in found if change.path not in self.planted)
+
+
+def _but_history(leave_out: LeaveOut) -> LeaveOut:
+    """Without a question about the ``.git`` that the workspace has brought itself."""
+    git = GIT_FOLDER.encode()
+    return lambda path: path == git or leave_out(path)

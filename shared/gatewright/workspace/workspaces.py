@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import uuid
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -28,6 +29,7 @@ from gatewright.workspace.bytecode import Bytecode, lay_bytecode
 from gatewright.workspace.candidate import write_layer
 from gatewright.workspace.copying import copy_stack
 from gatewright.workspace.difference import ChangeBounds
+from gatewright.workspace.history import Histories, WantedHistory, hand_over
 from gatewright.workspace.holds import hold
 from gatewright.workspace.overlay import overlay_fault
 from gatewright.workspace.planting import plant
@@ -44,6 +46,7 @@ class _Prepared(NamedTuple):
 
     tasks: Path
     baselines: Baselines
+    histories: Histories
     overlay: bool
 
 
@@ -103,6 +106,7 @@ class Workspaces:
         planted: Mapping[bytes, bytes] | None = None,
         replaced: Mapping[bytes, bytes] | None = None,
         compiled: Mapping[bytes, Bytecode] | None = None,
+        history: WantedHistory | None = None,
     ) -> AsyncIterator[Workspace]:
         """A workspace that shows ``tree`` (by default that of the commit ``baseline``), and is gone when the context is left.
 
@@ -110,6 +114,7 @@ class Workspaces:
         ``planted``: files by path that are shown beside the tree's, and are no change whatever becomes of them.
         ``replaced``: other contents, by path, of files in which ``tree`` differs from the baseline; in this workspace alone.
         ``compiled``: bytecode of the baseline's files, by path; laid beside those that ``tree`` has alike, in overlays.
+        ``history``: a ``.git`` is shown, a copy of the last commits.
         Raises GitError, UnavailableError (``workspace_unavailable``), DeniedError (``unsafe_path``, ``place_not_free``).
         """
         prepared = await self._prepare()
@@ -125,7 +130,10 @@ class Workspaces:
             overlay = prepared.overlay and not plain
             if compiled and overlay:
                 lower = await finish(self._with_bytecode, task, lower, compiled, {change.path for change in changes})
-            yield await finish(self._furnish, task, lower, frozenset(planted or ()), overlay=overlay)
+            past = None
+            if history is not None:
+                past = await held.enter_async_context(prepared.histories.use(mirror, baseline, history))
+            yield await finish(self._furnish, task, lower, frozenset(planted or ()), past, overlay=overlay)
 
     def _layers(
         self,
@@ -157,11 +165,25 @@ class Workspaces:
         lay_bytecode(layer, lower, compiled, changed, self._account)
         return (layer, *lower)
 
-    def _furnish(self, task: Path, lower: tuple[Path, ...], planted: frozenset[bytes], *, overlay: bool) -> Workspace:
-        workspace = Workspace(task, lower, overlay, self._bounds, planted)
-        self._make((workspace.upper.parent, workspace.upper, workspace.upper.parent / "work", workspace.scratch))
+    def _furnish(
+        self,
+        task: Path,
+        lower: tuple[Path, ...],
+        planted: frozenset[bytes],
+        history: Path | None = None,
+        *,
+        overlay: bool,
+    ) -> Workspace:
+        workspace = Workspace(task, lower, overlay, self._bounds, planted, history)
+        writable = workspace.upper.parent
+        self._make((writable, workspace.upper, writable / "work", workspace.scratch))
+        if history is not None:
+            self._make((workspace.written_history, writable / "history-work"))
         if not overlay:
             copy_stack(lower, workspace.upper, self._account)
+            if history is not None:
+                shutil.copytree(history, workspace.written_history, dirs_exist_ok=True)
+                hand_over(workspace.written_history, self._account)
         return workspace
 
     def _make(self, folders: Iterable[Path]) -> None:
@@ -189,7 +211,9 @@ class Workspaces:
                 trial = await finish(self._furnish, task, (checkout,), frozenset[bytes](), overlay=True)
                 self._fault = await overlay_fault(trial, self._account)
             overlay = not self._fault
-        return _Prepared(tasks, Baselines(boot / "baselines", self._account, most=self._most_baselines), overlay)
+        most = self._most_baselines
+        baselines = Baselines(boot / "baselines", self._account, most=most)
+        return _Prepared(tasks, baselines, Histories(boot / "histories", self._account, most=most), overlay)
 
 
 def _with_others(

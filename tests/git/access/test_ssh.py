@@ -177,7 +177,7 @@ async def test_the_words_of_a_servers_hook_reach_who_lands(
     hook.chmod(0o755)
     with pytest.raises(GitError, match="unsigned commits are refused") as caught:
         await mirror.push(commit, REF, expected=None)
-    assert caught.value.reason == "landing_refused"
+    assert caught.value.reason == "landing_unsigned"
     assert not remote.exists(REF)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -195,6 +197,30 @@ def test_its_home_has_one_provider_and_no_key() -> None:
     assert "shell_tool = false" in config
     assert launch.argv == ("/opt/agents/codex", "app-server")
     assert set(launch.variables) == {"CODEX_HOME", "GATEWRIGHT_MODEL_KEY"}
+
+
+@pytest.mark.parametrize(
+    ("model", "own", "recorded", "ours"),
+    [
+        ("gpt-5.5", True, False, False),
+        ("gpt-5", True, False, True),
+        ("local/qwen3", True, False, True),
+        ("gpt-5.5", True, True, False),
+        ("local/qwen3", False, False, False),
+    ],
+)
+def test_our_list_of_models_is_named_where_codex_lacks_the_model(
+    tmp_path: Path, model: str, *, own: bool, recorded: bool, ours: bool
+) -> None:
+    program = tmp_path / "co dex"
+    listed = '{"models":[{"slug":"gpt-5.5","display_name":"x"}]}'
+    program.write_text(f"#!/bin/sh\n[ \"$1\" = debug ] && cat && echo '{listed}' || printf '%s|' \"$@\"\n")
+    program.chmod(0o755)
+    order = AgentOrder("do it", "/workspace", model, "http://127.0.0.1:8130", recorded_catalogue=recorded)
+    launch = CodexAppServer((str(program),), own_catalogue=own).launch(order)
+    said = subprocess.run(launch.argv, env={"CODEX_HOME": "/home/x"}, input=b"{}\n", capture_output=True, check=True).stdout
+    assert said == (b'-c|model_catalog_json="/home/x/models.json"|app-server|' if ours else b"app-server|")
+    assert (b"model_catalog_json" in launch.files[".codex/config.toml"]) is recorded
 
 
 def asked_of(leave: Leave) -> tuple[AskPerson, list[str]]:

@@ -10,6 +10,7 @@ from datetime import datetime
 from gatewright.contracts.vocabulary import Repository
 from gatewright.errors import GitError, HostError
 from gatewright.git.mirror import Mirror
+from gatewright.git.refs import folder_names
 from gatewright.host_errors import is_waited_for
 from gatewright.ledger.events import CandidateComposed
 from gatewright.ledger.run import Run
@@ -43,8 +44,9 @@ class LandingOutcome:
 async def judge_target(context: GateContext, repository: Repository, baseline: str, mirror: Mirror) -> None:
     """Whether a change of ``baseline`` could land on its target as things are: said before any work is done for it.
 
-    1. it has no rule that is not applied here, and may be written into  2. the branch is there  3. it is at the baseline: what
-    lands moves it from there  4. no worktree has it out. What changes meanwhile is the landing's to find out. Raises GitError.
+    1. it has no rule that is not applied here, and may be written into  2. no branch is in the way of a new one  3. the branch
+    to move is there  4. it is at the baseline: what lands moves it from there  5. no worktree has it out. What changes
+    meanwhile is the landing's to find out. Raises GitError.
     """
     report = context.report
     ref = landing_ref(report.run_id, repository)
@@ -57,16 +59,28 @@ async def judge_target(context: GateContext, repository: Repository, baseline: s
     for hook in rules.reacting:
         report.remark("target.rules", f"{hook} of the target does not run")
     if repository.landing != "target":
+        await _judge_name(context, ref, mirror)  # 2
         return
     report.checked("target", ref)
     current = await mirror.current(ref)
-    if current is None:  # 2
+    if current is None:  # 3
         report.violate("target_missing", "target", f"the repository has no {ref}")
-    elif current != baseline:  # 3
+    elif current != baseline:  # 4
         words = f"{ref} is at {current[:12]}, and the run starts from {baseline[:12]}: a change lands on what it was made from"
         report.violate("target_elsewhere", "target", words)
-    elif (place := await mirror.checked_out(ref)) is not None:  # 4
+    elif (place := await mirror.checked_out(ref)) is not None:  # 5
         report.violate("target_checked_out", "target", f"{ref} is checked out in {place}")
+
+
+async def _judge_name(context: GateContext, ref: str, mirror: Mirror) -> None:
+    """A branch that is named like a folder of ``ref``: git keeps the one as a file and the other as a folder."""
+    report = context.report
+    report.checked("target.name", ref)
+    names = [name for name in folder_names(ref) if name.startswith("refs/heads/")]
+    for name in names:
+        if await mirror.current(name) is not None:
+            words = f"the branch {name} is in the way of {ref}: rename it (git branch -m), or land with --land target"
+            report.violate("ref_in_the_way", "target.name", words)
 
 
 async def land(context: ChangeContext, run: Run) -> LandingOutcome:

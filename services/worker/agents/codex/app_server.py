@@ -25,6 +25,7 @@ from gatewright.services.worker.agents.codex.home import (
     approval_policy,
     catalogue,
     configuration,
+    start_of,
 )
 from gatewright.services.worker.agents.permission import What
 from gatewright.services.worker.agents.port import AgentEnd, AgentOrder, Asked, HowEnded, Launch, Tell, Wire
@@ -52,7 +53,7 @@ _STATUS: Final[Mapping[str, HowEnded]] = {"completed": "completed", "interrupted
 
 @dataclass(frozen=True, slots=True)
 class CodexAppServer:
-    """An ``AgentProtocol``. ``program`` is where Codex lies; ``own_catalogue``: it is told of the model."""
+    """An ``AgentProtocol``. ``program`` is where Codex lies; ``own_catalogue``: it is told of a model that it does not know."""
 
     program: tuple[str, ...]
     name: str = "codex"
@@ -60,7 +61,8 @@ class CodexAppServer:
 
     def launch(self, order: AgentOrder) -> Launch:
         """See ``AgentProtocol.launch``."""
-        return Launch((*self.program, "app-server"), variables(), files(order, own_catalogue=self.own_catalogue))
+        argv = start_of(self.program, ("app-server",), order, own_catalogue=self.own_catalogue)
+        return Launch(argv, variables(), files(order, own_catalogue=self.own_catalogue))
 
     async def converse(self, wire: Wire, order: AgentOrder, tell: Tell) -> AgentEnd:
         """See ``AgentProtocol.converse``."""
@@ -74,7 +76,7 @@ def variables() -> dict[str, str]:
 
 def files(order: AgentOrder, *, own_catalogue: bool) -> dict[str, bytes]:
     """The files of its home."""
-    made = {".codex/config.toml": configuration(order, catalogue=own_catalogue).encode()}
+    made = {".codex/config.toml": configuration(order, catalogue=own_catalogue and order.recorded_catalogue).encode()}
     if own_catalogue:
         made[CATALOGUE] = catalogue(order.model).encode()
     return made

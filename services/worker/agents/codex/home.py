@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+from collections.abc import Sequence
 from typing import Final
 
 from gatewright.permissions import SHELL_MEANINGS
@@ -28,8 +30,25 @@ _OFF: Final = (
 )
 
 
+#: Starts Codex with our list of models where its own lacks the model. What it prints first is its own list, without a network.
+_START: Final = """\
+case $({program} debug models --bundled 2>/dev/null </dev/null) in
+*'"slug":'"$1"*) shift; exec {program} "$@" ;;
+*) shift; exec {program} -c "model_catalog_json=\\"$CODEX_HOME/models.json\\"" "$@" ;;
+esac
+"""
+
+
+def start_of(program: Sequence[str], words: Sequence[str], order: AgentOrder, *, own_catalogue: bool) -> tuple[str, ...]:
+    """The argv that starts Codex with ``words``. A model that it knows keeps Codex's own prompt, tools and context size."""
+    if not own_catalogue or order.recorded_catalogue:
+        return (*program, *words)
+    script = _START.format(program=shlex.join(program))
+    return ("/bin/sh", "-c", script, "codex", json.dumps(order.model), *words)
+
+
 def configuration(order: AgentOrder, *, catalogue: bool) -> str:
-    """``config.toml``. With ``catalogue`` the models are those of our own file, not those that the program knows."""
+    """``config.toml``. With ``catalogue`` the models are those of our own file, whatever the program knows."""
     # A string of JSON is a basic string of TOML.
     text = json.dumps
     lines = [
@@ -38,6 +57,8 @@ def configuration(order: AgentOrder, *, catalogue: bool) -> str:
         f"sandbox_mode = {text(SANDBOX)}",
         "check_for_update_on_startup = false",
         'web_search = "disabled"',
+        # The order has what the baseline says; the agent's own reader would take what an attempt wrote.
+        "project_doc_max_bytes = 0",
         *([f"model_catalog_json = {text(f'{CODEX_HOME}/models.json')}"] if catalogue else []),
         f"[model_providers.{_PROVIDER}]",
         f"name = {text(_PROVIDER)}",

@@ -19,7 +19,7 @@ from typing import Final
 from gatewright.errors import AgentWireError
 from gatewright.services.worker.agents.codex.app_server import files, variables
 from gatewright.services.worker.agents.codex.approval import is_allowed
-from gatewright.services.worker.agents.codex.home import SANDBOX
+from gatewright.services.worker.agents.codex.home import SANDBOX, start_of
 from gatewright.services.worker.agents.permission import What
 from gatewright.services.worker.agents.port import AgentEnd, AgentOrder, Asked, HowEnded, Launch, Tell, Wire
 from gatewright.services.worker.agents.telling import AgentReporter, quoted, word
@@ -50,7 +50,8 @@ class CodexMcpServer:
         # It cannot be set to ask about each command: where each wants an approval, there is no shell.
         shell = "deny" if order.shell == "untrusted" else order.shell
         home = files(replace(order, shell=shell), own_catalogue=self.own_catalogue)
-        return Launch((*self.program, "mcp-server"), variables(), home)
+        argv = start_of(self.program, ("mcp-server",), order, own_catalogue=self.own_catalogue)
+        return Launch(argv, variables(), home)
 
     async def converse(self, wire: Wire, order: AgentOrder, tell: Tell) -> AgentEnd:
         """See ``AgentProtocol.converse``."""

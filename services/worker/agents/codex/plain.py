@@ -13,13 +13,14 @@ from typing import Final
 
 from gatewright.errors import AgentWireError
 from gatewright.services.worker.agents.codex.app_server import files, variables
+from gatewright.services.worker.agents.codex.home import start_of
 from gatewright.services.worker.agents.port import AgentEnd, AgentOrder, HowEnded, Launch, Tell, Wire
 from gatewright.services.worker.agents.telling import AgentReporter, quoted
 
 Object = Mapping[str, object]
 #: The order is in its home, because what it is told on its input comes without a mark of its end.
 _ORDER: Final = "order.md"
-_SCRIPT: Final = 'program=$1; shift; exec "$program" "$@" - <"$HOME/order.md"'
+_SCRIPT: Final = 'exec "$@" - <"$HOME/order.md"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,8 @@ class CodexExec:
         if order.resume is not None:
             words += ["resume", order.resume]
         made = files(order, own_catalogue=self.own_catalogue) | {_ORDER: order.prompt.encode("utf-8", "replace")}
-        return Launch(("/bin/sh", "-c", _SCRIPT, "codex", *self.program, *words), variables(), made)
+        argv = start_of(self.program, words, order, own_catalogue=self.own_catalogue)
+        return Launch(("/bin/sh", "-c", _SCRIPT, "codex", *argv), variables(), made)
 
     async def converse(self, wire: Wire, order: AgentOrder, tell: Tell) -> AgentEnd:
         """See ``AgentProtocol.converse``. There is no way to ask it to stop: the box is."""

@@ -42,7 +42,7 @@ async def _probe(name: str) -> Admission:
         shown=(agent.folder,),
         limits=replace(settings.limits(), wall_seconds=120.0),
         launch=lambda order: launch_of(agent, protocol, order),
-        masked=agents.masked,
+        masked=agents.masked_for(agent.entry),
         door=GatewayDoor,
     )
     admission = await probe(bench, agent, SystemClock(), _say)

@@ -101,6 +101,8 @@ class CliSettings(EnvironmentSettings, frozen=True, kw_only=True):
     secret_scanner: ScannerName = "kingfisher"  # noqa: S105 - the name of a program
     #: Where the live page writes down who looked at what; without it it does not.
     console_record: Path | None = None
+    #: How long a stack that `run` starts at a terminal stays idle; 0: none stays.
+    linger_minutes: Annotated[float, msgspec.Meta(ge=0, le=1440)] = 10.0
     #: For ``--env auto``: packages that have no wheel may be built on this host, which runs their code.
     source_builds: bool = False
 
@@ -180,6 +182,11 @@ def installer_environment() -> dict[str, str]:
 def engine_environment() -> dict[str, str]:
     """What the command of a container engine reads to find its engine."""
     return {name: value for name, value in os.environ.items() if name in _INSTALLERS or name.startswith(_ENGINE_PREFIXES)}
+
+
+def is_automation() -> bool:
+    """Whether a CI system runs this: nearly all of them set ``CI``."""
+    return os.environ.get("CI", "") not in ("", "0", "false")
 
 
 def hook_index() -> Path | None:

@@ -6,6 +6,12 @@ environment takes. Here only what is used of it is ever compiled. Nothing is fet
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+
+from gatewright.app.environments.tool import SECONDS, run_tool
+
 #: Run by the environment's own interpreter while nothing else is in it. Before 3.12 an environment has setuptools, too, as the
 #: one of ``venv`` has. ``WHEEL_PKG_DIR`` is where distributions keep these wheels.
 UNPACK = """
@@ -30,3 +36,26 @@ for name in ("pip", "pip3", "pip%d.%d" % sys.version_info[:2]):
         script.write("#!" + sys.executable + "\\nimport sys\\nfrom pip._internal.cli.main import main\\nsys.exit(main())\\n")
     os.chmod(place, 0o755)
 """
+
+
+async def fresh_environment(
+    prefix: Path, program: str, place: Path, environment: Mapping[str, str]
+) -> tuple[tuple[str, ...], str]:
+    """A virtual environment at ``prefix`` with pip alone: the words that install into it, and which pip it has.
+
+    Its own interpreter runs only while nothing else is in it: what a package starts with it would run on this host.
+    ``place`` is a folder for scratch files. Raises NotPreparedError.
+    """
+    own = (str(prefix / "bin" / "python"), "-I")
+    (place / "unpack_pip.py").write_text(UNPACK, "utf-8")
+    for words in ((program, "-I", "-m", "venv", "--without-pip", str(prefix)), (*own, "unpack_pip.py")):
+        await run_tool(words, folder=place, environment=environment, seconds=SECONDS)
+    version = await asyncio.to_thread(_opened, prefix)
+    return (*own, "-m", "pip", "install", "--no-input", "--disable-pip-version-check"), version
+
+
+def _opened(prefix: Path) -> str:
+    """Make a fresh environment readable for the account that commands run as; which pip it has."""
+    prefix.chmod(0o755)
+    found = next((found.name for found in prefix.glob("lib/python*/site-packages/pip-*.dist-info")), "pip")
+    return found.removesuffix(".dist-info").replace("-", " ")

@@ -80,7 +80,9 @@ def _programs(search: str) -> Iterator[str]:
 def _asked(program: str) -> Python | None:
     """What it says of itself; its base, where it is that of a virtual environment."""
     try:
-        said = subprocess.run([program, "-I", "-c", _ASKED], capture_output=True, text=True, timeout=20, check=True).stdout
+        # As commands will start it: without LD_LIBRARY_PATH, say, which the sandbox gives to no program.
+        asked = (program, "-I", "-c", _ASKED)
+        said = subprocess.run(asked, env={}, capture_output=True, text=True, timeout=20, check=True).stdout
         major, minor, base = said.strip().split(" ", 2)
     except (OSError, ValueError, subprocess.SubprocessError):
         return None

@@ -44,7 +44,7 @@ from gatewright.sandbox.environments import CACHES
 
 _FILES = "files"
 #: Whatever changes what is made of the same files changes this.
-_VERSION = 1
+_VERSION = 2
 #: The installer by the name of its lock: program, words.
 _NPM = ("--ignore-scripts", "--no-audit", "--no-fund", "--include=dev", "--include=optional", "--include=peer")
 _NPM_MORE = (

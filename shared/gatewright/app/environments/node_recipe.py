@@ -16,6 +16,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from gatewright.app.environments.errors import NotPreparedError
+from gatewright.app.environments.plan import PACKAGES as PACKAGES_ALONE
 from gatewright.ecosystems.node.members import MANIFEST, PACKAGES, member_folders, workspace_globs
 from gatewright.ecosystems.port import TreeFiles
 from gatewright.ecosystems.subtree import below
@@ -43,6 +44,15 @@ _YARN_ENTRY = BytesPattern(rb"(?m)^[ \t]+version[ \t]")
 _YARN_DIGEST = BytesPattern(rb'(?m)^[ \t]+(?:integrity[ \t]+\S+|resolved[ \t]+"[^"#\n]*#[0-9a-f]{40}")')
 _KINDS = ("dependencies", "devDependencies", "optionalDependencies", "peerDependencies")
 _MOST_MANIFESTS = 2000
+#: Fields of a package.json that no installer reads, run without scripts. They are not given to it: what is installed cannot
+#: depend on them, and an edit of them makes no new environment.
+_UNREAD = frozenset(
+    {"author", "browser", "browserslist", "bugs", "contributors", "description", "exports", "files", "funding", "homepage"}
+    | {"imports", "keywords", "license", "main", "maintainers", "module", "publishConfig", "repository", "scripts"}
+    | {"sideEffects", "types", "typesVersions", "typings", "unpkg", "jsdelivr"}
+    | {"ava", "babel", "c8", "commitlint", "eslintConfig", "eslintIgnore", "husky", "jest", "lint-staged", "mocha", "nyc"}
+    | {"postcss", "prettier", "release", "remarkConfig", "size-limit", "standard", "stylelint", "tap", "tsd", "vitest", "xo"}
+)
 _DEEPEST = 100
 ADVICE = "install it yourself and show the folder to commands: --mount node_modules"
 
@@ -62,9 +72,10 @@ class NodeRecipe:
 
     @property
     def sources(self) -> dict[str, str]:
-        """The digest of each file, by its path in the repository; the lock first."""
+        """The digest of what an installer reads of each file, by its path in the repository; the lock first."""
         order = sorted(self.files, key=lambda path: (path != self.named, path))
-        return {posixpath.join(self.folder, path): hashlib.sha256(self.files[path]).hexdigest() for path in order}
+        names = ((path, f"{path}{PACKAGES_ALONE if posixpath.basename(path) == MANIFEST else ''}") for path in order)
+        return {posixpath.join(self.folder, name): hashlib.sha256(self.files[path]).hexdigest() for path, name in names}
 
     @property
     def named(self) -> str:
@@ -113,7 +124,9 @@ async def node_recipe(tree: TreeFiles, folder: str) -> NodeRecipe:
         raise NotPreparedError(f"more than {_MOST_MANIFESTS} packages in one repository: {ADVICE}")
     files = {path: await _content(inside, path) for path in manifests}
     for path, content in files.items():
-        _check_manifest(path, _parsed(path, content), inside)
+        parsed = _parsed(path, content)
+        _check_manifest(path, parsed, inside)
+        files[path] = json.dumps({name: value for name, value in parsed.items() if name not in _UNREAD}).encode()
     if not lock:
         return NodeRecipe(folder, lock, files, frozenset())
     files[lock] = await _content(inside, lock)

@@ -1,5 +1,7 @@
 """What is to be made for one ecosystem, and making it once: one process at a time, in a folder that its digest names.
 
+The digest covers what is installed, not the files that ask for it: an edit of anything else in them finds the same folder.
+
 A folder counts as made when the file beside it holds the digest of its record. That file is written last, and no package that
 is installed can write it: what was left half-made is made anew.
 """
@@ -27,15 +29,21 @@ from gatewright.sandbox.environments import PREPARED, PreparedEnvironment
 
 Ecosystem = Literal["python", "node", "rust", "go"]
 Note = Callable[[str], None]
+#: Behind the name of a source: the digest is that of what the file says about packages, not of the file.
+PACKAGES = " (packages)"
 _LOOK_AGAIN = 0.2
 
 
 @dataclass(frozen=True, slots=True)
 class Installer:
-    """``variables`` are the user's own; ``source_builds``: packages of Python without a wheel may be built on this host."""
+    """``variables`` are the user's own; ``source_builds``: packages of Python without a wheel may be built on this host.
+
+    ``uv`` are the lines of pip that pin the uv which is installed where the host has none; empty for those that come with this.
+    """
 
     variables: Mapping[str, str]
     source_builds: bool = False
+    uv: tuple[str, ...] = ()
 
     @property
     def search(self) -> str:
@@ -56,7 +64,8 @@ class Made:
 class EnvironmentPlan:
     """``make`` fills the empty folder that it is given.
 
-    ``sources`` are the digests of the files that decide, the one that is named to people first; ``facts`` what else decides.
+    ``sources`` are the digests of what decides, by the name of its file, the one that is named to people first: of the whole
+    file, or under ``NAME (packages)`` of what it says about packages. ``facts`` are what else decides.
     """
 
     ecosystem: Ecosystem
@@ -69,7 +78,7 @@ class EnvironmentPlan:
     @property
     def name(self) -> str:
         """For people: the file that said most."""
-        return next(iter(self.sources))
+        return next(iter(self.sources)).removesuffix(PACKAGES)
 
     @property
     def digest(self) -> str:
@@ -80,17 +89,18 @@ class EnvironmentPlan:
 
 async def made_once(home: Path, plan: EnvironmentPlan, note: Note) -> Path:
     """The folder that ``plan`` makes, below ``home``; ``note`` is told what is going on. Raises NotPreparedError, OSError."""
-    prefix = home / MADE / plan.digest[:32]
+    prefix = _prefix_of(home, plan)
     prefix.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
     async with _alone(prefix, note) as mark:
         if _is_made(prefix, mark):
+            os.utime(mark)
             return prefix
         note(f"preparing the environment from {plan.name} ...")
         for words in plan.notes:
             note(words)
         try:
             os.ftruncate(mark, 0)
-            await asyncio.to_thread(_remove, prefix)
+            await asyncio.to_thread(remove_environment, prefix)
             prefix.mkdir(mode=0o755)
             prefix.chmod(0o755)  # whatever the umask: commands run as another account
             made = await plan.make(prefix)
@@ -100,12 +110,34 @@ async def made_once(home: Path, plan: EnvironmentPlan, note: Note) -> Path:
             await asyncio.to_thread(_finish, prefix, mark, msgspec.json.encode(record))
         except BaseException as error:
             with contextlib.suppress(OSError):
-                await asyncio.to_thread(_remove, prefix)
+                await asyncio.to_thread(remove_environment, prefix)
             if isinstance(error, OSError):
                 raise NotPreparedError(f"the environment from {plan.name} could not be written: {error}") from error
             raise
         note(f"the environment is ready: {prefix}")
     return prefix
+
+
+def is_made(home: Path, plan: EnvironmentPlan) -> bool:
+    """Whether ``made_once`` would find it, as far as this can be told without waiting for another process."""
+    prefix = _prefix_of(home, plan)
+    try:
+        mark = os.open(lock_of(prefix), os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        return _is_made(prefix, mark)
+    finally:
+        os.close(mark)
+
+
+def _prefix_of(home: Path, plan: EnvironmentPlan) -> Path:
+    return home / MADE / plan.digest[:32]
+
+
+def lock_of(prefix: Path) -> Path:
+    """The file beside an environment that its maker holds. It keeps the digest of the record, and when it was last wanted."""
+    return prefix.with_suffix(".lock")
 
 
 def _is_made(prefix: Path, mark: int) -> bool:
@@ -124,8 +156,8 @@ def _finish(prefix: Path, mark: int, record: bytes) -> None:
     os.pwrite(mark, hashlib.sha256(record).hexdigest().encode(), 0)
 
 
-def _remove(folder: Path) -> None:
-    """All of it, folders without the right to write as well."""
+def remove_environment(folder: Path) -> None:
+    """Remove all of it, folders without the right to write as well. Blocks. Raises OSError."""
     if not folder.exists():
         return
     for each, folders, _ in os.walk(folder):
@@ -139,7 +171,7 @@ def _remove(folder: Path) -> None:
 @asynccontextmanager
 async def _alone(prefix: Path, note: Note) -> AsyncIterator[int]:
     """Held by one process at a time; the kernel lets it go with the process. Yields a descriptor of the file that is held."""
-    held = os.open(prefix.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    held = os.open(lock_of(prefix), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         told = False
         while True:

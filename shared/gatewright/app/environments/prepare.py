@@ -15,7 +15,8 @@ from pathlib import Path, PurePosixPath
 from gatewright.app.environments.errors import NotPreparedError
 from gatewright.app.environments.go_install import go_plans
 from gatewright.app.environments.node_install import node_plans
-from gatewright.app.environments.plan import Ecosystem, EnvironmentPlan, Installer, Note, made_once
+from gatewright.app.environments.pinned_uv import Make
+from gatewright.app.environments.plan import Ecosystem, EnvironmentPlan, Installer, Note, is_made, made_once
 from gatewright.app.environments.python_install import python_plan
 from gatewright.app.environments.python_recipe import declares_python
 from gatewright.app.environments.rust_install import rust_plans
@@ -23,7 +24,6 @@ from gatewright.app.environments.toolchains import toolchain
 from gatewright.ecosystems.port import TreeFiles
 from gatewright.patterns import TextPattern
 
-_Plans = Callable[[TreeFiles, Sequence[str], Installer], Awaitable[tuple[EnvironmentPlan, ...]]]
 #: A module that a go.mod asks for.
 _REQUIRES = TextPattern(r"(?m)^require[ \t(]")
 #: The programs of each ecosystem; ``python3.12`` is a python.
@@ -38,16 +38,25 @@ _PROGRAMS: dict[Ecosystem, frozenset[str]] = {
 
 
 async def prepare_environments(
-    home: Path, tree: TreeFiles, commands: Sequence[str], installer: Installer, note: Note
+    home: Path,
+    tree: TreeFiles,
+    commands: Sequence[str],
+    installer: Installer,
+    note: Note,
+    *,
+    first: Callable[[], Awaitable[None]] | None = None,
 ) -> tuple[Path, ...]:
     """The prefixes for ``commands`` on ``tree``; none where no file asks for a package. ``note`` is told what is going on.
 
-    Raises NotPreparedError, also where packages are asked for and no lock names them; OSError.
+    ``first`` is awaited once before anything is installed, and not at all where everything is here already.
+
+    Raises NotPreparedError, also where packages are asked for and no lock names them; OSError; what ``first`` raises.
     """
+    make = _Maker(home, note, first)
     plans: list[EnvironmentPlan] = []
     toolchains: list[Path] = []
     for ecosystem in _wanted(commands):  # 1
-        found = await _PLANS[ecosystem](tree, commands, installer)  # 2
+        found = await _plans(ecosystem, tree, commands, installer, make)  # 2
         plans += found
         if found or _is_named(ecosystem, commands):
             toolchains += await toolchain(ecosystem, installer)  # 4
@@ -55,8 +64,38 @@ async def prepare_environments(
         if await _asks_for_packages(tree, commands):
             raise NotPreparedError(_nothing(commands))
         note("no file asks for packages: commands see what the system has")
-    made = [await made_once(home, plan, note) for plan in plans]  # 3
+    made = [await make(plan) for plan in plans]  # 3
     return tuple(dict.fromkeys((*made, *toolchains)))
+
+
+class _Maker:
+    """Makes what plans describe; ``first`` is awaited before the first of them that is not there."""
+
+    def __init__(self, home: Path, note: Note, first: Callable[[], Awaitable[None]] | None) -> None:
+        self._home, self._note, self._first = home, note, first
+
+    async def __call__(self, plan: EnvironmentPlan) -> Path:
+        if self._first is not None and not is_made(self._home, plan):
+            first, self._first = self._first, None
+            await first()
+        return await made_once(self._home, plan, self._note)
+
+
+async def _plans(
+    ecosystem: Ecosystem, tree: TreeFiles, commands: Sequence[str], installer: Installer, make: Make
+) -> tuple[EnvironmentPlan, ...]:
+    match ecosystem:
+        case "python":
+            # A command of Python needs an interpreter at least, and often pytest: most hosts have no `python` in /usr.
+            wanted = declares_python(tree) or _is_named("python", commands)
+            return (await python_plan(tree, commands, installer, make),) if wanted else ()
+        case "node":
+            # A package.json without a lock counts where a command is of Node: many a project in Python has one beside.
+            return await node_plans(tree, commands, installer, unlocked=_is_named("node", commands))
+        case "rust":
+            return await rust_plans(tree, commands, installer)
+        case "go":
+            return await go_plans(tree, commands, installer)
 
 
 def _wanted(commands: Sequence[str]) -> list[Ecosystem]:
@@ -67,9 +106,7 @@ def _wanted(commands: Sequence[str]) -> list[Ecosystem]:
 
 
 async def _asks_for_packages(tree: TreeFiles, commands: Sequence[str]) -> bool:
-    """Whether ``commands`` need packages that nothing here has found: Python always, for its tests at least."""
-    if _is_named("python", commands):
-        return True
+    """Whether ``commands`` need packages that nothing here has found."""
     module = await tree.read("go.mod") if "go.mod" in tree.paths else None
     return _is_named("go", commands) and _REQUIRES.is_in((module or b"").decode("utf-8", "replace"))
 
@@ -88,26 +125,12 @@ def _is_of(ecosystem: Ecosystem, command: str) -> bool:
 
 
 def _nothing(commands: Sequence[str]) -> str:
-    wanted = [each for each in _PROGRAMS if _is_named(each, commands)]
-    what = "Python packages" if wanted == ["python"] else "packages"
     absent = {
-        "python": "no uv.lock, poetry.lock, requirements.txt, pyproject.toml or setup.cfg",
         "node": "no package.json that asks for any",
         "rust": "no Cargo.lock with packages of a registry",
         "go": "no go.sum",
     }
-    named = "; ".join(absent[each] for each in wanted or _PROGRAMS)
+    wanted = [each for each in absent if any(_is_named(ecosystem, commands) for ecosystem in _PROGRAMS if ecosystem == each)]
+    named = "; ".join(absent[each] for each in wanted)
     advice = "leave --env out where the commands need none, or make an environment and give it with --env DIR"
-    return f"nothing says which {what} are needed: {named}; {advice}"
-
-
-async def _python(tree: TreeFiles, commands: Sequence[str], installer: Installer) -> tuple[EnvironmentPlan, ...]:
-    return (await python_plan(tree, commands, installer),) if declares_python(tree) else ()
-
-
-async def _node(tree: TreeFiles, commands: Sequence[str], installer: Installer) -> tuple[EnvironmentPlan, ...]:
-    """A package.json without a lock counts where a command is of Node: many a project in Python has one beside."""
-    return await node_plans(tree, commands, installer, unlocked=_is_named("node", commands))
-
-
-_PLANS: dict[Ecosystem, _Plans] = {"python": _python, "node": _node, "rust": rust_plans, "go": go_plans}
+    return f"nothing says which packages are needed: {named}; {advice}"

@@ -2,22 +2,25 @@
 
 1. ``poetry.lock``, with the digests that it holds  2. the requirement files that are usual for development
 3. what the project declares: dependencies, extras and groups for tests. The project itself is never among them.
+
+Where no file says anything, a command that starts pytest still gets it.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gatewright.app.environments.errors import NotPreparedError
+from gatewright.app.environments.plan import PACKAGES
 from gatewright.app.environments.requirements import Requirements, is_named, normalised, read_requirements
 from gatewright.ecosystems.port import TreeFiles
 from gatewright.ecosystems.python.project_settings import read_cfg, read_toml, read_toml_lock
 
 #: Whatever changes what is made of the same files changes this.
-_VERSION = 1
+_VERSION = 2
 _FILES = (
     "requirements.txt",
     *(f"requirements{dash}{name}.txt" for name in ("dev", "test", "tests", "testing", "ci") for dash in ("-", "_")),
@@ -32,11 +35,13 @@ _FOR_TESTS = frozenset({"test", "tests", "testing", "dev", "develop", "developme
 _MORE_THAN_TESTS = frozenset(path for path in _FILES if "dev" in path)
 _UV = "uv.lock"
 _POETRY = "poetry.lock"
+#: Where no file says anything.
+_COMMANDS = "the commands"
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What to install. ``sources`` are the digests of the files that said so, the one that said most first.
+    """What to install. ``sources`` are the digests of what the files say about that, the one that says most first.
 
     ``locked``: a lock file for ``uv`` to read, empty when ``lines`` say all. ``fewer``: lines that are enough for tests, for
     when not all can be had; none where no file says so. ``building``: what a command that builds the project needs besides.
@@ -56,14 +61,18 @@ class Recipe:
         """Whether a lock file says all."""
         return self.name in {_UV, _POETRY}
 
+    def exported(self, lines: tuple[str, ...]) -> Recipe:
+        """With what a tool has read from the lock."""
+        return replace(self, lines=lines, sources={f"{_UV}{PACKAGES}": _digest(lines)})
+
     @property
     def name(self) -> str:
         """For people: the file that said most."""
-        return next(iter(self.sources))
+        return next(iter(self.sources)).removesuffix(PACKAGES)
 
     @property
     def said(self) -> tuple[object, ...]:
-        """All that decides what is installed, beside the files."""
+        """All that decides what is installed."""
         return (_VERSION, self.lines, self.constraints, self.locked, self.fewer, self.building)
 
 
@@ -73,33 +82,28 @@ def declares_python(tree: TreeFiles) -> bool:
 
 
 async def python_recipe(tree: TreeFiles, commands: Sequence[str]) -> Recipe:
-    """For ``commands`` on ``tree``. Raises NotPreparedError when nothing says what is needed, or what it says is not taken."""
+    """For ``commands`` on ``tree``. Raises NotPreparedError when what a file says is not taken."""
     content = await tree.read("pyproject.toml") if "pyproject.toml" in tree.paths else None
     pyproject = read_toml(content or b"")
     asked = Requirements()
     fewer: tuple[str, ...] = ()
-    if content is not None:
-        asked.read["pyproject.toml"] = content
     lock = next((path for path in (_UV, _POETRY) if path in tree.paths), None)
-    first = lock
-    if lock is not None:
-        asked.read[lock] = await tree.read(lock) or b""
-        if lock == _POETRY:
-            asked.lines += _poetry_lines(asked.read[lock])
+    if lock == _UV:
+        asked.said[_UV] = ()
+    elif lock == _POETRY:
+        asked.take(_POETRY, tuple(_poetry_lines(await tree.read(_POETRY) or b"")))
     else:
         files = [path for path in _FILES if path in tree.paths]
         await _listed(tree, files, pyproject, asked)
-        first = next(iter(files), None)
         fewer = await _for_tests_alone(tree, files, pyproject, commands)
-    if not asked.read:
-        absent = "no uv.lock, poetry.lock, requirements.txt, pyproject.toml or setup.cfg"
-        advice = "leave --env out where the commands need none, or make an environment and give it with --env DIR"
-        raise NotPreparedError(f"nothing says which Python packages are needed: {absent}; {advice}")
     if lock != _UV and not asked.hashed:
         _add_runner(commands, asked)
-    order = sorted(asked.read, key=lambda path: path != first)
+    if not asked.said:
+        asked.said[_COMMANDS] = tuple(asked.lines)
+        only = ", ".join(asked.lines) or "no package"
+        asked.notes.append(f"no file names the packages of the project: only {only} is installed, as a command starts it")
     return Recipe(
-        sources={path: hashlib.sha256(asked.read[path]).hexdigest() for path in order},
+        sources={f"{path}{PACKAGES}": _digest(lines) for path, lines in asked.said.items()},
         lines=tuple(dict.fromkeys(asked.lines)),
         constraints=tuple(dict.fromkeys(asked.constraints)),
         notes=tuple(asked.notes),
@@ -108,6 +112,10 @@ async def python_recipe(tree: TreeFiles, commands: Sequence[str]) -> Recipe:
         fewer=fewer,
         building=_for_building(pyproject, commands),
     )
+
+
+def _digest(lines: Sequence[str]) -> str:
+    return hashlib.sha256("".join(f"{line}\n" for line in lines).encode()).hexdigest()
 
 
 def _for_building(pyproject: Mapping[str, Any], commands: Sequence[str]) -> tuple[str, ...]:
@@ -154,25 +162,29 @@ async def _declared(tree: TreeFiles, pyproject: Mapping[str, Any], asked: Requir
     found += [line for name, lines in extras.items() if name in _FOR_TESTS for line in lines]
     groups = _table(pyproject, "dependency-groups")
     found += _lines_of_groups(groups, [name for name in groups if normalised(name) in _FOR_TESTS])
+    own = normalised(str(project.get("name", "")))
+    if "pyproject.toml" in tree.paths:
+        asked.take("pyproject.toml", tuple(_own_lines(found, extras, own)))
     if "setup.cfg" in tree.paths:
-        content = await tree.read("setup.cfg") or b""
-        asked.read["setup.cfg"] = content
-        settings = read_cfg(content)
-        found += settings.get(("options", "install_requires"), ())
+        settings = read_cfg(await tree.read("setup.cfg") or b"")
+        found = [*settings.get(("options", "install_requires"), ())]
         for (section, name), lines in settings.items():
             if section == "options.extras_require" and normalised(name) in _FOR_TESTS:
                 found += lines
-    own = normalised(str(project.get("name", "")))
+        asked.take("setup.cfg", tuple(_own_lines(found, extras, own)))
+
+
+def _own_lines(found: Sequence[str], extras: Mapping[str, Sequence[str]], own: str) -> Iterator[str]:
+    """``pkg[extra]`` of the project ``own`` stands for what the extra asks for."""
     for line in found:
         asked_for = is_named(line)
         if asked_for is None:
             raise NotPreparedError(f"the project asks for what is not a package of a registry: {line[:100]!r}")
         if asked_for == own:
-            # ``pkg[extra]`` stands for what the extra asks for.
             wanted = line.partition("[")[2].partition("]")[0].split(",")
-            asked.lines += [each for extra in wanted for each in extras.get(normalised(extra), ()) if is_named(each) != own]
+            yield from (each for extra in wanted for each in extras.get(normalised(extra), ()) if is_named(each) != own)
         else:
-            asked.lines.append(line)
+            yield line
 
 
 def _lines_of_groups(groups: Mapping[str, Any], names: Sequence[str]) -> Iterator[str]:

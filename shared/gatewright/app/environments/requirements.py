@@ -29,17 +29,22 @@ _MOST_FILES = 50
 
 @dataclass
 class Requirements:
-    """``lines`` as pip takes them; ``constraints`` likewise; ``read`` are the files; ``notes`` what was passed over."""
+    """``lines`` as pip takes them; ``constraints`` likewise; ``said`` the same by file; ``notes`` what was passed over."""
 
     lines: list[str] = field(default_factory=list)
     constraints: list[str] = field(default_factory=list)
-    read: dict[str, bytes] = field(default_factory=dict)
+    said: dict[str, tuple[str, ...]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
     @property
     def hashed(self) -> bool:
         """Whether digests are given: then pip takes nothing without one."""
         return any("--hash" in line for line in self.lines)
+
+    def take(self, path: str, lines: tuple[str, ...]) -> None:
+        """Have ``path`` ask for ``lines``."""
+        self.said[path] = lines
+        self.lines += lines
 
 
 def is_named(line: str) -> str | None:
@@ -55,14 +60,15 @@ def normalised(name: str) -> str:
 
 async def read_requirements(tree: TreeFiles, path: str, into: Requirements, *, constraint: bool = False) -> None:
     """Add what ``path`` says, and what it includes. Raises NotPreparedError for what is not taken."""
-    if path in into.read:
+    if path in into.said:
         return
     content = await tree.read(path)
     if content is None:
         raise NotPreparedError(f"{path} is not a file of the repository that can be read")
-    if len(into.read) >= _MOST_FILES:
+    if len(into.said) >= _MOST_FILES:
         raise NotPreparedError(f"{path}: more than {_MOST_FILES} requirement files include each other")
-    into.read[path] = content
+    into.said[path] = ()
+    said: list[str] = []
     for number, line in _lines(content.decode("utf-8", "replace")):
         included = _INCLUDED.fullmatch(line)
         if included is not None:
@@ -70,11 +76,13 @@ async def read_requirements(tree: TreeFiles, path: str, into: Requirements, *, c
             only = constraint or included["option"] in ("-c", "--constraint")
             await read_requirements(tree, inside, into, constraint=only)
         elif is_named(line):
+            said.append(line)
             (into.constraints if constraint else into.lines).append(line)
         elif _REGISTRY.fullmatch(line) is not None:
             into.notes.append(f"{path} line {number} names a registry: not used, pip's own configuration counts")
         elif _OWN.fullmatch(line) is None and _HARMLESS.fullmatch(line) is None:
             raise NotPreparedError(f"{path} line {number} is not a package of a registry: {line[:100]!r}")
+    into.said[path] = tuple(said)
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:

@@ -20,14 +20,16 @@ from pathlib import Path
 from typing import Any
 
 from gatewright.app.environments.errors import NotPreparedError
-from gatewright.app.environments.plan import EnvironmentPlan, Installer, Made
+from gatewright.app.environments.plan import PACKAGES, EnvironmentPlan, Installer, Made
 from gatewright.app.environments.tool import SECONDS, run_tool
 from gatewright.ecosystems.port import TreeFiles
 from gatewright.foreign_documents import UnreadableDocumentError, read_toml
 
 _LOCK = "Cargo.lock"
 _MANIFEST = "Cargo.toml"
-_VERSION = 1
+_VERSION = 2
+#: Tables of a manifest by which cargo builds, and fetches nothing.
+_OF_BUILDS = frozenset({"badges", "lints", "metadata", "profile"})
 _CONFIGURATIONS = (".cargo/config.toml", ".cargo/config")
 #: What locks call crates.io: names that cargo gives it, and no addresses that anything of ours asks.
 _GIT_INDEX = "https://github.com/rust-lang/crates.io-index"
@@ -57,7 +59,10 @@ async def rust_plans(tree: TreeFiles, commands: Sequence[str], installer: Instal
             f"{_MANIFEST if lock is None else _LOCK} is installed by cargo, which this host has not: install it"
         )
     sources = files if lock is None else {_LOCK: lock, **files}
-    digests = {path: hashlib.sha256(content).hexdigest() for path, content in sources.items()}
+    digests = {
+        _named(path): hashlib.sha256(content if path == _LOCK else _what_is_fetched(path, content)).hexdigest()
+        for path, content in sources.items()
+    }
     stubs = tuple(sorted(path for path in tree.paths if path.endswith(".rs")))
     if len(stubs) + len(files) > _MOST_FILES:
         raise NotPreparedError(f"more than {_MOST_FILES} sources of Rust in one repository; {ADVICE}")
@@ -126,6 +131,20 @@ def _asks_for_crates(manifest: bytes) -> bool:
     kinds = ("dependencies", "dev-dependencies", "build-dependencies")
     specs = [spec for table in tables for kind in kinds for spec in _values(table.get(kind))]
     return any(not isinstance(spec, dict) or not ({"path", "workspace"} & spec.keys()) for spec in specs)
+
+
+def _named(path: str) -> str:
+    return path if path == _LOCK else f"{path}{PACKAGES}"
+
+
+def _what_is_fetched(path: str, content: bytes) -> bytes:
+    """A manifest without its form and without what only builds go by."""
+    found = _parsed(path, content)
+    inside = [each for each in (found.get("package"), found.get("workspace")) if isinstance(each, dict)]
+    for table in (found, *inside):
+        for name in _OF_BUILDS:
+            table.pop(name, None)
+    return json.dumps(found, sort_keys=True, default=str).encode("utf-8", "surrogatepass")
 
 
 def _refuse_elsewhere(path: str, manifest: Mapping[str, Any]) -> None:

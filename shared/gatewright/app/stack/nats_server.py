@@ -32,7 +32,7 @@ from gatewright.foreign_documents import UnreadableDocumentError, read_json
 from gatewright.host_errors import host_errors
 
 #: Seconds that a server may take to become ready (it reads its streams), and to end after SIGTERM.
-READY_SECONDS = 20.0
+READY_SECONDS = 60.0
 STOP_SECONDS = 10.0
 
 LOG_FILE = "nats-server.log"

@@ -114,6 +114,19 @@ def snapshots(pids: Iterable[int]) -> dict[int, dict[int, Identity]]:
     return {pid: {child: who for child in _below(pid, children) if (who := identity(child)) is not None} for pid in pids}
 
 
+def cpu_seconds(pid: int) -> float:
+    """Processor time that the process ``pid`` and all that lives below it have used."""
+    return sum(_ticks(each) for each in (pid, *descendants(pid))) / os.sysconf("SC_CLK_TCK")
+
+
+def _ticks(pid: int) -> int:
+    try:
+        fields = _after_name(Path(f"/proc/{pid}/stat").read_text("utf-8", "replace"))
+    except OSError:
+        return 0
+    return int(fields[11]) + int(fields[12])
+
+
 def kill_all(processes: dict[int, Identity]) -> None:
     """SIGKILL those that still are who they were."""
     for pid, who in processes.items():

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +19,7 @@ from gatewright.errors import ConfigurationError, UnavailableError
 from gatewright.file_locks import lock_file
 from gatewright.foreign_documents import UnreadableDocumentError, read_json
 from gatewright.host_errors import host_error
+from gatewright.private_files import read_private, write_private
 
 if TYPE_CHECKING:
     from gatewright.bus.identities import BusAddress
@@ -56,6 +56,14 @@ class StackState(msgspec.Struct, frozen=True, kw_only=True):
     #: What its roles play in the place of models; empty where they ask them.
     cassette: str = ""
     members: tuple[Member, ...] = ()
+    #: The file in which the owner offers further environments; empty where its roles read none.
+    offers: str = ""
+    #: The folder of the policies that its gatekeeper keeps to.
+    policies: str = ""
+    #: Idle minutes after which it ends by itself; 0 for one that a person keeps, and for that of one run.
+    linger: float = 0.0
+    #: Of all that it has read once; empty unless it lingers.
+    fingerprint: str = ""
     #: Why the NATS server stores nothing; empty when it does.
     fault: str = ""
 
@@ -69,16 +77,7 @@ class StackState(msgspec.Struct, frozen=True, kw_only=True):
 
 def write(home: Path, state: StackState) -> None:
     """Announce the stack: a whole file or none, readable by its owner only."""
-    temporary = home / f".{STATE_FILE}.{os.getpid()}"
-    temporary.unlink(missing_ok=True)
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(msgspec.json.format(msgspec.json.encode(state), indent=2))
-    except OSError:
-        temporary.unlink(missing_ok=True)
-        raise
-    temporary.replace(home / STATE_FILE)
+    write_private(home / STATE_FILE, msgspec.json.format(msgspec.json.encode(state), indent=2))
 
 
 def read(home: Path) -> StackState | None:
@@ -86,17 +85,9 @@ def read(home: Path) -> StackState | None:
 
     Raises ConfigurationError when the file is not private to its owner.
     """
-    try:
-        descriptor = os.open(home / STATE_FILE, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except (FileNotFoundError, NotADirectoryError):
+    data = read_private(home / STATE_FILE)
+    if data is None:
         return None
-    except OSError as error:
-        raise ConfigurationError(f"{home / STATE_FILE} cannot be read: {error}") from error
-    with os.fdopen(descriptor, "rb") as file:
-        facts = os.fstat(descriptor)
-        if not stat.S_ISREG(facts.st_mode) or facts.st_uid != os.geteuid() or facts.st_mode & 0o077:
-            raise ConfigurationError(f"{home / STATE_FILE} is not a private file of yours; look at it and remove it")
-        data = file.read()
     try:
         state = read_json(data, StackState)
     except UnreadableDocumentError:
@@ -122,7 +113,9 @@ def exclusive(home: Path) -> Iterator[None]:
     try:
         descriptor = lock_file(home / LOCK_FILE)
     except BlockingIOError:
-        raise UnavailableError(f"another stack runs in {home}", code="home_in_use") from None
+        raise UnavailableError(
+            f"another stack runs in {home}: `gatewright down` ends a shared one", code="home_in_use"
+        ) from None
     except OSError as error:
         raise host_error(error) or ConfigurationError(f"{home} cannot be used as a home folder: {error.strerror}") from error
     try:

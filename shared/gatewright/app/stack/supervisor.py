@@ -21,6 +21,7 @@ from gatewright.app.stack.launch import ProcessPlan, Running, execute
 from gatewright.app.stack.nats_server import NatsServer
 from gatewright.app.stack.processes import Identity, adopt_orphans, end_descendants, identity, own_children, snapshots
 from gatewright.app.stack.restarts import RestartPolicy, RestartRecord
+from gatewright.app.stack.start_patience import StartPatience, progress_of
 from gatewright.app.stack.store_watch import until_restart_helps
 from gatewright.app.stack.supervised_process import SupervisedProcess
 from gatewright.bus import identities
@@ -30,6 +31,8 @@ from gatewright.bus.stream_settings import DAYS, SIZES, StreamSettings
 from gatewright.clock import Clock, SystemClock
 from gatewright.errors import BusError, HostError, UnavailableError
 from gatewright.host_errors import check_room, host_errors, until_room
+from gatewright.resources import policy_directory
+from gatewright.sandbox.offers import OFFERS_FILE, clear_offers
 
 log = logging.getLogger(__name__)
 
@@ -38,6 +41,8 @@ MODEL_ROLES = frozenset({"pm", "techlead", "worker", "reviewer"})
 
 _ENVIRONMENTS = "GATEWRIGHT_ENVIRONMENTS"
 _CASSETTE = "GATEWRIGHT_CASSETTE"
+_OFFERS = "GATEWRIGHT_ENVIRONMENT_OFFERS"
+_POLICIES = "GATEWRIGHT_POLICIES"
 _PING_SECONDS = 0.5
 _PING_PAUSE = 0.03
 
@@ -65,6 +70,9 @@ class StackOptions:
     roles: tuple[str, ...] = START_ORDER
     policy: RestartPolicy = field(default_factory=RestartPolicy)
     package: str = SERVICES
+    #: See ``gatewright.app.stack.lingering``; 0 and nothing for a stack that does not linger.
+    linger: float = 0.0
+    fingerprint: str = ""
     #: A fork server for these roles that may have been opened by now.
     ahead: Ahead = field(default_factory=Ahead, repr=False, compare=False)
 
@@ -81,6 +89,7 @@ class Supervisor:
         self._clock = clock or SystemClock()
         self._held = contextlib.ExitStack()
         self._store = options.home / "nats"
+        self._offers = options.home / OFFERS_FILE
         self._server: NatsServer | None = None
         self._spared: Mapping[int, Identity] = {}
         self._server_keeper: asyncio.Task[None] | None = None
@@ -144,6 +153,7 @@ class Supervisor:
         self._held.enter_context(state.exclusive(self.options.home))
         self._running = True
         try:
+            clear_offers(self._offers)
             if self.options.adopt:
                 self._spared = own_children()
                 self._held.callback(adopt_orphans())
@@ -167,30 +177,29 @@ class Supervisor:
             await self.stop()
             raise
 
-    async def ready(self, timeout: float) -> None:  # noqa: ASYNC109 - it bounds the wait for other processes
-        """Return when every role answers on the bus, and say so in ``stack.json``.
+    async def ready(self, seconds: float, most: float | None = None) -> None:
+        """Return when every role answers on the bus, and announce it in ``stack.json``.
 
-        Raises UnavailableError (code ``not_ready``) after ``timeout`` seconds, naming who is silent.
+        Raises UnavailableError (code ``not_ready``), naming who is silent, after ``seconds`` without progress or ``most``
+        altogether; without ``most`` after ``seconds``.
         """
         from gatewright.bus.jetstream.bus import JetStreamBus
         from gatewright.bus.jetstream.starting import repeat_until_answered
 
         await self._all_started()
-        silent = set(self.options.roles)
+        silent, patience = set(self.options.roles), StartPatience(seconds, most or seconds, self._clock.monotonic)
         async with contextlib.AsyncExitStack() as opened:
-            bus = await repeat_until_answered(lambda: JetStreamBus.connect(self.address, name="supervisor"), seconds=timeout)
+            bus = await repeat_until_answered(lambda: JetStreamBus.connect(self.address, name="supervisor"), seconds=seconds)
             opened.push_async_callback(bus.close)
-            try:
-                async with asyncio.timeout(timeout):
-                    while silent:
-                        for role in tuple(silent):
-                            with contextlib.suppress(BusError):
-                                await bus.request(f"$SRV.PING.gw-{role}", b"", schema="", timeout=_PING_SECONDS)
-                                silent.discard(role)
-                        await asyncio.sleep(_PING_PAUSE)
-            except TimeoutError:
-                names = ", ".join(sorted(silent))
-                raise UnavailableError(f"no answer after {timeout:g} s from: {names}", code="not_ready") from None
+            while silent:
+                for role in tuple(silent):
+                    with contextlib.suppress(BusError):
+                        await bus.request(f"$SRV.PING.gw-{role}", b"", schema="", timeout=_PING_SECONDS)
+                        silent.discard(role)
+                if silent and patience.is_over(progress_of):
+                    names = ", ".join(sorted(silent))
+                    raise UnavailableError(f"no answer after {patience.waited:.0f} s from: {names}", code="not_ready")
+                await asyncio.sleep(_PING_PAUSE)
         self._ready = True
         self._announce()
 
@@ -237,6 +246,7 @@ class Supervisor:
         self._kept.clear()
         self._server = None
         state.remove(self.options.home)
+        clear_offers(self._offers)
         self._held.close()
 
     async def _all_started(self) -> None:
@@ -321,6 +331,7 @@ class Supervisor:
             "GATEWRIGHT_NATS_URL": self.address.url,
             "GATEWRIGHT_HOME": str(options.home),
             _ENVIRONMENTS: os.pathsep.join(self.environments),
+            _OFFERS: str(self._offers),
         }
         if not options.shared:
             # No operator has the time to look at the metrics of a single run.
@@ -359,5 +370,9 @@ class Supervisor:
             ledger_partitions=self._partitions,
             members=self.members,
             cassette=self.options.base_environment.get(_CASSETTE, ""),
+            offers=str(self._offers),
+            policies=self.options.base_environment.get(_POLICIES, "") or str(policy_directory()),
+            linger=self.options.linger,
+            fingerprint=self.options.fingerprint,
             fault=self._fault,
         )

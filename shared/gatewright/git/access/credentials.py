@@ -33,6 +33,7 @@ from gatewright.git.access.policy import (
 )
 from gatewright.git.access.ssh import ssh_command
 from gatewright.git.refs import Source
+from gatewright.own_interpreter import loader_words
 from gatewright.policy_files import KeyOwner, KeyReference
 
 MISSING: Final = "repository_credentials_missing"
@@ -71,7 +72,7 @@ class ResolvedAccess:
         try:
             known = json.dumps([{name: getattr(each, name) for name in HelperAnswer.__slots__} for each in self.answers])
             os.write(descriptor, known.encode())
-            helper = shlex.join([sys.executable, "-I", "-S", credential_helper.__file__, str(descriptor)])
+            helper = shlex.join([*loader_words(), sys.executable, "-I", "-S", credential_helper.__file__, str(descriptor)])
             yield {**self.settings, "credential.helper": f"!{helper}", "credential.useHttpPath": "true"}, (descriptor,)
         finally:
             os.close(descriptor)

@@ -15,6 +15,7 @@ from gatewright.errors import GitError
 from gatewright.git.command import GitCommand
 from gatewright.git.host.checkout import checked_out_at, checked_out_branches
 from gatewright.git.host.local_repository import LocalRepository
+from gatewright.git.host.owner import as_owner
 from gatewright.git.host.staged import common_directory
 from gatewright.git.host.target_rules import HAS_HOOKS, watching_hook
 from gatewright.git.refs import RUN_BRANCHES, is_object_id
@@ -95,7 +96,7 @@ def delete(start: Path, found: RunRef) -> None:
     """Delete the branch, if it still is at that commit and is checked out nowhere.
 
     GitError: ``ref_moved``, ``target_checked_out``, ``target_has_hooks`` (a hook watches deletions), ``ref_folder_is_link`` for
-    a repository that would have files elsewhere deleted.
+    a repository that would have files elsewhere deleted; ``target_not_own``.
     """
     common = common_directory(start)
     for folder in _FOLDERS:
@@ -107,7 +108,8 @@ def delete(start: Path, found: RunRef) -> None:
         words = f"{hook} watches deletions, and is not run from here"
         raise GitError(f"{words}: git branch -D {found.ref.removeprefix('refs/heads/')}", code=HAS_HOOKS)
     try:
-        GitCommand(common).execute("update-ref", "--no-deref", "-d", found.ref, found.commit)
+        walls = as_owner(LocalRepository(common, common))
+        GitCommand(common).execute("update-ref", "--no-deref", "-d", found.ref, found.commit, walls=walls)
     except GitError as error:
         raise GitError(f"{found.ref} could not be deleted: {error.message}", code="ref_moved") from error
 

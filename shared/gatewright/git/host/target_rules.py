@@ -19,6 +19,7 @@ from typing import Final
 from gatewright.errors import GitError
 from gatewright.git.command import GitCommand
 from gatewright.git.host.local_repository import LocalRepository
+from gatewright.git.host.owner import owner_fault
 
 HAS_HOOKS: Final = "target_has_hooks"
 _TRANSACTION: Final = "reference-transaction"
@@ -30,7 +31,7 @@ REACTING: Final = ("post-receive", "post-update")
 #: Hooks that are configured instead of lying in a folder can be switched off by event only from git 2.55 on: none may be there.
 _CONFIGURED: Final = (*REFUSING, *REACTING, "push-to-checkout", "pre-auto-gc")
 _ADVICE: Final = "land by ssh or https, whose server runs it, or take it away"
-_FOLDERS: Final = ("", "objects", "refs", "refs/heads")
+_FOLDERS: Final = ("", "objects", "refs", "refs/heads", "refs/heads/gatewright")
 _ASKED: Final = r"^(core\.hookspath|hook\..*\.event|receive\.fsck\..*)$"
 
 _HOOKS_PATH: Final = "core.hookspath"
@@ -44,14 +45,18 @@ class TargetRules:
     refusing: tuple[str, ...] = ()
     read_only: tuple[str, ...] = ()
     reacting: tuple[str, ...] = ()
+    #: Why git cannot write there as the owner; None where it can.
+    owner: GitError | None = None
 
     def faults(self) -> Iterator[GitError]:
-        """Why nothing lands there: each with its code, ``target_has_hooks`` or ``target_read_only``."""
+        """Why nothing lands there: each with its code, ``target_has_hooks``, ``target_read_only`` or ``target_not_own``."""
         for rule in self.refusing:
             yield GitError(f"the target has a rule that is not applied here: {rule}; {_ADVICE}", code=HAS_HOOKS)
         for folder in self.read_only:
-            words = f"{folder} of the target is read-only; land elsewhere, or let its owner write there (chmod u+w)"
+            words = f"{folder} of the target is read-only for this account; land elsewhere, or have its owner allow it"
             yield GitError(words, code=READ_ONLY)
+        if self.owner is not None:
+            yield self.owner
 
     def refuse(self) -> None:
         """Raises the first of its faults."""
@@ -72,7 +77,7 @@ def target_rules(repository: LocalRepository) -> TargetRules:
     folder = _hooks_folder(repository, [value for key, value in settings if key == _HOOKS_PATH])
     refusing += [f"the hook {path}" for path in _hooks(folder, REFUSING)]
     reacting = tuple(f"the hook {path}" for path in _hooks(folder, REACTING))
-    return TargetRules(tuple(refusing), tuple(_read_only(repository.common)), reacting)
+    return TargetRules(tuple(refusing), tuple(_read_only(repository.common)), reacting, owner_fault(repository))
 
 
 def watching_hook(repository: LocalRepository) -> str:
@@ -120,10 +125,10 @@ def _hooks(folder: Path, names: tuple[str, ...]) -> Iterator[Path]:
 
 
 def _read_only(common: Path) -> Iterator[str]:
-    """The folders that not even their owner may write into: a process of root could all the same."""
+    """The folders that this process may not write into, or not even their owner: a process of root could all the same."""
     for name in _FOLDERS:
         path = common / name
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             mode = os.lstat(path).st_mode
-            if stat.S_ISDIR(mode) and not mode & 0o222:
+            if stat.S_ISDIR(mode) and (not mode & 0o222 or not os.access(path, os.W_OK)):
                 yield str(path)

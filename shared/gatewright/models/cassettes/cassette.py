@@ -9,7 +9,7 @@ import base64
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from functools import cached_property
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 
@@ -67,6 +67,7 @@ class CassetteHead(Document):
     """The first line. ``sha256`` is the digest of all lines after it, ``task`` the task whose calls they are.
 
     ``incomplete``: the work was ended before its end, so that calls may be missing after the last one.
+    ``brief`` is the version of the worker's order that its agent or model was given; a recording is played with that version.
     """
 
     format: Literal["gatewright-cassette/1"]
@@ -74,6 +75,7 @@ class CassetteHead(Document):
     task: str = ""
     left_out: LeftOut = ""
     incomplete: bool = False
+    brief: Annotated[int, msgspec.Meta(ge=1)] = 1
 
 
 class CassetteWriter:
@@ -90,6 +92,8 @@ class CassetteWriter:
         self._bytes = 0
         #: Whether the work was ended before its end: then what was recorded is not all that it would have asked.
         self.incomplete = False
+        #: See ``CassetteHead.brief``.
+        self.brief = 1
 
     @property
     def calls(self) -> tuple[Recorded, ...]:
@@ -119,7 +123,12 @@ class CassetteWriter:
             self._leave_out()
             lines = b""
         head = CassetteHead(
-            format=FORMAT, sha256=sha256(lines), task=self._task, left_out=self._left_out, incomplete=self.incomplete
+            format=FORMAT,
+            sha256=sha256(lines),
+            task=self._task,
+            left_out=self._left_out,
+            incomplete=self.incomplete,
+            brief=self.brief,
         )
         return msgspec.json.encode(head) + b"\n" + lines
 

@@ -32,6 +32,9 @@ def listen_inside(pid: int, port: int) -> socket.socket:
 
     Raises NotListeningError.
     """
+    # Imported here: run as a program, this file has no package around it.
+    from gatewright.own_interpreter import loader_variables
+
     ours, theirs = socket.socketpair()
     with ours, theirs, contextlib.ExitStack() as held:
         try:
@@ -39,7 +42,9 @@ def listen_inside(pid: int, port: int) -> socket.socket:
             held.callback(os.close, network)
             passed = (network, theirs.fileno())
             argv = [sys.executable, "-I", "-S", __file__, *map(str, (*passed, port))]
-            done = subprocess.run(argv, pass_fds=passed, env={}, capture_output=True, check=False, timeout=_SECONDS)
+            done = subprocess.run(
+                argv, pass_fds=passed, env=loader_variables(), capture_output=True, check=False, timeout=_SECONDS
+            )
         except (OSError, subprocess.SubprocessError) as error:
             raise NotListeningError(str(error)) from error
         if done.returncode != 0:

@@ -16,7 +16,7 @@ from gatewright.app.cli.output import note, printable
 from gatewright.app.cli.run.following import follow_to_end
 from gatewright.app.cli.runs.ledger_source import LedgerSource
 from gatewright.app.cli.runs.sources import RUNS_FOLDER, find_run
-from gatewright.app.cli.session import StackSession, for_one_run
+from gatewright.app.cli.session import STARTING_PATIENCE, StackSession, for_one_run
 from gatewright.app.cli.settings import inherited_environment, operator_access, repository_keys
 from gatewright.app.cli.settings import load as load_settings
 from gatewright.app.replay.baseline import GONE, find_baseline, gone
@@ -35,8 +35,6 @@ from gatewright.secrets.selection import make_scanner
 
 #: With these codes a run ends whose baseline cannot be had: nothing was done again, so there is nothing to compare.
 UNHAD = frozenset({"ref_not_found", "repository_unavailable", "repository_unreadable", "repository_empty"})
-#: Seconds that a stack which was just started is given until its gatekeeper answers.
-_STARTING_PATIENCE = 30.0
 
 
 async def rebuild_bundle(wanted: str | None, folder: Path | None, key: Path | None) -> Sealed:
@@ -97,9 +95,9 @@ async def _carry_out(session: StackSession, order: ReexecutionOrder, *, quiet: b
     attached = [await client.attach(artifact.name, data) for artifact, data in order.attachments]
     document = order.attached(attached)
     if isinstance(document, RunRequest):
-        run_id = await client.submit_request(document, patience=_STARTING_PATIENCE)
+        run_id = await client.submit_request(document, patience=STARTING_PATIENCE)
     else:
-        run_id = await client.submit_contract(document, patience=_STARTING_PATIENCE)
+        run_id = await client.submit_contract(document, patience=STARTING_PATIENCE)
     if quiet:
         return await client.wait(run_id)
     await follow_to_end(client, run_id, session.home, json_output=False, kept=kept)

@@ -54,7 +54,7 @@ def closing_lines(plan: Sequence[Item], done: Sequence[ItemOutcome[Item]], *, ca
     going = [item for item in plan if item.action != "keep"]
     size = size_words(sum(item.size for item in going))
     if not going:
-        return ["nothing to remove"]
+        return ["no bundle to remove"]
     if not carried_out:
         return [f"{len(going)} of {len(plan)} would go, {size}; do it with --yes"]
     failed = [each for each in done if each.code]

@@ -12,9 +12,10 @@ from gatewright.errors import MalformedError
 from gatewright.git.host.checkout import commit_named
 from gatewright.git.host.tree_at import TreeAt, tree_at
 from gatewright.prompts.library import PromptLibrary, ReplyForm, RoleId
-from gatewright.prompts.orders import pm_order, reviewer_order, techlead_order, worker_order
+from gatewright.prompts.orders import pm_order, reviewer_order, techlead_order
 from gatewright.prompts.prompt import Prompt
 from gatewright.prompts.repository_view import look_at
+from gatewright.prompts.worker_brief import RepositoryAccess, WorkerBrief, worker_prompt
 
 
 def prompt_of(role: RoleId, data: bytes, *, folder: Path | None, form: ReplyForm, patch: Path | None) -> Prompt:
@@ -30,7 +31,9 @@ def prompt_of(role: RoleId, data: bytes, *, folder: Path | None, form: ReplyForm
     if role == "reviewer":
         return reviewer_order(library, contract, _patch(patch))
     if role == "worker":
-        return worker_order(library, contract, form)
+        return worker_prompt(
+            library, WorkerBrief(contract=contract, form=form, access=RepositoryAccess(shell=contract.tool_permissions.shell))
+        )
     allowed = scope.AllowedPaths(contract.allowed_paths)
     tree = _tree(contract.repository, contract.rollback.baseline_ref)
     files = sorted(path for path in tree.paths if allowed.cover(path.encode()))

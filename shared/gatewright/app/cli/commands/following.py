@@ -202,17 +202,37 @@ async def _log(wanted: str | None, *, json_output: bool) -> None:
 
 @reported
 def status(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="The run id.", autocompletion=known_runs)],
+    run: Annotated[
+        str | None, typer.Argument(metavar="[RUN]", help="The run id; without one, the stack.", autocompletion=known_runs)
+    ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Ask until it has ended and its bundle is sealed.")] = False,
     json_output: JsonOutput = False,
 ) -> None:
-    """Ask the gatekeeper how a run stands. Works with a publisher's own identity, which need not see the ledger.
+    """Ask the gatekeeper how a run stands; without a run, show the stack of this home folder.
 
-    With --wait, exit code 1 when the run did not succeed.
+    Works with a publisher's own identity, which need not see the ledger. With --wait, exit code 1 when the run did not succeed.
     """
     import asyncio
 
+    if run is None:
+        _show_stack(wait=wait, json_output=json_output)
+        return
     raise typer.Exit(asyncio.run(_status(run, wait=wait, json_output=json_output)))
+
+
+def _show_stack(*, wait: bool, json_output: bool) -> None:
+    from gatewright.app.cli.context import find_place
+    from gatewright.app.cli.operations.stack_status import stack_document, stack_words
+    from gatewright.errors import MalformedError
+
+    place = find_place()
+    if wait or place.bus is not None:
+        words = "--wait needs a run" if wait else "GATEWRIGHT_NATS_URL names a system that runs elsewhere"
+        raise MalformedError(f"{words}: name a run, or ask `gatewright doctor --cluster`", code="invalid_input")
+    if json_output:
+        emit({"stack": stack_document(place.home)})
+    else:
+        say(printable(stack_words(place.home)))
 
 
 async def _status(run_id: str, *, wait: bool, json_output: bool) -> int:

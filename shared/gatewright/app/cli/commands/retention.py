@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
 
 from gatewright.app.cli.commands.options import JsonOutput, known_runs
+from gatewright.app.cli.option_groups import grouped
 from gatewright.app.cli.output import emit, printable, reported, say
 from gatewright.errors import MalformedError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeepOptions:
+    """How long what may go stays."""
+
+    keep_last: Annotated[int, typer.Option(min=0, metavar="N", help="Bundles that stay whatever their age.")] = 20
+    keep_days: Annotated[float, typer.Option(min=0, metavar="DAYS", help="How long bundles of good runs stay.")] = 30
+    keep_failed_days: Annotated[
+        float, typer.Option(min=0, metavar="DAYS", help="How long bundles of failed and aborted runs stay.")
+    ] = 90
+    keep_cache_days: Annotated[
+        float, typer.Option(min=0, metavar="DAYS", help="How long unused environments and mirrors stay.")
+    ] = 30
 
 
 def register(app: typer.Typer) -> None:
@@ -17,6 +33,7 @@ def register(app: typer.Typer) -> None:
     app.command()(hold)
 
 
+@grouped
 @reported
 def gc(
     store: Annotated[
@@ -24,11 +41,7 @@ def gc(
         typer.Argument(metavar="[STORE]", help="The address of a store (s3://...); the home folder if left out."),
     ] = None,
     *,
-    keep_last: Annotated[int, typer.Option(min=0, metavar="N", help="Bundles that stay whatever their age.")] = 20,
-    keep_days: Annotated[float, typer.Option(min=0, metavar="DAYS", help="How long bundles of good runs stay.")] = 30,
-    keep_failed_days: Annotated[
-        float, typer.Option(min=0, metavar="DAYS", help="How long bundles of failed and aborted runs stay.")
-    ] = 90,
+    keep: KeepOptions,
     ledger: Annotated[
         bool,
         typer.Option(
@@ -56,29 +69,34 @@ def gc(
     yes: Annotated[bool, typer.Option("--yes", help="Do what the plan says; without it the plan is only printed.")] = False,
     json_output: JsonOutput = False,
 ) -> None:
-    """Remove old bundles: prints the plan first, removes nothing without --yes, and leaves a signed tombstone for each.
+    """Remove old bundles, unused environments and mirrors: prints the plan first, removes nothing without --yes.
 
-    Bundles on hold, of open runs, and such as do not verify always stay.
+    Each bundle leaves a signed tombstone. Bundles on hold, of open runs, and such as do not verify always stay.
+    Environments and mirrors are made again when they are wanted; while a stack runs, all of them stay.
     """
     if ledger:
         _gc_ledger(store, keys or [], repo or [], every, yes=yes, json_output=json_output)
     if repo or every is not None:
         raise MalformedError("--repo and --every go with --ledger", code="invalid_input")
+    from gatewright.app.cli.bundles.caches import CacheRound
     from gatewright.app.cli.bundles.retention import carry_out, closing_lines, make_collector, plan_lines, result_document
     from gatewright.app.cli.outcome import Exit
     from gatewright.app.retention.plan import RetentionPolicy
 
-    policy = RetentionPolicy(keep_last=keep_last, keep_days=keep_days, keep_failed_days=keep_failed_days)
+    policy = RetentionPolicy(keep_last=keep.keep_last, keep_days=keep.keep_days, keep_failed_days=keep.keep_failed_days)
     collector = make_collector(policy, store)
     plan = collector.plan()
+    caches = CacheRound.of(store, keep.keep_cache_days)
     if not json_output:
-        for line in plan_lines(plan):
+        for line in (*plan_lines(plan), *caches.plan_lines()):
             say(printable(line))
     done = carry_out(collector, plan) if yes else ()
+    if yes:
+        caches.carry_out()
     if json_output:
-        emit(result_document(plan, done, carried_out=yes))
+        emit({**result_document(plan, done, carried_out=yes), **caches.document()})
     else:
-        for line in closing_lines(plan, done, carried_out=yes):
+        for line in (*closing_lines(plan, done, carried_out=yes), *caches.closing_lines(carried_out=yes)):
             say(printable(line))
     raise typer.Exit(Exit.INFRASTRUCTURE if any(each.code for each in done) else Exit.GOOD)
 

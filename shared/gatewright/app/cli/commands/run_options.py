@@ -161,6 +161,14 @@ class RunFlags:
             min=1, max=64, help="Worker processes to start.", show_default="one per shard or candidate, at most one per core"
         ),
     ] = None
+    linger: Annotated[
+        bool | None,
+        typer.Option(
+            "--linger/--no-linger",
+            help="Leave the stack that this run starts running for some minutes.",
+            show_default="at a terminal",
+        ),
+    ] = None
     env: Environments = None
     language: Annotated[
         LanguageName | None, typer.Option(help="Of the environment profile; without it, it is told from the request.")

@@ -47,9 +47,12 @@ def run(context: typer.Context, *, flags: RunFlags, json_output: JsonOutput = Fa
 
 def _run(begun: Begun, flags: RunFlags, *, json_output: bool) -> int:
     # Imported only now: it takes half as long as the fork server's start, and is done on another core.
+    from gatewright.app.cli.run.ahead import linger_minutes
     from gatewright.app.cli.run.start import start_run
 
-    started = start_run(flags.options(), flags.workers, json_output=json_output, ahead=begun.ahead)
+    started = start_run(
+        flags.options(), flags.workers, json_output=json_output, ahead=begun.ahead, linger=linger_minutes(flags.linger)
+    )
     return begun.runner.run(started)
 
 

@@ -20,6 +20,10 @@ def up(
     workers: Annotated[int, typer.Option(min=1, max=64, help="Worker processes.")] = 2,
     detach: Annotated[bool, typer.Option("--detach", help="Leave it running in the background.")] = False,
     env: Environments = None,
+    linger: Annotated[
+        float | None,
+        typer.Option(min=0.01, metavar="MINUTES", help="End after so many minutes in which no command uses it."),
+    ] = None,
     console: Annotated[bool, typer.Option("--console", help="Serve the live page beside it (`gatewright console`).")] = False,
     json_output: JsonOutput = False,
 ) -> None:
@@ -28,10 +32,12 @@ def up(
 
     from gatewright.app.cli.operations.stack import bring_up, bring_up_detached
 
+    given = tuple(env or ())
     if detach:
-        bring_up_detached(workers, tuple(env or ()), console=console, json_output=json_output)
+        bring_up_detached(workers, given, console=console, linger=linger or 0.0, json_output=json_output)
     else:
-        raise typer.Exit(asyncio.run(bring_up(workers, tuple(env or ()), console=console, json_output=json_output)))
+        up = bring_up(workers, given, console=console, linger=linger or 0.0, json_output=json_output)
+        raise typer.Exit(asyncio.run(up))
 
 
 @reported

@@ -22,6 +22,7 @@ from msgspec.structs import replace
 from gatewright.app.cli.context import find_place
 from gatewright.app.cli.operations import bus_findings
 from gatewright.app.cli.operations.bus_findings import UnfitError
+from gatewright.app.cli.operations.stack_status import stack_words
 from gatewright.app.cli.settings import DoctorSettings
 from gatewright.errors import GatewrightError
 from gatewright.host_errors import host_error
@@ -34,7 +35,7 @@ LEAST_FREE_BYTES = 1 << 30
 SLOW_SYNC = 0.1
 _PROBE_SECONDS = 30.0
 #: What only the host of a service needs.
-_OF_SERVICES = frozenset({"nats-server", "sandbox", "home", "key", "disk"})
+_OF_SERVICES = frozenset({"nats-server", "sandbox", "home", "key", "disk", "stack"})
 _NOT_NEEDED = "not needed here: GATEWRIGHT_NATS_URL names a system whose services have their own"
 #: What of the probe's findings is worth a line.
 _SANDBOX_FACTS = ("version", "overlay", "seccomp", "account")
@@ -58,7 +59,11 @@ def diagnose() -> tuple[Diagnosis, ...]:
     settings = DoctorSettings.load()
     place = find_place()
     checks: tuple[tuple[str, Callable[[], str], str], ...] = (
-        ("python", _python, "install Python 3.11 or newer"),
+        (
+            "python",
+            check_python,
+            "install a Python 3.11 or newer that starts without further variables (one of the system, or built with an rpath)",
+        ),
         ("git", _git, "install git 2.32 or newer"),
         ("nats-server", _nats_server, "install the extra: pip install '/path/to/gatewright[cli]'"),
         (
@@ -70,6 +75,7 @@ def diagnose() -> tuple[Diagnosis, ...]:
         ("home", lambda: _home(place.home), "make it writable, or set GATEWRIGHT_HOME to a folder that is"),
         ("key", lambda: _key(place.key), "run `gatewright init`"),
         ("disk", lambda: _disk(place.home), "free some space, or set GATEWRIGHT_HOME to a folder on a local disk"),
+        ("stack", lambda: stack_words(place.home), "look at the file that it names"),
         ("bus", lambda: bus_findings.look(place), "see the server's log; docs/deploy.md says what to do about its storage"),
         (
             "processes",
@@ -98,10 +104,25 @@ def _finding(name: str, look: Callable[[], str], hint: str) -> Diagnosis:
         return Diagnosis(name, ok=False, detail=words, hint=hint)
 
 
-def _python() -> str:
+def check_python() -> str:
+    """Which Python this is. Raises UnfitError for one that is too old, or that commands in the sandbox cannot start."""
     version = platform.python_version()
     if sys.version_info < OLDEST_PYTHON:
         raise UnfitError(f"Python {version} is too old")
+    # As the sandbox starts it: it passes on no variable of the host.
+    bare = subprocess.run(
+        (sys.executable, "-I", "-c", ""),
+        env={},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=_PROBE_SECONDS,
+        check=False,
+    )
+    if bare.returncode:
+        said = bare.stderr.decode("utf-8", "replace").strip().splitlines()
+        cause = said[-1][:200] if said else f"it ends with {bare.returncode}"
+        words = f"Python {version} at {sys.executable} does not start without variables of this host (LD_LIBRARY_PATH, say)"
+        raise UnfitError(f"{words}, which commands in the sandbox do not get: {cause}")
     return f"Python {version} at {sys.executable}"
 
 

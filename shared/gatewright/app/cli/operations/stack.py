@@ -8,7 +8,9 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Coroutine, Mapping
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +22,18 @@ from gatewright.app.cli.run.preflight import require_sandbox
 from gatewright.app.cli.run.request import environment_prefix
 from gatewright.app.cli.settings import inherited_environment, model_keys, repository_keys
 from gatewright.app.stack import state
-from gatewright.app.stack.processes import identity, kill
+from gatewright.app.stack.lingering import end, fingerprint, make_way, until_idle
+from gatewright.app.stack.start_patience import StartPatience, progress_of
 from gatewright.app.stack.supervisor import StackOptions, Supervisor
 from gatewright.environment_state import MADE
 from gatewright.errors import MalformedError, UnavailableError
 from gatewright.git.tracked import refuse_tracked_folder
 from gatewright.tasks.inputs import EVERY
 
-#: Seconds until every role must have answered, and until a stack that was told to stop must be gone.
+#: Seconds without progress after which a start has failed, and seconds for all of it: a busy host takes its time. Seconds until
+#: a stack that was told to stop must be gone.
 READY_SECONDS = 30.0
+MOST_SECONDS = 120.0
 STOP_SECONDS = 20.0
 _POLL = 0.05
 #: How the live page begins the line that says where it is served.
@@ -39,8 +44,13 @@ _CONSOLE_SECONDS = 5.0
 _COMMAND = (sys.executable, "-P", "-m", "gatewright.app.cli.main")
 
 
-async def bring_up(workers: int, environments: tuple[Path, ...], *, console: bool = False, json_output: bool) -> Exit:
-    """Run the stack until it is interrupted. Raises UnavailableError (``home_in_use``, ``not_ready``, ``role_keeps_dying``)."""
+async def bring_up(
+    workers: int, environments: tuple[Path, ...], *, console: bool = False, linger: float = 0.0, json_output: bool
+) -> Exit:
+    """Run the stack until it is interrupted, or idle for ``linger`` minutes where that is not 0.
+
+    Raises UnavailableError (``home_in_use``, ``not_ready``, ``role_keeps_dying``).
+    """
     place = _embedded_place()
     options = StackOptions(
         home=place.home,
@@ -52,22 +62,29 @@ async def bring_up(workers: int, environments: tuple[Path, ...], *, console: boo
         environments=(*_prefixes(environments, place), place.home.resolve() / MADE / EVERY),
         shared=True,
         adopt=True,
+        linger=linger,
     )
-    await require_sandbox()
+    options = replace(options, fingerprint=fingerprint(options) if linger else "")
+    make_way(place.home)
+    if not linger:
+        await require_sandbox()
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, stop.set)
-    supervisor = Supervisor(options)
+    supervisor, idle = Supervisor(options), contextlib.ExitStack()
     await supervisor.start()
     try:
-        await _until_stopped(supervisor.ready(READY_SECONDS), stop)
+        if linger:  # A run waits for this stack, and has tried the sandbox already: what a person typed is tried meanwhile.
+            await require_sandbox()
+        await _until_stopped(supervisor.ready(READY_SECONDS, MOST_SECONDS), stop)
         if not stop.is_set():
             _tell(state.read(place.home), json_output=json_output)
             async with _console(place.home) if console else contextlib.nullcontext():
-                await _until_stopped(supervisor.broken(), stop)
+                idle = await _until_stopped(supervisor.broken(), stop, until_idle(place.home, linger) if linger else None)
     finally:
         await supervisor.stop()
+        idle.close()
     return Exit.GOOD
 
 
@@ -90,30 +107,43 @@ async def _console(home: Path) -> AsyncIterator[None]:
             await process.wait()
 
 
-async def _until_stopped(work: Any, stop: asyncio.Event) -> None:
+async def _until_stopped(
+    work: Any, stop: asyncio.Event, idle: Coroutine[Any, Any, contextlib.ExitStack] | None = None
+) -> contextlib.ExitStack:
+    """Wait for ``work``, the wish to stop, or the end of ``idle``: what that holds is to be closed in the end."""
     working, stopping = asyncio.ensure_future(work), asyncio.create_task(stop.wait())
+    idling = [asyncio.create_task(idle)] if idle is not None else []
+    held = contextlib.ExitStack()
     try:
-        await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({working, stopping, *idling}, return_when=asyncio.FIRST_COMPLETED)
         if working.done():
             working.result()
     finally:
-        for task in (working, stopping):
+        for task in (working, stopping, *idling):
             task.cancel()
-        await asyncio.gather(working, stopping, return_exceptions=True)
+        ended = await asyncio.gather(working, stopping, *idling, return_exceptions=True)
+        for each in ended:
+            if isinstance(each, contextlib.ExitStack):
+                held.push(each)
+    return held
 
 
-def bring_up_detached(workers: int, environments: tuple[Path, ...], *, console: bool = False, json_output: bool) -> None:
+def bring_up_detached(
+    workers: int, environments: tuple[Path, ...], *, console: bool = False, linger: float = 0.0, json_output: bool
+) -> None:
     """Start the stack in a process of its own and return when it is ready.
 
     Raises UnavailableError (``home_in_use``, ``not_ready``) with the end of its log.
     """
     place = _embedded_place()
+    make_way(place.home)
     running = state.read(place.home)
     if running is not None:
         raise UnavailableError(f"a stack runs already in {place.home} (process {running.pid})", code="home_in_use")
     log = place.home / "logs" / "stack.log"
     log.parent.mkdir(exist_ok=True)
     command = [*_COMMAND, "up", "--workers", str(workers), *(["--console"] if console else [])]
+    command += ["--linger", str(linger)] if linger else []
     for prefix in _prefixes(environments, place):
         command += ["--env", str(prefix)]
     with log.open("wb") as output:
@@ -157,8 +187,9 @@ def _console_line(log: Path, process: subprocess.Popen[bytes]) -> str:
 
 
 def _wait_ready(home: Path, process: subprocess.Popen[bytes]) -> state.StackState | None:
-    give_up = time.monotonic() + READY_SECONDS + 5
-    while process.poll() is None and time.monotonic() < give_up:
+    # Somewhat more than the stack itself waits, which knows better what is missing.
+    patience = StartPatience(READY_SECONDS + 5, MOST_SECONDS + 5, time.monotonic)
+    while process.poll() is None and not patience.is_over(partial(progress_of, process.pid)):
         found = state.read(home)
         if found is not None and found.pid == process.pid and found.ready:
             return found
@@ -172,14 +203,7 @@ def bring_down(*, json_output: bool) -> None:
     running = state.read(place.home)
     stopped = running is not None and running.shared
     if running is not None and stopped:
-        kill(running.pid, signal.SIGTERM)
-        give_up = time.monotonic() + STOP_SECONDS
-        while identity(running.pid) == (running.boot, running.started):
-            if time.monotonic() > give_up:
-                # Its processes die with it: that is how they were started.
-                kill(running.pid)
-                raise UnavailableError(f"process {running.pid} did not stop and was killed", code="not_stopped")
-            time.sleep(_POLL)
+        end(running)
     if json_output:
         emit({"stopped": stopped, "pid": running.pid if running and stopped else None})
     elif stopped and running is not None:

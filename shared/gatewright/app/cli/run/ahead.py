@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterator
+import sys
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 
 from gatewright.app.cli.home import own_home
-from gatewright.app.cli.settings import inherited_environment
+from gatewright.app.cli.settings import inherited_environment, is_automation, load
 from gatewright.app.stack.fork_server import Ahead, open_fork_server
 from gatewright.app.stack.state import read
 from gatewright.errors import GatewrightError
@@ -24,6 +25,24 @@ class Begun:
 
     runner: asyncio.Runner
     ahead: Ahead
+
+
+def linger_minutes(asked: bool | None) -> float:
+    """For how many idle minutes a stack stays that this run starts; 0 where it ends with the run.
+
+    Unless a person has ``asked`` (--linger, --no-linger), it stays where a person sits at a terminal: nothing is left behind by
+    scripts, by CI, or where another program reads the output. Raises ConfigurationError.
+    """
+    minutes = load().linger_minutes
+    terminal = sys.stdout.isatty() and sys.stderr.isatty() and not is_automation()
+    return minutes if (terminal if asked is None else asked) else 0.0
+
+
+def _flag(words: Sequence[str]) -> bool | None:
+    """What the words of the command line say of it, before they are read as options."""
+    if "--no-linger" in words or "--cassette" in words:
+        return False
+    return True if "--linger" in words else None
 
 
 @contextlib.contextmanager
@@ -44,7 +63,8 @@ async def fork_server_ahead() -> AsyncIterator[Ahead]:
     ahead = Ahead()
     with contextlib.suppress(GatewrightError, OSError):
         home = own_home()
-        if home is not None and home.is_dir() and read(home) is None:
+        lingers = linger_minutes(_flag(sys.argv[1:])) > 0  # then a process of its own holds the stack
+        if home is not None and home.is_dir() and read(home) is None and not lingers:
             ahead = Ahead(await open_fork_server(home, inherited_environment()))
     try:
         yield ahead

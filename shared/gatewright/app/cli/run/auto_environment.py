@@ -6,7 +6,7 @@ A file of the project's version that only its build would write is provided besi
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,8 +22,17 @@ from gatewright.errors import MalformedError
 AUTO = Path("auto")
 
 
-async def with_environment(options: RunOptions, place: CommandContext, note: Callable[[str], None]) -> RunOptions:
-    """The options with prefixes that exist. Raises NotPreparedError, MalformedError, GitError."""
+async def with_environment(
+    options: RunOptions,
+    place: CommandContext,
+    note: Callable[[str], None],
+    *,
+    first: Callable[[], Awaitable[None]] | None = None,
+) -> RunOptions:
+    """The options with prefixes that exist. ``first`` is awaited before anything is installed, and not where nothing is.
+
+    Raises NotPreparedError, MalformedError, GitError; what ``first`` raises.
+    """
     if AUTO not in options.env:
         return options
     top = repository_folder(options.repo, place.here)
@@ -31,14 +40,20 @@ async def with_environment(options: RunOptions, place: CommandContext, note: Cal
         words = "--env auto prepares an environment on this host, for a repository on this host: name one with --env DIR"
         raise MalformedError(words, code="not_local")
     make_home(place.home)
-    made = await environments_for(place, top, options.ref, (*options.tests, *options.commands), note)
+    made = await environments_for(place, top, options.ref, (*options.tests, *options.commands), note, first=first)
     given = (made if each == AUTO else (each,) for each in options.env)
     written = await written_files(top, options.ref, options.provide, note)
     return replace(options, env=tuple(dict.fromkeys(prefix for each in given for prefix in each)), written=written)
 
 
 async def environments_for(
-    place: CommandContext, top: Path, ref: str, commands: tuple[str, ...], note: Callable[[str], None]
+    place: CommandContext,
+    top: Path,
+    ref: str,
+    commands: tuple[str, ...],
+    note: Callable[[str], None],
+    *,
+    first: Callable[[], Awaitable[None]] | None = None,
 ) -> tuple[Path, ...]:
     """The prefixes for ``commands`` on what ``ref`` names in the repository ``top``."""
     # Imported late: no other run pays for it.
@@ -48,4 +63,4 @@ async def environments_for(
 
     tree = await asyncio.to_thread(baseline_tree, top, ref)
     installer = Installer(settings.installer_environment(), source_builds=settings.load().source_builds)
-    return await prepare_environments(place.home.resolve(), tree, commands, installer, note)
+    return await prepare_environments(place.home.resolve(), tree, commands, installer, note, first=first)

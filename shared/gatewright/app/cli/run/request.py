@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import msgspec
+
 from gatewright.app.cli.home import find_repository
 from gatewright.app.cli.run.candidates import ANY_AGENT, contradictions, count_of, named_candidates, names_of, repeated
 from gatewright.app.cli.run.change_source import BranchAnswer, ChangeSource, read_answer, read_branch
@@ -113,10 +115,17 @@ class Prepared:
 
 
 def prepare(
-    options: RunOptions, here: Path, *, on_this_host: bool = False, propose: bool = False, plays: bool = False
+    options: RunOptions,
+    here: Path,
+    *,
+    on_this_host: bool = False,
+    propose: bool = False,
+    plays: bool = False,
+    environment_follows: bool = False,
 ) -> Prepared:
     """The request that the options ask for, for a user who stands in ``here``; ``on_this_host``: its commands will run here.
     ``propose``: paths, tests and executor may be left open, for the pm to propose. ``plays``: no key is needed.
+    ``environment_follows``: the environments are still to be made, and ``with_shown`` adds them.
 
     Raises MalformedError (code ``invalid_input``) with one fault for everything that is missing or wrong.
     """
@@ -134,12 +143,12 @@ def prepare(
     approval = _approval(options, faults)
     provided = read_provided(options.provide, repository, here, faults)
     hidden = read_hidden(options.hidden_files, here, faults)
-    shown = _shown(options, repository, here, faults)
+    shown = Environments(()) if environment_follows else _shown(options, repository, here, faults)
     target = _target(options, faults)
     if on_this_host and _is_asked(options):
         faults += _not_here(answer, plays=plays)
-    if on_this_host and all(folder.path.is_dir() for folder in shown.folders) and not _decided_later(shown):
-        faults += missing_programs(options.commands, (*options.tests, *options.hidden_tests), shown)
+    if on_this_host and not environment_follows:
+        faults += _programs_not_shown(options, shown)
     if faults:
         raise MalformedError("this cannot be run", faults=tuple(faults), code="invalid_input")
     answer = branch.answer if branch is not None else answer
@@ -172,6 +181,24 @@ def prepare(
     )
     written = tuple((f"{PROVIDED}{path}", content) for path, content in options.written)
     return Prepared(request, (*answer.attachments, *approval, *provided, *written, *hidden))
+
+
+def with_shown(prepared: Prepared, options: RunOptions, here: Path) -> Prepared:
+    """``prepared`` with the environments and written files of ``options``, which are there now. Raises MalformedError."""
+    faults: list[Fault] = []
+    shown = _shown(options, prepared.request.repository.url, here, faults)
+    faults += _programs_not_shown(options, shown)
+    if faults:
+        raise MalformedError("this cannot be run", faults=tuple(faults), code="invalid_input")
+    written = tuple((f"{PROVIDED}{path}", content) for path, content in options.written)
+    request = msgspec.structs.replace(prepared.request, environment=_environment(shown))
+    return Prepared(request, (*prepared.attachments, *written))
+
+
+def _programs_not_shown(options: RunOptions, shown: Environments) -> tuple[Fault, ...]:
+    if not all(folder.path.is_dir() for folder in shown.folders) or _decided_later(shown):
+        return ()
+    return tuple(missing_programs(options.commands, (*options.tests, *options.hidden_tests), shown))
 
 
 def _decided_later(shown: Environments) -> bool:
@@ -243,8 +270,6 @@ def _scope(options: RunOptions) -> Scope | None:
 
 def with_artifacts(request: RunRequest, artifacts: tuple[Artifact, ...]) -> RunRequest:
     """The request with its attachments in place."""
-    import msgspec
-
     return msgspec.structs.replace(request, artifacts=artifacts)
 
 

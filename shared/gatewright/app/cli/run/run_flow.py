@@ -27,12 +27,10 @@ from gatewright.app.cli.runs.outputs import with_tails
 from gatewright.app.cli.runs.result import refused
 from gatewright.app.cli.runs.view import RunView, advance
 from gatewright.app.cli.runs.waits import WaitFinder
-from gatewright.app.cli.session import StackSession
+from gatewright.app.cli.session import STARTING_PATIENCE, StackSession
 from gatewright.client.client import Client
 from gatewright.errors import BusError, DeniedError, GatewrightError
 
-#: Seconds that a started stack is given until its gatekeeper answers.
-STARTING_PATIENCE = 30.0
 #: Seconds that an aborted run is given to end and be sealed.
 ABORT_PATIENCE = 5.0
 T = TypeVar("T")

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from gatewright.app.cli.context import CommandContext, find_place
 from gatewright.app.cli.home import make_home
 from gatewright.app.cli.outcome import Exit, exit_of_error
 from gatewright.app.cli.output import complain, note, printable, say
-from gatewright.app.cli.run.auto_environment import with_environment
+from gatewright.app.cli.run.auto_environment import AUTO, with_environment
 from gatewright.app.cli.run.candidates import count_of
 from gatewright.app.cli.run.command_line import command_line
 from gatewright.app.cli.run.display import make_display
@@ -18,10 +21,10 @@ from gatewright.app.cli.run.preflight import require_sandbox, uncommitted_words
 from gatewright.app.cli.run.proposal import proposed_tests
 from gatewright.app.cli.run.proposing import can_propose, confirmed, key_lines, leaves_open, proposal_lines, with_origin
 from gatewright.app.cli.run.questions import require_terminal
-from gatewright.app.cli.run.request import EXAMPLE, RunOptions, prepare
+from gatewright.app.cli.run.request import EXAMPLE, Prepared, RunOptions, prepare, with_shown
 from gatewright.app.cli.run.run_flow import RunFlow
 from gatewright.app.cli.runs.result import refused
-from gatewright.app.cli.runs.retry import retry_line
+from gatewright.app.cli.runs.retry import retry_line, retry_options
 from gatewright.app.cli.runs.view import RunView
 from gatewright.app.cli.session import for_one_run, refuse_live
 from gatewright.app.cli.settings import AgentSettings, inherited_environment, model_keys, repository_keys
@@ -32,57 +35,54 @@ from gatewright.errors import GatewrightError
 from gatewright.reasons import RetryOffer, offers_for
 
 
-async def start_run(options: RunOptions, workers: int | None, *, json_output: bool, ahead: Ahead) -> Exit:
+async def start_run(options: RunOptions, workers: int | None, *, json_output: bool, ahead: Ahead, linger: float = 0.0) -> Exit:
     """Check the options, then carry out the run. The exit code; errors are reported in the form that was asked for.
 
     What leaves something open is proposed first; with ``options.yes`` the proposal is run as well. ``ahead`` is the fork
-    server of the first stack, if it was opened already.
+    server of the first stack, if it was opened already. A stack that this run starts stays for ``linger`` minutes.
     """
-    code, view = await _run_once(options, workers, json_output=json_output, ahead=ahead)
+    once = partial(_run_once, workers=workers, json_output=json_output, ahead=ahead, linger=linger)
+    code, view = await once(options)
     if view is None or not view.proposed or not options.yes:
         return code
     if not json_output:
         say("proposed, and run because of --yes:")
         for line in proposal_lines(view.proposed):
             say(line)
-    code, _ = await _run_once(confirmed(options, view.proposed), workers, json_output=json_output, ahead=ahead, origin=view)
+    code, _ = await once(confirmed(options, view.proposed), origin=view)
     return code
 
 
 async def _run_once(
-    options: RunOptions, workers: int | None, *, json_output: bool, ahead: Ahead, origin: RunView | None = None
+    options: RunOptions,
+    *,
+    workers: int | None,
+    json_output: bool,
+    ahead: Ahead,
+    linger: float,
+    origin: RunView | None = None,
 ) -> tuple[Exit, RunView | None]:
     display = make_display(json_output=json_output, command=command_line(options, workers))
     try:
         if options.interactive:
             require_terminal(json_output=json_output)
         place = find_place()
-        options = await with_environment(options, place, display.note)
         cassette = options.cassette or AgentSettings.load().cassette
-        plays = cassette is not None
-        # Whether the pm of a system elsewhere can ask a model is for that pm to say.
-        propose = leaves_open(options) and (place.bus is not None or can_propose(plays=plays))
-        prepared = prepare(options, place.here, on_this_host=place.bus is None, propose=propose, plays=plays)
+        prepared = await _ready(options, place, cassette, display.note)
         prepared = prepared if origin is None else with_origin(prepared, origin)
-        _check_played(cassette, place)
-        if place.bus is None:
-            if read(place.home) is None:
-                # The roles of a stack that runs have tried it when they started.
-                await require_sandbox()
-            make_home(place.home)
     except GatewrightError as error:
         # Imported late: a run that can begin proposes nothing.
         from gatewright.ecosystems.detection import first_way
 
         offered = RetryOffer.TEST in offers_for(error.reason)
         tests = await proposed_tests(error, options, find_place().here) if offered else ()
-        retry_with = tuple(word for each in first_way(tests) for word in ("--test", each))
+        retry_with = tuple(word for each in first_way(tests) for word in ("--test", each)) or _openings(error)
         display.give_up(refused(error, retry_with))
         if not json_output:
             complain(error)
             for each in tests:
                 say(f"  detected  {printable(each)}", stream=sys.stderr)
-            if tests:
+            if retry_with:
                 line = retry_line(command_line(options, workers), retry_with)
                 say(f"  retry with: {printable(line)}", stream=sys.stderr)
             elif any(fault.code == "missing" for fault in getattr(error, "faults", ())):
@@ -104,9 +104,50 @@ async def _run_once(
         adopt=True,
         ahead=ahead,
     )
-    session = for_one_run(place.bus, stack, display.note)
+    # What plays recorded calls is for this run alone.
+    minutes, announced = linger if cassette is None else 0.0, list[str]()
+    session = for_one_run(place.bus, stack, display.note, linger=minutes, announce=announced.append)
     flow = RunFlow(prepared, session, display, json_output=json_output)
-    return await flow.carry_out(), flow.view
+    code = await flow.carry_out()
+    for words in announced:
+        note(words)
+    return code, flow.view
+
+
+async def _ready(options: RunOptions, place: CommandContext, cassette: Path | None, note: Callable[[str], None]) -> Prepared:
+    """The checked request, on a host that can carry it out. What takes long comes last. Raises GatewrightError."""
+    plays, local = cassette is not None, place.bus is None
+    # Whether the pm of a system elsewhere can ask a model is for that pm to say.
+    propose = leaves_open(options) and (not local or can_propose(plays=plays))
+    follows = AUTO in options.env
+    prepared = prepare(options, place.here, on_this_host=local, propose=propose, plays=plays, environment_follows=follows)
+    _check_played(cassette, place)
+    if local:
+        if read(place.home) is None:
+            # The roles of a stack that runs have tried it when they started.
+            await require_sandbox()
+        make_home(place.home)
+    if not follows:
+        return prepared
+    made = await with_environment(options, place, note, first=partial(_judge_first, prepared, options, place))
+    return with_shown(prepared, made, place.here)
+
+
+async def _judge_first(prepared: Prepared, options: RunOptions, place: CommandContext) -> None:
+    """Raises EarlyRefusalError where the gates refuse the run whatever an environment holds."""
+    if leaves_open(options):
+        return
+    # Imported late: only a run whose environment is not made yet needs the gates in this process.
+    from gatewright.app.cli.run.early_verdict import refuse_early
+
+    state = read(place.home)
+    policies = Path(state.policies) if state is not None and state.policies else AgentSettings.load().policies
+    await asyncio.to_thread(refuse_early, prepared, policies)
+
+
+def _openings(error: GatewrightError) -> tuple[str, ...]:
+    """The options that would open what the gates refused early."""
+    return retry_options(getattr(error, "report", None))
 
 
 def _check_played(cassette: Path | None, place: CommandContext) -> None:

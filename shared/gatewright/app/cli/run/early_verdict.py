@@ -1,0 +1,64 @@
+"""What the gates say before an environment is made: scope, protected paths, contract, patch and allowlist need none.
+
+An environment takes minutes and hundreds of MB, and a run that is refused for its paths needs neither. The gates' own code
+answers, on the policies that the run will meet. What cannot be asked here is left to the run: this refuses early, and lets
+nothing through.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gatewright.app.cli.checking.asking import ChangeLocation, DryRunAnswer, ask_gates, read_contract
+from gatewright.app.cli.run.change_source import PATCH
+from gatewright.app.cli.run.request import Prepared, with_artifacts
+from gatewright.app.cli.runs.timeline import violation_lines
+from gatewright.contracts import GateReport
+from gatewright.errors import DeniedError, GatewrightError
+from gatewright.evidence.approvals import APPROVAL
+from gatewright.reasons import family_of
+from gatewright.tasks.inputs import reference
+
+#: About artifacts that are stored when the run begins: here there is no store.
+_OF_STORES = frozenset({"artifact_missing", "artifact_invalid"})
+
+
+class EarlyRefusalError(DeniedError):
+    """The gates refuse this run whatever its commands do; ``report`` is the first verdict that says so."""
+
+    def __init__(self, report: GateReport) -> None:
+        lines = "".join(f"\n  {line}" for line in violation_lines(report))
+        super().__init__(f"refused before an environment was made: {report.summary}{lines}", code=report.violations[0].code)
+        self.report = report
+
+
+def refuse_early(prepared: Prepared, policies: Path) -> None:
+    """Ask the gates about the request and, where it is there, its patch. Blocks.
+
+    Raises EarlyRefusalError, and MalformedError for a request of which no contract can be made.
+    """
+    attached = dict(prepared.attachments)
+    if APPROVAL in attached:
+        return  # Only a gatekeeper knows whose approvals count.
+    artifacts = tuple(reference(name, data) for name, data in prepared.attachments)
+    request = with_artifacts(prepared.request, artifacts)
+    patch = attached.get(PATCH) if request.executor is not None and request.executor.kind == "patch" else None
+    location = ChangeLocation(request.repository.url, request.baseline_ref, patch=patch)
+    try:
+        answer = ask_gates(read_contract(request), location, policies=policies, judge_policy=True)
+    except GatewrightError as error:
+        if error.family == "infrastructure" or error.reason in _OF_STORES:
+            return  # The run meets it again, and reports it with all that it knows.
+        raise
+    report = _refusal(answer)
+    if report is not None:
+        raise EarlyRefusalError(report)
+
+
+def _refusal(answer: DryRunAnswer) -> GateReport | None:
+    """The first verdict against the change itself; a gate that could not judge refuses nothing here."""
+    for report in answer.reports:
+        codes = [violation.code for violation in report.violations]
+        if report.verdict != "PASS" and codes and not any(family_of(c) == "infrastructure" or c in _OF_STORES for c in codes):
+            return report
+    return None

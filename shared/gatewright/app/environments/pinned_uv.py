@@ -1,0 +1,59 @@
+"""The uv that reads ``uv.lock`` where the host has none: a wheel of the user's registry, held to digests of ours.
+
+It is the one program of a registry that runs on this host, outside of the sandbox. So its version and the digests of its wheels
+are pinned (``pinned_uv.txt``, by ``make lock``), and pip refuses a registry that serves another file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import tempfile
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from importlib.resources import files
+from pathlib import Path
+
+from gatewright.app.environments.bundled_pip import fresh_environment
+from gatewright.app.environments.errors import NotPreparedError
+from gatewright.app.environments.interpreters import Python
+from gatewright.app.environments.plan import EnvironmentPlan, Installer, Made
+from gatewright.app.environments.tool import SECONDS, run_tool
+
+#: Makes what a plan describes, once, and returns its folder.
+Make = Callable[[EnvironmentPlan], Awaitable[Path]]
+_LOCK = "pinned_uv.txt"
+
+
+async def uv_program(python: Python, installer: Installer, make: Make) -> str:
+    """The uv of the host, else one that is installed into an environment of its own. Raises NotPreparedError."""
+    found = shutil.which("uv", path=installer.search)
+    if found is not None:
+        return found
+    lines = installer.uv or pinned_lines()
+    digest = hashlib.sha256("\n".join(lines).encode()).hexdigest()
+    facts = (python.version, python.program)
+    build = partial(_install, lines=lines, python=python, installer=installer)
+    notes = ("this host has no uv, which reads uv.lock: one is installed for Gatewright alone",)
+    prefix = await make(EnvironmentPlan("python", {lines[0].split()[0]: digest}, facts, "wheels", build, notes))
+    return str(prefix / "bin" / "uv")
+
+
+def pinned_lines() -> tuple[str, ...]:
+    """The requirement that comes with this package, as pip takes it."""
+    text = files("gatewright.app.environments").joinpath(_LOCK).read_text("ascii").replace("\\\n", " ")
+    return tuple(" ".join(line.split()) for line in text.splitlines() if line.strip())
+
+
+async def _install(prefix: Path, *, lines: Sequence[str], python: Python, installer: Installer) -> Made:
+    with tempfile.TemporaryDirectory(prefix="gatewright-env-") as name:
+        place = Path(name)
+        pip, version = await fresh_environment(prefix, python.program, place, installer.variables)
+        (place / "uv.txt").write_text("".join(f"{line}\n" for line in lines), "ascii")
+        held = ("--require-hashes", "--no-deps", "--only-binary", ":all:", "-r", "uv.txt")
+        try:
+            await run_tool((*pip, *held), folder=place, environment=installer.variables, seconds=SECONDS)
+        except NotPreparedError as error:
+            words = f"uv.lock is read by uv, which could not be installed: {error.message}"
+            raise NotPreparedError(f"{words}\n  put a uv on your PATH, or give --env DIR") from error
+        return Made(version)
