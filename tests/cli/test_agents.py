@@ -115,11 +115,11 @@ def test_the_list_says_what_is_here(tmp_path: Path, installation: Path) -> None:
     assert len(columns) == 1
 
 
-def test_the_login_check_fails_without_a_key_and_sends_nothing(tmp_path: Path, installation: Path) -> None:
+def test_the_login_check_fails_without_a_key_and_sends_nothing_offline(tmp_path: Path, installation: Path) -> None:
     around = {"PATH": "/usr/bin:/bin", SETTING: str(installation)}
     assert invoke_in(tmp_path, around, ("agents", "login-check", "codex")).returncode == 3
     good = {**around, "OPENAI_API_KEY": "sk-0123456789"}
-    assert invoke_in(tmp_path, good, ("agents", "login-check", "codex")).returncode == 0
+    assert invoke_in(tmp_path, good, ("agents", "login-check", "codex", "--offline")).returncode == 0
 
 
 def test_any_agent_is_one_whose_key_is_there(

@@ -125,6 +125,8 @@ class ScriptedProvider:
         self.requests.append(SeenRequest(request.method, request.raw_path, headers, data))
         path = request.raw_path.partition("?")[0]
         api = api_of(path)
+        if request.method == "GET" and path in {"/v1/models", "/v1beta/models"}:
+            return self._list(path, request.headers)
         if request.method != "POST" or api is None:
             return web.json_response({"error": {"message": f"no such path: {path}"}}, status=404)
         body: dict[str, Any] = json.loads(data)
@@ -137,6 +139,22 @@ class ScriptedProvider:
         streamed = bool(body.get("stream")) or ":streamGenerateContent" in path
         step = step_of(api, body)
         return await self._play(request, api, name, self._turn(name, step, body), step, body, streamed=streamed)
+
+    def _list(self, path: str, headers: Mapping[str, str]) -> web.Response:
+        """The scripts as models, in the form of the API whose list is asked for."""
+        given = (
+            headers.get("x-api-key")
+            or headers.get("x-goog-api-key")
+            or headers.get("Authorization", "").removeprefix("Bearer ")
+        )
+        if given != KEY:
+            return web.json_response({"error": {"message": "no such key"}}, status=401)
+        if path.endswith("/v1beta/models"):
+            return web.json_response({"models": [{"name": f"models/{name}"} for name in self.scripts]})
+        if "anthropic-version" in headers:
+            entries = [{"type": "model", "id": name, "display_name": name} for name in self.scripts]
+            return web.json_response({"data": entries, "has_more": False, "first_id": None, "last_id": None})
+        return web.json_response({"object": "list", "data": [{"id": name, "object": "model"} for name in self.scripts]})
 
     def _turn(self, name: str, step: int, body: dict[str, Any]) -> Turn:
         script = self.scripts.get(name)

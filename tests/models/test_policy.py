@@ -107,6 +107,10 @@ def test_the_policy_that_comes_with_the_package_has_a_model_for_every_role_and_n
     assert len(loaded.sha256) == 64
 
 
-def test_a_missing_policy_is_said(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match=r"models\.json cannot be read"):
-        load_models(tmp_path)
+def test_a_folder_without_models_lies_over_the_delivered_ones(tmp_path: Path) -> None:
+    assert load_models(tmp_path) == load_models(policy_directory())
+
+
+def test_a_folder_that_is_not_there_is_said(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="cannot be read"):
+        load_models(tmp_path / "nowhere")

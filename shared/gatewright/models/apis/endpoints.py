@@ -58,6 +58,22 @@ def lists_models(method: str, target: str) -> bool:
     return method == "GET" and target.partition("?")[0] in _MODELS
 
 
+def key_header(api: Api, key: str) -> dict[str, str]:
+    """The header by which a provider of ``api`` takes its key."""
+    match api:
+        case "messages":
+            return {"x-api-key": key}
+        case "gemini":
+            return {"x-goog-api-key": key}
+        case _:
+            return {"Authorization": f"Bearer {key}"}
+
+
+def models_url(base_url: str, api: Api) -> str:
+    """Where a provider of ``api`` lists its models."""
+    return base_url + {"messages": "/v1/models", "gemini": "/v1beta/models"}.get(api, "/models")
+
+
 def upstream_url(base_url: str, endpoint: Endpoint, model: str, *, stream: bool) -> str:
     """Where a request goes at a provider; nothing of it comes from the client but the kind of endpoint."""
     match endpoint.api:

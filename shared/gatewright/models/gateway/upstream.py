@@ -13,18 +13,11 @@ import aiohttp
 from yarl import URL
 
 from gatewright.errors import ConfigurationError
-from gatewright.models.apis.endpoints import Endpoint, upstream_url
+from gatewright.models.apis.endpoints import Endpoint, key_header, upstream_url
 from gatewright.models.gateway.key_scrubber import KeyScrubber
 from gatewright.models.gateway.limits import GatewayLimits
-from gatewright.models.policy import Api, Provider
+from gatewright.models.policy import Provider
 from gatewright.version import __version__
-
-_KEY_HEADERS: Mapping[Api, tuple[str, str]] = {
-    "responses": ("Authorization", "Bearer "),
-    "chat_completions": ("Authorization", "Bearer "),
-    "messages": ("x-api-key", ""),
-    "gemini": ("x-goog-api-key", ""),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +86,7 @@ class Upstream:
         }
         key = "" if provider.key is None else await asyncio.to_thread(provider.key.read)
         if key:
-            name, scheme = _KEY_HEADERS[order.endpoint.api]
-            headers[name] = scheme + key
+            headers |= key_header(order.endpoint.api, key)
         url = upstream_url(provider.base_url, order.endpoint, order.upstream_name, stream=order.stream)
         sending = self._session.post(
             URL(url, encoded=True),

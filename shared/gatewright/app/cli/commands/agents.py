@@ -105,22 +105,39 @@ def probe(
 
 @reported
 def login_check(
-    agent: str = typer.Argument("any", metavar="NAME", help="An agent of agents.json, or any."),
+    agent: str | None = typer.Argument(
+        None, metavar="NAME", help="An agent of agents.json, or any; left out with --model: the model alone."
+    ),
     model: str | None = typer.Option(None, metavar="NAME", help="The model, where it is not the worker's first."),
+    offline: bool = typer.Option(False, "--offline", help="Do not ask the provider for the list of its models."),
     json_output: JsonOutput = False,
 ) -> None:
-    """Whether a run with this agent could begin here: its program, its version, the key of the model. Nothing is sent."""
+    """Check that a run with this agent could begin: its program and version, and its model's key, provider and name.
+
+    The provider is asked for the list of its models. No prompt and nothing of a repository is sent.
+    """
+    import asyncio
+
+    from gatewright.app.cli.operations.provider_check import check_provider
     from gatewright.app.cli.outcome import Exit
-    from gatewright.app.cli.run.asked import missing_agent
+    from gatewright.app.cli.run.asked import chosen_model, missing_agent, missing_key
     from gatewright.app.cli.run.candidates import ANY_AGENT
 
-    faults = missing_agent(None if agent == ANY_AGENT else agent, model)
+    named, alone = (None if agent == ANY_AGENT else agent), agent is None and model is not None
+    faults = missing_key(model) if alone else missing_agent(named, model)
+    answer = ""
+    if not faults and not offline:
+        name, api = (model or "", None) if alone else chosen_model(named, model)
+        faults, answer = asyncio.run(check_provider(name, api))
     if json_output:
-        emit({"ok": not faults, "faults": [{"code": fault.code, "message": fault.message} for fault in faults]})
+        documents = [{"code": fault.code, "message": fault.message} for fault in faults]
+        emit({"ok": not faults, "faults": documents, "provider": answer or None})
     else:
         for fault in faults:
             say(f"✘ {printable(fault.message)}")
+        if answer:
+            say(f"✔ {printable(answer)}")
         if not faults:
-            say("✔ a run with it could begin; whether the provider takes the key shows with the first call")
+            say("✔ a run with it could begin")
     if faults:
         raise typer.Exit(Exit.INFRASTRUCTURE)

@@ -24,12 +24,25 @@ def missing_agent(name: str | None, model: str | None, *, plays: bool = False) -
 
     Raises ConfigurationError for a policy file that cannot be used.
     """
+    return _look(name, model, plays=plays)[0]
+
+
+def chosen_model(name: str | None, model: str | None) -> tuple[str, Api | None]:
+    """The model that the agent (None: the first that could begin) would ask, and its API. Raises what ``first_model`` does."""
+    entry = _look(name, model, plays=False)[1]
+    api = entry.asks_by if entry is not None else None
+    named = model or (entry.model if entry is not None else None)
+    return named or first_model(load_models(AgentSettings.load().policies).policy, "worker", api=api), api
+
+
+def _look(name: str | None, model: str | None, *, plays: bool) -> tuple[list[Fault], AgentEntry | None]:
+    """The faults, and the agent that could begin where there are none."""
     settings = AgentSettings.load()
     agents = load_agents(settings.policies).policy
     try:
         entries = (agents.agent(name),) if name is not None else agents.agents
     except GatewrightError as error:
-        return [Fault("/executor/agent", error.reason, error.message)]
+        return [Fault("/executor/agent", error.reason, error.message)], None
     faults = []
     for entry in entries:
         try:
@@ -39,9 +52,9 @@ def missing_agent(name: str | None, model: str | None, *, plays: bool = False) -
             continue
         missing = [] if plays else missing_key(model or entry.model, entry.asks_by)
         if not missing:
-            return []
+            return [], entry
         faults += missing if name is not None else [_of(entry, fault) for fault in missing]
-    return _of_those_here(faults)
+    return _of_those_here(faults), None
 
 
 def _of_those_here(faults: list[Fault]) -> list[Fault]:
