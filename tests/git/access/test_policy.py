@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +26,12 @@ def source(url: str) -> Any:
     return parse_url(url, ("https", "ssh"))
 
 
-def test_a_folder_without_the_file_gives_no_credentials(tmp_path: Path) -> None:
-    loaded = load_repositories(tmp_path)
+def test_a_complete_folder_without_the_file_gives_no_credentials(tmp_path: Path) -> None:
+    policies = Path(shutil.copytree(policy_directory(), tmp_path / "policies"))
+    (policies / "repositories.json").unlink()
+    loaded = load_repositories(policies)
     assert (loaded.policy.repositories, loaded.sha256) == ((), None)
-    access = RepositoryAccess.load(tmp_path, "gatekeeper")
+    access = RepositoryAccess.load(policies, "gatekeeper")
     assert not access.resolve(source("https://forge.example/team/x"), "push").answers
     with pytest.raises(GitError, match="no credential to read"):
         access.resolve(source("git@forge.example:team/x"), "read")
