@@ -14,7 +14,7 @@ from tests.agents.conftest import AgentStack, admit_installed, log_of, processes
 from tests.e2e.stack import running_stack
 from tests.git.repositories import MakeRepository, Repository
 from tests.models.provider import ScriptedProvider
-from tests.models.turns import Say, Shell
+from tests.models.turns import Say, Script, Shell
 
 #: By the API that each asks its model with.
 AGENTS = {"codex": "openai", "claude": "anthropic", "opencode": "openai"}
@@ -28,7 +28,7 @@ FILES: Mapping[str, bytes] = {
     "src/shop/prices.py": b'def total(net, vat):\n    """Cents with VAT."""\n    return net - vat\n',
     "tests/test_prices.py": b"from shop.prices import total\n\n\ndef test_total():\n    assert total(100, 19) == 119\n",
 }
-SCRIPT = [
+SCRIPT: Script = [
     Shell(f"{PYTEST}; ls -A"),
     Shell("sed -i 's/net - vat/net + vat/' src/shop/prices.py && git diff --stat"),
     Shell(f"{PYTEST}; mkdir shop.egg-info; touch shop.egg-info/PKG-INFO .coverage"),
