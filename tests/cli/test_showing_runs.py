@@ -13,13 +13,15 @@ import pytest
 from msgspec import structs
 from rich.console import Console
 
+from gatewright.app.board.rows import tasks_in_hand
 from gatewright.app.cli.output import printable
 from gatewright.app.cli.run.display import JsonDisplay, PlainDisplay
 from gatewright.app.cli.run.live import LiveDisplay
 from gatewright.app.cli.runs.listing import details_of, story
 from gatewright.app.cli.runs.result import closing_words, result_of
 from gatewright.app.cli.runs.view import RunView, advance, view_of
-from gatewright.contracts import OrchestratorEvent, codec
+from gatewright.contracts import AgentActivity, OrchestratorEvent, codec
+from gatewright.contracts.activity import ActivityKind
 from gatewright.contracts.reports import (
     BaselineTests,
     Finding,
@@ -246,6 +248,57 @@ def test_live_display_draws_every_stage_of_a_run() -> None:
     assert "● S3 review" in drawn.replace("\x1b[0m", "").replace("\x1b[1;36m", "")
     assert "attempt 2" in drawn
     assert "SUCCESS in" in drawn
+
+
+def said_by_an_agent(view: RunView, event: ActivityKind, text: str) -> AgentActivity:
+    (task,) = tasks_in_hand(view.run, view.dispatched)
+    return AgentActivity(run_id=view.run.run_id, task_id=task.task_id, event=event, text=text)
+
+
+def view_at_work() -> RunView:
+    """A run whose worker is at work."""
+    view: RunView | None = None
+    for event in events_of(Script()):
+        view = advance(view, event)
+        if [task.role for task in tasks_in_hand(view.run, view.dispatched)] == ["worker"]:
+            break
+    assert view is not None
+    return view
+
+
+def test_the_live_display_draws_what_an_agent_says_and_uses_just_now() -> None:
+    screen = io.StringIO()
+    console = Console(file=screen, force_terminal=False, width=60, highlight=False, markup=False)
+    display, view = LiveDisplay(console), view_at_work()
+    display.waits(view, ())
+    for text in ("I look", "I look at the tests\nThey fail because \x1b[2J[bold]of a sign " + "x" * 100):
+        display.activity(view, said_by_an_agent(view, "text", text))
+    display.activity(view, said_by_an_agent(view, "usage", "1,200 tokens, 3 turns, 4 of 300 s"))
+    console.print(display._below())
+    drawn = screen.getvalue()
+    assert "        1,200 tokens, 3 turns, 4 of 300 s" in drawn
+    assert "They fail because" in drawn
+    assert "I look" not in drawn
+    assert "\x1b[2J" not in drawn
+    assert max(map(len, drawn.splitlines())) <= 120  # the way of the run is longer than this terminal
+    display.activity(view, said_by_an_agent(view, "message", "They fail because of a sign."))
+    screen.truncate(0)
+    console.print(display._below())
+    assert "They fail" not in screen.getvalue()
+    assert "1,200 tokens" in screen.getvalue()
+
+
+def test_lines_of_a_log_leave_out_what_an_agent_says_just_now(capsys: pytest.CaptureFixture[str]) -> None:
+    display, view = PlainDisplay(), view_at_work()
+    display.activity(view, said_by_an_agent(view, "text", "half a mess"))
+    display.activity(view, said_by_an_agent(view, "usage", "1 tokens"))
+    display.activity(view, said_by_an_agent(view, "message", "\n".join(f"line {number}" for number in range(20))))
+    said = capsys.readouterr().out
+    assert "half" not in said
+    assert "1 tokens" not in said
+    assert "line 7" in said
+    assert "line 8" not in said
+    assert f"… 12 more lines: gatewright show {view.run.run_id} --log" in said
 
 
 @pytest.mark.parametrize("display", [PlainDisplay(), LiveDisplay(Console(file=SCREEN, force_terminal=True, width=200))])

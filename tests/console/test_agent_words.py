@@ -11,6 +11,7 @@ import pytest
 from gatewright.bus.memory.bus import MemoryBus
 from gatewright.bus.topology import live_subject
 from gatewright.contracts import AgentActivity, codec
+from gatewright.contracts.activity import ActivityKind
 from tests.board.ledgers import make_run, run_id_of
 from tests.console.conftest import MakeConsole, ServedConsole
 from tests.console.test_pages import Markup, ask
@@ -19,9 +20,9 @@ from tests.report.conftest import HOSTILE
 RUN = run_id_of(1)
 
 
-def say(console: ServedConsole, text: str, run_id: str = RUN) -> None:
+def say(console: ServedConsole, text: str, run_id: str = RUN, event: ActivityKind = "message") -> None:
     """Once the console listens, so that it is heard."""
-    spoken = AgentActivity(run_id=run_id, task_id=f"{run_id}.plan.w01", event="message", text=text)
+    spoken = AgentActivity(run_id=run_id, task_id=f"{run_id}.plan.w01", event=event, text=text)
 
     async def broadcast() -> None:
         bus = MemoryBus(console.system)
@@ -94,3 +95,15 @@ def test_no_word_of_an_agent_becomes_markup(console: ServedConsole) -> None:
         page = ask(console, f"/runs/{RUN}").text
     assert not {"img", "iframe", "style"} & Markup(page).tags
     assert "\u202e" not in page
+
+
+def test_what_an_agent_says_just_now_takes_the_place_of_what_it_said_a_moment_ago(console: ServedConsole) -> None:
+    for number in range(3):
+        say(console, f"part {number} ", event="text")
+        say(console, f"{number} turns", event="usage")
+    page = page_with(console, "2 turns")
+    assert ("part 1" in page, "part 2" in page, "1 turns" in page) == (False, True, False)
+    assert 'data-now="plan.w01 text"' in page
+    say(console, "the whole message")
+    page = page_with(console, "the whole message")
+    assert ("part 2" in page, "2 turns" in page) == (False, True)

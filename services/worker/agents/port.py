@@ -28,6 +28,12 @@ class AgentStarted(Document, tag="started", tag_field="event"):
     session: str
 
 
+class AgentText(Document, tag="text", tag_field="event"):
+    """A message that the agent is saying, as far as it came. For those who look on: it is not recorded."""
+
+    text: str
+
+
 class AgentMessage(Document, tag="message", tag_field="event"):
     """Words of the agent."""
 
@@ -74,7 +80,9 @@ class AgentProblem(Document, tag="problem", tag_field="event"):
     message: str
 
 
-AgentEvent = AgentStarted | AgentMessage | AgentCommand | AgentFileChange | AgentPermission | AgentUsage | AgentProblem
+AgentEvent = (
+    AgentStarted | AgentText | AgentMessage | AgentCommand | AgentFileChange | AgentPermission | AgentUsage | AgentProblem
+)
 Tell = Callable[[AgentEvent], None]
 #: Asked when a turn is over and was completed: the next words to the agent in the same session, None when it may go.
 FollowUp = Callable[[], Awaitable[str | None]]

@@ -83,6 +83,7 @@ class _Paragraph:
         if plain and self._characters + len(plain) < MAX_MESSAGE:
             self._lines.append(plain)
             self._characters += len(plain) + 1
+            self._telling.text(lambda: "\n".join((*self._lines, "")))
             return
         self.end()
         if plain:

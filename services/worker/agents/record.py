@@ -17,6 +17,7 @@ from gatewright.services.worker.agents.port import (
     AgentPermission,
     AgentProblem,
     AgentStarted,
+    AgentText,
     AgentUsage,
 )
 from gatewright.tasks.activity import Event
@@ -42,7 +43,9 @@ class AgentRecord:
         self._bytes = 0
 
     def tell(self, event: AgentEvent) -> None:
-        """One more event."""
+        """One more event; a message that is still being said is none."""
+        if isinstance(event, AgentText):
+            return
         if isinstance(event, AgentStarted):
             self.session = event.session
         if isinstance(event, AgentProblem):
@@ -100,7 +103,7 @@ def in_words(event: AgentEvent) -> str:
     match event:
         case AgentStarted(agent=agent, version=version, session=session):
             return f"*{agent} {version}, session {session}*\n"
-        case AgentMessage(text=text):
+        case AgentMessage(text=text) | AgentText(text=text):
             return f"{text}\n"
         case AgentCommand(command=command, exit_code=None):
             return f"    $ {command}"

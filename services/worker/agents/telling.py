@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os.path
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from gatewright.services.worker.agents.permission import By
@@ -15,6 +16,7 @@ from gatewright.services.worker.agents.port import (
     AgentPermission,
     AgentProblem,
     AgentStarted,
+    AgentText,
     AgentUsage,
     Answered,
     Asked,
@@ -28,6 +30,8 @@ MAX_MESSAGE: Final = 16_384
 MAX_MESSAGES: Final = 2_000_000
 MAX_QUOTE: Final = 2_000
 _MAX_PATHS: Final = 100
+#: Between two looks at a message that is still being said.
+_TEXT_SECONDS: Final = 0.5
 
 
 def word(said: object) -> str:
@@ -48,6 +52,7 @@ class AgentReporter:
         self._directory = directory
         self._events = 0
         self._characters = 0
+        self._text_told = 0.0
         #: The last message, whole or its beginning.
         self.last = ""
 
@@ -64,6 +69,17 @@ class AgentReporter:
         self._characters += len(words)
         if self._characters <= MAX_MESSAGES:
             self._event(AgentMessage(text=words))
+
+    def text(self, said: Callable[[], str]) -> None:
+        """A message that is being said: what came of it so far is told now and then, without a word that may not be whole."""
+        now = time.monotonic()
+        if now - self._text_told < _TEXT_SECONDS:
+            return
+        words = quoted(said(), MAX_MESSAGE)
+        whole = words[: max(words.rfind(" "), words.rfind("\n"), 0)]
+        if whole.strip():
+            self._text_told = now
+            self._tell(AgentText(text=whole))
 
     def command(self, command: object, exit_code: object = None) -> None:
         """A command that the agent says it runs, or has run."""

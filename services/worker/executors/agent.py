@@ -44,9 +44,18 @@ from gatewright.services.worker.agents.conventions import (
     restored_block,
 )
 from gatewright.services.worker.agents.earlier import EarlierRound, begin_at, earlier_round
+from gatewright.services.worker.agents.live_usage import tell_usage
 from gatewright.services.worker.agents.masking import masking, without_masked
 from gatewright.services.worker.agents.permission import REFUSED_COMMANDS
-from gatewright.services.worker.agents.port import AgentEnd, AgentEvent, AgentOrder, AgentProblem, AgentProtocol, Tell
+from gatewright.services.worker.agents.port import (
+    AgentEnd,
+    AgentEvent,
+    AgentOrder,
+    AgentProblem,
+    AgentProtocol,
+    AgentText,
+    Tell,
+)
 from gatewright.services.worker.agents.protocols import launch_of, protocol_of
 from gatewright.services.worker.agents.record import AgentRecord, event_name, in_words
 from gatewright.services.worker.executors.agent_choice import NOT_INSTALLED, AgentChoice
@@ -69,6 +78,8 @@ from gatewright.workspace.workspace import PATH_INSIDE, Workspace
 _KILLED: Final = 137
 #: Beyond the time limit, for an agent that is asked to stop.
 _STOP_SECONDS: Final = 5.0
+#: Of a message that is still being said, the last characters are shown.
+_TEXT_SHOWN: Final = 400
 #: Characters of the agent's own words that a failure quotes.
 _QUOTED: Final = 300
 
@@ -260,6 +271,7 @@ class AgentExecutor:
             ask=partial(job.ask, work.agent.entry.name) if job.contract.interactive else None,
         )
         launch = launch_of(work.agent, work.protocol, order)
+        budget = job.contract.budget
         box: Box | None = None
         end: AgentEnd | None = None
         failure: ExecutionFailure | None = None
@@ -267,7 +279,7 @@ class AgentExecutor:
             with _turn(work) as turn:
                 async with open_box(work.sandbox, place, launch, work.gateway) as box:
                     try:
-                        async with asyncio.timeout(seconds):
+                        async with asyncio.timeout(seconds), tell_usage(lambda: work.gateway.usage, budget, seconds, job.tell):
                             end = await _unless_refused(work.gateway, work.protocol.converse(box.wire, order, work.tell))
                     except TimeoutError:
                         work.gateway.recording.incomplete = True
@@ -404,7 +416,8 @@ def _told(record: AgentRecord, live: TellLive) -> Tell:
     def tell(event: AgentEvent) -> None:
         record.tell(event)
         if words := in_words(event).strip():
-            live(event_name(event), redact_text(words))
+            plain = redact_text(words)
+            live(event_name(event), plain[-_TEXT_SHOWN:] if isinstance(event, AgentText) else plain)
 
     return tell
 

@@ -42,8 +42,10 @@ class UsageReport(Document):
     interrupted: InterruptedWork | None = None
 
 
-#: What an agent's activity can be about.
-ActivityKind = Literal["started", "message", "command", "file_change", "permission", "usage", "problem"]
+#: What an agent's activity can be about. ``text`` is a message that is still being said; ``usage`` is of the gateway's count.
+ActivityKind = Literal["started", "text", "message", "command", "file_change", "permission", "usage", "problem"]
+#: Those of which the newest alone counts: what an agent says and has used just now.
+MOMENTARY: frozenset[ActivityKind] = frozenset({"text", "usage"})
 #: How a process calls itself when operators ask which there are.
 ProcessId = Annotated[str, Meta(pattern=rf"^[A-Za-z0-9_-]{{1,64}}{END}")]
 #: Seconds of the longest beat.

@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
-from typing import Final, Literal
+from typing import Final
 
 from gatewright.bus.port import Bus
 from gatewright.bus.topology import Role, live_subject
 from gatewright.contracts import AgentActivity, codec
+from gatewright.contracts.activity import ActivityKind
 from gatewright.errors import GatewrightError
 from gatewright.tasks.protocol import TaskRef
 
-Event = Literal["started", "message", "command", "file_change", "permission", "usage", "problem"]
+Event = ActivityKind
 TellLive = Callable[[Event, str], None]
 _WAITING: Final = 200
 _CHARACTERS: Final = 2000

@@ -32,6 +32,7 @@ class JoiningTelling(AgentReporter):
         if room and text:
             self._parts.append(text[:room])
             self._held += min(len(text), room)
+            self.text(lambda: "".join(self._parts))
 
     def whole(self, text: str, message: str) -> None:
         """A message as it reads now: instead of what is held of it, and not again where it was told so."""

@@ -19,7 +19,7 @@ from gatewright.errors import AgentWireError
 from gatewright.permissions import SHELL_MEANINGS
 from gatewright.services.worker.agents.permission import What, leave_for
 from gatewright.services.worker.agents.port import AgentEnd, AgentOrder, Answered, Asked, HowEnded, Launch, Tell, Wire
-from gatewright.services.worker.agents.telling import AgentReporter, quoted
+from gatewright.services.worker.agents.telling import MAX_MESSAGE, AgentReporter, quoted
 
 _DUMMY_KEY: Final = "held-by-the-gateway"
 _HOME: Final = "@HOME@/.claude"
@@ -52,7 +52,8 @@ class ClaudeStream:
     def launch(self, order: AgentOrder) -> Launch:
         """See ``AgentProtocol.launch``. No settings of any folder are read: hooks, servers and helpers of keys live there."""
         words = ["-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose"]
-        words += ["--permission-prompt-tool", "stdio", "--setting-sources", "", "--strict-mcp-config"]
+        words += ["--include-partial-messages", "--permission-prompt-tool", "stdio"]
+        words += ["--setting-sources", "", "--strict-mcp-config"]
         words += ["--model", order.model, "--tools", ",".join(_tools(order)), *_permissions(order)]
         if order.resume is not None:
             words += ["--resume", order.resume]
@@ -106,6 +107,8 @@ class _Conversation:
         #: Tools that it says it uses, by the id of the use: command lines and files.
         self._uses: dict[str, Object] = {}
         self._refused_last = False
+        #: The message that it is saying, as far as it came.
+        self._saying = ""
 
     async def hold(self) -> AgentEnd:
         try:
@@ -156,10 +159,22 @@ class _Conversation:
                 for part in _parts(said):
                     if part.get("type") == "tool_result":
                         self._over(part)
+            case "stream_event":
+                self._hear_delta(said.get("event"))
             case "control_request":
                 await self._answer(said.get("request_id"), said.get("request"))
             case _:
                 pass
+
+    def _hear_delta(self, event: object) -> None:
+        if not isinstance(event, dict):
+            return
+        if event.get("type") == "content_block_start":
+            self._saying = ""
+        delta = event.get("delta")
+        if isinstance(delta, dict) and isinstance(text := delta.get("text"), str):
+            self._saying = (self._saying + text)[:MAX_MESSAGE]
+            self._telling.text(lambda: self._saying)
 
     def _part(self, part: Object) -> None:
         if part.get("type") == "text":

@@ -29,7 +29,7 @@ from gatewright.services.worker.agents.codex.home import (
 )
 from gatewright.services.worker.agents.permission import What
 from gatewright.services.worker.agents.port import AgentEnd, AgentOrder, Asked, HowEnded, Launch, Tell, Wire
-from gatewright.services.worker.agents.telling import AgentReporter, quoted, word
+from gatewright.services.worker.agents.telling import MAX_MESSAGE, AgentReporter, quoted, word
 from gatewright.version import __version__
 
 #: Seconds for an answer that needs no model.
@@ -101,6 +101,8 @@ class _Conversation:
         #: A question was refused, and nothing was done since.
         self._refused_last = False
         self._in_turn = False
+        #: The message that it is saying: its id, and as much of it as came.
+        self._saying = ("", "")
 
     async def hold(self) -> AgentEnd:
         try:
@@ -231,6 +233,8 @@ class _Conversation:
                 item = params.get("item")
                 if isinstance(item, dict):
                     self._item(item, over=method == "item/completed")
+            case "item/agentMessage/delta":
+                self._hear_delta(params)
             case "thread/tokenUsage/updated":
                 usage = params.get("tokenUsage")
                 total = usage.get("total") if isinstance(usage, dict) else None
@@ -244,6 +248,12 @@ class _Conversation:
                 turn = params.get("turn")
                 if isinstance(turn, dict) and (not self._turn or turn.get("id") == self._turn):
                     self._ended = turn
+
+    def _hear_delta(self, params: Object) -> None:
+        if (item := word(params.get("itemId"))) != self._saying[0]:
+            self._saying = (item, "")
+        self._saying = (item, (self._saying[1] + word(params.get("delta")))[:MAX_MESSAGE])
+        self._telling.text(lambda: self._saying[1])
 
     def _item(self, item: Object, *, over: bool) -> None:
         match item.get("type"):

@@ -12,6 +12,7 @@ from gatewright.bus.port import Message
 from gatewright.bus.topology import LIVE_SUBJECT
 from gatewright.client.client import Client
 from gatewright.contracts import AgentActivity, codec
+from gatewright.contracts.activity import MOMENTARY
 from gatewright.errors import GatewrightError
 
 #: Runs whose agents are remembered, and how much of each.
@@ -57,7 +58,12 @@ class AgentWords:
     async def _hear(self, message: Message) -> None:
         said = codec.decode(message.data, AgentActivity)
         self._count += 1
-        self._said.setdefault(said.run_id, deque(maxlen=_MOST_SAID)).append(AgentWord(self._count, said))
+        words = self._said.setdefault(said.run_id, deque(maxlen=_MOST_SAID))
+        # What an agent says just now takes the place of what it said a moment ago, and its whole message that of its parts.
+        over = {said.event} & MOMENTARY or {"text"}
+        for each in [word for word in words if word.said.task_id == said.task_id and word.said.event in over]:
+            words.remove(each)
+        words.append(AgentWord(self._count, said))
         self._said.move_to_end(said.run_id)
         while len(self._said) > _MOST_TALKING:
             self._said.popitem(last=False)

@@ -57,8 +57,9 @@ class TaskClaims:
         """``tell``, of which the kind of what is told is claimed, and nothing of its words."""
 
         def told(event: Event, text: str) -> None:
-            self._activity = event
-            self.stepped()
+            if event != "usage":  # it is told whether the agent works or not
+                self._activity = event
+                self.stepped()
             tell(event, text)
 
         return told

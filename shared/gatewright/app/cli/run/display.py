@@ -13,6 +13,7 @@ from gatewright.app.cli.runs.timeline import SIGNS, TimelineLine, activity_lines
 from gatewright.app.cli.runs.view import RunView
 from gatewright.app.cli.runs.waits import Wait, WaitNotice, wait_lines
 from gatewright.contracts import AgentActivity, OrchestratorEvent
+from gatewright.contracts.activity import MOMENTARY
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -102,7 +103,7 @@ class PlainDisplay:
             say(words)
 
     def activity(self, view: RunView, said: AgentActivity) -> None:
-        for line in activity_lines(view, said):
+        for line in activity_lines(view, said) if said.event not in MOMENTARY else ():
             say(plain(line))
 
     def asking(self) -> AbstractContextManager[None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Self
 
@@ -20,6 +20,7 @@ from gatewright.app.cli.runs.timeline import SIGNS, STAGES, Mark, TimelineLine, 
 from gatewright.app.cli.runs.view import RunView, moment
 from gatewright.app.cli.runs.waits import Wait, wait_lines
 from gatewright.contracts import AgentActivity, OrchestratorEvent
+from gatewright.contracts.activity import MOMENTARY
 
 _STYLES: dict[Mark, str] = {"good": "green", "bad": "bold red", "given": "cyan", "plain": "dim", "warn": "yellow"}
 _ENDINGS = {"SUCCESS": "bold green", "FAILED": "bold red", "ABORTED": "bold yellow"}
@@ -40,6 +41,8 @@ class LiveDisplay:
         self._note = ""
         self._stage = ""
         self._waits: tuple[Wait, ...] = ()
+        #: By task, what its agent says and has used just now.
+        self._now: dict[str, dict[str, str]] = {}
         self._live = Live(
             console=self._console, get_renderable=self._below, refresh_per_second=_FRAMES_PER_SECOND, transient=True
         )
@@ -69,6 +72,11 @@ class LiveDisplay:
         self._view, self._waits = view, tuple(waits)
 
     def activity(self, view: RunView, said: AgentActivity) -> None:
+        now = self._now.setdefault(said.task_id, {})
+        if said.event in MOMENTARY:
+            now[said.event] = said.text
+            return
+        now.pop("text", None)
         for line in activity_lines(view, said):
             self._console.print(_drawn(line, new_stage=False))
 
@@ -103,9 +111,18 @@ class LiveDisplay:
         for task in tasks_in_hand(view.run, view.dispatched):
             since = seconds_since(task.since, now)
             rows.append(Text(f"      {task.role:<11} {printable(view.short(task.task_id))}  {since:.1f} s", "cyan"))
+            rows += _just_now(self._now.get(task.task_id, {}))
         rows += [Text(f"      {words}", "yellow") for words in wait_lines(self._waits)]
         self._spinner.text = Text(self._note or ("waiting" if self._waits else "at work"), "dim")
         return Group(Text(), *rows, self._spinner)
+
+
+def _just_now(said: Mapping[str, str]) -> Iterator[Text]:
+    """What an agent has used, and the last line that it says, each on one line of the terminal."""
+    last = next(reversed(said.get("text", "").splitlines()), "")
+    for words, style in ((said.get("usage", ""), "dim"), (last, "")):
+        if words:
+            yield Text(f"        {printable(words)}", style, overflow="ellipsis", no_wrap=True)
 
 
 def _way(view: RunView, elapsed: float) -> Text:

@@ -76,7 +76,10 @@ def activity_lines(view: RunView, said: AgentActivity) -> tuple[TimelineLine, ..
     mark: Mark = "warn" if said.event in {"permission", "problem"} else "plain"
     stage = stage_name(view.run.state)
     words = [line.strip() for line in said.text.splitlines() if line.strip()]
-    return tuple(TimelineLine(at, stage, mark, "agent", printable(line)) for line in words[:MOST_AGENT_LINES])
+    shown = words[:MOST_AGENT_LINES]
+    if len(words) > len(shown):
+        shown.append(f"… {len(words) - len(shown)} more lines: gatewright show {view.run.run_id} --log")
+    return tuple(TimelineLine(at, stage, mark, "agent", printable(line)) for line in shown)
 
 
 def _said(record: OrchestratorEvent, view: RunView) -> list[tuple[Mark, str, str]]:  # noqa: C901, PLR0912 - one case an event

@@ -1,0 +1,45 @@
+"""Tells those who look on, while an agent works, what its task has used of models and time, by the gateway's count."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Callable
+from typing import Final
+
+from gatewright.budgets import amount_words
+from gatewright.contracts.vocabulary import Budget, Usage
+from gatewright.tasks.activity import TellLive
+
+_SECONDS: Final = 2.0
+
+
+@contextlib.asynccontextmanager
+async def tell_usage(
+    usage: Callable[[], Usage], budget: Budget | None, limit: float, tell: TellLive, *, every: float = _SECONDS
+) -> AsyncIterator[None]:
+    """While the body runs, tell what ``usage`` says every so many seconds. ``limit``: the seconds that the body may take."""
+    telling = asyncio.create_task(_keep_telling(usage, budget or Budget(), limit, tell, every))
+    try:
+        yield
+    finally:
+        telling.cancel()
+        await asyncio.gather(telling, return_exceptions=True)
+
+
+async def _keep_telling(usage: Callable[[], Usage], budget: Budget, limit: float, tell: TellLive, every: float) -> None:
+    begun = time.monotonic()
+    while True:
+        await asyncio.sleep(every)
+        tell("usage", usage_line(usage(), budget, time.monotonic() - begun, limit))
+
+
+def usage_line(usage: Usage, budget: Budget, elapsed: float, limit: float) -> str:
+    """``12,345 of 50,000 tokens, 0.12 USD, 7 turns, 41 of 300 s``; what has no known price is no amount of money."""
+    parts = [amount_words(usage.tokens, "tokens", budget.tokens)]
+    if usage.cost_usd or budget.cost_usd is not None:
+        parts.append(amount_words(round(usage.cost_usd, 4), "USD", budget.cost_usd, least=usage.unpriced))
+    parts.append(amount_words(usage.iterations, "turns", budget.iterations))
+    parts.append(amount_words(round(elapsed), "s", round(limit)))
+    return ", ".join(parts)
