@@ -47,11 +47,11 @@ def ordered(page: Page, project: Path) -> str:
         ("Repository", str(project)),
         ("Paths that may change", "src"),
         ("Commands that have to succeed", "python tools/check.py 0"),
-        ("Environment", str(PREFIX)),
         ("Commands that make it", "python tools/edit.py 0 {paths}"),
     ):
         page.get_by_label(label).first.fill(words)
-    expect(page.locator("#check .verdict")).to_have_text("It would pass")
+    page.get_by_label("Environment").first.select_option(str(PREFIX))
+    expect(page.locator("#check .verdict")).to_have_text("What can be judged here would pass")
     page.get_by_role("button", name="Submit").click()
     page.wait_for_url("**/runs/*")
     return page.url.rpartition("/")[2]
@@ -64,6 +64,7 @@ def landed_and_verified(page: Page, stack: Stack, project: Path, folder: Path, d
     expect(page.locator("#change")).to_contain_text("edited = True")
     decide(page)
     expect(page.locator(".verdict")).to_have_text("Landed")
+    page.locator("#evidence summary").first.click()
     with page.expect_download() as downloading:
         page.get_by_role("link", name="Download the bundle").click()
     archive = folder / f"{run_id}.zip"
