@@ -13,8 +13,7 @@ from gatewright.errors import Fault
 
 #: Faults that ``fault_lines`` lists.
 _MOST_LINES: Final = 10
-_MISSING: Final = "is missing"
-_WORDS: Final = {"missing": _MISSING, "extra_forbidden": "is not a field that is known here"}
+_WORDS: Final = {"missing": "is missing", "extra_forbidden": "is not a field that is known here"}
 #: How pydantic begins a message of its own and one of a validator.
 _PREFIXES: Final = ("Input should ", "Value error, ", "Assertion failed, ")
 #: In a union pydantic adds the name of each part to the place: of a class, a type or a validator.

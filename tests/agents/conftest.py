@@ -6,9 +6,10 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -69,6 +70,9 @@ def models_policy(provider: ScriptedProvider) -> dict[str, Any]:
     return {"version": "1", "providers": providers, "models": models, "routes": [{"role": "worker", "models": route + failing}]}
 
 
+StackOfAgents = TypeVar("StackOfAgents", bound="AgentStack")
+
+
 @dataclass(frozen=True)
 class AgentStack(Stack):
     """A stack whose models are scripts. ``provider`` is all that they reach."""
@@ -107,15 +111,22 @@ def provider() -> Iterator[ScriptedProvider]:
         yield provider
 
 
+@contextmanager
+def open_agents(
+    top: Path, provider: ScriptedProvider, models: Mapping[str, Any], kind: type[StackOfAgents]
+) -> Iterator[StackOfAgents]:
+    """A running stack below ``top`` with ``models`` as its models.json, for which every installed agent was probed."""
+    policies, home = Path(shutil.copytree(policy_directory(), top / "policies")), top / "home"
+    (policies / "models.json").write_text(json.dumps(models))
+    admit_installed(home, policies)
+    with running_stack(home, workers=1, stack=kind(home, policies, provider)) as stack:
+        assert isinstance(stack, kind)
+        yield stack
+
+
 @pytest.fixture(scope="session")
 def agents(tmp_path_factory: pytest.TempPathFactory, provider: ScriptedProvider) -> Iterator[AgentStack]:
-    top = tmp_path_factory.mktemp("agents")
-    policies = Path(shutil.copytree(policy_directory(), top / "policies"))
-    (policies / "models.json").write_text(json.dumps(models_policy(provider)))
-    home = top / "home"
-    admit_installed(home, policies)
-    with running_stack(home, workers=1, stack=AgentStack(home, policies, provider)) as stack:
-        assert isinstance(stack, AgentStack)
+    with open_agents(tmp_path_factory.mktemp("agents"), provider, models_policy(provider), AgentStack) as stack:
         yield stack
 
 

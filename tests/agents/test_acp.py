@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,11 +10,9 @@ from typing import Any
 
 import pytest
 
-from gatewright.resources import policy_directory
-from tests.agents.conftest import HOSTILE, AgentStack, admit_installed, log_of, processes_of_agents
+from tests.agents.conftest import HOSTILE, AgentStack, log_of, open_agents, processes_of_agents
 from tests.agents.scripts import ASKING, FAILING
 from tests.e2e.conftest import CHECK
-from tests.e2e.stack import running_stack
 from tests.git.repositories import MakeRepository, Repository
 from tests.models.provider import KEY, ScriptedProvider
 
@@ -45,13 +42,8 @@ class AcpStack(AgentStack):
 @pytest.fixture(scope="module")
 def agents(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AcpStack]:
     top = tmp_path_factory.mktemp("acp")
-    policies, home = Path(shutil.copytree(policy_directory(), top / "policies")), top / "home"
-    admit_installed(home, policies)
-    with ScriptedProvider(ASKING) as provider:
-        (policies / "models.json").write_text(json.dumps(models(provider.root)))
-        with running_stack(home, workers=1, stack=AcpStack(home, policies, provider)) as stack:
-            assert isinstance(stack, AcpStack)
-            yield stack
+    with ScriptedProvider(ASKING) as provider, open_agents(top, provider, models(provider.root), AcpStack) as stack:
+        yield stack
 
 
 def models(root: str) -> dict[str, Any]:

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
 import pytest
 
-from gatewright.resources import policy_directory
-from tests.agents.conftest import AgentStack, admit_installed, log_of, processes_of_agents
-from tests.e2e.stack import running_stack
+from tests.agents.conftest import AgentStack, log_of, open_agents, processes_of_agents
 from tests.git.repositories import MakeRepository, Repository
 from tests.models.provider import ScriptedProvider
 from tests.models.turns import Say, Script, Shell
@@ -38,9 +33,6 @@ SCRIPT: Script = [
 
 @pytest.fixture(scope="module")
 def agents(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentStack]:
-    top = tmp_path_factory.mktemp("first-try")
-    policies, home = Path(shutil.copytree(policy_directory(), top / "policies")), top / "home"
-    admit_installed(home, policies)
     with ScriptedProvider({"fix": SCRIPT}) as provider:
         key = {"environment": "SCRIPTED_KEY"}
         providers = [
@@ -51,11 +43,8 @@ def agents(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentStack]:
             {"name": f"{name}-fix", "provider": name, "upstream": "fix", "price": None} for name in ("openai", "anthropic")
         ]
         routes = [{"role": "worker", "models": [model["name"] for model in models]}]
-        (policies / "models.json").write_text(
-            json.dumps({"version": "1", "providers": providers, "models": models, "routes": routes})
-        )
-        with running_stack(home, workers=1, stack=AgentStack(home, policies, provider)) as stack:
-            assert isinstance(stack, AgentStack)
+        policy = {"version": "1", "providers": providers, "models": models, "routes": routes}
+        with open_agents(tmp_path_factory.mktemp("first-try"), provider, policy, AgentStack) as stack:
             yield stack
 
 

@@ -19,10 +19,10 @@ PROMPT: Final = "@PROMPT@"
 PROMPT_FILE: Final = "@PROMPT_FILE@"
 #: In the program's home.
 _ORDER: Final = "order.md"
-#: The shell, and not the program, prints the last line: a program that ends early, or late, prints no such line after it.
-_SCRIPT: Final = '"$@" <"$INPUT"; printf "\\n%s %d\\n" "$EXIT_MARK" $?'
 _MARK: Final = "gatewright-exit"
-_EXIT: Final = re.compile(r"gatewright-exit ([0-9]{1,3})")  # noqa: TID251 - linear: anchored
+#: Its words: what the program reads, then the program. The last line is the shell's, whatever the program prints.
+_SCRIPT: Final = f'input=$1; shift; "$@" <"$input"; printf "\\n{_MARK} %d\\n" $?'
+_EXIT: Final = re.compile(_MARK + r" ([0-9]{1,3})")  # noqa: TID251 - linear: anchored
 #: Linux takes 131,072 bytes for one argument.
 _LONGEST_ARGUMENT: Final = 120_000
 #: Colours and cursor movements of a terminal (ECMA-48), which a program should not print to a pipe.
@@ -40,16 +40,17 @@ class PlainProgram:
     def launch(self, order: AgentOrder) -> Launch:
         """See ``AgentProtocol.launch``. Raises DeniedError (``agent_not_permitted``) for an order that no argument holds."""
         prompt = order.prompt.encode("utf-8", "replace")
-        given = any(PROMPT in word or PROMPT_FILE in word for word in self.program)
-        if any(PROMPT in word for word in self.program) and len(prompt) > _LONGEST_ARGUMENT:
+        in_argument = any(PROMPT in word for word in self.program)
+        in_file = any(PROMPT_FILE in word for word in self.program)
+        if in_argument and len(prompt) > _LONGEST_ARGUMENT:
             words = (
                 f"an order of {len(prompt):,} bytes is too long for an argument: use {PROMPT_FILE} in the entry of {self.name}"
             )
             raise DeniedError(words, code="agent_not_permitted")
         place = f"@HOME@/{_ORDER}"
         argv = [word.replace(PROMPT_FILE, place).replace(PROMPT, prompt.decode()) for word in self.program]
-        variables = {"INPUT": "/dev/null" if given else place, "EXIT_MARK": _MARK, "NO_COLOR": "1", "TERM": "dumb"}
-        return Launch(("/bin/sh", "-c", _SCRIPT, self.name, *argv), variables, {_ORDER: prompt})
+        reads = "/dev/null" if in_argument or in_file else place
+        return Launch(("/bin/sh", "-c", _SCRIPT, self.name, reads, *argv), {"NO_COLOR": "1", "TERM": "dumb"}, {_ORDER: prompt})
 
     async def converse(self, wire: Wire, order: AgentOrder, tell: Tell) -> AgentEnd:
         """See ``AgentProtocol.converse``. There is no way to ask it to stop: the box is."""

@@ -13,10 +13,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gatewright.ecosystems.make.framework import target_of_make
+from gatewright.ecosystems.python.command import PROJECT_RUNNERS
 
 #: What runs another program: the words before it are passed by.
 _RUNS = (
-    *(("uv", "run"), ("poetry", "run"), ("pdm", "run"), ("pipenv", "run"), ("rye", "run"), ("hatch", "run")),
+    *(*PROJECT_RUNNERS, ("hatch", "run")),
     *(("python", "-m"), ("python3", "-m"), ("npx", "--no-install"), ("npx",), ("pnpm", "exec"), ("yarn", "exec")),
 )
 

@@ -25,6 +25,7 @@ from gatewright.app.report.verdicts import gates, reviews, tests
 from gatewright.app.report.visible import duration_words, seconds_words, visible
 from gatewright.app.report.work import work
 from gatewright.contracts import ReviewReport
+from gatewright.contracts.activity import MOMENTARY
 from gatewright.errors import MalformedError
 from gatewright.evidence import layout
 from gatewright.evidence.projection.history import RunHistory, tell
@@ -70,6 +71,7 @@ def make_templates() -> Environment:
     environment.filters["gate_words"] = gate_words
     environment.filters["order"] = lambda row: f"{row.created_at} {row.run_id}"
     environment.globals["stage_names"] = STAGE_NAMES
+    environment.tests["momentary"] = lambda kind: kind in MOMENTARY
     return environment
 
 

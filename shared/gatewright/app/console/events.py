@@ -18,6 +18,7 @@ from gatewright.app.board.rows import BoardRow
 from gatewright.app.console.common_look import CommonLook
 from gatewright.app.feed.agent_words import AgentWord, AgentWords
 from gatewright.app.report.visible import visible
+from gatewright.contracts.activity import MOMENTARY
 
 #: Seconds between two events of one page at least, and after which a page is told that nothing has changed.
 SHORTEST_PAUSE = 0.25
@@ -118,7 +119,8 @@ class PageStream:
 def _word(word: AgentWord) -> dict[str, Any]:
     said = word.said
     task = visible(said.task_id.removeprefix(f"{said.run_id}."))
-    return {"number": word.number, "task": task, "event": said.event, "text": visible(said.text)}
+    momentary = said.event in MOMENTARY
+    return {"number": word.number, "task": task, "event": said.event, "text": visible(said.text), "momentary": momentary}
 
 
 def told(kind: str, document: Any, position: str = "") -> bytes:

@@ -23,6 +23,8 @@ _WRAPPERS = (
     (("env",), frozenset[str]()),
     (("xvfb-run",), frozenset({"-s", "-e", "-n"})),
 )
+#: Of these, the tools of Python projects that start a program in the project's environment.
+PROJECT_RUNNERS = tuple(first for first, _ in _WRAPPERS if first[-1] == "run")
 #: Options of an interpreter that take the next word, and those with which nothing leads it to a reporter.
 _VALUED = frozenset({"-W", "-X", "--check-hash-based-pycs"})
 _DEAF = frozenset("EIS")

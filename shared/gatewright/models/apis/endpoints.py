@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 from urllib.parse import parse_qsl
 
 from gatewright.models.policy import Api
 
 Action = Literal["generate", "count"]
 
+#: Of the Messages API, where a client names none (its header ``anthropic-version``).
+MESSAGES_VERSION: Final = "2023-06-01"
 #: Longest request target that is looked at.
 _LONGEST = 2048
 _PLAIN: dict[str, tuple[Api, Action]] = {

@@ -216,7 +216,7 @@ class Attempts:
                         await pass_on(Obtained(model, provider, reply, dropped))
                         return
                     wait = _seconds(reply.retry_after)
-                    await self._unusable(reply, provider, model, tries)
+                    await self._unusable(reply, provider, model, tries, wait)
             except BrokenReplyError as error:
                 tries.add(provider, model, error.message)
             except _NOT_SENT as error:
@@ -229,15 +229,16 @@ class Attempts:
                 break
         raise _NextError
 
-    async def _unusable(self, reply: UpstreamReply, provider: Provider, model: ModelEntry, tries: Tries) -> None:
+    async def _unusable(
+        self, reply: UpstreamReply, provider: Provider, model: ModelEntry, tries: Tries, wait: float | None
+    ) -> None:
         """Note why a reply is not passed on. Raises KeyRefusedError, and _NextError when another try would not help."""
         if reply.status in _KEY_REFUSED:
             tries.add(provider, model, str(reply.status), reply.status)
             raise KeyRefusedError(provider.name, reply.status)
         if reply.status in _PASSING:
             name = await _name_of_error(reply)
-            why = f"{reply.status} {name}".rstrip()
-            tries.add(provider, model, why, reply.status, _seconds(reply.retry_after))
+            tries.add(provider, model, f"{reply.status} {name}".rstrip(), reply.status, wait)
             if name in _LASTING:
                 raise _NextError
             return

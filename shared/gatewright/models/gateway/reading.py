@@ -9,6 +9,7 @@ from aiohttp import web
 
 from gatewright.contracts.strict_json import parse
 from gatewright.errors import MalformedError
+from gatewright.models.apis.endpoints import MESSAGES_VERSION
 from gatewright.models.gateway.limits import GatewayLimits
 
 #: A document beyond this is parsed in a thread.
@@ -21,7 +22,6 @@ _HEADERS: Mapping[str, frozenset[str]] = {
 _LONGEST_HEADER = 2000
 #: Parts of the names of betas that let the provider reach further than the reply.
 _WIDER = ("mcp-client", "code-execution", "web-", "files-api", "skills", "computer-use")
-_VERSION = "2023-06-01"
 
 
 async def read_body(http: web.BaseRequest, limits: GatewayLimits) -> bytes:
@@ -58,7 +58,7 @@ async def parsed(data: bytes) -> object:
 
 def forwarded(headers: Mapping[str, str]) -> dict[str, str]:
     """The headers that the Messages API needs: the version, and the betas that do not let the provider reach further."""
-    sent = {"anthropic-version": _VERSION}
+    sent = {"anthropic-version": MESSAGES_VERSION}
     for name, characters in _HEADERS.items():
         value = headers.get(name, "")
         if value and len(value) <= _LONGEST_HEADER and characters.issuperset(value):

@@ -120,14 +120,16 @@ def login_check(
 
     from gatewright.app.cli.operations.provider_check import check_provider
     from gatewright.app.cli.outcome import Exit
-    from gatewright.app.cli.run.asked import chosen_model, missing_agent, missing_key
+    from gatewright.app.cli.run.asked import look_for_agent, missing_key, model_of
     from gatewright.app.cli.run.candidates import ANY_AGENT
 
-    named, alone = (None if agent == ANY_AGENT else agent), agent is None and model is not None
-    faults = missing_key(model) if alone else missing_agent(named, model)
-    answer = ""
+    entry, answer = None, ""
+    if agent is None and model is not None:
+        faults = missing_key(model)
+    else:
+        faults, entry = look_for_agent(None if agent == ANY_AGENT else agent, model)
     if not faults and not offline:
-        name, api = (model or "", None) if alone else chosen_model(named, model)
+        name, api = (model_of(entry, model), entry.asks_by) if entry is not None else (model or "", None)
         faults, answer = asyncio.run(check_provider(name, api))
     if json_output:
         documents = [{"code": fault.code, "message": fault.message} for fault in faults]

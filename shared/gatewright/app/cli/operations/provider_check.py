@@ -12,7 +12,7 @@ from gatewright.agents.policy import Api
 from gatewright.app.cli.settings import AgentSettings
 from gatewright.errors import Fault
 from gatewright.foreign_documents import UnreadableDocumentError, read_json
-from gatewright.models.apis.endpoints import key_header, models_url
+from gatewright.models.apis.endpoints import MESSAGES_VERSION, key_header, models_url
 from gatewright.models.choice import provider_of
 from gatewright.models.policy import ModelEntry, Provider, load_models
 
@@ -51,7 +51,7 @@ async def _list_models(provider: Provider, api: Api) -> tuple[int, bytes]:
     key = await asyncio.to_thread(provider.key.read) if provider.key is not None else ""
     headers = {**provider.headers, "Accept": "application/json", **(key_header(api, key) if key else {})}
     if api == "messages":
-        headers.setdefault("anthropic-version", "2023-06-01")
+        headers.setdefault("anthropic-version", MESSAGES_VERSION)
     context = await asyncio.to_thread(ssl.create_default_context, cafile=provider.ca_file)
     timeout = aiohttp.ClientTimeout(total=_SECONDS)
     async with (

@@ -24,19 +24,17 @@ def missing_agent(name: str | None, model: str | None, *, plays: bool = False) -
 
     Raises ConfigurationError for a policy file that cannot be used.
     """
-    return _look(name, model, plays=plays)[0]
+    return look_for_agent(name, model, plays=plays)[0]
 
 
-def chosen_model(name: str | None, model: str | None) -> tuple[str, Api | None]:
-    """The model that the agent (None: the first that could begin) would ask, and its API. Raises what ``first_model`` does."""
-    entry = _look(name, model, plays=False)[1]
-    api = entry.asks_by if entry is not None else None
-    named = model or (entry.model if entry is not None else None)
-    return named or first_model(load_models(AgentSettings.load().policies).policy, "worker", api=api), api
+def model_of(entry: AgentEntry, model: str | None) -> str:
+    """The model that the agent asks where the user names ``model`` or none. Raises what ``first_model`` does."""
+    policy = load_models(AgentSettings.load().policies).policy
+    return model or entry.model or first_model(policy, "worker", api=entry.asks_by)
 
 
-def _look(name: str | None, model: str | None, *, plays: bool) -> tuple[list[Fault], AgentEntry | None]:
-    """The faults, and the agent that could begin where there are none."""
+def look_for_agent(name: str | None, model: str | None, *, plays: bool = False) -> tuple[list[Fault], AgentEntry | None]:
+    """The faults as in ``missing_agent``, and the agent that could begin where there are none."""
     settings = AgentSettings.load()
     agents = load_agents(settings.policies).policy
     try:

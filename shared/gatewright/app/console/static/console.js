@@ -94,11 +94,11 @@
     const list = byId("agent-words");
     if (!list || byId(`said-${word.number}`)) return;
     // Of what an agent says and has used just now the newest alone is shown, and a whole message takes the place of its parts.
-    const moment = ["text", "usage"].includes(word.event) ? word.event : "text";
+    const moment = word.momentary ? word.event : "text";
     for (const old of list.querySelectorAll("[data-now]")) if (old.dataset.now === `${word.task} ${moment}`) old.remove();
     const line = document.createElement("li");
     line.id = `said-${word.number}`;
-    if (moment === word.event) line.dataset.now = `${word.task} ${moment}`;
+    if (word.momentary) line.dataset.now = `${word.task} ${moment}`;
     for (const [name, words] of [["code", word.task], ["b", word.event], ["span", word.text]]) {
       const part = document.createElement(name);
       part.textContent = words;
