@@ -16,7 +16,7 @@ from gatewright import Client
 from gatewright.agents.installation import InstalledAgent
 from gatewright.app.stack.supervisor import Supervisor
 from gatewright.contracts.vocabulary import Budget
-from gatewright.ledger.spending import spent
+from gatewright.run.spending import spent
 
 GOAL_SECONDS, GOAL_SHARE = 2.0, 0.05
 _MILLION = 1_000_000

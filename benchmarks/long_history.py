@@ -43,6 +43,7 @@ from gatewright.errors import GatewrightError
 from gatewright.ledger import chain
 from gatewright.ledger.entry_validation import TRANSITION_SCHEMA
 from gatewright.ledger.store import Ledger
+from gatewright.run.state import GENESIS
 from gatewright.services.gatekeeper.projections.checkpoint import CHECKPOINTS
 
 #: Runs that are written at a time.
@@ -122,7 +123,7 @@ async def write_history(bus: JetStreamBus, transitions: Sequence[Transition], na
 
 def under_another_id(transitions: Sequence[Transition], run_id: str) -> tuple[Transition, ...]:
     """The same run with another id: its events are chained anew."""
-    head, made = chain.GENESIS, []
+    head, made = GENESIS, []
     for transition in transitions:
         text = codec.encode(transition).replace(transition.run_id.encode(), run_id.encode())
         renamed = codec.decode(text, Transition)

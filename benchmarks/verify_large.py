@@ -25,7 +25,7 @@ from gatewright.contracts.vocabulary import Artifact
 from gatewright.evidence.signing import keys
 from gatewright.evidence.signing.envelopes import Signer
 from gatewright.evidence.writer import BundleWriter
-from gatewright.ledger import events as e
+from gatewright.run import events as e
 from tests.evidence.recorded_runs import RecordedRun
 
 PIECE = 32 * 1024 * 1024
@@ -50,7 +50,7 @@ class LargeRun(RecordedRun):
     def work(self) -> None:
         for task in self.run.workers():
             result = self.result(task.task_id, patch=b"a patch\n", extra=self.attached)
-            finished = e.Event(e.TaskFinished(result=result, accepted=True, tree=self.git.tree))
+            finished = e.LabelledEvent(e.TaskFinished(result=result, accepted=True, tree=self.git.tree))
             self.step(finished, self.gate("diff", task_id=task.task_id, evidence=result.git.patch))
 
 

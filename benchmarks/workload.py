@@ -8,7 +8,7 @@ from pathlib import Path
 from gatewright.client.client import Client, inline_artifact
 from gatewright.contracts import RunRequest
 from gatewright.contracts.vocabulary import AcceptanceTest, Executor, Repository
-from gatewright.ledger.run import Run
+from gatewright.run.state import Run
 
 FILES = 200
 IDENTITY = ["-c", "user.name=Bench", "-c", "user.email=bench@localhost"]

@@ -15,7 +15,7 @@ from gatewright.contracts.reports import (
 )
 from gatewright.contracts.vocabulary import Agent
 from gatewright.evidence.writer import Sealed
-from gatewright.ledger.run import Run
+from gatewright.run.state import Run
 from gatewright.services.gatekeeper.decider import gate_checks as q
 from gatewright.services.gatekeeper.decider.inputs import RoleDocument
 from gatewright.services.gatekeeper.policies.beats import QUARTER_HOURS

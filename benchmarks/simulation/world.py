@@ -23,7 +23,7 @@ from gatewright.bus import topology as t
 from gatewright.bus.port import MESSAGE_ID_HEADER, Message
 from gatewright.contracts import TaskContract, Transition, codec
 from gatewright.contracts.vocabulary import Repository
-from gatewright.ledger.events import Landed, RunFinished, TaskFinished
+from gatewright.run.events import Landed, RunFinished, TaskFinished
 from gatewright.services.gatekeeper.decider.inputs import Input, RoleReplied, Submitted
 from gatewright.services.gatekeeper.dispatch.dispatcher import UnderWay
 from gatewright.services.gatekeeper.orchestrator import Orchestrator

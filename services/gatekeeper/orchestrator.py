@@ -24,12 +24,12 @@ from gatewright.evidence.projection.screening import ScreenedArtifacts
 from gatewright.evidence.signing.envelopes import Signer
 from gatewright.evidence.writer import UNWRITABLE, BundleWriter, Sealed
 from gatewright.host_errors import host_errors
-from gatewright.ledger.run import Run
 from gatewright.ledger.spans import run_spans
-from gatewright.ledger.spending import awaited_accounts
 from gatewright.ledger.store import NOWHERE, Ledger, Position
 from gatewright.order_artifacts.canonical_memory import entry_of
 from gatewright.rules.summons import open_summonses
+from gatewright.run.spending import awaited_accounts
+from gatewright.run.state import Run
 from gatewright.secrets.documents import redact_words
 from gatewright.services.gatekeeper.decider.decide import decide
 from gatewright.services.gatekeeper.decider.gate_checks import next_step, required_checks

@@ -20,9 +20,9 @@ from gatewright.bus.topology import (
     upload_stream,
 )
 from gatewright.errors import BusError
-from gatewright.ledger.durations import LocksHad, LocksWaitedFor, RunOver, StateLeft, passages
 from gatewright.ledger.store import Position
 from gatewright.pause import pause_unless
+from gatewright.run.durations import LocksHad, LocksWaitedFor, RunOver, StateLeft, passages
 from gatewright.service.process import Service
 from gatewright.telemetry.metric_list import (
     MOST_POOLS,

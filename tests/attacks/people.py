@@ -14,9 +14,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from gatewright.clock import Clock, timestamp
 from gatewright.contracts import ApprovalDecision, ApprovalRequest, DecisionBatch, DecisionReply, TaskContract, codec
 from gatewright.contracts.people.approvals import DecisionVerdict, SignedDecision
-from gatewright.ledger.run import Run
 from gatewright.resources import policy_directory
 from gatewright.rules.approvals import NAMESPACE, decision_on, pending
+from gatewright.run.state import Run
 from gatewright.secrets.scanner import SecretScanner
 from gatewright.services.gatekeeper.intake.approvals import ApprovalService
 from gatewright.services.gatekeeper.projections.approval_index import ApprovalIndex

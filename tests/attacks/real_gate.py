@@ -26,8 +26,8 @@ from gatewright.contracts.reports import (
 from gatewright.contracts.vocabulary import AcceptanceTest, Agent, Artifact
 from gatewright.contracts.vocabulary import Repository as RepositoryField
 from gatewright.git.mirror import Mirrors
-from gatewright.ledger.events import CandidateComposed
-from gatewright.ledger.run import Run, RunTask
+from gatewright.run.events import CandidateComposed
+from gatewright.run.state import Run, RunTask
 from gatewright.secrets.scanner import SecretScanner
 from gatewright.secrets.selection import make_scanner
 from gatewright.services.gatekeeper.artifact_cache import ArtifactCache

@@ -27,9 +27,9 @@ from gatewright.contracts.vocabulary import Document, Person, Scope
 from gatewright.errors import ConfigurationError, GatewrightError
 from gatewright.evidence.signing import keys
 from gatewright.evidence.verification.verify import verify
-from gatewright.ledger.run import FoundReason, Run
 from gatewright.rules.approvals import NAMESPACE, pending
 from gatewright.rules.grants import GRANT_NAMESPACE, REVOCATION_NAMESPACE, document_digest, judge_grant, uncovered
+from gatewright.run.state import FoundReason, Run
 from gatewright.services.gatekeeper.gates.standing_grants import StandingGrants
 from gatewright.services.gatekeeper.policies.load import load
 from gatewright.ssh_signatures import sign_ssh

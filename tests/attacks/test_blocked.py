@@ -20,9 +20,9 @@ from gatewright.contracts.vocabulary import Agent, Artifact, Executor, TimeoutRe
 from gatewright.errors import ConfigurationError, DeniedError
 from gatewright.evidence.signing import keys
 from gatewright.evidence.verification.verify import verify
-from gatewright.ledger.run import Run
 from gatewright.rules.approvals import decision_on, pending, tree_words, waited_for
 from gatewright.rules.blocked.asking import beside, next_request
+from gatewright.run.state import Run
 from gatewright.services.gatekeeper.decider.inputs import DeadlineReached
 from gatewright.services.gatekeeper.dispatch.dispatcher import task_document
 from gatewright.services.gatekeeper.policies.load import load

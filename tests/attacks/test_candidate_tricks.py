@@ -13,9 +13,8 @@ from msgspec.structs import replace
 
 from gatewright.contracts import ReviewReport, TaskContract, TestReport
 from gatewright.contracts.vocabulary import AcceptanceTest, Agent, Executor
-from gatewright.ledger.candidates import seen_from
-from gatewright.ledger.run import Run
 from gatewright.resources import policy_directory
+from gatewright.run.state import Run
 from tests.attacks.whole_gatekeeper import (
     Gatekeeper,
     contract_on,
@@ -47,7 +46,7 @@ async def begun(gatekeeper: Gatekeeper, contents: tuple[bytes, ...] = (b"two\nth
     run = await gatekeeper.plan()
     for number, content in enumerate(contents, 1):
         patch = await gatekeeper.bus.put_artifact(gatekeeper.patch({"README.md": content}))
-        result = replace(make_result(seen_from(run, number), patch), producer=Agent(role="WORKER", agent_id=f"w-{number}"))
+        result = replace(make_result(run.seen_from(number), patch), producer=Agent(role="WORKER", agent_id=f"w-{number}"))
         await gatekeeper.answer("worker", result)
     return await gatekeeper.run()
 
@@ -71,8 +70,8 @@ def failures(run: Run) -> dict[int, str]:
 async def test_the_smaller_of_two_honest_candidates_lands(opened: Open) -> None:
     async with opened() as gatekeeper:
         run = await begun(gatekeeper)
-        run = await reviewed(gatekeeper, *(make_review(seen_from(run, number)) for number in (2, 1)))
-        run = await ended(gatekeeper, *(make_tests(seen_from(run, number)) for number in (2, 1)))
+        run = await reviewed(gatekeeper, *(make_review(run.seen_from(number)) for number in (2, 1)))
+        run = await ended(gatekeeper, *(make_tests(run.seen_from(number)) for number in (2, 1)))
         assert (run.status, run.chosen) == ("SUCCESS", 2)
         assert run.landed is not None
         assert gatekeeper.repository.git("show", f"{run.landed.commit}:README.md") == b"two\n"
@@ -81,25 +80,25 @@ async def test_the_smaller_of_two_honest_candidates_lands(opened: Open) -> None:
 async def test_a_copy_of_another_change_wins_nothing(opened: Open) -> None:
     async with opened() as gatekeeper:
         run = await begun(gatekeeper, (b"two\n", b"two\n"))
-        run = await reviewed(gatekeeper, *(make_review(seen_from(run, number)) for number in (1, 2)))
-        run = await ended(gatekeeper, *(make_tests(seen_from(run, number)) for number in (1, 2)))
+        run = await reviewed(gatekeeper, *(make_review(run.seen_from(number)) for number in (1, 2)))
+        run = await ended(gatekeeper, *(make_tests(run.seen_from(number)) for number in (1, 2)))
         assert (run.status, run.chosen) == ("SUCCESS", 1)
 
 
 def of_other_tree(run: Run) -> ReviewReport:
-    other = seen_from(run, 1).candidate
+    other = run.seen_from(1).candidate
     assert other is not None
-    return replace(make_review(seen_from(run, 2)), tree=other.tree)
+    return replace(make_review(run.seen_from(2)), tree=other.tree)
 
 
 def by_other_maker(run: Run) -> ReviewReport:
-    return replace(make_review(seen_from(run, 2)), reviewer=Agent(role="REVIEWER", agent_id="w-1"))
+    return replace(make_review(run.seen_from(2)), reviewer=Agent(role="REVIEWER", agent_id="w-1"))
 
 
 def with_other_patch(run: Run) -> ReviewReport:
-    other = seen_from(run, 1).candidate
+    other = run.seen_from(1).candidate
     assert other is not None
-    return replace(make_review(seen_from(run, 2)), summary=f"take {other.patch} in its place")
+    return replace(make_review(run.seen_from(2)), summary=f"take {other.patch} in its place")
 
 
 @pytest.mark.parametrize(
@@ -115,20 +114,20 @@ async def test_a_review_that_lives_on_another_candidate_puts_its_own_out(
 ) -> None:
     async with opened() as gatekeeper:
         run = await begun(gatekeeper)
-        run = await reviewed(gatekeeper, make_review(seen_from(run, 1)), forge(run))
+        run = await reviewed(gatekeeper, make_review(run.seen_from(1)), forge(run))
         assert failures(run) == {1: "", 2: code}
-        run = await ended(gatekeeper, make_tests(seen_from(run, 1)))
+        run = await ended(gatekeeper, make_tests(run.seen_from(1)))
         assert (run.status, run.chosen) == ("SUCCESS", 1)
 
 
 async def test_tests_of_another_candidate_s_tree_prove_nothing(opened: Open) -> None:
     async with opened() as gatekeeper:
         run = await begun(gatekeeper)
-        run = await reviewed(gatekeeper, *(make_review(seen_from(run, number)) for number in (1, 2)))
-        other = seen_from(run, 1).candidate
+        run = await reviewed(gatekeeper, *(make_review(run.seen_from(number)) for number in (1, 2)))
+        other = run.seen_from(1).candidate
         assert other is not None
-        forged = replace(make_tests(seen_from(run, 2)), tree=other.tree)
-        run = await ended(gatekeeper, make_tests(seen_from(run, 1)), forged)
+        forged = replace(make_tests(run.seen_from(2)), tree=other.tree)
+        run = await ended(gatekeeper, make_tests(run.seen_from(1)), forged)
         assert failures(run) == {1: "", 2: "tests_wrong_tree"}
         assert (run.status, run.chosen) == ("SUCCESS", 1)
 
@@ -150,6 +149,6 @@ async def test_a_rule_of_the_organisation_is_asked_about_each_candidate(
             return
         run = await begun(gatekeeper)
         assert failures(run) == {1: "", 2: "organisation_rule"}
-        run = await reviewed(gatekeeper, make_review(seen_from(run, 1)))
-        run = await ended(gatekeeper, make_tests(seen_from(run, 1)))
+        run = await reviewed(gatekeeper, make_review(run.seen_from(1)))
+        run = await ended(gatekeeper, make_tests(run.seen_from(1)))
         assert (run.status, run.chosen) == (expected, 1)

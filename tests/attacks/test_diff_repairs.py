@@ -15,9 +15,9 @@ from gatewright.evidence.projection.history import evidence_records, tell
 from gatewright.evidence.verification.consistency.recomputed.tasks import check_tasks
 from gatewright.evidence.verification.consistency.rounds import check_rounds
 from gatewright.evidence.verification.consistency.telling import retell
-from gatewright.ledger.run import Run
 from gatewright.prompts.library import PromptLibrary
 from gatewright.rules.rounds import repairable
+from gatewright.run.state import Run
 from gatewright.services.worker.agents.brief import brief
 from gatewright.services.worker.agents.earlier import earlier_round
 from gatewright.work_documents.revisions import trail_of

@@ -16,10 +16,10 @@ from gatewright.contracts.vocabulary import Executor, TimeoutRetry
 from gatewright.errors import ConfigurationError, GatewrightError
 from gatewright.evidence.signing import keys
 from gatewright.evidence.verification.verify import verify
-from gatewright.ledger import events as e
-from gatewright.ledger.run import Run
 from gatewright.prompts.library import PromptLibrary
 from gatewright.rules.approvals import pending
+from gatewright.run import events as e
+from gatewright.run.state import Run
 from gatewright.services.gatekeeper.decider.inputs import DeadlineReached
 from gatewright.services.gatekeeper.dispatch.dispatcher import task_document
 from gatewright.services.gatekeeper.policies.load import load
@@ -178,16 +178,16 @@ async def test_a_stranger_gives_no_round(inbox: Inbox) -> None:
     assert (await inbox.run()).attempt == 3
 
 
-def no_rule(payload: e.Payload) -> e.Payload:
+def no_rule(payload: e.RunEvent) -> e.RunEvent:
     return replace(payload, approval_rules=()) if isinstance(payload, e.RunAccepted) else payload
 
 
-def a_comment(payload: e.Payload) -> e.Payload:
+def a_comment(payload: e.RunEvent) -> e.RunEvent:
     """What was recorded as a comment gave a round all the same."""
     return replace(payload, verdict="comment") if isinstance(payload, e.ApprovalDecided) else payload
 
 
-def many_rounds(payload: e.Payload) -> e.Payload:
+def many_rounds(payload: e.RunEvent) -> e.RunEvent:
     """By this contract there was no third refusal yet."""
     if isinstance(payload, e.RunAccepted) and payload.contract is not None:
         retry = replace(payload.contract.timeout_retry, max_retries=0)

@@ -22,9 +22,9 @@ from gatewright.contracts import AbortRequest
 from gatewright.contracts.vocabulary import Budget, Executor
 from gatewright.evidence.signing import keys
 from gatewright.evidence.verification.verify import verify
-from gatewright.ledger.run import Run
 from gatewright.models.cassettes import Playback
 from gatewright.resources import policy_directory
+from gatewright.run.state import Run
 from gatewright.services.gatekeeper.decider.inputs import AbortReceived, Continue, DeadlineReached
 from gatewright.services.gatekeeper.intake.role_replies import answer_of
 from gatewright.services.gatekeeper.orchestrator import ACCOUNT_PATIENCE

@@ -16,8 +16,8 @@ from gatewright.contracts.people.approvals import RosterPerson
 from gatewright.contracts.vocabulary import Agent, Executor, Scope, TimeoutRetry
 from gatewright.evidence.signing import keys
 from gatewright.evidence.verification.verify import verify
-from gatewright.ledger.run import Run
 from gatewright.rules.people.ownership import orderers_of
+from gatewright.run.state import Run
 from gatewright.services.gatekeeper.policies.publishers import Publishers
 from gatewright.services.pm.compiler import compile_contract
 from tests.attacks import test_approval_grants as grants

@@ -23,13 +23,13 @@ from gatewright.evidence.verification.consistency.approvals import check_approva
 from gatewright.evidence.verification.consistency.rounds import check_rounds
 from gatewright.evidence.verification.consistency.telling import retell
 from gatewright.evidence.verification.verify import verify
-from gatewright.ledger import events as e
-from gatewright.ledger.chain import GENESIS, link
-from gatewright.ledger.evolve import evolve
-from gatewright.ledger.run import Run
+from gatewright.ledger.chain import link
 from gatewright.ledger.store import Ledger
 from gatewright.prompts.library import PromptLibrary
 from gatewright.rules.approvals import decision_on, pending
+from gatewright.run import events as e
+from gatewright.run.evolve import evolve
+from gatewright.run.state import GENESIS, Run
 from gatewright.services.gatekeeper.decider.inputs import Continue, DeadlineReached
 from gatewright.services.gatekeeper.gates.engine import claim_of
 from gatewright.services.gatekeeper.gates.landing.locks import PathLocks
@@ -386,14 +386,14 @@ async def test_hostile_words_reach_the_maker_as_data_behind_fences(inbox: Inbox)
     assert "Fix what the people found" in before + after
 
 
-def no_red(payload: e.Payload) -> e.Payload:
+def no_red(payload: e.RunEvent) -> e.RunEvent:
     """The refusal is written as one that no vote makes."""
     if isinstance(payload, e.ApprovalDecided) and payload.consensus is not None and payload.consensus.red:
         return replace(payload, consensus=replace(payload.consensus, red=("tester",)))
     return payload
 
 
-def other_words(payload: e.Payload) -> e.Payload:
+def other_words(payload: e.RunEvent) -> e.RunEvent:
     """The maker was shown something else than what people said."""
     if isinstance(payload, e.FixOrdered):
         orders = (replace(each, evidence_links=("artifact:sha256:" + "0" * 64,)) for each in payload.contracts)
@@ -401,18 +401,18 @@ def other_words(payload: e.Payload) -> e.Payload:
     return payload
 
 
-def other_reason(payload: e.Payload) -> e.Payload:
+def other_reason(payload: e.RunEvent) -> e.RunEvent:
     return replace(payload, reason="tests_failed") if isinstance(payload, e.FixOrdered) else payload
 
 
-def no_such_rule(payload: e.Payload) -> e.Payload:
+def no_such_rule(payload: e.RunEvent) -> e.RunEvent:
     """By the rules of the run a red vote keeps the review open."""
     if isinstance(payload, e.RunAccepted):
         return replace(payload, approval_rules=tuple(replace(each, on_reject="end") for each in payload.approval_rules))
     return payload
 
 
-def no_round(payload: e.Payload) -> e.Payload:
+def no_round(payload: e.RunEvent) -> e.RunEvent:
     """The contract has one round."""
     contract = payload.contract if isinstance(payload, e.RunAccepted) else None
     if isinstance(payload, e.RunAccepted) and contract is not None:
@@ -420,7 +420,7 @@ def no_round(payload: e.Payload) -> e.Payload:
     return payload
 
 
-def as_refused(payload: e.Payload) -> e.Payload:
+def as_refused(payload: e.RunEvent) -> e.RunEvent:
     """The second change is the first once more."""
     if isinstance(payload, e.CandidateComposed):
         return replace(payload, tree="f" * 40)
@@ -429,15 +429,15 @@ def as_refused(payload: e.Payload) -> e.Payload:
     return payload
 
 
-async def found_in(inbox: Inbox) -> Callable[[Callable[[e.Payload], e.Payload]], set[str]]:
+async def found_in(inbox: Inbox) -> Callable[[Callable[[e.RunEvent], e.RunEvent]], set[str]]:
     """What ``verify`` says of rounds and approvals of a ledger whose events were changed on their way into it."""
     steps = (await inbox.gatekeeper.orchestrator.ledger.get(RUN)).transitions
     records = evidence_records(steps)
 
-    def found(forgery: Callable[[e.Payload], e.Payload]) -> set[str]:
+    def found(forgery: Callable[[e.RunEvent], e.RunEvent]) -> set[str]:
         told: list[OrchestratorEvent] = []
         for record in records:
-            event = e.Event(forgery(e.payload_of(record)), record.level, record.task_id, record.attempt, record.role)
+            event = e.LabelledEvent(forgery(e.event_of(record)), record.level, record.task_id, record.attempt, record.role)
             head = told[-1].hash if told else GENESIS
             when = datetime.fromisoformat(record.ts)
             told += link([event], run_id=RUN, trace_id=record.trace_id, seq=len(told), head=head, now=when)

@@ -18,10 +18,10 @@ from gatewright.contracts.vocabulary import Executor, TimeoutRetry
 from gatewright.errors import ConfigurationError
 from gatewright.evidence.signing import keys
 from gatewright.evidence.verification.verify import verify
-from gatewright.ledger.run import Run
 from gatewright.rules.approvals import pending
 from gatewright.rules.reviewing import MODEL_FINDING
 from gatewright.rules.reviewing import standing as review_standing
+from gatewright.run.state import Run
 from gatewright.services.gatekeeper.decider.inputs import DeadlineReached
 from gatewright.services.gatekeeper.policies.load import load
 from gatewright.work_documents.context import context_of

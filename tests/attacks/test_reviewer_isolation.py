@@ -20,7 +20,7 @@ from gatewright.contracts.reports import Finding
 from gatewright.contracts.task_contract import Inputs
 from gatewright.contracts.vocabulary import Agent
 from gatewright.errors import MalformedError
-from gatewright.ledger.run import Run
+from gatewright.run.state import Run
 from gatewright.services.gatekeeper.decider.gate_checks import expected, required_checks
 from gatewright.services.gatekeeper.decider.inputs import RoleReplied
 from gatewright.services.gatekeeper.intake.role_replies import answer_of

@@ -21,8 +21,8 @@ from gatewright.evidence.approvals import signed as signed_approval
 from gatewright.evidence.signing import keys
 from gatewright.evidence.signing.envelopes import Signer
 from gatewright.evidence.verification.verify import verify
-from gatewright.ledger.run import Run
 from gatewright.rules.approvals import decision_on, pending
+from gatewright.run.state import Run
 from gatewright.services.gatekeeper.decider.gate_checks import LandingCheck
 from gatewright.services.gatekeeper.decider.inputs import Continue, DeadlineReached
 from gatewright.ssh_signatures import public_line

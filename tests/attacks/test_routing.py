@@ -17,9 +17,9 @@ from gatewright.contracts.vocabulary import AcceptanceTest, Scope
 from gatewright.errors import ConfigurationError
 from gatewright.evidence.signing import keys
 from gatewright.evidence.verification.verify import verify
-from gatewright.ledger import events as e
-from gatewright.ledger.run import Run
 from gatewright.rules.approvals import pending
+from gatewright.run import events as e
+from gatewright.run.state import Run
 from gatewright.secrets.scanner import SecretScanner
 from gatewright.services.gatekeeper.decider.gate_checks import LandingCheck
 from gatewright.services.gatekeeper.intake.approvals import ApprovalService
@@ -66,7 +66,7 @@ class Routed(Inbox):
     async def proof(self) -> TestProof:
         """What shows that tests ran, with their table in the store."""
         recorded = RecordedRun()
-        told = recorded.tests("test").payload
+        told = recorded.tests("test").event
         assert isinstance(told, e.TestsReceived)
         proof = told.report.commands[0].proof
         assert proof is not None

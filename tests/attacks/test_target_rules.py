@@ -17,7 +17,7 @@ from gatewright.contracts.vocabulary import Repository as RepositoryField
 from gatewright.errors import GitError
 from gatewright.git.host.run_refs import LocalRunRefs
 from gatewright.git.mirror import Mirror, Mirrors
-from gatewright.ledger.run import Run
+from gatewright.run.state import Run
 from tests.attacks.whole_gatekeeper import Gatekeeper, contract_on, open_gatekeeper
 from tests.git.repositories import MakeRepository, Repository
 

@@ -27,7 +27,6 @@ from gatewright.contracts.transfers import TransferDestination, TransferLeave
 from gatewright.contracts.vocabulary import Artifact, Executor, Scope, TimeoutRetry, Usage
 from gatewright.evidence.signing import keys
 from gatewright.evidence.verification.verify import verify
-from gatewright.ledger.run import Run
 from gatewright.order_artifacts.hidden_acceptance import visible
 from gatewright.rules.approvals import decision_on, pending, request_digest
 from gatewright.rules.transfers import (
@@ -39,6 +38,7 @@ from gatewright.rules.transfers import (
     transfer_lines,
     transfer_words,
 )
+from gatewright.run.state import Run
 from gatewright.services.gatekeeper.decider.inputs import Continue, UsageReceived
 from gatewright.services.gatekeeper.dispatch.dispatcher import task_document
 from gatewright.services.gatekeeper.orchestrator import ACCOUNT_PATIENCE

@@ -30,10 +30,10 @@ from gatewright.evidence.signing import keys
 from gatewright.evidence.signing.envelopes import Signer
 from gatewright.evidence.writer import BundleWriter
 from gatewright.git.mirror import Mirrors
-from gatewright.ledger.events import GateJudged, payload_of
-from gatewright.ledger.run import Run, RunTask, run_id_of
 from gatewright.ledger.store import Ledger
 from gatewright.rules.shards import shard_of
+from gatewright.run.events import GateJudged, event_of
+from gatewright.run.state import Run, RunTask, run_id_of
 from gatewright.services.gatekeeper.artifact_cache import ArtifactCache
 from gatewright.services.gatekeeper.decider.inputs import RoleDocument, RoleReplied, Submitted
 from gatewright.services.gatekeeper.gates.engine import GateEngine
@@ -85,7 +85,7 @@ class Gatekeeper:
     async def reports(self, gate: str) -> list[GateReport]:
         """The verdicts of one gate, in order, as the ledger has them."""
         records = [record for step in (await self.orchestrator.ledger.get(RUN)).transitions for record in step.events]
-        payloads = [payload_of(record) for record in records]
+        payloads = [event_of(record) for record in records]
         return [each.report for each in payloads if isinstance(each, GateJudged) and each.report.gate == gate]
 
     async def plan(self) -> Run:

@@ -8,7 +8,7 @@ import pytest
 from benchmarks.run import longest_gap
 from benchmarks.workload import proved
 from gatewright.contracts.records import OrchestratorEvent
-from gatewright.ledger.run import RunFailure
+from gatewright.run.state import RunFailure
 from tests.evidence.recorded_runs import RecordedRun
 
 

@@ -14,7 +14,7 @@ from gatewright.app.board.filters import BoardFilter, choices_of, counts_of, fil
 from gatewright.app.board.needs import needs_of
 from gatewright.app.board.rows import MOST_WORDS, is_silent, seconds_since
 from gatewright.bus.port import Message
-from gatewright.ledger.evolve import fold
+from gatewright.run.evolve import fold
 from gatewright.tasks.dead_letters import DeadLetter, DeadLetterDecision
 from tests.board.ledgers import interleaved, make_run, run_id_of
 from tests.evidence.recorded_runs import START, RecordedRun

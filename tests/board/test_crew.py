@@ -10,12 +10,12 @@ from msgspec.structs import replace
 from gatewright.app.board.budget_bars import budget_bars
 from gatewright.app.board.crew import CrewLane, LaneState, crew_lanes
 from gatewright.contracts.vocabulary import Budget
-from gatewright.ledger import events as e
+from gatewright.run import events as e
 from tests.evidence.recorded_runs import MAKERS, RecordedRun, make_failed, make_fixed, make_success
 
 
 def lanes(recorded: RecordedRun) -> dict[str, CrewLane]:
-    payloads = [e.payload_of(record) for record in recorded.records]
+    payloads = [e.event_of(record) for record in recorded.records]
     gates = [payload.report for payload in payloads if isinstance(payload, e.GateJudged)]
     return {lane.name: lane for lane in crew_lanes(recorded.run, gates)}
 

@@ -34,7 +34,7 @@ from gatewright.contracts.reports import (
     Violation,
 )
 from gatewright.contracts.vocabulary import Budget, Executor
-from gatewright.ledger import events as e
+from gatewright.run import events as e
 from tests.cli.conftest import RESULT_FIELDS, Command
 from tests.client.conftest import make_run
 from tests.gatekeeper.budgeted_run import BudgetedRun, make_usage
@@ -136,7 +136,7 @@ def remarked_events() -> list[OrchestratorEvent]:
     remark = Remark(rule="line_ends", message="The line ends are mixed.", path="src/b.py")
     events = []
     for event in events_of(Script()):
-        payload = e.payload_of(event)
+        payload = e.event_of(event)
         match payload:
             case e.GateJudged(report=report) if report.gate == "diff":
                 payload = structs.replace(payload, report=structs.replace(report, remarks=(remark,)))

@@ -26,7 +26,7 @@ from gatewright.bus.memory.bus import MemoryBus, MemoryServer
 from gatewright.bus.topology import Consumer, task_consumer
 from gatewright.client import Client
 from gatewright.errors import UnavailableError
-from gatewright.ledger.run import Run
+from gatewright.run.state import Run
 from tests.cli.conftest import Command
 from tests.client.conftest import write_run
 from tests.gatekeeper.simulated_run import NOW, RUN_ID, Script, SimulatedRun

@@ -10,8 +10,8 @@ from gatewright.bus.memory.bus import MemoryBus
 from gatewright.clock import SystemClock, timestamp
 from gatewright.contracts import ApprovalRequest
 from gatewright.contracts.people.approvals import DecisionVerdict, SignedDecision
-from gatewright.ledger.events import ApprovalDecided, payload_of
 from gatewright.rules.approvals import decision_on
+from gatewright.run.events import ApprovalDecided, event_of
 from tests.attacks.people import LANDING, Files, Inbox, open_inbox, signed
 from tests.console.conftest import ServedConsole
 from tests.gatekeeper.publishing import HandClock
@@ -39,7 +39,7 @@ class DecidingConsole:
 
         async def found() -> list[str]:
             position = await self.inbox.gatekeeper.orchestrator.ledger.get(self.request.run_id)
-            payloads = [payload_of(record) for step in position.transitions for record in step.events]
+            payloads = [event_of(record) for step in position.transitions for record in step.events]
             return [each.verdict for each in payloads if isinstance(each, ApprovalDecided)]
 
         return self.console.do(found())

@@ -24,7 +24,7 @@ from gatewright.errors import ConfigurationError
 from gatewright.evidence.signing import keys
 from gatewright.evidence.signing.envelopes import Signer
 from gatewright.evidence.writer import BundleWriter
-from gatewright.ledger import events as e
+from gatewright.run import events as e
 from gatewright.work_documents.revisions import trail_of
 from tests.board.ledgers import make_run, run_id_of
 from tests.console.conftest import MakeConsole, ServedConsole
@@ -102,7 +102,7 @@ def hostile_run() -> HostileRun:
     run.work()
     run.compose()
     run.pass_review()
-    run.end("FAILED", "tests_failed", HOSTILE, e.Event(e.AbortRequested(reason=HOSTILE, requested_by=HOSTILE)))
+    run.end("FAILED", "tests_failed", HOSTILE, e.LabelledEvent(e.AbortRequested(reason=HOSTILE, requested_by=HOSTILE)))
     return run
 
 
@@ -272,7 +272,7 @@ def test_the_bundle_of_a_run_is_shown_verified_and_taken_away(
     run = hostile_run()
     sealing = BundleWriter(tmp_path / "runs").seal(run.run, run.transitions, run.store, Signer(private_key))
     sealed = asyncio.run(sealing)
-    run.step(e.Event(e.BundleSealed(manifest_sha256="f" * 64, signer="key", location=sealed.location)))
+    run.step(e.LabelledEvent(e.BundleSealed(manifest_sha256="f" * 64, signer="key", location=sealed.location)))
     console.write(run.transitions)
     page = ask(console, f"/runs/{run.run_id}?verify=1").text
     assert "There is no candidate change" not in page
@@ -294,7 +294,7 @@ def test_a_bundle_for_which_there_is_no_room_is_refused_in_words(
         raise OSError(errno.ENOSPC, "no room")
 
     run = hostile_run()
-    run.step(e.Event(e.BundleSealed(manifest_sha256="f" * 64, signer="key", location="elsewhere")))
+    run.step(e.LabelledEvent(e.BundleSealed(manifest_sha256="f" * 64, signer="key", location="elsewhere")))
     console.write(run.transitions)
     run_id = run.run.run_id
     (tmp_path / "runs" / run_id).mkdir(parents=True)

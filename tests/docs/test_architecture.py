@@ -8,7 +8,7 @@ import tomllib
 from collections.abc import Iterator
 from itertools import pairwise
 
-from gatewright.ledger.events import SUCCESSORS
+from gatewright.run.states import SUCCESSORS
 from tests.docs.snippets import ROOT, fenced
 
 PAGE = "docs/architecture.md"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gatewright.client.sync import SyncClient
-from gatewright.ledger.run import Run
+from gatewright.run.state import Run
 from tests.e2e.conftest import MakeProject
 from tests.e2e.stack import SECONDS, Stack, slow_request, wait_until
 from tests.git.repositories import Repository

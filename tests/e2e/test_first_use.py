@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from gatewright.bus.identities import OPERATOR_PUBLISHER
 from gatewright.contracts.vocabulary import AcceptanceTest, Executor
-from gatewright.ledger.run import run_id_of
+from gatewright.run.state import run_id_of
 from gatewright.sandbox.system import PATH
 from tests.command_line import invoke_in
 from tests.e2e.conftest import MakeProject

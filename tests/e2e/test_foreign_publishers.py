@@ -14,7 +14,7 @@ import pytest
 
 from gatewright.bus.port import Message
 from gatewright.contracts import codec
-from gatewright.ledger.run import run_id_of
+from gatewright.run.state import run_id_of
 from gatewright.services.gatekeeper.intake.submission import submission
 from tests.e2e.conftest import MakeProject
 from tests.e2e.stack import Stack, slow_request

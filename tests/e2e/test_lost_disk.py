@@ -17,7 +17,7 @@ from gatewright.app.stack import state
 from gatewright.app.stack.processes import identity
 from gatewright.client.sync import SyncClient
 from gatewright.contracts.vocabulary import Repository as Project
-from gatewright.ledger.run import Run
+from gatewright.run.state import Run
 from tests.e2e.conftest import MakeProject
 from tests.e2e.stack import PREFIX, SECONDS, Stack, slow_request, wait_until
 from tests.git.repositories import Repository

@@ -15,7 +15,7 @@ from gatewright.app.stack.state import Member, StackState
 from gatewright.bus.jetstream.bus import JetStreamBus
 from gatewright.bus.topology import REQUEST_SUBJECT, ROLES, claim_subject, result_subject, task_subject
 from gatewright.contracts import Error, codec
-from gatewright.ledger.run import run_id_of
+from gatewright.run.state import run_id_of
 from gatewright.telemetry.metrics import METRICS
 from tests.e2e.conftest import MakeProject
 from tests.e2e.stack import Stack, slow_request, wait_until

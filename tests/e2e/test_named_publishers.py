@@ -25,8 +25,8 @@ from gatewright.client import Client
 from gatewright.contracts import codec
 from gatewright.contracts.vocabulary import AcceptanceTest, Executor
 from gatewright.errors import DeniedError, LimitError, MalformedError
-from gatewright.ledger.run import run_id_of
 from gatewright.resources import policy_directory
+from gatewright.run.state import run_id_of
 from gatewright.tasks.dead_letter import CODE_HEADER
 from tests.e2e.conftest import MakeProject
 from tests.e2e.stack import Stack, running_stack, slow_request

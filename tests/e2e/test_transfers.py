@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from gatewright.contracts import RunRequest
 from gatewright.contracts.vocabulary import Executor, TimeoutRetry
-from gatewright.ledger.run import Run
 from gatewright.rules.transfers import manifest_digest
+from gatewright.run.state import Run
 from tests.attacks.test_transfers import SECRET
 from tests.e2e.conftest import FILES, MakeProject
 from tests.e2e.stack import SECONDS, Stack, is_ready, running_stack, slow_request, wait_until

@@ -11,9 +11,10 @@ from msgspec.structs import replace
 
 from gatewright.contracts import ApproverRoster, codec
 from gatewright.contracts.people.approvals import ApprovalRequest, ApprovalRule, RosterKey, RosterPerson, SignedDecision
-from gatewright.ledger import events as e
 from gatewright.rules.approvals import NAMESPACE, MatchedRule, decision_on, make_request, matched
 from gatewright.rules.standing import hold_roster, rests_on_people
+from gatewright.run import events as e
+from gatewright.run import states
 from gatewright.ssh_signatures import fingerprint, public_line, sign_ssh
 from tests.evidence.recorded_runs import START, RecordedRun
 
@@ -21,10 +22,10 @@ SECRET, STRANGER = Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate()
 RULE = ApprovalRule(name="landing", reason="landing", risk="high", approvers=("ana",), within_seconds=600, phrase="land it")
 ANA = RosterPerson(name="ana", keys=(RosterKey(key=public_line(SECRET)),))
 #: Changes an event on its way into the ledger.
-Forgery = Callable[[e.Payload], e.Payload | None]
+Forgery = Callable[[e.RunEvent], e.RunEvent | None]
 
 
-def as_it_is(payload: e.Payload) -> e.Payload:
+def as_it_is(payload: e.RunEvent) -> e.RunEvent:
     return payload
 
 
@@ -35,15 +36,15 @@ class ApprovedRun(RecordedRun):
     forgery: Forgery = as_it_is
     rule: ApprovalRule = RULE
 
-    def step(self, *events: e.Event) -> None:
+    def step(self, *events: e.LabelledEvent) -> None:
         written = []
         for event in events:
-            payload = event.payload
+            payload = event.event
             if isinstance(payload, e.RunAccepted):
                 payload = replace(payload, approval_rules=(self.rule,))
             forged = self.forgery(payload)
             if forged is not None:
-                written.append(e.Event(forged, event.level, event.task_id, event.attempt, event.role))
+                written.append(e.LabelledEvent(forged, event.level, event.task_id, event.attempt, event.role))
         if written:
             super().step(*written)
 
@@ -63,24 +64,29 @@ class ApprovedRun(RecordedRun):
         run = self.run
         (rule,) = matched(run, "candidate") or (MatchedRule(self.rule, "no reason"),)
         self.step(
-            e.Event(e.ApprovalRequested(request=make_request(run, rule, 1, now))), e.Event(e.StateEntered(state=e.PARKED))
+            e.LabelledEvent(e.ApprovalRequested(request=make_request(run, rule, 1, now))),
+            e.LabelledEvent(e.StateEntered(state=states.PARKED)),
         )
 
     def answer(self) -> None:
         (asked,) = self.run.approvals.values()
-        self.step(e.Event(decided(asked.request)), self.gate("approval"), e.Event(e.StateEntered(state="S4")))
+        self.step(e.LabelledEvent(decided(asked.request)), self.gate("approval"), e.LabelledEvent(e.StateEntered(state="S4")))
 
     def finish(self) -> None:
         """What lands when all have answered."""
         landed = e.Landed(mode="branch", commit=self.git.commit, tree=self.git.tree, ref=f"refs/heads/gatewright/{self.run_id}")
-        over = e.Event(e.RunFinished(status="SUCCESS", code="ok", message="landed"))
+        over = e.LabelledEvent(e.RunFinished(status="SUCCESS", code="ok", message="landed"))
         self.step(
-            *self.held_where_it_counts(), self.gate("landing"), e.Event(landed), e.Event(e.StateEntered(state="S6")), over
+            *self.held_where_it_counts(),
+            self.gate("landing"),
+            e.LabelledEvent(landed),
+            e.LabelledEvent(e.StateEntered(state="S6")),
+            over,
         )
 
-    def held_where_it_counts(self) -> list[e.Event]:
+    def held_where_it_counts(self) -> list[e.LabelledEvent]:
         """The roster held against what was said, where anything counts that a person said."""
-        return [e.Event(self.held())] if rests_on_people(self.run) else []
+        return [e.LabelledEvent(self.held())] if rests_on_people(self.run) else []
 
     def held(self) -> e.RosterHeld:
         """The roster of now held against what was said: it has everybody as the ledger has them."""

@@ -28,7 +28,8 @@ from gatewright.evidence.verification.findings import VerificationFinding
 from gatewright.evidence.verification.verify import verify
 from gatewright.evidence.writer import BundleWriter
 from gatewright.ledger import chain
-from gatewright.ledger.evolve import fold
+from gatewright.run.evolve import fold
+from gatewright.run.state import GENESIS
 from tests.evidence.recorded_artifacts import Store
 
 Json = dict[str, Any]
@@ -78,7 +79,7 @@ class BundleStory:
     def records(self) -> tuple[OrchestratorEvent, ...]:
         """The events in their places. Raises what a reader of the ledger would: MalformedError for what is no event."""
         records: list[OrchestratorEvent] = []
-        head = chain.GENESIS
+        head = GENESIS
         for seq, event in enumerate(self.events, 1):
             record = codec.decode(json.dumps({**event, "seq": seq, "prev_hash": head, "hash": ""}).encode(), OrchestratorEvent)
             head = chain.digest(record)

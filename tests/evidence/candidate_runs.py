@@ -10,10 +10,10 @@ from gatewright.contracts import RunRequest
 from gatewright.contracts.reports import Finding
 from gatewright.contracts.vocabulary import Executor
 from gatewright.git.patches.lines import changed_lines
-from gatewright.ledger import events as e
-from gatewright.ledger.candidates import best, seen_from, standings
-from gatewright.ledger.run import Run, TaskRole
 from gatewright.rules import task_contracts
+from gatewright.run import events as e
+from gatewright.run.choice import best, standings
+from gatewright.run.state import Run, TaskRole
 from tests.evidence.recorded_runs import RecordedRun
 
 NAME = b"src/a.py"
@@ -51,16 +51,16 @@ class CandidateRuns(RecordedRun):
                 candidate=number,
             )
             worker = f"{self.run_id}.plan.w01.c{number}"
-            events += [self.gate("integrated", task_id=worker, evidence=patch.uri), e.Event(composed)]
-        events.append(e.Event(e.StateEntered(state="S3")))
+            events += [self.gate("integrated", task_id=worker, evidence=patch.uri), e.LabelledEvent(composed)]
+        events.append(e.LabelledEvent(e.StateEntered(state="S3")))
         self.step(*events, *self.orders("reviewer", self.after(*events)))
 
-    def orders(self, role: TaskRole, run: Run) -> list[e.Event]:
+    def orders(self, role: TaskRole, run: Run) -> list[e.LabelledEvent]:
         """The task of a judge for each candidate."""
         made = task_contracts.reviewing if role == "reviewer" else task_contracts.testing
         events = []
         for number in LINES:
-            seen = seen_from(run, number)
+            seen = run.seen_from(number)
             assert seen.candidate is not None
             order = made(seen, self.contract(), seen.candidate.patch)
             events.append(self.dispatch(order.task_id, role, order))
@@ -69,11 +69,11 @@ class CandidateRuns(RecordedRun):
     def review_all(self, findings: dict[int, int]) -> None:
         for number in LINES:
             review = self.review(self.judge(number, "review"))
-            assert isinstance(review.payload, e.ReviewReceived)
-            report = replace(review.payload.report, findings=(REMARK,) * findings.get(number, 0))
-            told = [e.Event(e.ReviewReceived(report=report)), self.gate("reviewer", task_id=report.task_id)]
+            assert isinstance(review.event, e.ReviewReceived)
+            report = replace(review.event.report, findings=(REMARK,) * findings.get(number, 0))
+            told = [e.LabelledEvent(e.ReviewReceived(report=report)), self.gate("reviewer", task_id=report.task_id)]
             if number == max(LINES):
-                told.append(e.Event(e.StateEntered(state="S4")))
+                told.append(e.LabelledEvent(e.StateEntered(state="S4")))
                 told += self.orders("testrunner", self.after(*told))
             self.step(*told)
 
@@ -85,13 +85,15 @@ class CandidateRuns(RecordedRun):
                 ranked = standings(self.after(*told))
                 chosen = best(ranked)
                 assert chosen is not None
-                told.append(e.Event(e.CandidateChosen(candidate=chosen, standings=ranked)))
+                told.append(e.LabelledEvent(e.CandidateChosen(candidate=chosen, standings=ranked)))
             self.step(*told)
 
     def land_chosen(self) -> None:
         landed = e.Landed(mode="branch", commit=self.git.commit, tree=self.git.tree, ref=f"refs/heads/gatewright/{self.run_id}")
         end = e.RunFinished(status="SUCCESS", code="ok", message="landed")
-        self.step(self.gate("landing"), e.Event(landed), e.Event(e.StateEntered(state="S6")), e.Event(end))
+        self.step(
+            self.gate("landing"), e.LabelledEvent(landed), e.LabelledEvent(e.StateEntered(state="S6")), e.LabelledEvent(end)
+        )
 
 
 def make_candidates(findings: dict[int, int] | None = None) -> RecordedRun:

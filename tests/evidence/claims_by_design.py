@@ -58,6 +58,7 @@ CLAIMS: tuple[Claim, ...] = (
     Claim("task_finished", "/payload/result/next_steps/*", WORDS_OF_WORKER),
     Claim("task_finished", "/payload/result/usage", "a worker that used nothing names nothing"),
     Claim("usage_reported.reviewer", "*", "only a worker's answer says itself what was used"),
+    Claim("usage_reported.worker", "*", "how use grew: a worker's answer bears out the last report of its delivery alone"),
     Claim("review_received", "/payload/report/reviewer/*", WORDS_OF_REVIEWER),
     Claim("review_received", "/payload/report/summary", WORDS_OF_REVIEWER),
     Claim("review_received", "/payload/report/evidence*", WORDS_OF_REVIEWER),

@@ -18,8 +18,10 @@ from gatewright.contracts import Transition
 from gatewright.contracts.records import Cause, OrchestratorEvent
 from gatewright.contracts.reports import Evidence, GateName, MutationSample, TestCommand, Violation
 from gatewright.contracts.vocabulary import AcceptanceTest, Budget, Usage
-from gatewright.ledger import events as e
-from gatewright.ledger.chain import GENESIS, link
+from gatewright.ledger.chain import link
+from gatewright.run import events as e
+from gatewright.run import states
+from gatewright.run.state import GENESIS
 from tests.evidence.recorded_runs import (
     MUTANTS,
     RecordedRun,
@@ -39,7 +41,7 @@ VIOLATION = Violation(code="path_out_of_scope", rule="allowed_paths", detail="ou
 class Told:
     """An event before it has its place in the chain."""
 
-    payload: e.Payload
+    payload: e.RunEvent
     record: OrchestratorEvent
 
     def given(self, **changes: Any) -> Told:
@@ -61,11 +63,11 @@ class Story(NamedTuple):
 
 def retell(recorded: RecordedRun, change: Change) -> RecordedRun:
     """The same run with other events: linked anew, in one transition."""
-    told = list(change([Told(e.payload_of(record), record) for record in recorded.records]))
+    told = list(change([Told(e.event_of(record), record) for record in recorded.records]))
     records: list[OrchestratorEvent] = []
     head = GENESIS
     for seq, each in enumerate(told):
-        event = e.Event(each.payload, each.record.level, each.record.task_id, each.record.attempt, each.record.role)
+        event = e.LabelledEvent(each.payload, each.record.level, each.record.task_id, each.record.attempt, each.record.role)
         now = datetime.fromisoformat(each.record.ts)
         records += link([event], run_id=recorded.run_id, trace_id="ab" * 16, seq=seq, head=head, now=now)
         head = records[-1].hash
@@ -74,7 +76,7 @@ def retell(recorded: RecordedRun, change: Change) -> RecordedRun:
     return replace(recorded, transitions=[transition])
 
 
-def swap(kind: type[e.Payload], change: Callable[[Any], Any], number: int = -1) -> Change:
+def swap(kind: type[e.RunEvent], change: Callable[[Any], Any], number: int = -1) -> Change:
     """Change the payload of the ``number``-th event of a kind."""
 
     def told(story: list[Told]) -> Iterator[Told]:
@@ -85,7 +87,7 @@ def swap(kind: type[e.Payload], change: Callable[[Any], Any], number: int = -1) 
     return told
 
 
-def label(kind: type[e.Payload], **changes: Any) -> Change:
+def label(kind: type[e.RunEvent], **changes: Any) -> Change:
     """Change what the record of the last event of a kind says besides its payload."""
 
     def told(story: list[Told]) -> Iterator[Told]:
@@ -96,7 +98,7 @@ def label(kind: type[e.Payload], **changes: Any) -> Change:
     return told
 
 
-def leave_out(which: Callable[[e.Payload], bool]) -> Change:
+def leave_out(which: Callable[[e.RunEvent], bool]) -> Change:
     def told(story: list[Told]) -> Iterator[Told]:
         yield from (each for each in story if not which(each.payload))
 
@@ -112,7 +114,7 @@ def both(*changes: Change) -> Change:
     return told
 
 
-def report(kind: type[e.Payload], number: int = -1, **changes: Any) -> Change:
+def report(kind: type[e.RunEvent], number: int = -1, **changes: Any) -> Change:
     """Change a role's or a gate's report."""
     return swap(kind, lambda payload: changed(payload, report=changed(payload.report, **changes)), number)
 
@@ -129,7 +131,7 @@ def gate(name: GateName, **changes: Any) -> Change:
     return told
 
 
-def is_gate(payload: e.Payload, name: GateName) -> bool:
+def is_gate(payload: e.RunEvent, name: GateName) -> bool:
     return isinstance(payload, e.GateJudged) and payload.report.gate == name
 
 
@@ -217,7 +219,7 @@ def task(role: str, **changes: Any) -> Change:
     return told
 
 
-def insert(after: type[e.Payload], *payloads: e.Payload) -> Change:
+def insert(after: type[e.RunEvent], *payloads: e.RunEvent) -> Change:
     def told(story: list[Told]) -> Iterator[Told]:
         last = [each for each in story if isinstance(each.payload, after)][-1]
         for each in story:
@@ -228,7 +230,7 @@ def insert(after: type[e.Payload], *payloads: e.Payload) -> Change:
     return told
 
 
-def later(kind: type[e.Payload], seconds: float) -> Change:
+def later(kind: type[e.RunEvent], seconds: float) -> Change:
     """Everything from the last event of a kind on happens later, or earlier."""
 
     def told(story: list[Told]) -> Iterator[Told]:
@@ -306,7 +308,7 @@ def spent(limit: Budget, usage: Usage) -> Callable[[], RecordedRun]:
     return made
 
 
-def after_dispatch(task_id: str, payload: e.Payload) -> Change:
+def after_dispatch(task_id: str, payload: e.RunEvent) -> Change:
     def told(story: list[Told]) -> Iterator[Told]:
         for each in story:
             yield each
@@ -316,7 +318,7 @@ def after_dispatch(task_id: str, payload: e.Payload) -> Change:
     return told
 
 
-def to_end(status: e.Ending, code: str, message: str) -> Callable[[], RecordedRun]:
+def to_end(status: states.Ending, code: str, message: str) -> Callable[[], RecordedRun]:
     """A run that ends while its workers work, with no event that says why."""
 
     def made() -> RecordedRun:

@@ -20,7 +20,7 @@ from msgspec import inspect
 
 from gatewright.contracts import OrchestratorEvent, codec
 from gatewright.contracts.vocabulary import Document
-from gatewright.ledger.events import PAYLOADS
+from gatewright.run.events import EVENTS
 from tests.evidence.bundle_stories import LINKS, BundleStory, Json, moment_of
 
 Pointer = tuple[str | int, ...]
@@ -112,7 +112,7 @@ def pattern_of(pointer: Pointer) -> str:
 
 def _event_type(event: Json) -> inspect.Type:
     """The type of an event with that of its payload."""
-    return _Record(inspect.type_info(OrchestratorEvent), inspect.type_info(PAYLOADS[event["event_type"]]))  # type: ignore[arg-type, return-value]
+    return _Record(inspect.type_info(OrchestratorEvent), inspect.type_info(EVENTS[event["event_type"]]))  # type: ignore[arg-type, return-value]
 
 
 @dataclass(frozen=True)

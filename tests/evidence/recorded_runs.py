@@ -56,15 +56,13 @@ from gatewright.contracts.vocabulary import (
     TimeoutRetry,
 )
 from gatewright.evidence.projection.names import quoted
-from gatewright.ledger import events as e
-from gatewright.ledger.candidates import candidate_of, seen_from
-from gatewright.ledger.chain import GENESIS, link
-from gatewright.ledger.evolve import evolve, fold
-from gatewright.ledger.labels import labels_of
-from gatewright.ledger.run import Run, TaskRole
+from gatewright.ledger.chain import link
 from gatewright.rules import task_contracts
 from gatewright.rules.gate_evidence import expected_evidence, missing_rules
 from gatewright.rules.shards import shard_of
+from gatewright.run import events as e
+from gatewright.run.evolve import evolve, fold
+from gatewright.run.state import GENESIS, Run, TaskRole
 from gatewright.worker_role import REQUIRED_OUTPUTS, resolve_role
 from tests.evidence.recorded_artifacts import Store
 from tests.factories import BASELINE, BASELINE_TREE, make_contract, make_request
@@ -150,7 +148,7 @@ class RecordedRun:
         """Where its transitions lie in a stream that holds nothing else."""
         return tuple(range(1, len(self.transitions) + 1))
 
-    def step(self, *events: e.Event) -> None:
+    def step(self, *events: e.LabelledEvent) -> None:
         """One transition, with the labels that the decider gives its events."""
         records = self._linked(events)
         number = len(self.transitions) + 1
@@ -159,7 +157,7 @@ class RecordedRun:
             Transition(run_id=self.run_id, number=number, cause=cause, events=records, commands=()),
         )
 
-    def after(self, *events: e.Event) -> Run:
+    def after(self, *events: e.LabelledEvent) -> Run:
         """The run as it would be after one more transition."""
         run = fold(self.transitions)
         for record in self._linked(events):
@@ -167,15 +165,14 @@ class RecordedRun:
         assert run is not None
         return run
 
-    def _linked(self, events: Sequence[e.Event]) -> tuple[OrchestratorEvent, ...]:
+    def _linked(self, events: Sequence[e.LabelledEvent]) -> tuple[OrchestratorEvent, ...]:
         run = fold(self.transitions)
         now = self.start + timedelta(seconds=len(self.transitions))
         records: list[OrchestratorEvent] = []
         for number, event in enumerate(events):
-            payload = event.payload if run is None else self._judged(run, events, number)
-            labels = labels_of(run, payload, event.task_id)
+            payload = event.event if run is None else self._judged(run, events, number)
             records += link(
-                [e.Event(payload, labels.level, labels.task_id, labels.attempt, labels.role)],
+                [e.labelled(payload, run, event.task_id)],
                 run_id=self.run_id,
                 trace_id="ab" * 16,
                 seq=run.seq if run else 0,
@@ -185,19 +182,19 @@ class RecordedRun:
             run = evolve(run, records[-1])
         return tuple(records)
 
-    def _judged(self, run: Run, events: Sequence[e.Event], number: int) -> e.Payload:
+    def _judged(self, run: Run, events: Sequence[e.LabelledEvent], number: int) -> e.RunEvent:
         """An event; a verdict with all that its gate must have looked at, and the rules that it must have applied."""
-        judged = events[number].payload
+        judged = events[number].event
         if not isinstance(judged, e.GateJudged):
             return judged
-        report, run = judged.report, seen_from(run, candidate_of(run, judged))
+        report, run = judged.report, run.seen_from(judged.of_candidate(run))
         for document in (run.review, run.tests):
             if document is not None:
                 self.store.put(codec.encode(document))
-        before = [each.payload for each in events[:number]]
+        before = [each.event for each in events[:number]]
         decisions = [each for each in before if isinstance(each, e.ApprovalDecided | e.ApprovalByGrant)]
         held = before[-1] if before and isinstance(before[-1], e.RosterHeld) else None
-        expected = expected_evidence(run, report, decisions, [each.payload for each in events[number + 1 :]], held)
+        expected = expected_evidence(run, report, decisions, [each.event for each in events[number + 1 :]], held)
         named = {seen.name for seen in report.evidence}
         more = tuple(Evidence(name=name, digest=digest or "1") for name, digest in expected if name not in named)
         rules = tuple(RuleOutcome(rule=rule, verdict="PASS") for rule in missing_rules(run, report, decisions))
@@ -207,7 +204,7 @@ class RecordedRun:
         uri = self.store.put(data)
         return Artifact(name=name, uri=uri, sha256=uri.rpartition(":")[2])
 
-    def gate(self, gate: GateName, *, task_id: str | None = None, code: str = "ok", evidence: str = "") -> e.Event:
+    def gate(self, gate: GateName, *, task_id: str | None = None, code: str = "ok", evidence: str = "") -> e.LabelledEvent:
         violation = Violation(code=code, rule=f"{gate}_gate", detail="outside the contract's paths", path="etc/passwd")
         report = GateReport(
             run_id=self.run_id,
@@ -222,10 +219,10 @@ class RecordedRun:
             attempt=self.run.attempt if self.transitions else 1,
             duration_ms=1.5,
         )
-        return e.Event(e.GateJudged(report=report))
+        return e.LabelledEvent(e.GateJudged(report=report))
 
-    def dispatch(self, task_id: str, role: TaskRole, contract: TaskContract | None = None) -> e.Event:
-        return e.Event(e.TaskDispatched(task_id=task_id, role=role, pool="default", contract=contract))
+    def dispatch(self, task_id: str, role: TaskRole, contract: TaskContract | None = None) -> e.LabelledEvent:
+        return e.LabelledEvent(e.TaskDispatched(task_id=task_id, role=role, pool="default", contract=contract))
 
     def contract(self, **changes: object) -> TaskContract:
         """What the pm makes of the request."""
@@ -289,7 +286,7 @@ class RecordedRun:
             surroundings=SURROUNDINGS,
         )
 
-    def review(self, task_id: str, verdict: Literal["PASS", "FAIL"] = "PASS") -> e.Event:
+    def review(self, task_id: str, verdict: Literal["PASS", "FAIL"] = "PASS") -> e.LabelledEvent:
         report = ReviewReport(
             run_id=self.run_id,
             reviewer=REVIEWER,
@@ -301,9 +298,9 @@ class RecordedRun:
             task_id=task_id,
             tree=self.git.tree,
         )
-        return e.Event(e.ReviewReceived(report=report))
+        return e.LabelledEvent(e.ReviewReceived(report=report))
 
-    def tests(self, task_id: str) -> e.Event:
+    def tests(self, task_id: str) -> e.LabelledEvent:
         command = TestCommand(
             name="unit",
             cmd_argv=("python", "-m", "pytest", "a b"),
@@ -352,7 +349,7 @@ class RecordedRun:
             tree=self.git.tree,
             sandbox="bubblewrap",
         )
-        return e.Event(e.TestsReceived(report=report))
+        return e.LabelledEvent(e.TestsReceived(report=report))
 
     def accept(self, requested_by: str = "tests") -> None:
         accepted = e.RunAccepted(
@@ -370,15 +367,15 @@ class RecordedRun:
             mutation=BOUNDS,
             orderers=tuple(sorted(identities_of(requested_by))),
         )
-        self.step(e.Event(accepted), self.gate("policy"), self.dispatch(f"{self.run_id}.pm", "pm"))
+        self.step(e.LabelledEvent(accepted), self.gate("policy"), self.dispatch(f"{self.run_id}.pm", "pm"))
 
     def plan(self, shards: int = 2) -> None:
         planning = f"{self.run_id}.plan"
         contract = self.contract()
         self.step(
             self.gate("policy"),
-            e.Event(e.ContractCompiled(contract=contract)),
-            e.Event(e.StateEntered(state="S1")),
+            e.LabelledEvent(e.ContractCompiled(contract=contract)),
+            e.LabelledEvent(e.StateEntered(state="S1")),
             self.dispatch(planning, "techlead", task_contracts.planning(contract, self.run_id)),
         )
         ids = tuple(f"{planning}.w{number:02}" for number in range(1, shards + 1))
@@ -391,17 +388,17 @@ class RecordedRun:
             contracts=tuple(shard_of(contract, task_id, paths, TECH_LEAD) for task_id, paths in zip(ids, parts, strict=True)),
             batches=(ids,),
         )
-        self.step(self.gate("plan", task_id=planning), e.Event(e.PlanAccepted(plan=plan)))
+        self.step(self.gate("plan", task_id=planning), e.LabelledEvent(e.PlanAccepted(plan=plan)))
         locks = e.LocksTaken(repository_url="/srv/project", paths=("src", "docs"), token=7)
         workers = [self.dispatch(task.task_id, "worker") for task in self.run.workers()]
-        self.step(self.gate("locks"), e.Event(locks), e.Event(e.StateEntered(state="S2")), *workers)
+        self.step(self.gate("locks"), e.LabelledEvent(locks), e.LabelledEvent(e.StateEntered(state="S2")), *workers)
 
     def work(self) -> None:
         for task in self.run.workers():
             patch = f"--- the patch of {task.task_id}\n".encode()
             result = self.result(task.task_id, patch=patch, extra=(self.artifact("notes", b"more\n"),))
             finished = e.TaskFinished(result=result, accepted=result.status == "SUCCESS", tree=self.git.tree)
-            self.step(e.Event(finished), self.gate("diff", task_id=task.task_id, evidence=result.git.patch))
+            self.step(e.LabelledEvent(finished), self.gate("diff", task_id=task.task_id, evidence=result.git.patch))
 
     def compose(self) -> None:
         attempt = self.run.attempt
@@ -409,7 +406,11 @@ class RecordedRun:
         patch = self.artifact("candidate.patch", self.git.patch or headers + f"{attempt}\n".encode())
         names = self.store.put(b"".join(name + b"\0" for name in self.git.names))
         composed = e.CandidateComposed(tree=self.git.tree, patch=patch.uri, names=names, changed_files=len(self.git.names))
-        told = (self.gate("integrated", evidence=patch.uri), e.Event(composed), e.Event(e.StateEntered(state="S3")))
+        told = (
+            self.gate("integrated", evidence=patch.uri),
+            e.LabelledEvent(composed),
+            e.LabelledEvent(e.StateEntered(state="S3")),
+        )
         review = task_contracts.reviewing(self.after(*told), self.contract(), patch.uri)
         self.step(*told, self.dispatch(review.task_id, "reviewer", review))
 
@@ -421,27 +422,27 @@ class RecordedRun:
         self.step(
             self.review(review),
             self.gate("reviewer", task_id=review),
-            e.Event(e.StateEntered(state="S4")),
+            e.LabelledEvent(e.StateEntered(state="S4")),
             self.dispatch(test.task_id, "testrunner", test),
         )
 
     def fail_review(self) -> None:
         """A blocking review and a new round."""
         review = self.review(f"{self.run_id}.review.a{self.run.attempt}", "FAIL")
-        assert isinstance(review.payload, e.ReviewReceived)
-        self.store.put(codec.encode(review.payload.report))
+        assert isinstance(review.event, e.ReviewReceived)
+        self.store.put(codec.encode(review.event.report))
         attempt = self.run.attempt + 1
         contracts = tuple(
-            task_contracts.fixing(task.contract, attempt, review.payload.report, task.result)
+            task_contracts.fixing(task.contract, attempt, review.event.report, task.result)
             for task in self.run.workers()
             if task.contract
         )
         self.step(
             review,
-            self.gate("reviewer", task_id=review.payload.report.task_id, code="review_failed"),
-            e.Event(e.StateEntered(state="S5")),
-            e.Event(e.FixOrdered(attempt=attempt, reason="review_failed", contracts=contracts)),
-            e.Event(e.StateEntered(state="S2")),
+            self.gate("reviewer", task_id=review.event.report.task_id, code="review_failed"),
+            e.LabelledEvent(e.StateEntered(state="S5")),
+            e.LabelledEvent(e.FixOrdered(attempt=attempt, reason="review_failed", contracts=contracts)),
+            e.LabelledEvent(e.StateEntered(state="S2")),
             *(self.dispatch(contract.task_id, "worker") for contract in contracts),
         )
 
@@ -451,16 +452,16 @@ class RecordedRun:
         landed = e.Landed(mode="branch", commit=self.git.commit, tree=self.git.tree, ref=f"refs/heads/gatewright/{self.run_id}")
         self.step(
             self.gate("landing"),
-            e.Event(landed),
-            e.Event(e.StateEntered(state="S6")),
-            e.Event(e.RunFinished(status="SUCCESS", code="ok", message="landed")),
+            e.LabelledEvent(landed),
+            e.LabelledEvent(e.StateEntered(state="S6")),
+            e.LabelledEvent(e.RunFinished(status="SUCCESS", code="ok", message="landed")),
         )
 
-    def end(self, status: Literal["FAILED", "ABORTED"], code: str, message: str, *before: e.Event) -> None:
+    def end(self, status: Literal["FAILED", "ABORTED"], code: str, message: str, *before: e.LabelledEvent) -> None:
         self.step(
             *before,
-            e.Event(e.StateEntered(state=status)),
-            e.Event(e.RunFinished(status=status, code=code, message=message)),
+            e.LabelledEvent(e.StateEntered(state=status)),
+            e.LabelledEvent(e.RunFinished(status=status, code=code, message=message)),
         )
 
 
@@ -499,7 +500,7 @@ def make_failed(git: GitFacts = GitFacts(), run: RecordedRun | None = None) -> R
     (task,) = run.run.workers()
     result = run.result(task.task_id, patch=b"--- a patch of etc/passwd\n")
     refused = run.gate("diff", task_id=task.task_id, code="path_out_of_scope", evidence=result.git.patch)
-    finished = e.Event(e.TaskFinished(result=result, accepted=False))
+    finished = e.LabelledEvent(e.TaskFinished(result=result, accepted=False))
     run.end("FAILED", "path_out_of_scope", "diff gate: etc/passwd", finished, refused)
     return run
 
@@ -510,7 +511,7 @@ def make_unplanned(run: RecordedRun | None = None) -> RecordedRun:
     run.accept()
     task_id = f"{run.run_id}.pm"
     error = Error(code="request_incomplete", message="no paths", run_id=run.run_id, task_id=task_id, role="pm")
-    run.end("FAILED", "request_incomplete", "no paths", e.Event(e.TaskFailed(error=error)))
+    run.end("FAILED", "request_incomplete", "no paths", e.LabelledEvent(e.TaskFailed(error=error)))
     return run
 
 
@@ -519,7 +520,12 @@ def make_aborted(run: RecordedRun | None = None) -> RecordedRun:
     run = run or RecordedRun()
     run.accept()
     run.plan()
-    run.end("ABORTED", "aborted", "changed my mind", e.Event(e.AbortRequested(reason="changed my mind", requested_by="tests")))
+    run.end(
+        "ABORTED",
+        "aborted",
+        "changed my mind",
+        e.LabelledEvent(e.AbortRequested(reason="changed my mind", requested_by="tests")),
+    )
     return run
 
 

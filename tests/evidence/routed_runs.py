@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from gatewright.contracts import RoutingRules
-from gatewright.ledger import events as e
 from gatewright.rules.routing import path_kinds, route
+from gatewright.run import events as e
 from tests.evidence.approved_runs import Forgery, as_it_is
 from tests.evidence.recorded_runs import RecordedRun
 
@@ -22,10 +22,10 @@ class RoutedRun(RecordedRun):
     forgery: Forgery = as_it_is
     rules: RoutingRules | None = RULES
 
-    def step(self, *events: e.Event) -> None:
+    def step(self, *events: e.LabelledEvent) -> None:
         written = []
         for event in events:
-            payload = event.payload
+            payload = event.event
             if isinstance(payload, e.RunAccepted) and self.rules is not None:
                 digests = payload.policies | {"routing_rules.json": "a" * 64}
                 payload = replace(payload, routing=self.rules, policies=digests)
@@ -33,7 +33,7 @@ class RoutedRun(RecordedRun):
                 payload = replace(payload, path_kinds=path_kinds(self.rules, self.git.names))
             forged = self.forgery(payload)
             if forged is not None:
-                written.append(e.Event(forged, event.level, event.task_id, event.attempt, event.role))
+                written.append(e.LabelledEvent(forged, event.level, event.task_id, event.attempt, event.role))
         if written:
             super().step(*written)
 
@@ -48,8 +48,8 @@ class RoutedRun(RecordedRun):
 
     def finish(self) -> None:
         landed = e.Landed(mode="branch", commit=self.git.commit, tree=self.git.tree, ref=f"refs/heads/gatewright/{self.run_id}")
-        over = e.Event(e.RunFinished(status="SUCCESS", code="ok", message="landed"))
-        self.step(self.gate("landing"), e.Event(landed), e.Event(e.StateEntered(state="S6")), over)
+        over = e.LabelledEvent(e.RunFinished(status="SUCCESS", code="ok", message="landed"))
+        self.step(self.gate("landing"), e.LabelledEvent(landed), e.LabelledEvent(e.StateEntered(state="S6")), over)
 
 
 def make_routed(forgery: Forgery = as_it_is, rules: RoutingRules | None = RULES) -> RoutedRun:
@@ -57,6 +57,6 @@ def make_routed(forgery: Forgery = as_it_is, rules: RoutingRules | None = RULES)
     run = RoutedRun(forgery=forgery, rules=rules)
     run.up_to_the_tests()
     if run.run.accepted.routing is not None:
-        run.step(e.Event(e.ReviewRouted(routing=route(run.run))))
+        run.step(e.LabelledEvent(e.ReviewRouted(routing=route(run.run))))
     run.finish()
     return run

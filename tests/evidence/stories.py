@@ -6,7 +6,7 @@ from msgspec.structs import replace as changed
 
 from gatewright.contracts.reports import Finding, Remark, RuleOutcome, TestCounts
 from gatewright.contracts.vocabulary import Agent, Budget, Usage
-from gatewright.ledger import events as e
+from gatewright.run import events as e
 from tests.evidence.contradictions import (
     OTHER_COMMIT,
     OTHER_RUN,

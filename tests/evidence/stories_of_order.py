@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from msgspec.structs import replace as changed
 
 from gatewright.contracts.vocabulary import Usage
-from gatewright.ledger import events as e
+from gatewright.run import events as e
 from tests.evidence.contradictions import OTHER_RUN, OTHER_TREE, Story, Told, evidence, insert, report, swap
 from tests.evidence.recorded_runs import make_success
 from tests.evidence.stories import EVENTS

@@ -15,6 +15,7 @@ from gatewright.contracts.records import FileRecord
 from gatewright.evidence import layout
 from gatewright.evidence.signing.envelopes import Signer, payload_of
 from gatewright.ledger import chain
+from gatewright.run.state import GENESIS
 
 
 def put(path: Path, data: bytes) -> None:
@@ -178,7 +179,7 @@ def read_events(bundle: Path) -> list[OrchestratorEvent]:
 
 def write_events(bundle: Path, records: Sequence[OrchestratorEvent], *, chained: bool = False) -> None:
     """Write other events; ``chained``: with a new chain over them."""
-    head, written = chain.GENESIS, []
+    head, written = GENESIS, []
     for seq, each in enumerate(records, 1):
         record = each
         if chained:

@@ -13,9 +13,9 @@ from gatewright.contracts import ApprovalGrant, codec
 from gatewright.contracts.people.approvals import ApprovalRule, GrantBounds, SignedDecision
 from gatewright.evidence.signing.envelopes import Signer
 from gatewright.evidence.signing.keys import PrivateKey
-from gatewright.ledger import events as e
 from gatewright.rules.approvals import NAMESPACE, MatchedRule, make_request
 from gatewright.rules.grants import GRANT_NAMESPACE
+from gatewright.run import events as e
 from gatewright.ssh_signatures import fingerprint, public_line, sign_ssh
 from tests.evidence.approved_runs import ANA, SECRET, STRANGER, ApprovedRun, Forgery, as_it_is
 from tests.evidence.recorded_runs import START
@@ -70,8 +70,8 @@ def make_granted(event: e.ApprovalByGrant, rule: ApprovalRule = RULE, forgery: F
     run.step(run.tests(test), run.gate("tests", task_id=test))
     now = START + timedelta(seconds=len(run.transitions))
     request = make_request(run.run, MatchedRule(rule, f"it lands on refs/heads/gatewright/{run.run_id}"), 1, now)
-    asked = e.Event(e.ApprovalRequested(request=request))
-    run.step(asked, e.Event(replace_id(event, request.request_id)), run.gate("approval"))
+    asked = e.LabelledEvent(e.ApprovalRequested(request=request))
+    run.step(asked, e.LabelledEvent(replace_id(event, request.request_id)), run.gate("approval"))
     run.finish()
     return run
 
@@ -132,7 +132,7 @@ async def test_a_grant_counts_only_where_the_rule_of_the_run_lets_it(
 async def test_a_move_of_versions_that_the_patch_does_not_make_is_found(
     tmp_path: Path, signer: Signer, private_key: PrivateKey
 ) -> None:
-    def forged(payload: e.Payload) -> e.Payload:
+    def forged(payload: e.RunEvent) -> e.RunEvent:
         return replace(payload, versions="patch", changed_lines=2) if isinstance(payload, e.CandidateComposed) else payload
 
     run = make_granted(by_grant(replace(GRANT, versions="patch")), forgery=forged)

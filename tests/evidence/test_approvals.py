@@ -13,7 +13,7 @@ from gatewright.evidence.signing.keys import PrivateKey
 from gatewright.evidence.verification.findings import Verification
 from gatewright.evidence.verification.verify import verify
 from gatewright.evidence.writer import BundleWriter
-from gatewright.ledger import events as e
+from gatewright.run import events as e
 from tests.evidence.approved_runs import ANA, RULE, STRANGER, ApprovedRun, Forgery, decided, make_approved
 from tests.evidence.recorded_runs import TREE
 from tests.evidence.tampering import CODES, KINDS, files_of
@@ -59,31 +59,31 @@ async def test_no_file_of_an_approval_can_be_changed(tmp_path: Path, signer: Sig
             shutil.rmtree(copy)
 
 
-def on(kind: type[e.Payload], change: Forgery) -> Forgery:
+def on(kind: type[e.RunEvent], change: Forgery) -> Forgery:
     return lambda payload: change(payload) if isinstance(payload, kind) else payload
 
 
-def another_signer(payload: e.Payload) -> e.Payload:
+def another_signer(payload: e.RunEvent) -> e.RunEvent:
     assert isinstance(payload, e.ApprovalDecided)
     run = make_approved()
     (asked,) = run.run.approvals.values()
     return decided(asked.request, STRANGER)
 
 
-def another_tree(payload: e.Payload) -> e.Payload:
+def another_tree(payload: e.RunEvent) -> e.RunEvent:
     assert isinstance(payload, e.ApprovalDecided)
     (asked,) = make_approved().run.approvals.values()
     return decided(asked.request, candidate_tree="f" * 40)
 
 
-def wrong_phrase(payload: e.Payload) -> e.Payload:
+def wrong_phrase(payload: e.RunEvent) -> e.RunEvent:
     assert isinstance(payload, e.ApprovalDecided)
     (asked,) = make_approved().run.approvals.values()
     return decided(asked.request, phrase="land if")
 
 
 def of_another_time(said: str) -> Forgery:
-    def forge(payload: e.Payload) -> e.Payload:
+    def forge(payload: e.RunEvent) -> e.RunEvent:
         assert isinstance(payload, e.ApprovalDecided)
         (asked,) = make_approved().run.approvals.values()
         return decided(asked.request, decided_at=said)
@@ -91,30 +91,30 @@ def of_another_time(said: str) -> Forgery:
     return on(e.ApprovalDecided, forge)
 
 
-def a_rejection_as_a_yes(payload: e.Payload) -> e.Payload:
+def a_rejection_as_a_yes(payload: e.RunEvent) -> e.RunEvent:
     assert isinstance(payload, e.ApprovalDecided)
     (asked,) = make_approved().run.approvals.values()
     return decided(asked.request, verdict="reject")
 
 
-def a_revoked_key(payload: e.Payload) -> e.Payload:
+def a_revoked_key(payload: e.RunEvent) -> e.RunEvent:
     assert isinstance(payload, e.ApprovalDecided)
     key = replace(ANA.keys[0], revoked_at="2020-01-01T00:00:00+00:00")
     return replace(payload, approver=replace(ANA, keys=(key,)))
 
 
-def another_orderer(payload: e.Payload) -> e.Payload:
+def another_orderer(payload: e.RunEvent) -> e.RunEvent:
     assert isinstance(payload, e.RunAccepted)
     assert payload.request is not None
     return replace(payload, request=replace(payload.request, ordered_by=("Ana",)))
 
 
-def ordered_by_ana(payload: e.Payload) -> e.Payload:
+def ordered_by_ana(payload: e.RunEvent) -> e.RunEvent:
     assert isinstance(payload, e.RunAccepted)
     return replace(payload, orderers=("ana",))
 
 
-def of_no_known_person(payload: e.Payload) -> e.Payload:
+def of_no_known_person(payload: e.RunEvent) -> e.RunEvent:
     assert isinstance(payload, e.RunAccepted)
     return replace(payload, orderers=())
 
@@ -128,12 +128,12 @@ REVOKED = replace(ANA, keys=(replace(ANA.keys[0], revoked_at="2026-01-02T00:00:0
 LAPSED = e.LapsedWord(request_id="x", person="ana", fingerprint="x", code="approver_unknown", words="gone")
 
 
-def easier_request(payload: e.Payload) -> e.Payload:
+def easier_request(payload: e.RunEvent) -> e.RunEvent:
     assert isinstance(payload, e.ApprovalRequested)
     return replace(payload, request=replace(payload.request, phrase="", approvers=("eve",)))
 
 
-def by_rule(payload: e.Payload) -> e.Payload:
+def by_rule(payload: e.RunEvent) -> e.RunEvent:
     assert isinstance(payload, e.ApprovalDecided)
     return e.ApprovalByRule(request_id=payload.request_id, rule=RULE.name)
 
@@ -173,7 +173,7 @@ async def test_with_the_gatekeepers_key_no_approval_can_be_made_up(
 
 
 async def test_a_decision_of_an_older_run_counts_at_any_time(tmp_path: Path, signer: Signer, private_key: PrivateKey) -> None:
-    def older(payload: e.Payload) -> e.Payload | None:
+    def older(payload: e.RunEvent) -> e.RunEvent | None:
         if isinstance(payload, e.RunAccepted):
             return replace(payload, orderers=None)
         return of_another_time("1990-01-01T00:00:00.000Z")(payload)

@@ -17,8 +17,8 @@ from gatewright.evidence.signing.envelopes import Signer
 from gatewright.evidence.signing.keys import PrivateKey
 from gatewright.evidence.verification.verify import verify
 from gatewright.evidence.writer import BundleWriter
-from gatewright.ledger import events as e
 from gatewright.rules.blocked.asking import next_request
+from gatewright.run import events as e
 from tests.evidence.approved_runs import ANA, STRANGER, Forgery, as_it_is, decided
 from tests.evidence.recorded_runs import STAMP, START
 from tests.evidence.routed_runs import RoutedRun
@@ -37,15 +37,15 @@ BLOCK = Blocked(
 class AskingRun(RoutedRun):
     """A run whose worker brought a question, about which Ana was asked beside it, and answered."""
 
-    def step(self, *events: e.Event) -> None:
+    def step(self, *events: e.LabelledEvent) -> None:
         written = []
         for event in events:
-            payload = event.payload
+            payload = event.event
             if isinstance(payload, e.RunAccepted):
                 payload = replace(payload, approval_rules=(RULE,))
             elif isinstance(payload, e.TaskFinished):
                 payload = replace(payload, result=replace(payload.result, blocked=(BLOCK,)))
-            written.append(e.Event(payload, event.level, event.task_id, event.attempt, event.role))
+            written.append(e.LabelledEvent(payload, event.level, event.task_id, event.attempt, event.role))
         super().step(*written)
 
     def ask(self) -> None:
@@ -53,11 +53,11 @@ class AskingRun(RoutedRun):
         if request is None:  # the forgery took the question away: asked is what an honest run asks
             (known,) = make_asking().run.approvals.values()
             request = known.request
-        self.step(e.Event(e.ApprovalRequested(request=request)))
+        self.step(e.LabelledEvent(e.ApprovalRequested(request=request)))
 
     def answer(self) -> None:
         for asked in self.run.approvals.values():
-            self.step(e.Event(decided(asked.request, phrase="")), self.gate("approval"))
+            self.step(e.LabelledEvent(decided(asked.request, phrase="")), self.gate("approval"))
 
 
 def make_asking(forgery: Forgery = as_it_is, *, answered: bool = True) -> AskingRun:
@@ -81,25 +81,25 @@ async def sealed(run: AskingRun, folder: Path, signer: Signer) -> Path:
 
 
 def asked(**changes: object) -> Forgery:
-    def changed(payload: e.Payload) -> e.Payload:
+    def changed(payload: e.RunEvent) -> e.RunEvent:
         assert isinstance(payload, e.ApprovalRequested)
         return replace(payload, request=replace(payload.request, **changes))
 
     return on(e.ApprovalRequested, changed)
 
 
-def another_question(payload: e.Payload) -> e.Payload:
+def another_question(payload: e.RunEvent) -> e.RunEvent:
     assert isinstance(payload, e.ApprovalRequested)
     return replace(payload, request=replace(payload.request, blocked=replace(BLOCK, question="May it all be deleted?")))
 
 
-def by_a_stranger(payload: e.Payload) -> e.Payload:
+def by_a_stranger(payload: e.RunEvent) -> e.RunEvent:
     assert isinstance(payload, e.ApprovalDecided)
     (known,) = make_asking().run.approvals.values()
     return decided(known.request, STRANGER, phrase="")
 
 
-def of_nothing(payload: e.Payload) -> e.Payload:
+def of_nothing(payload: e.RunEvent) -> e.RunEvent:
     assert isinstance(payload, e.TaskFinished)
     return replace(payload, result=replace(payload.result, blocked=()))
 

@@ -13,8 +13,7 @@ from gatewright.evidence.verification.findings import Verification
 from gatewright.evidence.verification.verify import verify
 from gatewright.evidence.writer import BundleWriter
 from gatewright.git.patches.lines import changed_lines
-from gatewright.ledger import events as e
-from gatewright.ledger.candidates import seen_from
+from gatewright.run import events as e
 from tests.evidence.candidate_runs import make_candidates
 from tests.evidence.contradictions import Change, as_told, leave_out, refused, report, retell, swap
 from tests.evidence.recorded_runs import RecordedRun
@@ -91,12 +90,12 @@ def test_a_choice_that_the_facts_do_not_bear_out_is_found(change: Change, code: 
 def test_the_run_seen_from_a_candidate_has_nothing_of_another() -> None:
     run = make_candidates().run
     for number in (1, 2):
-        seen = seen_from(run, number)
+        seen = run.seen_from(number)
         assert [task.candidate for task in seen.workers()] == [number]
         assert {task.candidate for task in seen.tasks.values()} == {0, number}
         assert seen.candidate is not None
         assert seen.candidate.candidate == number
-    assert seen_from(run, 0) is run
+    assert run.seen_from(0) is run
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ from gatewright.contracts import ApprovalDecision, codec
 from gatewright.contracts.people.approvals import ApprovalRequest, RosterKey, RosterPerson, SignedDecision
 from gatewright.evidence.signing.envelopes import Signer
 from gatewright.evidence.signing.keys import PrivateKey
-from gatewright.ledger import events as e
 from gatewright.rules.approvals import NAMESPACE, decision_on
+from gatewright.run import events as e
 from gatewright.ssh_signatures import fingerprint, public_line, sign_ssh
 from tests.evidence.approved_runs import ANA, RULE, SECRET, ApprovedRun, as_it_is, decided
 from tests.evidence.test_approvals import sealed, verified
@@ -49,9 +49,12 @@ def make_handed(first: Made = to_ben, second: Made = by_ben) -> ApprovedRun:
     run = ApprovedRun(forgery=as_it_is, rule=HANDED)
     run.up_to_the_request()
     (asked,) = run.run.approvals.values()
-    run.step(e.Event(first(asked.request)))
+    run.step(e.LabelledEvent(first(asked.request)))
     run.step(
-        *run.held_where_it_counts(), e.Event(second(asked.request)), run.gate("approval"), e.Event(e.StateEntered(state="S4"))
+        *run.held_where_it_counts(),
+        e.LabelledEvent(second(asked.request)),
+        run.gate("approval"),
+        e.LabelledEvent(e.StateEntered(state="S4")),
     )
     run.finish()
     return run

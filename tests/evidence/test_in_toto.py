@@ -22,7 +22,7 @@ from gatewright.evidence import layout
 from gatewright.evidence.projection.history import evidence_records, tell
 from gatewright.evidence.signing import keys
 from gatewright.evidence.statement import make_statements
-from gatewright.ledger import events as e
+from gatewright.run import events as e
 from tests.evidence.conftest import MakeBundle
 from tests.evidence.recorded_runs import MAKERS, RecordedRun, make_success
 
@@ -30,7 +30,7 @@ SUMMARY = "https://slsa.dev/verification_summary/v1"
 CHECKS = "https://in-toto.io/attestation/test-result/v0.1"
 
 
-def payload_of(bundle: Path, name: str, key: keys.PublicKey) -> Any:
+def event_of(bundle: Path, name: str, key: keys.PublicKey) -> Any:
     """What an envelope says, verified by securesystemslib alone."""
     envelope = Envelope.from_dict(json.loads((bundle / name).read_bytes()))
     envelope.verify([SSlibKey(key.key_id, "ed25519", "ed25519", {"public": key.raw.hex()})], 1)
@@ -49,7 +49,7 @@ def test_the_in_toto_project_s_own_types_take_both_statements(
 
     kinds = {layout.ENVELOPE: (SUMMARY, vsa_pb2.VerificationSummary), layout.CHECKS: (CHECKS, test_result_pb2.TestResult)}
     for envelope, (kind, predicate_type) in kinds.items():
-        payload = payload_of(sealed_bundles[name], envelope, private_key.public)
+        payload = event_of(sealed_bundles[name], envelope, private_key.public)
         # Parsing refuses every field that the type does not have.
         statement = Statement.copy_from_pb(json_format.ParseDict(payload, statement_pb2.Statement()))
         statement.validate()
@@ -83,7 +83,7 @@ def test_both_statements_are_about_the_landed_commit_and_tree_the_patch_and_the_
     sealed_bundles: dict[str, Path], private_key: keys.PrivateKey
 ) -> None:
     bundle = sealed_bundles["success"]
-    summary, checks = (payload_of(bundle, name, private_key.public)["subject"] for name in layout.ENVELOPES)
+    summary, checks = (event_of(bundle, name, private_key.public)["subject"] for name in layout.ENVELOPES)
     assert summary == checks
     assert {subject["name"]: subject["digest"] for subject in summary} == {
         **{
@@ -99,7 +99,7 @@ def test_the_checks_name_each_gate_and_each_acceptance_test_with_what_they_were_
     sealed_bundles: dict[str, Path], private_key: keys.PrivateKey
 ) -> None:
     bundle = sealed_bundles["success"]
-    predicate = payload_of(bundle, layout.CHECKS, private_key.public)["predicate"]
+    predicate = event_of(bundle, layout.CHECKS, private_key.public)["predicate"]
     assert predicate["result"] == "PASSED"
     assert {"gate/policy", "gate/diff", "gate/tests", "acceptance/unit", "acceptance/lint"} <= set(predicate["passedTests"])
     assert predicate["warnedTests"] == predicate["failedTests"] == []
@@ -116,7 +116,7 @@ def test_the_checks_name_each_gate_and_each_acceptance_test_with_what_they_were_
 def test_the_checks_of_a_run_that_did_not_succeed_have_failed_even_where_no_check_did(
     sealed_bundles: dict[str, Path], private_key: keys.PrivateKey, name: str, failed: list[str]
 ) -> None:
-    predicate = payload_of(sealed_bundles[name], layout.CHECKS, private_key.public)["predicate"]
+    predicate = event_of(sealed_bundles[name], layout.CHECKS, private_key.public)["predicate"]
     assert (predicate["result"], predicate["failedTests"]) == ("FAILED", failed)
 
 
@@ -153,7 +153,7 @@ def test_a_gate_that_refused_once_does_not_pass_by_a_later_yes() -> None:
     recorded.transitions[:] = others
     recorded.step(recorded.gate("diff", code="path_out_of_scope"))
     recorded.step(recorded.gate("diff"))
-    recorded.step(*(e.Event(e.payload_of(record), record.level, record.task_id) for record in last.events))
+    recorded.step(*(e.LabelledEvent(e.event_of(record), record.level, record.task_id) for record in last.events))
     history = tell(recorded.run, evidence_records(recorded.transitions))
     found = json.loads(make_statements(history, b"{}", {})[layout.CHECKS])["predicate"]
     assert (found["result"], found["failedTests"]) == ("FAILED", ["gate/diff"])

@@ -12,7 +12,7 @@ from gatewright.contracts import RunManifest, codec
 from gatewright.evidence import layout
 from gatewright.evidence.projection.manifest import LedgerSpan, span_of
 from gatewright.evidence.projection.provenance import RunMeta, digest_of
-from gatewright.ledger import events as e
+from gatewright.run import events as e
 from tests.evidence.recorded_runs import MAKERS, SURROUNDINGS, RecordedRun, make_success
 
 RUN = "run-00112233445566778899"
@@ -63,7 +63,7 @@ def test_a_stand_in_repeats_nothing(sealed_bundles: dict[str, Path]) -> None:
 def test_the_place_in_the_ledger_ends_before_the_seal() -> None:
     recorded: RecordedRun = make_success()
     steps = len(recorded.transitions)
-    recorded.step(e.Event(e.BundleSealed(manifest_sha256="0" * 64, signer="key", location="/srv")))
+    recorded.step(e.LabelledEvent(e.BundleSealed(manifest_sha256="0" * 64, signer="key", location="/srv")))
     sequences = [100 + 3 * number for number in range(steps + 1)]
     assert span_of(recorded.transitions, sequences) == LedgerSpan(steps, 100, 100 + 3 * (steps - 1))
     assert span_of(recorded.transitions, ()) == LedgerSpan(steps, None, None)

@@ -13,8 +13,8 @@ from gatewright.evidence.signing.envelopes import Signer
 from gatewright.evidence.signing.keys import PrivateKey
 from gatewright.evidence.verification.verify import verify
 from gatewright.evidence.writer import BundleWriter
-from gatewright.ledger import events as e
 from gatewright.rules.approvals import NAMESPACE, decision_on
+from gatewright.run import events as e
 from gatewright.ssh_signatures import fingerprint
 from tests.evidence.approved_runs import ApprovedRun, Forgery, as_it_is
 from tests.openssh_account import needs_account
@@ -38,7 +38,7 @@ def approved(forgery: Forgery = as_it_is, **signed: object) -> ApprovedRun:
         approver=ANA,
         roster_sha256="9" * 64,
     )
-    run.step(e.Event(event), run.gate("approval"), e.Event(e.StateEntered(state="S4")))
+    run.step(e.LabelledEvent(event), run.gate("approval"), e.LabelledEvent(e.StateEntered(state="S4")))
     run.finish()
     return run
 
@@ -60,7 +60,7 @@ async def test_it_verifies_and_says_so_and_openssh_agrees(tmp_path: Path, signer
     assert subprocess.run(argv, input=document, capture_output=True, check=False).returncode == 0
 
 
-def other_origins(payload: e.Payload) -> e.Payload:
+def other_origins(payload: e.RunEvent) -> e.RunEvent:
     """The recorded roster has another page than the one that was signed on."""
     if not isinstance(payload, e.ApprovalDecided):
         return payload
@@ -68,7 +68,7 @@ def other_origins(payload: e.Payload) -> e.Payload:
     return replace(payload, approver=replace(ANA, keys=(key,)))
 
 
-def no_passkey(payload: e.Payload) -> e.Payload:
+def no_passkey(payload: e.RunEvent) -> e.RunEvent:
     if not isinstance(payload, e.ApprovalDecided):
         return payload
     return replace(payload, approver=replace(ANA, keys=(replace(ANA.keys[0], origins=()),)))

@@ -18,7 +18,7 @@ from gatewright.evidence import layout
 from gatewright.evidence.projection.history import evidence_records, evidence_transitions, tell
 from gatewright.evidence.projection.materials import materialize
 from gatewright.evidence.projection.names import name_list
-from gatewright.ledger import events as e
+from gatewright.run import events as e
 from tests.evidence.recorded_artifacts import Store
 from tests.evidence.recorded_runs import MAKERS, NAMES, RecordedRun, make_failed, make_fixed, make_success
 
@@ -63,7 +63,7 @@ async def test_the_seal_is_no_part_of_the_bundle() -> None:
     recorded = make_success()
     before = await project(recorded)
     steps = evidence_transitions(recorded.transitions)
-    recorded.step(e.Event(e.BundleSealed(manifest_sha256="0" * 64, signer="key", location="/srv")))
+    recorded.step(e.LabelledEvent(e.BundleSealed(manifest_sha256="0" * 64, signer="key", location="/srv")))
     assert await project(recorded) == before
     assert evidence_transitions(recorded.transitions) == steps
 
@@ -258,16 +258,16 @@ async def test_meta_holds_no_fact_of_the_host() -> None:
 
 def with_result(recorded: RecordedRun, change: object) -> None:
     """Change the first worker's result, and relink what comes after."""
-    events: list[list[e.Event]] = []
+    events: list[list[e.LabelledEvent]] = []
     done = False
     for transition in recorded.transitions:
         step = []
         for record in transition.events:
-            payload = e.payload_of(record)
+            payload = e.event_of(record)
             if isinstance(payload, e.TaskFinished) and not done:
                 assert callable(change)
                 payload, done = replace(payload, result=change(payload.result)), True
-            step.append(e.Event(payload, record.level, record.task_id, record.attempt, record.role))
+            step.append(e.LabelledEvent(payload, record.level, record.task_id, record.attempt, record.role))
         events.append(step)
     recorded.transitions.clear()
     for step in events:

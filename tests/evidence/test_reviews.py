@@ -16,9 +16,9 @@ from gatewright.evidence.signing.keys import PrivateKey
 from gatewright.evidence.verification.findings import Verification
 from gatewright.evidence.verification.verify import verify
 from gatewright.evidence.writer import BundleWriter
-from gatewright.ledger import events as e
 from gatewright.rules.approvals import NAMESPACE, decision_on
 from gatewright.rules.quorum import ROLE_VOTER
+from gatewright.run import events as e
 from gatewright.ssh_signatures import fingerprint, public_line, sign_ssh
 from tests.evidence.approved_runs import ANA, SECRET, ApprovedRun, Forgery, as_it_is
 
@@ -44,7 +44,7 @@ def make_reviewed(forgery: Forgery = as_it_is, colour: VoteColour = "green", anc
         roster_sha256="9" * 64,
         consensus=RECEIPT,
     )
-    run.step(e.Event(event), run.gate("approval"), e.Event(e.StateEntered(state="S4")))
+    run.step(e.LabelledEvent(event), run.gate("approval"), e.LabelledEvent(e.StateEntered(state="S4")))
     run.finish()
     return run
 
@@ -61,13 +61,13 @@ async def test_a_reviewed_run_verifies_and_says_who_voted_how(tmp_path: Path, si
     assert "voted green on review" in words
 
 
-def more_green_than_there_was(payload: e.Payload) -> e.Payload:
+def more_green_than_there_was(payload: e.RunEvent) -> e.RunEvent:
     if isinstance(payload, e.ApprovalDecided):
         return replace(payload, consensus=replace(RECEIPT, green=(ROLE_VOTER, "ana", "ben")))
     return payload
 
 
-def another_quorum(payload: e.Payload) -> e.Payload:
+def another_quorum(payload: e.RunEvent) -> e.RunEvent:
     if isinstance(payload, e.RunAccepted):
         return replace(payload, approval_rules=(replace(RULE, quorum=replace(QUORUM, reviewers=3)),))
     return payload
@@ -91,7 +91,7 @@ async def test_a_consensus_that_the_votes_do_not_make_is_found(
     assert "approval_contradicts" in {each.code for each in found.findings}
 
 
-def by_owner(payload: e.Payload) -> e.Payload:
+def by_owner(payload: e.RunEvent) -> e.RunEvent:
     """The rule goes by owner, and all that is changed is Ana's."""
     if isinstance(payload, e.RunAccepted):
         quorum = replace(QUORUM, domain=("ben",), by_owner=True, owners=(OwnedPaths(line=1, pattern="*", owners=("ana",)),))
@@ -99,7 +99,7 @@ def by_owner(payload: e.Payload) -> e.Payload:
     return payload
 
 
-def by_owner_and_named(payload: e.Payload) -> e.Payload:
+def by_owner_and_named(payload: e.RunEvent) -> e.RunEvent:
     """And the gate has found that."""
     if isinstance(payload, e.GateJudged) and payload.report.gate == "integrated":
         asks = RuleOutcome(rule=f"{e.ASKS}owners:1", verdict="PASS", detail="* of ana: src/a.py")

@@ -14,7 +14,7 @@ from gatewright.evidence.signing.envelopes import Signer
 from gatewright.evidence.signing.keys import PrivateKey
 from gatewright.evidence.verification.verify import verify
 from gatewright.evidence.writer import BundleWriter
-from gatewright.ledger import events as e
+from gatewright.run import events as e
 from tests.evidence.approved_runs import Forgery
 from tests.evidence.routed_runs import RoutedRun, make_routed
 from tests.evidence.tampering import CODES, KINDS
@@ -61,40 +61,40 @@ async def test_the_document_cannot_be_changed_in_the_bundle(tmp_path: Path, sign
 
 
 def routed(**changes: object) -> Forgery:
-    def forge(payload: e.Payload) -> e.Payload:
+    def forge(payload: e.RunEvent) -> e.RunEvent:
         return replace(payload, routing=replace(payload.routing, **changes)) if isinstance(payload, e.ReviewRouted) else payload
 
     return forge
 
 
-def without_doubts(payload: e.Payload) -> e.Payload | None:
+def without_doubts(payload: e.RunEvent) -> e.RunEvent | None:
     return routed(critic_triggers=())(payload)
 
 
-def a_lane_that_satisfies_more(payload: e.Payload) -> e.Payload | None:
+def a_lane_that_satisfies_more(payload: e.RunEvent) -> e.RunEvent | None:
     if not isinstance(payload, e.ReviewRouted):
         return payload
     lanes = tuple(replace(lane, satisfies="tests") if lane.lane == "work" else lane for lane in payload.routing.lanes)
     return routed(lanes=lanes)(payload)
 
 
-def harmless_paths(payload: e.Payload) -> e.Payload:
+def harmless_paths(payload: e.RunEvent) -> e.RunEvent:
     return (
         replace(payload, path_kinds={"high": 0, "low": 2, "other": 0}) if isinstance(payload, e.CandidateComposed) else payload
     )
 
 
-def no_paths(payload: e.Payload) -> e.Payload:
+def no_paths(payload: e.RunEvent) -> e.RunEvent:
     return replace(payload, path_kinds=None) if isinstance(payload, e.CandidateComposed) else payload
 
 
-def no_rules(payload: e.Payload) -> e.Payload | None:
+def no_rules(payload: e.RunEvent) -> e.RunEvent | None:
     if isinstance(payload, e.CandidateComposed):
         return no_paths(payload)
     return replace(payload, routing=None) if isinstance(payload, e.RunAccepted) else payload
 
 
-def left_out(payload: e.Payload) -> e.Payload | None:
+def left_out(payload: e.RunEvent) -> e.RunEvent | None:
     return None if isinstance(payload, e.ReviewRouted) else payload
 
 
@@ -122,7 +122,7 @@ async def test_a_routing_that_is_told_twice_is_found(tmp_path: Path, signer: Sig
     run.up_to_the_tests()
     honest = make_routed().run.routing
     assert honest is not None
-    run.step(e.Event(e.ReviewRouted(routing=honest)))
-    run.step(e.Event(e.ReviewRouted(routing=honest)))
+    run.step(e.LabelledEvent(e.ReviewRouted(routing=honest)))
+    run.step(e.LabelledEvent(e.ReviewRouted(routing=honest)))
     run.finish()
     assert "routing_contradicts" in await codes(run, tmp_path, signer, private_key)

@@ -15,8 +15,8 @@ from gatewright.evidence.signing.envelopes import Signer
 from gatewright.evidence.signing.keys import PrivateKey
 from gatewright.evidence.verification.verify import verify
 from gatewright.evidence.writer import BundleWriter
-from gatewright.ledger import events as e
 from gatewright.rules.summons import FILE, SummonsBounds, summons_orders
+from gatewright.run import events as e
 from tests.evidence.approved_runs import Forgery, as_it_is
 from tests.evidence.contradictions import label, retell
 from tests.evidence.recorded_runs import STAMP, RecordedRun
@@ -35,17 +35,17 @@ def make_summoned(forgery: Forgery = as_it_is, *, questions: int = 2) -> RoutedR
         items = tuple(SummonsItem(role="reviewer", question=f"Question {n}?") for n in range(first, min(first + 8, questions)))
         orders += summons_orders(run.run, SummonsRequest(run_id=run.run_id, questions=items), BOUNDS)
     run.forgery = forgery
-    run.step(*(e.Event(e.SummonsAsked(task=order)) for order in orders))
+    run.step(*(e.LabelledEvent(e.SummonsAsked(task=order)) for order in orders))
     said = SummonsAnswer(
         run_id=run.run_id, task_id=orders[0].task_id, role="reviewer", status="ANSWERED", code="ok", answered_at=STAMP,
         answer="It is.", confidence="low",
     )  # fmt: skip
-    run.step(e.Event(e.SummonsAnswered(answer=said)))
+    run.step(e.LabelledEvent(e.SummonsAnswered(answer=said)))
     run.finish()
     return run
 
 
-def with_policy(payload: e.Payload) -> e.Payload:
+def with_policy(payload: e.RunEvent) -> e.RunEvent:
     if isinstance(payload, e.RunAccepted):
         return replace(payload, policies=payload.policies | {FILE: "b" * 64})
     return payload

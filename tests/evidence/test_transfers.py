@@ -19,11 +19,11 @@ from gatewright.evidence.signing.envelopes import Signer
 from gatewright.evidence.signing.keys import PrivateKey
 from gatewright.evidence.verification.verify import verify
 from gatewright.evidence.writer import BundleWriter
-from gatewright.ledger import events as e
-from gatewright.ledger.run import Run
 from gatewright.models.recorded_transfers import broken_by_calls
 from gatewright.order_artifacts.hidden_acceptance import visible
 from gatewright.rules.transfers import FILE, LATER, leave_for
+from gatewright.run import events as e
+from gatewright.run.state import Run
 from tests.evidence.approved_runs import Forgery, as_it_is
 from tests.evidence.recorded_calls import TOLD, UNCOVERED, Recorded, calls_by, without_records
 from tests.evidence.routed_runs import RoutedRun
@@ -75,20 +75,20 @@ class SendingRun(RoutedRun):
     told: int = TOLD
     calls: Recorded = calls_by
 
-    def step(self, *events: e.Event) -> None:
+    def step(self, *events: e.LabelledEvent) -> None:
         written = []
         for event in events:
-            payload = event.payload
+            payload = event.event
             if isinstance(payload, e.RunAccepted):
                 payload = replace(payload, policies=payload.policies | {FILE: "b" * 64})
             elif isinstance(payload, e.PlanAccepted):
-                written.append(e.Event(e.TransferPlanned(manifest=manifest_for(self.run)), role="gatekeeper"))
+                written.append(e.LabelledEvent(e.TransferPlanned(manifest=manifest_for(self.run)), role="gatekeeper"))
             elif isinstance(payload, e.TaskFinished):
                 usage = Usage(tokens=1, cost_usd=0.0, iterations=1, sent_bytes=self.told, delivery="1.1")
                 kept = self._kept(payload.result.artifacts)
                 payload = replace(payload, result=replace(payload.result, usage=usage, artifacts=kept))
-                written.append(e.Event(e.UsageReported(task_id=payload.result.task_id, usage=usage), role="worker"))
-            written.append(e.Event(payload, event.level, event.task_id, event.attempt, event.role))
+                written.append(e.LabelledEvent(e.UsageReported(task_id=payload.result.task_id, usage=usage), role="worker"))
+            written.append(e.LabelledEvent(payload, event.level, event.task_id, event.attempt, event.role))
         super().step(*written)
 
     def _kept(self, artifacts: tuple[Artifact, ...]) -> tuple[Artifact, ...]:
@@ -116,25 +116,25 @@ async def codes(run: SendingRun, folder: Path, signer: Signer, key: PrivateKey) 
 
 
 def planned(**changes: object) -> Forgery:
-    def changed(payload: e.Payload) -> e.Payload:
+    def changed(payload: e.RunEvent) -> e.RunEvent:
         assert isinstance(payload, e.TransferPlanned)
         return replace(payload, manifest=replace(payload.manifest, **changes))
 
     return on(e.TransferPlanned, changed)
 
 
-def with_a_leave(payload: e.Payload) -> e.Payload:
+def with_a_leave(payload: e.RunEvent) -> e.RunEvent:
     assert isinstance(payload, e.PlanAccepted)
     shards = tuple(replace(each, transfer=LEAVE) for each in payload.plan.contracts)
     return replace(payload, plan=replace(payload.plan, contracts=shards))
 
 
-def without_policy(payload: e.Payload) -> e.Payload:
+def without_policy(payload: e.RunEvent) -> e.RunEvent:
     assert isinstance(payload, e.RunAccepted)
     return replace(payload, policies={name: digest for name, digest in payload.policies.items() if name != FILE})
 
 
-def given_more(payload: e.Payload) -> e.Payload:
+def given_more(payload: e.RunEvent) -> e.RunEvent:
     assert isinstance(payload, e.PlanAccepted)
     shards = tuple(
         replace(each, inputs=replace(each.inputs, artifacts=(*each.inputs.artifacts, OTHER))) for each in payload.plan.contracts
@@ -183,7 +183,7 @@ async def test_work_that_sent_more_than_the_bound_is_found_also_when_nothing_lan
     run = SendingRun(forgery=planned(most_bytes=4998), rules=None, told=TOLD, calls=partial(calls_by, bytes=10))
     run.up_to_the_tests()
     abort = e.AbortRequested(reason="enough", requested_by="ana", publisher="default")
-    run.end("ABORTED", "aborted", "enough", e.Event(abort))
+    run.end("ABORTED", "aborted", "enough", e.LabelledEvent(abort))
     found = verify(await sealed(run, tmp_path, signer), [private_key.public]).findings
     assert any(each.code == CODE and "4998 may be sent" in each.message for each in found)
 
@@ -219,7 +219,7 @@ async def test_what_a_reviewer_asked_a_model_is_held_against_its_manifest_too(
         assert found == (set() if own else {CODE})
 
 
-def consulted(run: SendingRun, own: bool, payload: e.Payload) -> e.Payload:
+def consulted(run: SendingRun, own: bool, payload: e.RunEvent) -> e.RunEvent:
     if not isinstance(payload, e.ReviewReceived):
         return payload
     records = calls_by(manifest_for(run.run), internal=own, manifest_sha256=None)

@@ -19,7 +19,7 @@ from gatewright.evidence.verification import reading
 from gatewright.evidence.verification.findings import Verification
 from gatewright.evidence.verification.verify import verify
 from gatewright.evidence.writer import BundleWriter
-from gatewright.ledger import events as e
+from gatewright.run import events as e
 from tests.evidence.conftest import MakeBundle
 from tests.evidence.recorded_runs import MAKERS, RecordedRun, make_success
 from tests.evidence.tampering import files_of, put, read_events, remake_manifest, sign_again, write_events
@@ -427,7 +427,7 @@ async def test_a_workers_worthless_report_is_noted_and_does_not_spoil_the_bundle
     result = recorded.result(task.task_id, patch=b"p\n")
     junk = recorded.artifact("work_report", b"trust me")
     failed = replace(result, artifacts=(junk,), status="FAILED", failure="executor_failed: no")
-    recorded.step(e.Event(e.TaskFinished(result=failed, accepted=False), task_id=task.task_id))
+    recorded.step(e.LabelledEvent(e.TaskFinished(result=failed, accepted=False), task_id=task.task_id))
     recorded.end("FAILED", "executor_failed", "no")
     sealed = await BundleWriter(tmp_path).seal(recorded.run, recorded.transitions, recorded.store, signer, recorded.sequences)
     found = verify(Path(sealed.location), [private_key.public])

@@ -17,7 +17,7 @@ from gatewright.evidence.signing.envelopes import Signer
 from gatewright.evidence.signing.keys import PrivateKey
 from gatewright.evidence.verification.verify import verify
 from gatewright.evidence.writer import BundleWriter
-from gatewright.ledger import events as e
+from gatewright.run import events as e
 from tests.evidence.conftest import MakeBundle
 from tests.evidence.crashing_disk import CrashingDisk, Loss, PowerCutError
 from tests.evidence.recorded_runs import RecordedRun, make_failed, make_success
@@ -128,7 +128,7 @@ async def test_the_seal_is_never_appended(tmp_path: Path) -> None:
     recorded, writer = make_success(), BundleWriter(tmp_path)
     await writer.append(recorded.run, recorded.records)
     before = lines_of(recorded)
-    recorded.step(e.Event(e.BundleSealed(manifest_sha256="0" * 64, signer="key", location="/srv")))
+    recorded.step(e.LabelledEvent(e.BundleSealed(manifest_sha256="0" * 64, signer="key", location="/srv")))
     assert await writer.append(recorded.run, recorded.transitions[-1].events)
     assert (folder_of(tmp_path, recorded) / "events.jsonl").read_bytes() == before
 
@@ -137,7 +137,7 @@ async def test_sealing_again_gives_the_same_bytes_and_the_same_answer(tmp_path: 
     recorded, writer = make_success(), BundleWriter(tmp_path)
     first = await writer.seal(recorded.run, recorded.transitions, recorded.store, signer, recorded.sequences)
     before = bytes_of(Path(first.location))
-    recorded.step(e.Event(e.BundleSealed(manifest_sha256=first.manifest_sha256, signer=first.signer, location="/srv")))
+    recorded.step(e.LabelledEvent(e.BundleSealed(manifest_sha256=first.manifest_sha256, signer=first.signer, location="/srv")))
     assert await writer.seal(recorded.run, recorded.transitions, recorded.store, signer, recorded.sequences) == first
     assert bytes_of(Path(first.location)) == before
 

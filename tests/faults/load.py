@@ -24,9 +24,8 @@ from gatewright.contracts import RunRequest, codec
 from gatewright.contracts.vocabulary import AcceptanceTest, Environment, Executor, Repository
 from gatewright.errors import GatewrightError
 from gatewright.evidence.verification.verify import verify
-from gatewright.ledger.chain import GENESIS
-from gatewright.ledger.events import TERMINAL
-from gatewright.ledger.run import run_id_of
+from gatewright.run.state import GENESIS, run_id_of
+from gatewright.run.states import TERMINAL
 from tests.e2e.conftest import FILES
 from tests.ecosystems.environments import plain_environment
 from tests.faults.fault_stack import House

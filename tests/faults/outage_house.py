@@ -26,7 +26,7 @@ from gatewright.bus.jetstream.setup import ensure_topology
 from gatewright.bus.topology import REQUEST_SUBJECT, ROLES, Role
 from gatewright.contracts import RunRequest, codec
 from gatewright.errors import BusError, GatewrightError
-from gatewright.ledger.run import Run, run_id_of
+from gatewright.run.state import Run, run_id_of
 from tests.ecosystems.environments import plain_environment
 from tests.tcp_proxy import Wire
 from tests.waiting import PATIENCE

@@ -29,7 +29,7 @@ from gatewright.app.stack.supervisor import StackOptions, Supervisor
 from gatewright.bus.topology import REQUEST_SUBJECT
 from gatewright.contracts import codec
 from gatewright.errors import BusError, GatewrightError
-from gatewright.ledger.run import Run, run_id_of
+from gatewright.run.state import Run, run_id_of
 from tests.e2e.stack import PREFIX, slow_request
 from tests.volumes import on_volume
 from tests.waiting import PATIENCE

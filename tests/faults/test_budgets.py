@@ -21,7 +21,7 @@ from gatewright.clock import SystemClock
 from gatewright.contracts import RunRequest
 from gatewright.contracts.vocabulary import AcceptanceTest, Budget, Environment, Executor, Repository, Sharding, TimeoutRetry
 from gatewright.evidence.verification.verify import verify
-from gatewright.ledger.run import Run
+from gatewright.run.state import Run
 from tests.ecosystems.environments import plain_environment
 from tests.faults.fault_stack import ROOT, STUBBORN, House, open_house
 from tests.faults.spending_worker import USED

@@ -12,7 +12,7 @@ import pytest
 
 from gatewright.contracts import RunRequest
 from gatewright.contracts.vocabulary import AcceptanceTest, Environment, Executor, Repository, Scope
-from gatewright.ledger.run import Run
+from gatewright.run.state import Run
 from tests.e2e.conftest import FILES
 from tests.e2e.stack import PREFIX, slow_request
 from tests.faults.fault_stack import House, open_house

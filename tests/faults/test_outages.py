@@ -16,7 +16,7 @@ from gatewright.bus.identities import BusAddress, bus_keys, seed_file
 from gatewright.bus.jetstream.bus import JetStreamBus
 from gatewright.bus.topology import run_subject
 from gatewright.contracts import RunRequest
-from gatewright.ledger.run import Run
+from gatewright.run.state import Run
 from tests.e2e.conftest import FILES
 from tests.e2e.stack import slow_request
 from tests.faults.crash_points import TRANSITIONS

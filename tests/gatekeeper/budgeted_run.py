@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from gatewright.contracts import RunRequest, TaskContract, TaskResult, UsageReport
 from gatewright.contracts.vocabulary import Agent, Budget, TimeoutRetry, Usage
-from gatewright.ledger import events as e
-from gatewright.ledger.evolve import fold
-from gatewright.ledger.run import Run
+from gatewright.run import events as e
+from gatewright.run.evolve import fold
+from gatewright.run.state import Run
 from gatewright.services.gatekeeper.decider.decide import decide
 from gatewright.services.gatekeeper.decider.inputs import DeadlineReached, Input, RoleReplied, UsageReceived
 from tests.gatekeeper.simulated_run import NOW, RUN_ID, SimulatedRun
@@ -88,7 +88,7 @@ class BudgetedRun(SimulatedRun):
 
     def exceeded(self) -> e.BudgetExceeded:
         """The one event that tells why the run ended."""
-        told = [e.payload_of(record) for transition in self.transitions for record in transition.events]
+        told = [e.event_of(record) for transition in self.transitions for record in transition.events]
         (event,) = [payload for payload in told if isinstance(payload, e.BudgetExceeded)]
         assert self.opened.failure is not None
         assert (self.opened.status, self.opened.failure.code) == ("FAILED", "budget_exceeded")

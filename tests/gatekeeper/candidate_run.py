@@ -10,7 +10,7 @@ from gatewright.contracts import Error, Plan, ReviewReport, RunRequest, TaskCont
 from gatewright.contracts.records import CommandRef
 from gatewright.contracts.reports import Finding
 from gatewright.contracts.vocabulary import Agent, Budget, Executor, TimeoutRetry, Usage
-from gatewright.ledger.run import Run
+from gatewright.run.state import Run
 from gatewright.services.gatekeeper.decider import gate_checks as q
 from gatewright.services.gatekeeper.decider.inputs import RoleReplied
 from tests.factories import make_contract, make_request

@@ -18,8 +18,8 @@ from gatewright.contracts.vocabulary import Document
 from gatewright.evidence.signing import keys
 from gatewright.evidence.signing.envelopes import Signer
 from gatewright.evidence.writer import BundleWriter
-from gatewright.ledger.run import Run
 from gatewright.ledger.store import Ledger
+from gatewright.run.state import Run
 from gatewright.secrets.scanner import SecretScanner
 from gatewright.services.gatekeeper.gates.engine import GateEngine
 from gatewright.services.gatekeeper.intake.endpoint import SubmissionService

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from gatewright.contracts import TaskContract
-from gatewright.ledger.events import RunAccepted
-from gatewright.ledger.run import Run
+from gatewright.run.events import RunAccepted
+from gatewright.run.state import Run
 
 #: When its runs were accepted.
 ACCEPTED = "2026-01-02T00:00:00.000Z"

@@ -22,9 +22,9 @@ from gatewright.contracts.reports import (
     ScopeCheck,
 )
 from gatewright.contracts.vocabulary import Agent, Artifact, Executor, Judging, TimeoutRetry
-from gatewright.ledger.events import StateEntered, payload_of
-from gatewright.ledger.evolve import fold
-from gatewright.ledger.run import Run, run_id_of
+from gatewright.run.events import StateEntered, event_of
+from gatewright.run.evolve import fold
+from gatewright.run.state import Run, run_id_of
 from gatewright.services.gatekeeper.decider import gate_checks as q
 from gatewright.services.gatekeeper.decider.decide import decide
 from gatewright.services.gatekeeper.decider.inputs import Continue, Input, RoleReplied, SealReported, Submitted
@@ -119,7 +119,7 @@ class SimulatedRun:
         assert after is not None
         self.states.extend(["S0"] if run is None else [])
         for record in transition.events:
-            payload = payload_of(record)
+            payload = event_of(record)
             if isinstance(payload, StateEntered):
                 self.states.append(payload.state)
         self.under_way.extend(self._work(after, command) for command in transition.commands)

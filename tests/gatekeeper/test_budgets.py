@@ -13,8 +13,8 @@ from gatewright.contracts import UsageReport
 from gatewright.contracts.vocabulary import Budget
 from gatewright.errors import BudgetError
 from gatewright.ledger import chain
-from gatewright.ledger.evolve import fold
-from gatewright.ledger.spending import shares, spent
+from gatewright.run.evolve import fold
+from gatewright.run.spending import shares, spent
 from gatewright.services.gatekeeper.decider.inputs import UsageReceived
 from gatewright.tasks.budget_meter import STEP, BudgetMeter
 from tests.gatekeeper.budgeted_run import BudgetedRun, make_usage, workers_at_work

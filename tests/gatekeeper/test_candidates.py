@@ -15,12 +15,12 @@ from gatewright.bus.port import TASK_TOKEN_HEADER, Message
 from gatewright.contracts.records import CommandRef
 from gatewright.contracts.vocabulary import Budget
 from gatewright.errors import DeniedError
-from gatewright.ledger.candidates import NONE_PASSED, best, standings, why_chosen
-from gatewright.ledger.events import AnswerIgnored, CandidateChosen, FixOrdered, Payload, payload_of
-from gatewright.ledger.evolve import fold
-from gatewright.ledger.run import Run
 from gatewright.rules.reviews import not_independent
 from gatewright.rules.shards import PARTS_OF_CANDIDATES, broken_by_candidates
+from gatewright.run.choice import NONE_PASSED, best, standings, why_chosen
+from gatewright.run.events import AnswerIgnored, CandidateChosen, FixOrdered, RunEvent, event_of
+from gatewright.run.evolve import fold
+from gatewright.run.state import Run
 from gatewright.services.gatekeeper.decider import gate_checks as q
 from gatewright.services.gatekeeper.decider.inputs import RoleReplied
 from gatewright.services.gatekeeper.dispatch.task_tokens import check_held, task_token
@@ -44,8 +44,8 @@ def ended(world: CandidateRun) -> Run:
     return world.run
 
 
-def told(world: CandidateRun) -> list[Payload]:
-    return [payload_of(record) for transition in world.transitions for record in transition.events]
+def told(world: CandidateRun) -> list[RunEvent]:
+    return [event_of(record) for transition in world.transitions for record in transition.events]
 
 
 def outcome(world: CandidateRun) -> tuple[object, ...]:

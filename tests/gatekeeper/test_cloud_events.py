@@ -12,7 +12,7 @@ from gatewright.bus.port import Message
 from gatewright.bus.topology import ABORT_SUBJECT, CONTRACT_SUBJECT, REQUEST_SUBJECT
 from gatewright.contracts import AbortRequest, RunRequest, codec
 from gatewright.errors import MalformedError
-from gatewright.ledger.run import run_id_of
+from gatewright.run.state import run_id_of
 from gatewright.services.gatekeeper.intake.submission import abort_request, submission
 from tests.factories import make_contract, make_request
 from tests.odd_values import ODD, variants

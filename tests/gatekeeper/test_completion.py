@@ -21,9 +21,9 @@ from gatewright.contracts.reports import (
 from gatewright.contracts.task_contract import RequiredOutput
 from gatewright.contracts.vocabulary import AcceptanceTest, Agent, Artifact
 from gatewright.contracts.vocabulary import Repository as RepositoryField
-from gatewright.ledger.events import CandidateComposed
-from gatewright.ledger.run import Run, RunTask
 from gatewright.rules.reports.completion import RULES
+from gatewright.run.events import CandidateComposed
+from gatewright.run.state import Run, RunTask
 from gatewright.services.gatekeeper.decider import gate_checks as q
 from gatewright.services.gatekeeper.gates.engine import GateEngine
 from tests.factories import make_contract

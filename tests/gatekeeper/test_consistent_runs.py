@@ -13,8 +13,8 @@ from gatewright.contracts.vocabulary import Budget, Usage
 from gatewright.evidence.projection.history import evidence_records, tell
 from gatewright.evidence.verification.consistency.check import CHECKS
 from gatewright.evidence.verification.consistency.telling import retell
-from gatewright.ledger.evolve import fold
-from gatewright.ledger.run import Run
+from gatewright.run.evolve import fold
+from gatewright.run.state import Run
 from gatewright.services.gatekeeper.decider.decide import decide
 from gatewright.services.gatekeeper.decider.inputs import AbortReceived, DeadlineReached, Input
 from tests.gatekeeper.budgeted_run import BudgetedRun, make_usage

@@ -11,9 +11,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from gatewright.contracts import AbortRequest
 from gatewright.ledger import chain
-from gatewright.ledger.events import SUCCESSORS, TERMINAL
-from gatewright.ledger.evolve import fold
-from gatewright.ledger.run import Run
+from gatewright.run.evolve import fold
+from gatewright.run.state import Run
+from gatewright.run.states import SUCCESSORS, TERMINAL
 from gatewright.services.gatekeeper.decider.decide import decide
 from gatewright.services.gatekeeper.decider.gate_checks import next_step, required_checks
 from gatewright.services.gatekeeper.decider.inputs import AbortReceived, RoleReplied

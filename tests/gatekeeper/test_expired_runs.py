@@ -27,10 +27,10 @@ from gatewright.contracts import (
     Transition,
     codec,
 )
-from gatewright.ledger.evolve import evolve, fold
 from gatewright.ledger.expiry import expire
-from gatewright.ledger.run import Run
 from gatewright.ledger.store import Ledger
+from gatewright.run.evolve import evolve, fold
+from gatewright.run.state import Run
 from gatewright.services.gatekeeper.gates.engine import GateEngine
 from gatewright.services.gatekeeper.projections.entries import read_entry
 from gatewright.services.gatekeeper.projections.run_index import RunIndex

@@ -17,9 +17,9 @@ from gatewright.evidence.signing.envelopes import Signer
 from gatewright.evidence.store import storing_writer
 from gatewright.evidence.store.fetching import fetch
 from gatewright.evidence.verification.verify import verify
-from gatewright.ledger.events import BundleSealed
-from gatewright.ledger.run import Run
 from gatewright.ledger.store import Ledger
+from gatewright.run.events import BundleSealed
+from gatewright.run.state import Run
 from gatewright.services.gatekeeper.decider.inputs import AbortReceived, Submitted
 from gatewright.services.gatekeeper.orchestrator import Orchestrator
 from gatewright.services.gatekeeper.projections.bundle_archives import BundleArchives

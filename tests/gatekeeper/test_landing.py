@@ -11,9 +11,9 @@ from msgspec.structs import replace
 
 from gatewright.contracts import RequestTask, Transition, codec
 from gatewright.contracts.vocabulary import Agent, Person, SourceBranch
-from gatewright.ledger.run import Run
 from gatewright.ledger.store import Ledger, Position
 from gatewright.rules.landing import commit_message
+from gatewright.run.state import Run
 from gatewright.services.gatekeeper.decider.inputs import RoleReplied
 from gatewright.services.gatekeeper.gates.contract.policy import judge_compiled
 from gatewright.services.gatekeeper.projections.follower import LedgerFollower

@@ -7,7 +7,7 @@ from dataclasses import replace
 import msgspec
 
 from gatewright.contracts import TaskResult
-from gatewright.ledger.events import AnswerIgnored, payload_of
+from gatewright.run.events import AnswerIgnored, event_of
 from gatewright.services.gatekeeper.decider.inputs import RoleReplied
 from tests.gatekeeper.simulated_run import Script, SimulatedRun
 
@@ -24,7 +24,7 @@ def worked(script: Script) -> tuple[SimulatedRun, RoleReplied]:
 
 
 def ignored(world: SimulatedRun) -> list[AnswerIgnored]:
-    payloads = [payload_of(event) for transition in world.transitions for event in transition.events]
+    payloads = [event_of(event) for transition in world.transitions for event in transition.events]
     return [payload for payload in payloads if isinstance(payload, AnswerIgnored)]
 
 

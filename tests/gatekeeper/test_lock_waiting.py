@@ -15,8 +15,8 @@ from gatewright.bus.topology import result_subject
 from gatewright.contracts import AbortRequest, codec
 from gatewright.contracts.vocabulary import LandingMode, Priority
 from gatewright.contracts.vocabulary import Repository as RepositoryField
-from gatewright.ledger.run import Run
 from gatewright.ledger.store import Ledger
+from gatewright.run.state import Run
 from gatewright.secrets.scanner import SecretScanner
 from gatewright.services.gatekeeper.decider.inputs import AbortReceived, RoleReplied, Submitted
 from gatewright.services.gatekeeper.dispatch.task_tokens import task_token

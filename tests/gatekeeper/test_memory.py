@@ -21,11 +21,11 @@ from gatewright.contracts.vocabulary import Artifact
 from gatewright.errors import ConfigurationError
 from gatewright.evidence.signing import keys
 from gatewright.evidence.verification.verify import verify
-from gatewright.ledger import events as e
-from gatewright.ledger.expiry import expire, expired
-from gatewright.ledger.run import Run, run_id_of
+from gatewright.ledger.expiry import expire
 from gatewright.order_artifacts.canonical_memory import MEMORY
 from gatewright.resources import policy_directory
+from gatewright.run import events as e
+from gatewright.run.state import Run, run_id_of
 from gatewright.services.gatekeeper.decider.inputs import AbortReceived, Submitted
 from gatewright.services.gatekeeper.gates.contract.memory import GIVEN
 from gatewright.services.gatekeeper.intake.limits import PublisherLimits
@@ -216,8 +216,8 @@ async def test_a_memory_from_outside_is_refused_and_not_kept(make_repository: Ma
         assert told(run) == []
 
 
-def seal(memory: MemoryEntry | None) -> e.Event:
-    return e.Event(e.BundleSealed(manifest_sha256="c" * 64, signer="d" * 64, location="/runs", memory=memory))
+def seal(memory: MemoryEntry | None) -> e.LabelledEvent:
+    return e.LabelledEvent(e.BundleSealed(manifest_sha256="c" * 64, signer="d" * 64, location="/runs", memory=memory))
 
 
 async def known(index: MemoryIndex, publisher: str = "default") -> tuple[str, ...]:
@@ -236,10 +236,10 @@ async def test_what_the_ledger_lets_go_of_is_told_no_more() -> None:
     for each in (index, restarted):
         each.saw(ledger_entry(last))
         assert await known(each) == ()
-    payload = e.payload_of(last.events[0])
+    payload = e.event_of(last.events[0])
     assert isinstance(payload, e.RunExpired)
     assert payload.sealed.memory is None
-    assert expired(run.run, payload, last.events[0]).expired == payload
+    assert payload.end(run.run, last.events[0]).expired == payload
 
 
 async def test_an_entry_is_taken_once_and_only_of_the_run_that_was_sealed() -> None:

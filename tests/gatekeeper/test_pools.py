@@ -17,8 +17,8 @@ from gatewright.bus.topology import consumers
 from gatewright.contracts import RunRequest, SubmitReply
 from gatewright.contracts.vocabulary import Executor
 from gatewright.errors import ConfigurationError, DeniedError
-from gatewright.ledger.run import Run
 from gatewright.resources import policy_directory
+from gatewright.run.state import Run
 from gatewright.services.gatekeeper.decider.draft import Draft
 from gatewright.services.gatekeeper.decider.inputs import Continue
 from gatewright.services.gatekeeper.gates.contract.pools import judge_pools

@@ -13,8 +13,8 @@ from gatewright.clock import SystemClock
 from gatewright.contracts import TaskContract
 from gatewright.contracts.records import CommandRef
 from gatewright.contracts.vocabulary import Document, Priority, Repository
-from gatewright.ledger.events import RunAccepted
-from gatewright.ledger.run import Run, RunTask
+from gatewright.run.events import RunAccepted
+from gatewright.run.state import Run, RunTask
 from gatewright.services.gatekeeper.dispatch.dispatcher import Dispatcher
 from gatewright.services.gatekeeper.dispatch.priority import REPOSITORY_SHARE, RUN_SHARE, InFlight, class_of
 from gatewright.tasks.runner import Runner, TaskContext

@@ -14,9 +14,9 @@ from gatewright.bus.memory.bus import MemoryBus
 from gatewright.contracts import AbortRequest, Error, RunRequest, RunStatus, SubmitReply, TaskContract, codec
 from gatewright.contracts.vocabulary import Repository
 from gatewright.errors import DeniedError
-from gatewright.ledger.events import AbortRequested, payload_of
-from gatewright.ledger.run import run_id_of
 from gatewright.ledger.store import Ledger
+from gatewright.run.events import AbortRequested, event_of
+from gatewright.run.state import run_id_of
 from gatewright.services.gatekeeper.gates.engine import GateEngine
 from gatewright.services.gatekeeper.intake.publishers import check_same
 from tests.factories import make_contract
@@ -263,7 +263,7 @@ async def test_only_its_own_runs_can_be_ended_by_a_publisher(intake: IntakeFixtu
     assert not run.ended
     assert (await intake.store(abort, "default", want="abort")).settled == ["ack"]
     position = await Ledger(intake.bus).load(run_id)
-    payloads = [payload_of(event) for step in position.transitions for event in step.events]
+    payloads = [event_of(event) for step in position.transitions for event in step.events]
     (asked,) = [payload for payload in payloads if isinstance(payload, AbortRequested)]
     assert (asked.requested_by, asked.publisher) == ("acme", "default")
 

@@ -7,11 +7,11 @@ import pytest
 from gatewright.clock import SystemClock
 from gatewright.contracts import Error, OrchestratorEvent, RunStatus, codec
 from gatewright.errors import BusError, DeniedError, GatewrightError, GitError, LimitError, MalformedError
-from gatewright.ledger import events as e
-from gatewright.ledger.evolve import evolve
-from gatewright.ledger.families import ToldFamilies, failure_family, told_after
-from gatewright.ledger.run import Run
 from gatewright.reasons import Family
+from gatewright.run import events as e
+from gatewright.run.evolve import evolve
+from gatewright.run.families import ToldFamilies, failure_family, told_after
+from gatewright.run.state import Run
 from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
 from gatewright.services.gatekeeper.intake.replies import error_document
 from gatewright.services.gatekeeper.intake.run_status import status_of

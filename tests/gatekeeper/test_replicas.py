@@ -25,9 +25,9 @@ from gatewright.evidence.signing.envelopes import Signer
 from gatewright.evidence.verification.verify import verify
 from gatewright.evidence.writer import BundleWriter
 from gatewright.git.mirror import Mirrors
-from gatewright.ledger.events import Landed
-from gatewright.ledger.run import Run
 from gatewright.ledger.store import Ledger, Position
+from gatewright.run.events import Landed
+from gatewright.run.state import Run
 from gatewright.services.gatekeeper.decider import gate_checks as q
 from gatewright.services.gatekeeper.decider.inputs import AbortReceived, Submitted
 from gatewright.services.gatekeeper.dispatch.dispatcher import TASK_QUEUES, UnderWay

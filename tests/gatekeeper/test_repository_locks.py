@@ -9,8 +9,8 @@ import pytest
 
 from gatewright.contracts.task_contract import Rollback
 from gatewright.contracts.vocabulary import Repository as RepositoryField
-from gatewright.ledger.evolve import fold
-from gatewright.ledger.run import Run
+from gatewright.run.evolve import fold
+from gatewright.run.state import Run
 from gatewright.services.gatekeeper.decider import gate_checks as q
 from gatewright.services.gatekeeper.decider.decide import decide
 from gatewright.services.gatekeeper.decider.inputs import Submitted

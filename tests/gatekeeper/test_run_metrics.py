@@ -15,8 +15,8 @@ from gatewright.bus.jetstream.queue_depths import QueueDepth
 from gatewright.bus.jetstream.setup import ensure_topology
 from gatewright.bus.topology import INTAKE_CONSUMER, Consumer, consumers, dead_subject, task_consumer, task_subject
 from gatewright.clock import SystemClock
-from gatewright.ledger.durations import LocksHad, LocksWaitedFor, RunOver, StateLeft, passages
 from gatewright.ledger.store import Position
+from gatewright.run.durations import LocksHad, LocksWaitedFor, RunOver, StateLeft, passages
 from gatewright.service.process import Readiness, Service
 from gatewright.services.gatekeeper.run_metrics import by_label, look, measure, watch_queues
 from gatewright.telemetry.logs import make_logger

@@ -24,7 +24,7 @@ from gatewright.contracts import (
     codec,
 )
 from gatewright.ledger import chain
-from gatewright.ledger.run import run_id_of
+from gatewright.run.state import run_id_of
 from gatewright.services.gatekeeper.gates.engine import GateEngine
 from gatewright.services.gatekeeper.intake.run_queries import ANSWER_BYTES, MOST_WAITING
 from tests.gatekeeper.publishing import IntakeFixture, make_publisher, open_intake

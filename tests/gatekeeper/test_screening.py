@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from gatewright.contracts.task_contract import Inputs
 from gatewright.errors import ArtifactError
 from gatewright.evidence.projection.screening import ScreenedArtifacts
-from gatewright.ledger.events import CandidateComposed
-from gatewright.ledger.run import Run
+from gatewright.run.events import CandidateComposed
+from gatewright.run.state import Run
 from gatewright.secrets.changes import CleanContents
 from gatewright.secrets.scanner import Hit, SecretScanner
 from tests.attacks import planted

@@ -21,8 +21,8 @@ from gatewright.bus.topology import STREAMS, consumers
 from gatewright.contracts.records import CommandRef
 from gatewright.contracts.vocabulary import Repository
 from gatewright.errors import BusError, ConfigurationError
-from gatewright.ledger.run import Run, RunTask, TaskStatus
 from gatewright.resources import policy_directory
+from gatewright.run.state import Run, RunTask, TaskStatus
 from gatewright.services.gatekeeper.dispatch.dispatcher import TASK_QUEUES, Dispatcher, UnderWay
 from gatewright.services.gatekeeper.dispatch.shares import FairShares
 from gatewright.services.gatekeeper.policies.load import load

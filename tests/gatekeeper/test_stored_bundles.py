@@ -19,9 +19,9 @@ from gatewright.evidence.store.fetching import fetch
 from gatewright.evidence.store.objects import WRITE_ONCE, tombstone_name
 from gatewright.evidence.store.storing_writer import StoringWriter
 from gatewright.evidence.verification.verify import verify
-from gatewright.ledger.events import BundleSealed
-from gatewright.ledger.run import Run
 from gatewright.ledger.store import Ledger, Position
+from gatewright.run.events import BundleSealed
+from gatewright.run.state import Run
 from gatewright.services.gatekeeper.decider.inputs import AbortReceived
 from gatewright.services.gatekeeper.dispatch.dispatcher import UnderWay
 from gatewright.services.gatekeeper.orchestrator import Orchestrator

@@ -26,12 +26,12 @@ from gatewright.contracts.vocabulary import Artifact
 from gatewright.errors import ConfigurationError, DeniedError, MalformedError
 from gatewright.evidence.signing import keys
 from gatewright.evidence.verification.verify import verify
-from gatewright.ledger.run import Run
 from gatewright.ledger.spans import run_spans, task_context
 from gatewright.ledger.store import Ledger
 from gatewright.resources import schema_directory
 from gatewright.rules.approvals import pending
 from gatewright.rules.summons import FILE, SummonsBounds, summons_orders
+from gatewright.run.state import Run
 from gatewright.secrets.scanner import SecretScanner
 from gatewright.services.gatekeeper.decider.decide import decide
 from gatewright.services.gatekeeper.decider.inputs import AbortReceived, RoleReplied, SummonsReceived

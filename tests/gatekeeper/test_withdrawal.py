@@ -9,7 +9,7 @@ import pytest
 from gatewright.bus.memory.bus import MemoryBus, MemoryServer
 from gatewright.bus.topology import STREAMS, consumers, task_subject
 from gatewright.contracts.records import CommandRef
-from gatewright.ledger.run import Run, RunTask
+from gatewright.run.state import Run, RunTask
 from gatewright.services.gatekeeper.dispatch.dispatcher import TASK_QUEUES, TASKS, Dispatcher
 from tests.factories import BASELINE, BASELINE_TREE, make_contract
 from tests.gatekeeper.recorded import make_open_run

@@ -15,13 +15,8 @@ from gatewright.contracts import (
     codec,
 )
 from gatewright.contracts.vocabulary import Document
-from gatewright.ledger.role_bindings import (
-    role_binding_read_model,
-    role_binding_summary,
-    role_contract_summary,
-    workflow_case,
-)
-from gatewright.ledger.run import Run
+from gatewright.ledger.role_bindings import role_binding_read_model, role_binding_summary, role_contract_summary, workflow_case
+from gatewright.run.state import Run
 from gatewright.worker_role import resolve_role
 from tests.evidence.recorded_runs import MAKERS, make_fixed, make_success
 

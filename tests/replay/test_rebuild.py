@@ -12,7 +12,7 @@ from gatewright.evidence.signing import keys
 from gatewright.evidence.signing.envelopes import Signer
 from gatewright.evidence.verification.verify import verify
 from gatewright.evidence.writer import Sealed
-from gatewright.ledger import events as e
+from gatewright.run import events as e
 from gatewright.secrets.scanner import SecretScanner
 from tests.evidence.recorded_runs import MAKERS, RecordedRun
 from tests.evidence.tampering import files_of
@@ -66,7 +66,7 @@ async def test_an_unknown_run_and_an_open_one_have_no_bundle(make_bus: MakeBus, 
 
 async def test_another_key_cannot_make_it_again(make_bus: MakeBus, signer: Signer, tmp_path: Path) -> None:
     run = MAKERS["success"]()
-    run.step(e.Event(e.BundleSealed(manifest_sha256="0" * 64, signer=signer.key_id, location="gone")))
+    run.step(e.LabelledEvent(e.BundleSealed(manifest_sha256="0" * 64, signer=signer.key_id, location="gone")))
     stranger = Signer(keys.create(tmp_path / "stranger.pem"))
     with pytest.raises(ConfigurationError) as caught:
         await rebuild(await make_bus(run), run.run_id, tmp_path / "runs", stranger, SCANNER)
@@ -77,7 +77,7 @@ async def test_other_bytes_than_those_that_were_sealed_are_not_left_behind(
     make_bus: MakeBus, signer: Signer, tmp_path: Path
 ) -> None:
     run = MAKERS["success"]()
-    run.step(e.Event(e.BundleSealed(manifest_sha256="0" * 64, signer=signer.key_id, location="gone")))
+    run.step(e.LabelledEvent(e.BundleSealed(manifest_sha256="0" * 64, signer=signer.key_id, location="gone")))
     with pytest.raises(VerificationError) as caught:
         await rebuild(await make_bus(run), run.run_id, tmp_path, signer, SCANNER)
     assert caught.value.reason == "rebuild_differs"
@@ -89,7 +89,7 @@ async def test_a_sealed_run_comes_out_with_the_digest_that_the_ledger_holds(
 ) -> None:
     run = MAKERS["failed"]()
     first = await _sealed_by(run, make_bus, signer, tmp_path / "first")
-    run.step(e.Event(e.BundleSealed(manifest_sha256=first.manifest_sha256, signer=signer.key_id, location="gone")))
+    run.step(e.LabelledEvent(e.BundleSealed(manifest_sha256=first.manifest_sha256, signer=signer.key_id, location="gone")))
     again = await rebuild(await make_bus(run), run.run_id, tmp_path / "again", signer, SCANNER)
     assert again.manifest_sha256 == first.manifest_sha256
 

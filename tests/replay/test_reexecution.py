@@ -12,7 +12,7 @@ from gatewright.contracts import RunRequest
 from gatewright.errors import MalformedError, VerificationError
 from gatewright.evidence import layout
 from gatewright.evidence.signing import keys
-from gatewright.ledger.run import RunFailure
+from gatewright.run.state import RunFailure
 from tests.evidence.conftest import MakeBundle
 from tests.evidence.recorded_runs import MAKERS
 from tests.evidence.tampering import put, remake_manifest

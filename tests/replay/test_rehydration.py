@@ -8,7 +8,7 @@ import pytest
 
 from gatewright.app.replay.rehydration import rehydrate
 from gatewright.evidence import layout
-from gatewright.ledger.events import TERMINAL
+from gatewright.run.states import TERMINAL
 from tests.evidence.conftest import MakeBundle
 from tests.evidence.recorded_runs import MAKERS, RecordedRun
 from tests.evidence.tampering import files_of, put, read_events, remake_manifest, write_events

@@ -18,7 +18,7 @@ from gatewright.evidence.signing import keys
 from gatewright.evidence.signing.envelopes import Signer
 from gatewright.evidence.verification.verify import verify
 from gatewright.evidence.writer import BundleWriter
-from gatewright.ledger import events as e
+from gatewright.run import events as e
 from tests.evidence.recorded_runs import MAKERS, RecordedRun
 
 #: A word that tries everything: markup, an attribute's end, a control sequence, a bidirectional override, a NUL.
@@ -62,18 +62,18 @@ class HostileRun(RecordedRun):
 
     output: bytes = b"<script>alert(4)</script>\x1b[31mred\x1b[0m\x1b]0;title\x07 \xff\xe2\x80\xae\x00\n"
 
-    def gate(self, gate: GateName, *, task_id: str | None = None, code: str = "ok", evidence: str = "") -> e.Event:
+    def gate(self, gate: GateName, *, task_id: str | None = None, code: str = "ok", evidence: str = "") -> e.LabelledEvent:
         event = super().gate(gate, task_id=task_id, code=code, evidence=evidence)
-        assert isinstance(event.payload, e.GateJudged)
+        assert isinstance(event.event, e.GateJudged)
         violations = (Violation(code="refused", rule=HOSTILE, detail=HOSTILE, path=HOSTILE),) if code != "ok" else ()
         rules = (RuleOutcome(rule=HOSTILE, verdict="PASS", detail=HOSTILE),)
-        report = replace(event.payload.report, rules=rules, violations=violations, summary=HOSTILE)
-        return e.Event(e.GateJudged(report=report), event.level, task_id)
+        report = replace(event.event.report, rules=rules, violations=violations, summary=HOSTILE)
+        return e.LabelledEvent(e.GateJudged(report=report), event.level, task_id)
 
-    def tests(self, task_id: str) -> e.Event:
+    def tests(self, task_id: str) -> e.LabelledEvent:
         event = super().tests(task_id)
-        assert isinstance(event.payload, e.TestsReceived)
-        return e.Event(e.TestsReceived(report=self._hostile(event.payload.report)), task_id=task_id)
+        assert isinstance(event.event, e.TestsReceived)
+        return e.LabelledEvent(e.TestsReceived(report=self._hostile(event.event.report)), task_id=task_id)
 
     def _hostile(self, report: TestReport) -> TestReport:
         command = replace(
@@ -85,15 +85,15 @@ class HostileRun(RecordedRun):
         super().compose()
         transition = self.transitions[-1]
         patch = self.store.put(PATCH)
-        events: list[e.Event] = []
+        events: list[e.LabelledEvent] = []
         for record in transition.events:
-            payload = e.payload_of(record)
+            payload = e.event_of(record)
             level, task_id = record.level, record.task_id
             if isinstance(payload, e.CandidateComposed):
                 payload = replace(payload, patch=patch)
             if isinstance(payload, e.GateJudged):
                 payload = e.GateJudged(report=replace(payload.report, evidence=()))
-            events.append(e.Event(payload, level, task_id))
+            events.append(e.LabelledEvent(payload, level, task_id))
         self.transitions.pop()
         self.step(*events)
 

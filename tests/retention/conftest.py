@@ -30,7 +30,7 @@ from gatewright.contracts import LegalHold, Transition, codec
 from gatewright.evidence.signing import keys
 from gatewright.evidence.signing.envelopes import Signer
 from gatewright.evidence.writer import BundleWriter
-from gatewright.ledger import events as e
+from gatewright.run import events as e
 from tests.evidence.recorded_runs import MAKERS, RecordedRun
 from tests.evidence.store.conftest import StoreHouse
 from tests.evidence.store.s3_server import S3Server, serving
@@ -128,7 +128,9 @@ class Installation:
         writer = self.store.writer() if self.store is not None and bundled else BundleWriter(root)
         sealed = await writer.seal(run.run, run.transitions, run.store, self.house.signer, sequences)
         run.step(
-            e.Event(e.BundleSealed(manifest_sha256=sealed.manifest_sha256, signer=sealed.signer, location=sealed.location))
+            e.LabelledEvent(
+                e.BundleSealed(manifest_sha256=sealed.manifest_sha256, signer=sealed.signer, location=sealed.location)
+            )
         )
         await self._publish(run.transitions[-1])
         return run.run_id

@@ -12,10 +12,10 @@ from gatewright.contracts.people.approvals import ApprovalRule, Risk
 from gatewright.contracts.reports import Finding
 from gatewright.contracts.vocabulary import Scope
 from gatewright.errors import DeniedError
-from gatewright.ledger.evolve import fold
-from gatewright.ledger.run import FoundReason, Run
 from gatewright.rules.approvals import TIERS, matched
 from gatewright.rules.routing import is_due, path_kinds, route
+from gatewright.run.evolve import fold
+from gatewright.run.state import FoundReason, Run
 from tests.evidence.candidate_runs import make_candidates
 from tests.evidence.routed_runs import RULES, RoutedRun
 

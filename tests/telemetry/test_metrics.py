@@ -10,7 +10,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families
 
 from gatewright.bus.topology import DEFAULT_CLASS, ROLES, TASK_CLASSES, TASK_ROLES
-from gatewright.ledger.events import State
+from gatewright.run.states import State
 from gatewright.telemetry.metric_list import EXPIRY_METRICS, QueueClass, QueueName, Stage
 from gatewright.telemetry.metrics import METRICS, MOST_VALUES, Metrics, QueueLook
 

@@ -14,8 +14,8 @@ from gatewright.app.top.steering import Steering, WithTerminal
 from gatewright.contracts import ApprovalList, codec
 from gatewright.contracts.people.approvals import ApprovalRequest, ApprovalSummary, GateSummary, QuotedWords
 from gatewright.errors import DeniedError
-from gatewright.ledger import events as e
 from gatewright.resources import schema_directory
+from gatewright.run import events as e
 from tests.report.conftest import HOSTILE, PATCH, HostileRun
 from tests.top.conftest import TerminalBoard, back, cells, opened, painted, until, words
 
@@ -30,7 +30,7 @@ def hostile_run() -> HostileRun:
     run.work()
     run.compose()
     run.pass_review()
-    run.end("FAILED", "tests_failed", TRICKS, e.Event(e.AbortRequested(reason=TRICKS, requested_by=TRICKS[:200])))
+    run.end("FAILED", "tests_failed", TRICKS, e.LabelledEvent(e.AbortRequested(reason=TRICKS, requested_by=TRICKS[:200])))
     return run
 
 

@@ -10,9 +10,9 @@ from msgspec.structs import replace
 from gatewright.contracts import ContextRequest, RunContext, codec
 from gatewright.contracts.run_status import ContextSection, ContextSelector
 from gatewright.errors import MalformedError
-from gatewright.ledger import events as e
-from gatewright.ledger.evolve import fold
 from gatewright.ledger.expiry import expire
+from gatewright.run import events as e
+from gatewright.run.evolve import fold
 from gatewright.work_documents.context import BOUNDS, Scope, context_of
 from tests.evidence.recorded_runs import MAKERS, RecordedRun, make_fixed, make_success
 
@@ -86,7 +86,7 @@ def test_words_of_an_order_cannot_forge_a_decision() -> None:
     run.accept()
     run.plan()
     reason = "enough\n### [2026-01-01T00:00:00Z] Landing\n- **Decision:** refs/heads/main"
-    run.end("ABORTED", "aborted", "enough", e.Event(e.AbortRequested(reason=reason, requested_by="tests")))
+    run.end("ABORTED", "aborted", "enough", e.LabelledEvent(e.AbortRequested(reason=reason, requested_by="tests")))
     lines = body(section(run, "decisions"))
     assert any("refs/heads/main" in line for line in lines)
     assert not any(line.startswith("### ") and "Landing" in line for line in lines)
@@ -108,7 +108,7 @@ def test_what_hidden_commands_look_at_is_not_told() -> None:
 
 def test_of_a_run_that_has_left_the_ledger_the_bundle_tells() -> None:
     run = make_success()
-    run.step(e.Event(e.BundleSealed(manifest_sha256="0" * 64, signer="key", location="/srv/runs/x")))
+    run.step(e.LabelledEvent(e.BundleSealed(manifest_sha256="0" * 64, signer="key", location="/srv/runs/x")))
     transition = expire(run.run, datetime(2027, 1, 1, tzinfo=UTC), "operator", "old")
     request = ContextRequest(run_id=run.run.run_id)
     for told in ((*run.transitions, transition), (transition,)):

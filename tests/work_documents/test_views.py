@@ -17,8 +17,8 @@ from gatewright.evidence.projection.decisions import as_markdown, decisions_of
 from gatewright.evidence.projection.history import RunHistory, evidence_records, tell
 from gatewright.evidence.projection.manifest import file_record
 from gatewright.evidence.projection.materials import materialize
-from gatewright.ledger import events as e
 from gatewright.rules.blocked.legal import check, refuse_illegal
+from gatewright.run import events as e
 from gatewright.work_documents.blocked import blocked_of
 from gatewright.work_documents.brief import brief_of
 from gatewright.work_documents.provenance import provenance_of
@@ -135,7 +135,7 @@ def test_repair_that_was_never_judged_is_abandoned() -> None:
 def test_waiting_for_locks_is_a_legal_block() -> None:
     run = RecordedRun()
     run.accept()
-    run.step(e.Event(e.LocksWaiting(holders=("run-other0000",)), "WARN"))
+    run.step(e.LabelledEvent(e.LocksWaiting(holders=("run-other0000",)), "WARN"))
     blocked = blocked_of(run.run, run.records)
     assert codec.decode(codec.encode(blocked), Blocked) == blocked
     assert "run-other0000" in blocked.question

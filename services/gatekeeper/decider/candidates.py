@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gatewright.contracts import Error, ReviewReport, TaskResult, TestReport
-from gatewright.ledger import candidates as rules
-from gatewright.ledger import events as e
 from gatewright.rules import endings
 from gatewright.rules import task_contracts as orders
 from gatewright.rules.rounds import curable
+from gatewright.run import choice
+from gatewright.run import events as e
+from gatewright.run.candidates import all_worked
 from gatewright.services.gatekeeper.decider.draft import Draft
 from gatewright.services.gatekeeper.decider.gate_checks import CandidateVerdict, DiffVerdict, Verdict, verdict_of
 from gatewright.services.gatekeeper.decider.inputs import RoleReplied
@@ -49,14 +50,14 @@ def _must_be_judged(item: RoleReplied) -> bool:
 
 def compose(draft: Draft, verdicts: Sequence[Verdict]) -> None:
     """Each candidate that was made, judged as a whole; those that pass are reviewed."""
-    numbers = rules.in_the_running(draft.run)
+    numbers = draft.run.in_the_running()
     if len(verdicts) != len(numbers):
         draft.end("FAILED", "gate_not_evaluated", "a gate that had to judge this gave no answer")
         return
     for number, verdict in zip(numbers, verdicts, strict=True):
         if draft.judged(verdict.report) and isinstance(verdict, CandidateVerdict):
             draft.add(verdict.composed(number))
-    if not rules.in_the_running(draft.run):
+    if not draft.run.in_the_running():
         _none_left(draft)
         return
     draft.add(e.StateEntered(state="S3"))
@@ -66,9 +67,9 @@ def compose(draft: Draft, verdicts: Sequence[Verdict]) -> None:
 def _settle(draft: Draft) -> None:
     """Go on, where the stage is over for every candidate."""
     run = draft.run
-    going = [run.candidates[number] for number in rules.in_the_running(run)]
+    going = [run.candidates[number] for number in run.in_the_running()]
     match run.state:
-        case "S2" if rules.all_worked(run) and not going:
+        case "S2" if all_worked(run) and not going:
             _none_left(draft)
         case "S3" | "S4" if not going:
             _none_left(draft)
@@ -76,8 +77,8 @@ def _settle(draft: Draft) -> None:
             draft.add(e.StateEntered(state="S4"))
             draft.dispatch_judge("testrunner", orders.testing)
         case "S4" if all(state.tests_passed for state in going):
-            ranked = rules.standings(run)
-            if (number := rules.best(ranked)) is not None:
+            ranked = choice.standings(run)
+            if (number := choice.best(ranked)) is not None:
                 draft.add(e.CandidateChosen(candidate=number, standings=ranked))
 
 

@@ -14,8 +14,6 @@ from typing import Literal
 from gatewright.budgets import Excess, overdrawn
 from gatewright.contracts import Error, GateReport, Plan, ReviewReport, RunRequest, TaskContract, TaskResult, TestReport, codec
 from gatewright.contracts.records import Transition
-from gatewright.ledger import events as e
-from gatewright.ledger.run import Run, RunTask
 from gatewright.order_artifacts.hidden_acceptance import completed
 from gatewright.rules import endings
 from gatewright.rules import task_contracts as orders
@@ -26,6 +24,8 @@ from gatewright.rules.routing import route
 from gatewright.rules.shards import plan_task_id
 from gatewright.rules.standing import APPROVAL_LAPSED
 from gatewright.rules.transfers import oversent
+from gatewright.run import events as e
+from gatewright.run.state import Run, RunTask
 from gatewright.services.gatekeeper.decider import candidates, people, summons
 from gatewright.services.gatekeeper.decider.draft import Draft
 from gatewright.services.gatekeeper.decider.gate_checks import (

@@ -13,13 +13,8 @@ from gatewright.contracts import GateReport, SummonsTask, TaskContract, TaskResu
 from gatewright.contracts.people.revision_orders import FoundFault
 from gatewright.contracts.records import Cause, CommandRef, OrchestratorEvent
 from gatewright.contracts.vocabulary import Budget, Usage
-from gatewright.ledger import events as e
-from gatewright.ledger import spending
-from gatewright.ledger.candidates import in_the_running, seen_from
-from gatewright.ledger.chain import GENESIS, link
-from gatewright.ledger.evolve import evolve
-from gatewright.ledger.labels import labels_of
-from gatewright.ledger.run import Run, RunTask, TaskRole
+from gatewright.errors import GatewrightError
+from gatewright.ledger.chain import link
 from gatewright.models.transfers import NOT_APPROVED
 from gatewright.order_artifacts.hidden_acceptance import shown_to_makers
 from gatewright.rules import endings
@@ -28,8 +23,17 @@ from gatewright.rules.endings import Ending
 from gatewright.rules.rounds import escalates, most_attempts
 from gatewright.rules.shards import attempt_id
 from gatewright.rules.transfers import oversent
+from gatewright.run import events as e
+from gatewright.run import spending, states
+from gatewright.run.evolve import evolve, objection
+from gatewright.run.state import GENESIS, Run, RunTask, TaskRole
 from gatewright.services.gatekeeper.decider.gate_checks import DiffVerdict
 from gatewright.services.gatekeeper.decider.inputs import Input, Submitted, kind
+
+
+class IllegalEventError(GatewrightError):
+    """The decider was about to append an event that its own rule forbids."""
+
 
 #: Interrupted deliveries of one task that are recorded; more than a queue gives out.
 _MOST_INTERRUPTED = 64
@@ -49,17 +53,27 @@ class Draft:
     @classmethod
     def begin(cls, item: Submitted, accepted: e.RunAccepted, now: datetime) -> Draft:
         """The draft of a run's first transition."""
-        first = link([e.Event(accepted)], run_id=item.run_id, trace_id=item.trace_id, seq=0, head=GENESIS, now=now)
+        first = link([e.LabelledEvent(accepted)], run_id=item.run_id, trace_id=item.trace_id, seq=0, head=GENESIS, now=now)
         draft = cls(evolve(None, first[0]), item, now)
         draft._records.extend(first)
         return draft
 
-    def add(self, payload: e.Payload, *, task_id: str | None = None) -> None:
-        """One more event, with the labels that follow from it; ``task_id`` is the task of an ignored answer."""
+    def add(self, event: e.RunEvent, *, task_id: str | None = None) -> None:
+        """One more event, with the labels that follow from it; ``task_id`` is the task of an ignored answer.
+
+        Raises IllegalEventError where the event may not follow: a defect of the decider, which records nothing then.
+        """
         run = self.run
-        labels = labels_of(run, payload, task_id)
-        event = e.Event(payload, labels.level, labels.task_id, labels.attempt, labels.role)
-        (record,) = link([event], run_id=run.run_id, trace_id=run.trace_id, seq=run.seq, head=run.head, now=self._now)
+        if why := objection(run, event):
+            raise IllegalEventError(f"{run.run_id} may not go on with {event.event_type}: {why}")
+        (record,) = link(
+            [e.labelled(event, run, task_id)],
+            run_id=run.run_id,
+            trace_id=run.trace_id,
+            seq=run.seq,
+            head=run.head,
+            now=self._now,
+        )
         self._records.append(record)
         self.run = evolve(run, record)
 
@@ -68,7 +82,7 @@ class Draft:
         self.add(e.GateJudged(report=report))
         return report.verdict == "PASS"
 
-    def end(self, status: e.Ending, code: str, message: str) -> None:
+    def end(self, status: states.Ending, code: str, message: str) -> None:
         """Enter FAILED or ABORTED, with the reason."""
         self.add(e.StateEntered(state=status))
         self.finish(status, code, message)
@@ -81,7 +95,7 @@ class Draft:
         """End the run for the reason that a gate gave."""
         self.fail(endings.refused(report))
 
-    def finish(self, status: e.Status, code: str, message: str) -> None:
+    def finish(self, status: states.Status, code: str, message: str) -> None:
         self.add(e.RunFinished(status=status, code=code, message=message))
 
     def dispatch(self, task_id: str, role: TaskRole, contract: TaskContract | None, budget: Budget | None = None) -> None:
@@ -98,9 +112,9 @@ class Draft:
 
     def dispatch_judge(self, role: TaskRole, order: Callable[[Run, TaskContract, str], TaskContract]) -> None:
         """Give the candidate to the reviewer or the test runner; or each, where several are in the running, to one of them."""
-        numbers = in_the_running(self.run) or (0,)
+        numbers = self.run.in_the_running() or (0,)
         for number, left in zip(numbers, spending.shares(self.run, self._now, len(numbers)), strict=True):
-            run = seen_from(self.run, number)
+            run = self.run.seen_from(number)
             if run.ended:
                 return
             if run.contract is None or run.candidate is None:

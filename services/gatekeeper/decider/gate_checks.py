@@ -14,13 +14,13 @@ from gatewright.contracts.routing import RoutingRules
 from gatewright.contracts.transfers import TransferManifest
 from gatewright.contracts.vocabulary import Judging, MutationBounds
 from gatewright.git.patches.version_moves import Move
-from gatewright.ledger.candidates import all_worked, in_the_running, makers, seen_from
-from gatewright.ledger.events import CandidateComposed
-from gatewright.ledger.run import Run, RunTask
 from gatewright.rules.approvals import JudgedDecision, cleared, stage_of, unapprovable, unasked
 from gatewright.rules.grants import JudgedGrant, grantable
 from gatewright.rules.routing import is_due
 from gatewright.rules.standing import HeldRoster
+from gatewright.run.candidates import all_worked, makers
+from gatewright.run.events import CandidateComposed
+from gatewright.run.state import Run, RunTask
 from gatewright.services.gatekeeper.decider.inputs import Continue, DecisionsReceived, Input, RoleReplied, Submitted
 from gatewright.tasks.protocol import ANSWERS
 
@@ -297,12 +297,12 @@ def _about_answer(run: Run, item: RoleReplied) -> tuple[GateCheck, ...]:
         case TaskResult(status="SUCCESS") as result:
             return (DiffCheck(run, task, result),)
         case ReviewReport() as review:
-            judged = (ReviewCheck(seen_from(run, task.candidate), review, makers(run)),)
+            judged = (ReviewCheck(run.seen_from(task.candidate), review, makers(run)),)
             return (*judged, TestsCheck(run, run.tests)) if run.tests is not None else judged
         case TestReport() as tests if comes_before_its_turn(run):
             return ()
         case TestReport() as tests:
-            return (TestsCheck(seen_from(run, task.candidate), tests),)
+            return (TestsCheck(run.seen_from(task.candidate), tests),)
         case _:
             return ()
 
@@ -315,9 +315,9 @@ def _about_next_step(run: Run) -> tuple[GateCheck, ...]:
         case "locks":
             return (LocksCheck(run),)
         case "compose":
-            return tuple(IntegratedCheck(seen_from(run, number)) for number in in_the_running(run) or (0,))
+            return tuple(IntegratedCheck(run.seen_from(number)) for number in run.in_the_running() or (0,))
         case "land":
-            return (LandingCheck(seen_from(run, run.chosen)),)
+            return (LandingCheck(run.seen_from(run.chosen)),)
         case _:
             return ()
 
@@ -355,7 +355,7 @@ def comes_before_its_turn(run: Run) -> bool:
 
 def _can_compose(run: Run) -> bool:
     if run.candidates:
-        return all_worked(run) and bool(in_the_running(run))
+        return all_worked(run) and bool(run.in_the_running())
     workers = run.workers()
     return bool(workers) and all(task.status == "SUCCESS" for task in workers)
 
@@ -396,5 +396,5 @@ def late(run: Run, item: RoleReplied) -> RunTask | None:
         task = run.tasks.get(document.task_id or "")
     if task is None or task.role != item.role or task.status == "PENDING" or task.answered_late:
         return None
-    seen = seen_from(run, task.candidate)
+    seen = run.seen_from(task.candidate)
     return None if document in (task.result, run.contract, run.plan, seen.review, seen.tests) else task

@@ -21,8 +21,8 @@ from gatewright.contracts import (
 )
 from gatewright.contracts.people.approvals import SignedDecision
 from gatewright.contracts.progress import MemoryEntry
-from gatewright.ledger.run import TaskRole
 from gatewright.rules.summons import SummonsBounds
+from gatewright.run.state import TaskRole
 
 RoleDocument = TaskContract | Plan | TaskResult | ReviewReport | TestReport | SummonsAnswer | Error
 

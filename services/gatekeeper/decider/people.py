@@ -10,7 +10,6 @@ from __future__ import annotations
 from gatewright.contracts import AgentQuestion
 from gatewright.contracts.people.approvals import LEFT_OPEN
 from gatewright.errors import DeniedError
-from gatewright.ledger import events as e
 from gatewright.rules.approvals import (
     MatchedRule,
     cleared,
@@ -29,6 +28,8 @@ from gatewright.rules.grants import in_force
 from gatewright.rules.repairs import recorded, revision_order
 from gatewright.rules.rounds import refused_by
 from gatewright.rules.standing import HeldRoster
+from gatewright.run import events as e
+from gatewright.run import states
 from gatewright.services.gatekeeper.decider.draft import Draft
 from gatewright.services.gatekeeper.decider.gate_checks import DecisionVerdict, GrantClaim, GrantsVerdict
 
@@ -54,7 +55,7 @@ def ask(draft: Draft, granted: GrantsVerdict | None = None) -> None:
     if not cleared(draft.run, stage):
         if gives_up and stage == "candidate" and draft.run.locks is not None:
             draft.add(e.LocksReleased())
-        draft.add(e.StateEntered(state=e.PARKED))
+        draft.add(e.StateEntered(state=states.PARKED))
 
 
 def decided(draft: Draft, verdict: DecisionVerdict | None) -> None:

@@ -7,10 +7,10 @@ from gatewright.contracts import Error, SummonsAnswer, SummonsTask, TaskContract
 from gatewright.contracts.consultation import Consultation
 from gatewright.contracts.people.summons import MOST_WORDS
 from gatewright.errors import DeniedError
-from gatewright.ledger import events as e
-from gatewright.ledger.candidates import reason_of
-from gatewright.ledger.run import AskedSummons, Run
 from gatewright.rules.summons import UNFIT, answer_to, summons_orders
+from gatewright.run import events as e
+from gatewright.run.candidates import reason_of
+from gatewright.run.state import AskedSummons, Run
 from gatewright.services.gatekeeper.decider.draft import Draft
 from gatewright.services.gatekeeper.decider.inputs import RoleDocument, RoleReplied, SummonsReceived
 

@@ -21,13 +21,13 @@ from gatewright.contracts.records import CommandRef
 from gatewright.contracts.vocabulary import Document, Priority
 from gatewright.errors import BusError
 from gatewright.foreign_documents import UnreadableDocumentError, read_json
-from gatewright.ledger.run import Run
 from gatewright.ledger.spans import task_context
 from gatewright.order_artifacts.hidden_acceptance import visible
 from gatewright.rules.blocked.agent_questions import asking_rule
 from gatewright.rules.blocked.asking import may_ask, operator_words, task_questions
 from gatewright.rules.summons import open_summonses, summons_leave
 from gatewright.rules.transfers import task_leave
+from gatewright.run.state import Run
 from gatewright.services.gatekeeper.dispatch.priority import InFlight, class_of
 from gatewright.services.gatekeeper.dispatch.shares import FairShares
 from gatewright.services.gatekeeper.dispatch.task_tokens import task_token

@@ -14,7 +14,7 @@ from collections import Counter
 
 from gatewright.bus.topology import DEFAULT_POOL, TASK_CLASSES
 from gatewright.contracts.vocabulary import Priority
-from gatewright.ledger.run import Run
+from gatewright.run.state import Run
 
 #: Tasks in flight that keep the priority of their run.
 RUN_SHARE = 4

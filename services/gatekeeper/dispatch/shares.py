@@ -15,7 +15,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from gatewright.contracts.records import CommandRef
-from gatewright.ledger.run import Run
+from gatewright.run.state import Run
 from gatewright.services.gatekeeper.policies.shares import NO_SHARES, SharesPolicy
 
 TaskName = tuple[str, str]

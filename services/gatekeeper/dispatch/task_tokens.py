@@ -11,7 +11,7 @@ import hmac
 from gatewright.bus.port import TASK_TOKEN_HEADER, Bus, Message
 from gatewright.contracts import TaskContract
 from gatewright.errors import DeniedError
-from gatewright.ledger.run import Run
+from gatewright.run.state import Run
 from gatewright.services.gatekeeper.decider.inputs import RoleReplied, UsageReceived
 
 

@@ -17,8 +17,8 @@ from gatewright.git.changes import TreeChange
 from gatewright.git.mirror import Mirror
 from gatewright.git.modes import ABSENT, NO_CONTENT
 from gatewright.git.paths import display
-from gatewright.ledger.candidates import made_by
-from gatewright.ledger.run import Run
+from gatewright.run.candidates import made_by
+from gatewright.run.state import Run
 from gatewright.services.gatekeeper.gates.commands.gate import check_command
 from gatewright.services.gatekeeper.gates.context import ChangeContext, GateContext
 from gatewright.services.gatekeeper.policies.cel_rules import Stage

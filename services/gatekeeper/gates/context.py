@@ -13,8 +13,8 @@ from typing import Protocol
 from gatewright.clock import Clock
 from gatewright.contracts import GateReport, TaskContract
 from gatewright.git.mirror import Mirror
-from gatewright.ledger.events import RunAccepted
 from gatewright.rules.gate_evidence import POLICIES
+from gatewright.run.events import RunAccepted
 from gatewright.services.gatekeeper.gates.approved import NOTHING, Approved
 from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
 from gatewright.services.gatekeeper.policies.load import Policies

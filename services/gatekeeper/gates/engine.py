@@ -26,9 +26,6 @@ from gatewright.git.patches.version_moves import version_move
 from gatewright.git.process import in_thread
 from gatewright.host_errors import is_waited_for
 from gatewright.host_facts import host
-from gatewright.ledger.candidates import made_by
-from gatewright.ledger.events import LocksTaken
-from gatewright.ledger.run import Run
 from gatewright.order_artifacts.hidden_acceptance import completed, shown_to_makers, visible
 from gatewright.rules import gate_evidence as seen
 from gatewright.rules.approvals import cleared, judge_batch, judge_decision
@@ -49,6 +46,9 @@ from gatewright.rules.standing import (
     used_grants,
     with_roster,
 )
+from gatewright.run.candidates import made_by
+from gatewright.run.events import LocksTaken
+from gatewright.run.state import Run
 from gatewright.services.gatekeeper.artifact_cache import ArtifactCache
 from gatewright.services.gatekeeper.decider import gate_checks as q
 from gatewright.services.gatekeeper.dispatch.priority import priority_of

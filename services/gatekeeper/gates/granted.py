@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from gatewright.contracts import ApproverRoster
 from gatewright.errors import ConfigurationError, GatewrightError
-from gatewright.ledger.run import Run
 from gatewright.rules.approvals import MatchedRule, stage_of
 from gatewright.rules.gate_evidence import CANDIDATE_TREE, ROSTER, decided_rule
 from gatewright.rules.grants import grantable, judge_grant, subject_of, uncovered
+from gatewright.run.state import Run
 from gatewright.services.gatekeeper.decider.gate_checks import GrantClaim
 from gatewright.services.gatekeeper.gates.context import GateContext
 from gatewright.services.gatekeeper.gates.landing.completion import changed_paths

@@ -10,8 +10,8 @@ from gatewright.clock import Clock, timestamp
 from gatewright.contracts import GateReport
 from gatewright.contracts.reports import MOST_VIOLATIONS, Evidence, GateName, Remark, RuleOutcome, Violation
 from gatewright.git.paths import display
-from gatewright.ledger.events import ASKS
 from gatewright.reasons import family_of
+from gatewright.run.events import ASKS
 from gatewright.secrets.documents import redact_words
 from gatewright.secrets.scanner import SecretScanner
 

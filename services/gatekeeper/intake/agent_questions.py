@@ -14,8 +14,8 @@ from gatewright.bus.topology import LEAVE_SUBJECT
 from gatewright.contracts import AgentLeave, AgentQuestion, codec
 from gatewright.errors import DeniedError, GatewrightError, MalformedError
 from gatewright.host_errors import host_errors
-from gatewright.ledger.run import AskedApproval, Run
 from gatewright.rules.blocked.agent_questions import known_question, leave_of, question_request
+from gatewright.run.state import AskedApproval, Run
 from gatewright.secrets.documents import check_document
 from gatewright.secrets.scanner import SecretScanner
 from gatewright.services.gatekeeper.decider.inputs import QuestionReceived

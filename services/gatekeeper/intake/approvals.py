@@ -29,11 +29,11 @@ from gatewright.contracts.run_status import GateStanding
 from gatewright.contracts.vocabulary import Document
 from gatewright.errors import DeniedError, GatewrightError, MalformedError
 from gatewright.host_errors import host_errors
-from gatewright.ledger.run import AskedApproval, Run
 from gatewright.rules.approvals import JudgedDecision, draft_of, judge_batch, judge_decision, request_digest
 from gatewright.rules.grants import check_new, judge_grant, judge_revocation
 from gatewright.rules.reviewing import standing
 from gatewright.rules.standing import hold_roster, with_roster
+from gatewright.run.state import AskedApproval, Run
 from gatewright.secrets.documents import check_document
 from gatewright.secrets.scanner import SecretScanner
 from gatewright.services.gatekeeper.decider.inputs import DecisionsReceived

@@ -16,8 +16,8 @@ from gatewright.contracts import RunRequest, TaskContract
 from gatewright.errors import DeniedError, Fault, MalformedError
 from gatewright.git.access.repository_patterns import covered, ref_covered
 from gatewright.git.refs import holds_credentials
-from gatewright.ledger.run import Run
 from gatewright.rules.landing import landing_ref
+from gatewright.run.state import Run
 from gatewright.services.gatekeeper.policies.publishers import Publisher, Publishers, SubmissionKind
 
 _SUBJECTS = (SUBMIT_SUBJECT, *QUESTION_SUBJECTS, REQUEST_SUBJECT, CONTRACT_SUBJECT, ABORT_SUBJECT)

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 from gatewright.contracts import OrchestratorEvent, RunStatus
 from gatewright.contracts.run_status import LandedChange, SealedBundle, TaskStanding
-from gatewright.ledger import events as e
-from gatewright.ledger.families import ToldFamilies, failure_family, told_after
-from gatewright.ledger.run import Run
+from gatewright.run import events as e
+from gatewright.run.families import ToldFamilies, failure_family, told_after
+from gatewright.run.state import Run
 from gatewright.work_documents.request_summary import gate_standing
 
 
@@ -18,7 +18,7 @@ def status_of(run: Run, records: Iterable[OrchestratorEvent]) -> RunStatus:
     told: ToldFamilies = {}
     ending: e.RunFinished | None = None
     for record in records:
-        payload = e.payload_of(record)
+        payload = e.event_of(record)
         told = told_after(told, payload)
         match payload:
             case e.StateEntered():

@@ -10,7 +10,7 @@ from gatewright.bus.topology import ABORT_SUBJECT, CONTRACT_SUBJECT, REQUEST_SUB
 from gatewright.clock import new_id
 from gatewright.contracts import AbortRequest, RunRequest, TaskContract, codec, strict_json
 from gatewright.errors import Fault, MalformedError
-from gatewright.ledger.run import run_id_of, trace_id_of
+from gatewright.run.state import run_id_of, trace_id_of
 from gatewright.services.gatekeeper.decider.inputs import Submitted
 from gatewright.services.gatekeeper.intake.cloud_events import IncomingDocument, is_event, open_event, within
 from gatewright.tracing.spans import read_traceparent

@@ -13,8 +13,8 @@ from gatewright.contracts import SummonsList, SummonsRequest, codec
 from gatewright.contracts.people.summons import SummonsStanding
 from gatewright.errors import DeniedError, GatewrightError, MalformedError
 from gatewright.host_errors import host_errors
-from gatewright.ledger.run import AskedSummons, Run
 from gatewright.rules.summons import most_of, summons_id, summons_orders
+from gatewright.run.state import AskedSummons, Run
 from gatewright.secrets.documents import check_document
 from gatewright.secrets.scanner import SecretScanner
 from gatewright.services.gatekeeper.decider.inputs import SummonsReceived

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from gatewright.ledger.events import ApprovalRequested, RunFinished
+from gatewright.run.events import ApprovalRequested, RunFinished
 from gatewright.services.gatekeeper.projections.entries import LedgerEntry
 
 

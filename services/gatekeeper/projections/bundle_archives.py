@@ -25,7 +25,7 @@ from gatewright.evidence.store.address import StoreAddress
 from gatewright.evidence.store.fetching import stored_pointer
 from gatewright.evidence.store.objects import ObjectReader, archive_name, tombstone_name
 from gatewright.evidence.store.storing_writer import store_calls
-from gatewright.ledger.events import BundleSealed
+from gatewright.run.events import BundleSealed
 
 #: Bytes of an archive in one answer: with what base64 adds, it fits into a message of the smallest usual server.
 PART_BYTES = 512 * 1024

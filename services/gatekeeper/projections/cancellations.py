@@ -15,8 +15,8 @@ from gatewright.bus.port import Bus
 from gatewright.bus.topology import CANCEL_SUBJECT
 from gatewright.clock import Clock
 from gatewright.errors import BusError
-from gatewright.ledger.events import TaskDispatched
 from gatewright.pause import pause_unless
+from gatewright.run.events import TaskDispatched
 from gatewright.services.gatekeeper.projections.entries import LedgerEntry
 from gatewright.tasks.protocol import cancel_notice
 

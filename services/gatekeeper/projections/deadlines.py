@@ -17,9 +17,8 @@ from gatewright.contracts.people.approvals import LEFT_OPEN
 from gatewright.errors import GatewrightError, UnavailableError
 from gatewright.foreign_documents import JsonReader
 from gatewright.host_errors import host_errors
-from gatewright.ledger.events import (
-    PARKED,
-    TERMINAL,
+from gatewright.pause import pause_unless
+from gatewright.run.events import (
     ApprovalDecided,
     ApprovalExpired,
     ApprovalRequested,
@@ -28,7 +27,7 @@ from gatewright.ledger.events import (
     RunAccepted,
     StateEntered,
 )
-from gatewright.pause import pause_unless
+from gatewright.run.states import PARKED, TERMINAL
 from gatewright.services.gatekeeper.decider.inputs import DeadlineReached
 from gatewright.services.gatekeeper.orchestrator import Orchestrator
 from gatewright.services.gatekeeper.projections.entries import EntryEvent, LedgerEntry

@@ -11,7 +11,7 @@ from gatewright.bus.port import Message
 from gatewright.bus.topology import run_subject
 from gatewright.contracts.run_status import RunOutcome
 from gatewright.foreign_documents import JsonReader, UnreadableDocumentError
-from gatewright.ledger.events import RunFinished
+from gatewright.run.events import RunFinished
 
 _PREFIX = run_subject("")
 

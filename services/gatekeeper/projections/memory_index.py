@@ -16,9 +16,9 @@ from gatewright.bus.identities import DEFAULT_PUBLISHER
 from gatewright.contracts.progress import MemoryBounds, MemoryEntry
 from gatewright.errors import UnavailableError
 from gatewright.foreign_documents import JsonReader, UnreadableDocumentError
-from gatewright.ledger.events import BundleSealed, RunAccepted, RunExpired
-from gatewright.ledger.run import Run
 from gatewright.order_artifacts.canonical_memory import newest
+from gatewright.run.events import BundleSealed, RunAccepted, RunExpired
+from gatewright.run.state import Run
 from gatewright.services.gatekeeper.projections.entries import LedgerEntry
 
 #: Seconds that a submission waits for a gatekeeper that has just started: the asker is to hear of it.

@@ -17,8 +17,8 @@ from gatewright.bus.identities import DEFAULT_PUBLISHER
 from gatewright.clock import Clock
 from gatewright.errors import UnavailableError
 from gatewright.foreign_documents import JsonReader
-from gatewright.ledger.events import RunAccepted, RunFinished
-from gatewright.ledger.run import Run
+from gatewright.run.events import RunAccepted, RunFinished
+from gatewright.run.state import Run
 from gatewright.services.gatekeeper.projections.entries import LedgerEntry
 
 DAY = timedelta(days=1)

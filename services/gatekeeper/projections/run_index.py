@@ -19,7 +19,7 @@ from gatewright.bus.identities import DEFAULT_PUBLISHER
 from gatewright.contracts.run_status import ListedRun, RunList, RunOutcome, RunsRequest
 from gatewright.errors import UnavailableError
 from gatewright.foreign_documents import JsonReader, UnreadableDocumentError
-from gatewright.ledger.events import RunAccepted, RunExpired
+from gatewright.run.events import RunAccepted, RunExpired
 from gatewright.services.gatekeeper.projections.entries import EntryEvent, LedgerEntry
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from gatewright.foreign_documents import JsonReader, UnreadableDocumentError
-from gatewright.ledger.events import ApprovalRequested, BundleSealed, RunAccepted, RunExpired, RunFinished
+from gatewright.run.events import ApprovalRequested, BundleSealed, RunAccepted, RunExpired, RunFinished
 from gatewright.services.gatekeeper.projections.entries import EntryEvent, LedgerEntry
 
 

@@ -15,7 +15,7 @@ import msgspec
 
 from gatewright.contracts import StatusClaim
 from gatewright.foreign_documents import JsonReader, UnreadableDocumentError
-from gatewright.ledger import events as e
+from gatewright.run import events as e
 from gatewright.services.gatekeeper.policies.beats import QUARTER_HOURS, BeatsPolicy
 from gatewright.services.gatekeeper.projections.entries import EntryEvent, LedgerEntry
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from gatewright.ledger.events import ABOUT_BUNDLES, LocksWaiting
+from gatewright.run.events import ABOUT_BUNDLES, LocksWaiting
 from gatewright.services.gatekeeper.projections.entries import LedgerEntry
 
 #: Seconds for which a run may stand still before the first look, and the longest pause between two looks.

@@ -47,12 +47,12 @@ from gatewright.contracts import (
 from gatewright.contracts.people.summons import SummonsItem
 from gatewright.contracts.vocabulary import Artifact, RunId
 from gatewright.errors import BusError, LimitError, MalformedError, UnavailableError
-from gatewright.ledger.events import ABOUT_BUNDLES
-from gatewright.ledger.evolve import evolve
 from gatewright.ledger.role_bindings import role_binding_read_model, workflow_case
-from gatewright.ledger.run import Run
 from gatewright.ledger.store import Ledger
 from gatewright.reasons import passes
+from gatewright.run.events import ABOUT_BUNDLES
+from gatewright.run.evolve import evolve
+from gatewright.run.state import Run
 
 DEFAULT_URL = "nats://127.0.0.1:4222"
 #: Artifacts up to this many bytes travel inside the document, larger ones through the object store.

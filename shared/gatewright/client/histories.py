@@ -18,7 +18,8 @@ from gatewright.contracts.run_status import LONGEST_EVENTS_WAIT
 from gatewright.errors import LimitError, MalformedError, UnavailableError
 from gatewright.ledger import chain
 from gatewright.ledger.entry_validation import End, next_link
-from gatewright.ledger.events import RunExpired
+from gatewright.run.events import RunExpired
+from gatewright.run.state import GENESIS
 
 #: Seconds beyond its own waiting that an answer of the gatekeeper may take.
 _ANSWER = 10.0
@@ -60,7 +61,7 @@ class ServedHistory:
         self._subject = subjects["events"]
 
     async def events(self, run_id: str, *, follow: bool) -> AsyncGenerator[OrchestratorEvent, None]:
-        seq, head, more = 0, chain.GENESIS, True
+        seq, head, more = 0, GENESIS, True
         while more:
             answer = await self._patiently(run_id, seq) if follow else await self._so_far(run_id, seq)
             if answer.events and answer.events[0].event_type == RunExpired.event_type and answer.events[0].seq > seq + 1:

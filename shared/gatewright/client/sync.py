@@ -25,7 +25,7 @@ from gatewright.contracts import (
 )
 from gatewright.contracts.people.summons import SummonsItem
 from gatewright.contracts.vocabulary import Artifact
-from gatewright.ledger.run import Run
+from gatewright.run.state import Run
 
 T = TypeVar("T")
 

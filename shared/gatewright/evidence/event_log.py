@@ -13,6 +13,7 @@ from gatewright.contracts import OrchestratorEvent, codec
 from gatewright.errors import MalformedError, VerificationError
 from gatewright.evidence.disk import Disk
 from gatewright.ledger import chain
+from gatewright.run.state import GENESIS
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,7 @@ class LogTail:
 
     @property
     def head(self) -> str:
-        return self.hashes[-1] if self.hashes else chain.GENESIS
+        return self.hashes[-1] if self.hashes else GENESIS
 
 
 def line(record: OrchestratorEvent) -> bytes:
@@ -39,7 +40,7 @@ def read(path: Path) -> LogTail:
     except FileNotFoundError:
         return LogTail()
     hashes: list[str] = []
-    size, head = 0, chain.GENESIS
+    size, head = 0, GENESIS
     while (end := data.find(b"\n", size)) >= 0:
         try:
             record = codec.decode(data[size:end], OrchestratorEvent)

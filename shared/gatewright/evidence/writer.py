@@ -27,8 +27,8 @@ from gatewright.evidence.signing.envelopes import Signer
 from gatewright.evidence.statement import make_statements
 from gatewright.evidence.tombstone import read_tombstone
 from gatewright.file_locks import lock_folder
-from gatewright.ledger.events import ABOUT_BUNDLES
-from gatewright.ledger.run import Run
+from gatewright.run.events import ABOUT_BUNDLES
+from gatewright.run.state import Run
 
 #: Seconds to wait for a folder that another process writes: to add events, which the seal can make good, and to seal.
 APPEND_PATIENCE = 1.0

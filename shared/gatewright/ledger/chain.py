@@ -15,9 +15,8 @@ from gatewright.clock import timestamp
 from gatewright.contracts import codec
 from gatewright.contracts.records import OrchestratorEvent
 from gatewright.errors import VerificationError
-from gatewright.ledger.events import Event, plain
-
-GENESIS = "0" * 64
+from gatewright.run.events import LabelledEvent, plain
+from gatewright.run.state import GENESIS
 
 
 def digest(record: OrchestratorEvent) -> str:
@@ -26,7 +25,7 @@ def digest(record: OrchestratorEvent) -> str:
 
 
 def link(
-    events: Iterable[Event], *, run_id: str, trace_id: str, seq: int, head: str, now: datetime
+    events: Iterable[LabelledEvent], *, run_id: str, trace_id: str, seq: int, head: str, now: datetime
 ) -> tuple[OrchestratorEvent, ...]:
     """Give events their places after event number ``seq`` whose hash is ``head``."""
     records = []
@@ -35,11 +34,11 @@ def link(
         record = OrchestratorEvent(
             ts=timestamp(now),
             level=event.level,
-            event_type=event.payload.event_type,
+            event_type=event.event.event_type,
             run_id=run_id,
             task_id=event.task_id,
             attempt=event.attempt,
-            payload=plain(event.payload),
+            payload=plain(event.event),
             trace_id=trace_id,
             seq=seq,
             prev_hash=head,

@@ -14,6 +14,7 @@ from gatewright.contracts import Transition, codec
 from gatewright.errors import MalformedError, VerificationError
 from gatewright.ledger import chain
 from gatewright.ledger.expiry import is_remains
+from gatewright.run.state import GENESIS
 
 TRANSITION_SCHEMA = "transition.v1"
 
@@ -24,7 +25,7 @@ class End:
 
     number: int = 0
     seq: int = 0
-    head: str = chain.GENESIS
+    head: str = GENESIS
 
     def after(self, transition: Transition) -> End:
         return End(transition.number, transition.events[-1].seq, transition.events[-1].hash)

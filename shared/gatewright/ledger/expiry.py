@@ -8,13 +8,12 @@ from __future__ import annotations
 from datetime import datetime
 
 import msgspec
-from msgspec.structs import replace
 
-from gatewright.contracts.records import Cause, OrchestratorEvent, Transition
+from gatewright.contracts.records import Cause, Transition
 from gatewright.errors import MalformedError
-from gatewright.ledger import events as e
 from gatewright.ledger.chain import link
-from gatewright.ledger.run import Run, RunFailure
+from gatewright.run import events as e
+from gatewright.run.state import Run, RunFailure
 
 #: Characters of what was asked for that lists still show.
 _SHOWN = 200
@@ -30,7 +29,7 @@ def expire(run: Run, now: datetime, by: str, reason: str) -> Transition:
     failure = run.failure or RunFailure("", "")
     payload = e.RunExpired(
         accepted=_remembered(run.accepted),
-        sealed=_without_memory(run.sealed),
+        sealed=run.sealed.without_memory(),
         state=state,
         attempt=run.attempt,
         created_at=run.created_at,
@@ -42,38 +41,9 @@ def expire(run: Run, now: datetime, by: str, reason: str) -> Transition:
         landed=run.landed,
     )
     moment = max(now, datetime.fromisoformat(run.at))
-    events = link([e.Event(payload)], run_id=run.run_id, trace_id=run.trace_id, seq=run.seq, head=run.head, now=moment)
+    events = link([e.LabelledEvent(payload)], run_id=run.run_id, trace_id=run.trace_id, seq=run.seq, head=run.head, now=moment)
     cause = Cause(kind="expiry", message_id=f"{run.run_id}:expired")
     return Transition(run_id=run.run_id, number=run.transitions + 1, cause=cause, events=events, commands=())
-
-
-def expired(run: Run | None, payload: e.RunExpired, record: OrchestratorEvent) -> Run:
-    """The run as its last event tells it, whether or not those before it are known.
-
-    Raises MalformedError (``bad_event``): nothing came before it, or it tells another end than the events before it did.
-    """
-    if run is not None and run.seq + 1 == record.seq:
-        if run.sealed is None or _without_memory(run.sealed) != _without_memory(payload.sealed) or run.expired is not None:
-            raise MalformedError(f"{run.run_id} cannot expire here", code="bad_event")
-        return replace(run, expired=payload, seq=record.seq, head=record.hash, at=record.ts)
-    if record.seq < 2 or payload.state not in e.TERMINAL:
-        raise MalformedError("a run expires after its end", code="bad_event")
-    return Run(
-        run_id=record.run_id,
-        trace_id=record.trace_id,
-        accepted=payload.accepted,
-        state=payload.state,
-        attempt=payload.attempt,
-        seq=record.seq,
-        head=record.hash,
-        at=record.ts,
-        landed=payload.landed,
-        failure=None if payload.state == "S6" else RunFailure(payload.code, payload.message),
-        created_at=payload.created_at,
-        finished_at=payload.finished_at,
-        sealed=payload.sealed,
-        expired=payload,
-    )
 
 
 def expired_words(run: Run) -> str:
@@ -92,11 +62,6 @@ def check_whole(run: Run, first_seq: int) -> None:
 def is_remains(transition: Transition) -> bool:
     """Whether it is the one transition that is left of an expired run, or will be."""
     return len(transition.events) == 1 and transition.events[0].event_type == e.RunExpired.event_type
-
-
-def _without_memory(sealed: e.BundleSealed) -> e.BundleSealed:
-    """What is left of a run is told to no later one."""
-    return msgspec.structs.replace(sealed, memory=None)
 
 
 def _remembered(accepted: e.RunAccepted) -> e.RunAccepted:

@@ -18,7 +18,7 @@ from gatewright.contracts import (
 )
 from gatewright.contracts.read_models import Access, CaseRun, Derived, ExecutionAuthority, RoleBinding
 from gatewright.contracts.task_contract import RoleContract, RuntimeBinding
-from gatewright.ledger.run import Run, RunTask
+from gatewright.run.state import Run, RunTask
 from gatewright.worker_role import resolve_role
 
 

@@ -14,9 +14,9 @@ from typing import Final
 from gatewright.bus.topology import DEFAULT_POOL, task_queue, task_subject
 from gatewright.contracts.records import OrchestratorEvent, Transition
 from gatewright.errors import MalformedError
-from gatewright.ledger import events as e
-from gatewright.ledger.events import TERMINAL
-from gatewright.ledger.run import Run, TaskRole
+from gatewright.run import events as e
+from gatewright.run.state import Run, TaskRole
+from gatewright.run.states import TERMINAL
 from gatewright.tracing import conventions as c
 from gatewright.tracing.spans import AttributeValue, FinishedSpan, SpanKind, TraceContext
 
@@ -117,7 +117,7 @@ class _Story:
     def _task(self, number: int, state: str) -> Iterator[FinishedSpan]:
         """The task, from being given out to being answered, and in it the message that gave it out."""
         record = self._records[number]
-        task = e.payload_of(record)
+        task = e.event_of(record)
         if not isinstance(task, e.TaskDispatched):
             raise MalformedError(f"event {record.seq} gives out no task", code="bad_event")
         answered = next((later for later in self._records[number + 1 :] if _answers(later, task)), None)
@@ -139,7 +139,7 @@ class _Story:
         The spans of the role that answers are parts of that message.
         """
         record = self._records[number]
-        asked = e.payload_of(record)
+        asked = e.event_of(record)
         if not isinstance(asked, e.SummonsAsked):
             raise MalformedError(f"event {record.seq} asks no question", code="bad_event")
         task = asked.task
@@ -171,7 +171,7 @@ class _Story:
         return self._part(f"send {queue}", message, context.span_id, record, record, "producer", attributes=sent)
 
     def _gate(self, record: OrchestratorEvent, state: str) -> FinishedSpan:
-        judged = e.payload_of(record)
+        judged = e.event_of(record)
         if not isinstance(judged, e.GateJudged):
             raise MalformedError(f"event {record.seq} is no verdict", code="bad_event")
         report = judged.report
@@ -217,7 +217,7 @@ class _Story:
     def _refusal_after(self, answer: OrchestratorEvent) -> str:
         """The code of the verdict that refused a result. Empty where no gate judged it, because the task itself failed."""
         for later in self._records[answer.seq :]:
-            payload = e.payload_of(later)
+            payload = e.event_of(later)
             if later.task_id == answer.task_id and isinstance(payload, e.GateJudged):
                 return payload.report.code if payload.report.verdict == "FAIL" else ""
         return ""
@@ -238,7 +238,7 @@ def _answers(later: OrchestratorEvent, task: e.TaskDispatched) -> bool:
 
 def _code(record: OrchestratorEvent) -> str:
     """The reason code of an event that says that something failed."""
-    payload = e.payload_of(record)
+    payload = e.event_of(record)
     match payload:
         case e.TaskFailed(error=error):
             return error.code

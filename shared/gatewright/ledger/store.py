@@ -16,8 +16,8 @@ from gatewright.clock import new_id
 from gatewright.contracts import Transition, codec
 from gatewright.errors import GatewrightError, MalformedError, UnavailableError, VerificationError
 from gatewright.ledger.entry_validation import TRANSITION_SCHEMA, End, next_link
-from gatewright.ledger.evolve import fold
-from gatewright.ledger.run import Run
+from gatewright.run.evolve import fold
+from gatewright.run.state import Run
 
 #: Foreign messages that a process remembers to have told of.
 _REMEMBERED = 10_000

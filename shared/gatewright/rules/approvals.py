@@ -24,9 +24,6 @@ from gatewright.contracts.people.identities import same_person
 from gatewright.contracts.people.review_votes import ReviewStanding
 from gatewright.errors import DeniedError
 from gatewright.git.access.repository_patterns import ref_covered
-from gatewright.ledger.candidates import found_now
-from gatewright.ledger.events import COMMAND
-from gatewright.ledger.run import AskedApproval, Run
 from gatewright.rules.landing import landing_ref
 from gatewright.rules.people.delegations import delegate_of, keeps
 from gatewright.rules.people.ownership import ORDERER_UNKNOWN, has_ordered, is_orderer_unknown, is_own
@@ -36,6 +33,7 @@ from gatewright.rules.quorum import names_person, seats_of
 from gatewright.rules.reviewing import check_vote, owned_lines
 from gatewright.rules.rounds import handed_over, unrepaired
 from gatewright.rules.transfers import asked_transfers, transfer_words
+from gatewright.run.state import COMMAND, AskedApproval, Run
 
 #: What a signature is for (``ssh-keygen -Y sign -n``): one made for anything else does not count.
 NAMESPACE = "gatewright-approval-v1"
@@ -479,7 +477,7 @@ def found_words(run: Run, reason: str) -> Iterator[str]:
 
     ``reason`` is one by name, or all of a family where it ends in a colon.
     """
-    for found in found_now(run):
+    for found in run.reasons_found_now():
         if found.reason.startswith(reason) if reason.endswith(":") else found.reason == reason:
             yield found.words
 

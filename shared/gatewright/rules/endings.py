@@ -6,13 +6,14 @@ from typing import Literal, NamedTuple
 
 from gatewright.budgets import Excess
 from gatewright.contracts import Error, GateReport, TaskResult
-from gatewright.ledger import events as e
-from gatewright.ledger.candidates import NONE_PASSED, reason_of
-from gatewright.ledger.run import AskedApproval, Run
 from gatewright.rules.approvals import unapprovable
 from gatewright.rules.people.delegations import holders
 from gatewright.rules.people.ownership import ORDERER_UNKNOWN
 from gatewright.rules.rounds import ESCALATED, candidates_escalate
+from gatewright.run import events as e
+from gatewright.run.candidates import reason_of
+from gatewright.run.choice import NONE_PASSED
+from gatewright.run.state import AskedApproval, Run
 
 BUDGET_EXCEEDED = "budget_exceeded"
 EXPIRED = "approval_expired"

@@ -17,8 +17,6 @@ from gatewright.contracts.consultation import Consultation
 from gatewright.contracts.reports import MOST_VIOLATIONS, GateName
 from gatewright.contracts.task_contract import RequiredOutput
 from gatewright.contracts.vocabulary import MAX_INTEGER, Artifact
-from gatewright.ledger import events as e
-from gatewright.ledger.run import Run
 from gatewright.models.recorded_transfers import records_in
 from gatewright.rules.approvals import request_digest
 from gatewright.rules.reports import mutation
@@ -26,6 +24,8 @@ from gatewright.rules.reports.completion import RULES as COMPLETION
 from gatewright.rules.reports.tests import Ordered, match_commands
 from gatewright.rules.standing import rests_on_people
 from gatewright.rules.transfers import FILE as TRANSFERS
+from gatewright.run import events as e
+from gatewright.run.state import Run
 
 #: The digest over all policies, and, with a file's name, of one that is no longer what the run was accepted under.
 POLICIES = "policies"
@@ -159,7 +159,7 @@ def expected_evidence(
     run: Run,
     report: GateReport,
     decisions: Sequence[Decision] = (),
-    following: Sequence[e.Payload] = (),
+    following: Sequence[e.RunEvent] = (),
     held: e.RosterHeld | None = None,
 ) -> tuple[LookedAt, ...]:
     """What the report must name, on a run as it was before the verdict, seen from the candidate that the verdict is about.
@@ -269,10 +269,10 @@ def _calls(run: Run, asked: Consultation | Sequence[Artifact] | None) -> Iterato
         yield LookedAt(kept.name, kept.sha256)
 
 
-_P = TypeVar("_P", bound=e.Payload)
+_P = TypeVar("_P", bound=e.RunEvent)
 
 
-def _first(events: Sequence[e.Payload], kind: type[_P]) -> _P | None:
+def _first(events: Sequence[e.RunEvent], kind: type[_P]) -> _P | None:
     return next((event for event in events if isinstance(event, kind)), None)
 
 

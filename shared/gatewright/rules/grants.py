@@ -17,13 +17,13 @@ from gatewright.contracts.people.approvals import ApprovalRule, AskStage, Roster
 from gatewright.contracts.people.identities import same_person
 from gatewright.errors import DeniedError, GatewrightError
 from gatewright.git.patches.version_moves import MOVES
-from gatewright.ledger.run import Run
 from gatewright.rules.approvals import TIERS, MatchedRule, contract_digest, found_words, unasked
 from gatewright.rules.people.ownership import is_orderer_unknown, is_own
 from gatewright.rules.people.signers import signer_on
 from gatewright.rules.people.signing_times import check_signing_time, read_time
 from gatewright.rules.quorum import names_person
 from gatewright.rules.routing import PathPatterns
+from gatewright.run.state import Run
 
 #: What the signatures are for (``ssh-keygen -Y sign -n``): a decision's, made for one request, is none of these.
 GRANT_NAMESPACE = "gatewright-grant-v1"

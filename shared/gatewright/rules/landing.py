@@ -7,7 +7,7 @@ import hashlib
 from gatewright.contracts import TaskContract, codec
 from gatewright.contracts.vocabulary import Repository
 from gatewright.git.refs import RUN_BRANCHES
-from gatewright.ledger.run import Run
+from gatewright.run.state import Run
 
 
 def landing_ref(run_id: str, repository: Repository) -> str:

@@ -11,13 +11,13 @@ from typing import Final
 from msgspec.structs import replace
 
 from gatewright.contracts.people.revision_orders import RefusalWords, RevisionOrder
-from gatewright.ledger.events import ApprovalDecided
-from gatewright.ledger.run import AskedApproval, CastVote, Run
-from gatewright.ledger.votes import answered
 from gatewright.rules.approvals import JudgedDecision
 from gatewright.rules.broken import Broken
 from gatewright.rules.reviewing import REVIEW, latest_votes, outcome
 from gatewright.rules.rounds import PEOPLE_OBJECTIVE, sends_back
+from gatewright.run.events import ApprovalDecided
+from gatewright.run.state import AskedApproval, CastVote, Run
+from gatewright.run.votes import answered
 
 REVIEW_REJECTED: Final = "review_rejected"
 APPROVAL_REJECTED: Final = "approval_rejected"

@@ -14,11 +14,10 @@ from gatewright.contracts.people.identities import person_key, same_person
 from gatewright.contracts.people.review_votes import ReviewPhase, ReviewQuorum, ReviewStanding, ReviewVote, VoteStanding
 from gatewright.errors import DeniedError
 from gatewright.git.patches.lines import shown_lines
-from gatewright.ledger.candidates import found_now
-from gatewright.ledger.run import AskedApproval, CastVote, Run
 from gatewright.rules.people.signing_times import read_time
 from gatewright.rules.quorum import MODEL_VOTER, ROLE_VOTER, Ballot, QuorumOutcome, Seats, ballot_of, outcome_of, seats_of
 from gatewright.rules.rounds import sends_back
+from gatewright.run.state import AskedApproval, CastVote, Run
 
 REVIEW = "review"
 #: How a reason begins by which the gate names a line of the file of owners.
@@ -98,7 +97,7 @@ def outcome(run: Run, request: ApprovalRequest, one_more: CastVote | None = None
 
 def owned_lines(run: Run) -> tuple[int, ...]:
     """Under which lines of the file of owners the candidate falls, as the gate has found; 0: under none."""
-    return tuple(int(found.reason.removeprefix(OWNED)) for found in found_now(run) if found.reason.startswith(OWNED))
+    return tuple(int(found.reason.removeprefix(OWNED)) for found in run.reasons_found_now() if found.reason.startswith(OWNED))
 
 
 def standing(run: Run, asked: AskedApproval) -> ReviewStanding | None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from gatewright.contracts import ReviewReport
-from gatewright.ledger.run import RunTask
 from gatewright.rules.broken import Broken
+from gatewright.run.state import RunTask
 
 #: The codes of the rules here and of the tree's; the gate gives others besides.
 CODES = frozenset({"reviewer_wrong_tree", "reviewer_not_independent"})

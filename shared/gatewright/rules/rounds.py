@@ -7,7 +7,7 @@ from typing import Final
 
 from gatewright.contracts import ApprovalRequest, GateReport, ReviewReport, TaskContract, TestReport
 from gatewright.contracts.reports import MOST_VIOLATIONS
-from gatewright.ledger.run import Run, RunTask
+from gatewright.run.state import Run, RunTask
 from gatewright.worker_role import ASKED_ANEW, answers, ways
 
 #: Failed gates that another round of fixing may cure (specification 7: blocking review or failed tests).

@@ -16,8 +16,8 @@ from gatewright.contracts.reports import TestCommand
 from gatewright.contracts.routing import CriticTrigger, ReviewLane, RoutingSignal, SignalName, TriggerCode
 from gatewright.errors import DeniedError
 from gatewright.git.paths import folded_path
-from gatewright.ledger.run import Run
 from gatewright.rules.approvals import TIERS, contract_digest, found_words, matched
+from gatewright.run.state import Run
 
 #: From this round on a change that was refused so often is of high risk.
 MANY_ROUNDS = 3

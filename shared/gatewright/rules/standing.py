@@ -19,13 +19,13 @@ from gatewright.contracts import ApproverRoster
 from gatewright.contracts.people.approvals import RosterPerson
 from gatewright.contracts.people.identities import person_key, same_person
 from gatewright.errors import DeniedError, GatewrightError
-from gatewright.ledger.people_events import ApprovalByGrant, ApprovalDecided, LapsedWord, RosterHeld
-from gatewright.ledger.run import AskedApproval, Run
-from gatewright.ledger.votes import held
 from gatewright.rules.approvals import NAMESPACE, check_not_own, check_right, is_about
 from gatewright.rules.grants import in_force, judge_grant
 from gatewright.rules.people.signers import signer_on
 from gatewright.rules.reviewing import REVIEW, latest_votes, outcome
+from gatewright.run.events import ApprovalByGrant, ApprovalDecided, LapsedWord, RosterHeld
+from gatewright.run.state import AskedApproval, Run
+from gatewright.run.votes import held
 from gatewright.ssh_signatures import fingerprint
 
 #: The reason code of a landing that waits, because what a person has said counts no more.

@@ -19,12 +19,12 @@ from gatewright.contracts.people.summons import MOST_SUMMONSES, MOST_WORDS, Summ
 from gatewright.contracts.transfers import TransferLeave
 from gatewright.contracts.vocabulary import Artifact, Budget
 from gatewright.errors import DeniedError
-from gatewright.ledger.candidates import reason_of
-from gatewright.ledger.run import AskedSummons, Run
 from gatewright.order_artifacts.hidden_acceptance import shown_to_makers
 from gatewright.rules.approvals import pending
 from gatewright.rules.people.signing_times import check_signing_time
 from gatewright.rules.transfers import leave_for
+from gatewright.run.candidates import reason_of
+from gatewright.run.state import AskedSummons, Run
 
 #: The policy file; only runs that were accepted under one can be asked about.
 FILE = "summons.json"

@@ -11,9 +11,9 @@ from gatewright.contracts import GateReport, ReviewReport, RunRequest, TaskContr
 from gatewright.contracts.people.revision_orders import FoundFault
 from gatewright.contracts.task_contract import RequiredOutput
 from gatewright.contracts.vocabulary import Agent, Artifact, ToolPermissions
-from gatewright.ledger.run import Run
 from gatewright.order_artifacts.hidden_acceptance import hidden_files, visible
 from gatewright.rules.shards import attempt_id, plan_task_id
+from gatewright.run.state import Run
 from gatewright.tasks.earlier_round import Left, handed_on, name_of
 from gatewright.tasks.protocol import CANDIDATE
 from gatewright.tasks.provided import provided

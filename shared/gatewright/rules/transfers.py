@@ -18,7 +18,7 @@ from gatewright.contracts.transfers import (
     TransferRole,
 )
 from gatewright.contracts.vocabulary import Artifact
-from gatewright.ledger.run import Run, RunTask
+from gatewright.run.state import Run, RunTask
 
 #: The policy file; a run that was accepted under one has manifests.
 FILE = "transfers.json"

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from gatewright.contracts import Blocked, OrchestratorEvent
 from gatewright.errors import MalformedError
-from gatewright.ledger import events as e
-from gatewright.ledger.run import Run
 from gatewright.rules.blocked.legal import refuse_illegal
+from gatewright.run import events as e
+from gatewright.run.state import Run
 
 
 def blocked_of(run: Run, records: Sequence[OrchestratorEvent]) -> Blocked:
@@ -19,7 +19,7 @@ def blocked_of(run: Run, records: Sequence[OrchestratorEvent]) -> Blocked:
     waiting = [record for record in records if record.event_type == e.LocksWaiting.event_type]
     if run.ended or not run.waiting_for_locks or not waiting:
         raise MalformedError(f"{run.run_id} is not blocked: it is {run.status} in {run.state}", code="not_blocked")
-    payload = e.payload_of(waiting[-1])
+    payload = e.event_of(waiting[-1])
     holders = payload.holders if isinstance(payload, e.LocksWaiting) else ()
     blocked = Blocked(
         session=run.run_id,

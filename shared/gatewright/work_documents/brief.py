@@ -8,9 +8,9 @@ from gatewright.contracts import Brief, OrchestratorEvent, TaskContract
 from gatewright.contracts.work_documents import BriefContext, BriefScope, BriefSpec
 from gatewright.errors import MalformedError
 from gatewright.evidence.projection.decisions import BINDING, decisions_of
-from gatewright.ledger import events as e
-from gatewright.ledger.run import AskedApproval, Run
 from gatewright.prompts.sections import mission_line
+from gatewright.run import events as e
+from gatewright.run.state import AskedApproval, Run
 from gatewright.worker_role import ways
 
 #: What has to pass before a run is done, in the order of its life.
@@ -94,5 +94,5 @@ def _task(contract: TaskContract) -> str:
 
 def _done_before(records: Sequence[OrchestratorEvent]) -> tuple[str, ...]:
     """The rounds that were made and refused."""
-    ordered = [payload for record in records if isinstance(payload := e.payload_of(record), e.FixOrdered)]
+    ordered = [payload for record in records if isinstance(payload := e.event_of(record), e.FixOrdered)]
     return tuple(f"attempt {each.attempt - 1} was refused: {each.reason}" for each in ordered)

@@ -8,8 +8,8 @@ import msgspec
 
 from gatewright.contracts import GateReport
 from gatewright.contracts.vocabulary import Executor
-from gatewright.ledger.candidates import OPEN, PASSED, standings
-from gatewright.ledger.run import Run
+from gatewright.run.choice import OPEN, PASSED, standings
+from gatewright.run.state import Run
 from gatewright.worker_role import answers
 
 #: Characters of a command that are shown.

@@ -16,12 +16,12 @@ from gatewright.contracts.run_status import ContextSection, ContextSelector
 from gatewright.contracts.work_documents import Decision
 from gatewright.errors import MalformedError
 from gatewright.evidence.projection.decisions import as_markdown, decisions_of, standing
-from gatewright.ledger.run import Run
 from gatewright.order_artifacts.hidden_acceptance import hidden_tests
 from gatewright.prompts.fence import fenced
 from gatewright.rules import reviewing
 from gatewright.rules.approvals import draft_of
 from gatewright.rules.summons import brief_of
+from gatewright.run.state import Run
 
 Scope = Literal["brief", "full"]
 #: Characters of one section.

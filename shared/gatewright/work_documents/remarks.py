@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 import msgspec
 
 from gatewright.contracts import GateReport, ReviewReport, TaskResult, TestReport
-from gatewright.ledger.run import Run
 from gatewright.rules.reports.proof import proof_clauses
+from gatewright.run.state import Run
 
 REVIEWER: Final = "reviewer"
 TESTS: Final = "tests"

@@ -11,9 +11,9 @@ from typing import Final
 from gatewright.contracts import ApprovalRequest, GateReport
 from gatewright.contracts.people.approvals import ApprovalSummary, GateSummary, PersonsComment, QuotedWords
 from gatewright.contracts.run_status import GateStanding
-from gatewright.ledger.run import AskedApproval, Run
 from gatewright.rules.approvals import ON_YES
 from gatewright.rules.landing import landing_ref
+from gatewright.run.state import AskedApproval, Run
 
 #: Characters of the title, and of each of the quoted words.
 MOST_TITLE: Final = 200

@@ -15,9 +15,9 @@ from msgspec.structs import replace
 from gatewright.contracts import GateReport, OrchestratorEvent, ReviewReport, RevisionPacket, RevisionTrail, TestReport
 from gatewright.contracts.people.revision_orders import VoidVote
 from gatewright.contracts.work_documents import CheckerVerdict, GradedIssue, RepairResponse, RevisionItem
-from gatewright.ledger import events as e
-from gatewright.ledger.run import Run
 from gatewright.rules.rounds import DIFF_OBJECTIVE, PEOPLE_OBJECTIVE, REVIEW_OBJECTIVE, TESTS_OBJECTIVE
+from gatewright.run import events as e
+from gatewright.run.state import Run
 
 Source = Literal["diff", "reviewer", "tests", "people"]
 #: By the gate that refused: whose finding a repair answers, and what for.
@@ -43,7 +43,7 @@ def trail_of(run: Run, records: Sequence[OrchestratorEvent]) -> RevisionTrail:
     refusals: dict[str, GateReport] = {}
     said: ReviewReport | None = None
     for record in records:
-        payload = e.payload_of(record)
+        payload = e.event_of(record)
         match payload:
             case e.GateJudged(report=report) if report.verdict == "FAIL":
                 refusals[report.code] = report

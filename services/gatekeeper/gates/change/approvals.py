@@ -13,7 +13,7 @@ from gatewright.contracts import TaskContract
 from gatewright.errors import GatewrightError, MalformedError, VerificationError
 from gatewright.evidence.approvals import APPROVAL, has_expired, opened
 from gatewright.evidence.signing.keys import PublicKey
-from gatewright.ledger.run import Run
+from gatewright.run.state import Run
 from gatewright.services.gatekeeper.gates.approved import NOTHING, Approved
 from gatewright.services.gatekeeper.gates.context import ChangeContext, GateContext
 

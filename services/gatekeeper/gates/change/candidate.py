@@ -17,9 +17,9 @@ from gatewright.git.patches.files import Reading
 from gatewright.git.patches.lines import added_bytes
 from gatewright.git.patches.reader import read_patch
 from gatewright.git.process import OutputTooLargeError
-from gatewright.ledger.run import Run, RunTask
 from gatewright.rules.file_growth import file_growth
 from gatewright.rules.gate_evidence import CANDIDATE_TREE, FILES_REMOVED, FILES_WRITTEN, owned_files
+from gatewright.run.state import Run, RunTask
 from gatewright.services.gatekeeper.gates.change.copies import judge_copies, remark_copies
 from gatewright.services.gatekeeper.gates.change.credential_files import judge_credential_files
 from gatewright.services.gatekeeper.gates.change.dependencies import remark_dependencies

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from gatewright.errors import GitError, PatchError
 from gatewright.git.mirror import Mirror
-from gatewright.ledger.run import Run
+from gatewright.run.state import Run
 from gatewright.services.gatekeeper.gates.change.candidate import patch_of
 from gatewright.services.gatekeeper.gates.context import ChangeContext
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gatewright.contracts.people.approvals import SignedDecision
-from gatewright.ledger.run import Run
 from gatewright.rules.approvals import JudgedDecision
 from gatewright.rules.reviewing import check_anchors
+from gatewright.run.state import Run
 from gatewright.services.gatekeeper.artifact_cache import ArtifactCache
 
 

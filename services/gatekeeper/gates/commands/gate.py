@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from gatewright.contracts.vocabulary import AcceptanceTest, Executor
 from gatewright.errors import CommandRefusedError
-from gatewright.ledger.events import COMMAND
+from gatewright.run.state import COMMAND
 from gatewright.sandbox.argv import parse_command
 from gatewright.services.gatekeeper.gates.commands.classes import classify
 from gatewright.services.gatekeeper.gates.commands.proof import why_nothing

@@ -12,8 +12,8 @@ from gatewright.contracts import RunRequest, TaskContract, codec
 from gatewright.contracts.progress import MemoryEntry
 from gatewright.contracts.vocabulary import Artifact
 from gatewright.evidence.projection.progress import repository_digest
-from gatewright.ledger.run import Run
 from gatewright.order_artifacts.canonical_memory import MEMORY, memory_of, without_memory
+from gatewright.run.state import Run
 from gatewright.services.gatekeeper.gates.context import GateContext
 
 RULE: Final = "memory"

@@ -16,12 +16,12 @@ from gatewright.errors import DeniedError
 from gatewright.git.changes import TreeEntry
 from gatewright.git.mirror import Mirrors
 from gatewright.git.modes import EXECUTABLE, FILE, SYMLINK
-from gatewright.ledger.run import Run
 from gatewright.models.choice import DOCUMENT_APIS, TEXT_APIS, api_of, asked_models, first_model
 from gatewright.models.policy import ModelsPolicy
 from gatewright.models.transfers import NOT_APPROVED, TransfersPolicy, endpoint_of_provider
 from gatewright.order_artifacts.hidden_acceptance import visible
 from gatewright.rules.transfers import LATER, asks_person, risk_of
+from gatewright.run.state import Run
 from gatewright.scope import AllowedPaths
 from gatewright.secrets.scanner import SecretScanner
 from gatewright.services.gatekeeper.gates.context import GateContext

@@ -12,10 +12,10 @@ from gatewright.contracts.task_contract import RequiredOutput
 from gatewright.contracts.vocabulary import Artifact
 from gatewright.errors import ArtifactError, MalformedError, ScopeError
 from gatewright.git.mirror import Mirror
-from gatewright.ledger.run import Run
 from gatewright.rules.gate_evidence import required_output
 from gatewright.rules.reports import completion as rules
 from gatewright.rules.reports.completion import AUDIT, DOCUMENTS, OUTPUTS, OWNERS, SHARDS, TESTS, VIOLATIONS
+from gatewright.run.state import Run
 from gatewright.services.gatekeeper.gates.context import Artifacts, ChangeContext
 from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
 

@@ -12,10 +12,10 @@ from gatewright.errors import GitError, HostError
 from gatewright.git.mirror import Mirror
 from gatewright.git.refs import folder_names
 from gatewright.host_errors import is_waited_for
-from gatewright.ledger.events import CandidateComposed
-from gatewright.ledger.run import Run
 from gatewright.rules.gate_evidence import COMMIT, TREE
 from gatewright.rules.landing import commit_message, landing_ref
+from gatewright.run.events import CandidateComposed
+from gatewright.run.state import Run
 from gatewright.services.gatekeeper.gates.context import ChangeContext, GateContext
 
 #: Pushes that another gatekeeper's own may get in the way of, and the pause between two of them in seconds.

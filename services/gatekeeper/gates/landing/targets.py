@@ -15,9 +15,9 @@ from gatewright.clock import Clock
 from gatewright.contracts.run_status import MovedTarget
 from gatewright.errors import GatewrightError
 from gatewright.git.mirror import Mirrors
-from gatewright.ledger.run import Run
 from gatewright.rules.approvals import pending
 from gatewright.rules.landing import landing_ref
+from gatewright.run.state import Run
 
 #: Seconds for which a look counts, looks at a time, and runs whose looks are remembered.
 FRESH: Final = 10.0

@@ -8,12 +8,12 @@ from collections.abc import Iterable
 from gatewright.contracts.consultation import Consultation
 from gatewright.contracts.vocabulary import Artifact, Usage
 from gatewright.errors import ArtifactError
-from gatewright.ledger.run import Run
 from gatewright.models.recorded_transfers import RULE, broken_by_calls, records_in
 from gatewright.models.transfers import NOT_APPROVED
 from gatewright.rules.reports.artifacts import RULE as ARTIFACTS
 from gatewright.rules.reports.artifacts import broken_by_consultation
 from gatewright.rules.transfers import FILE, leave_for
+from gatewright.run.state import Run
 from gatewright.services.gatekeeper.gates.context import GateContext
 
 

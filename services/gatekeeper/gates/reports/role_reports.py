@@ -6,7 +6,6 @@ from collections.abc import Iterable
 
 from gatewright.contracts import ReviewReport, TaskContract, TestReport
 from gatewright.environment_state import ADVICE, CHANGED
-from gatewright.ledger.run import Run, RunTask
 from gatewright.patterns import TextPattern
 from gatewright.rules.gate_evidence import CANDIDATE_TREE, WORKSPACE_CHANGES, of_commands, of_surroundings
 from gatewright.rules.reports import mutation
@@ -14,6 +13,7 @@ from gatewright.rules.reports import proof as proofs
 from gatewright.rules.reports.proof_facts import RULE, broken_by_facts
 from gatewright.rules.reports.tests import Ordered, broken_by_tests, match_commands, wrong_tree
 from gatewright.rules.reviews import not_independent, not_passed
+from gatewright.run.state import Run, RunTask
 from gatewright.services.gatekeeper.gates.context import GateContext
 from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
 

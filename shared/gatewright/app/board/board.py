@@ -16,8 +16,8 @@ from msgspec import structs
 from gatewright.app.board.rows import BoardRow, OpenRun, row_of
 from gatewright.contracts import Transition
 from gatewright.errors import MalformedError
-from gatewright.ledger import events as e
-from gatewright.ledger.evolve import evolve
+from gatewright.run import events as e
+from gatewright.run.evolve import evolve
 from gatewright.work_documents.request_summary import gate_standing
 
 #: Ended runs that a board keeps the lines of.
@@ -110,7 +110,7 @@ def _followed(before: OpenRun | None, transition: Transition) -> OpenRun:
     gates = list(before.gates) if before is not None else []
     for record in transition.events:
         run = evolve(run, record)
-        match e.payload_of(record):
+        match e.event_of(record):
             case e.TaskDispatched(task_id=task_id):
                 given_out[task_id] = record.ts
             case e.LocksWaiting(holders=names):

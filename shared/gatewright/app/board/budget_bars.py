@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import NamedTuple
 
 from gatewright.budgets import amount_words
-from gatewright.ledger.run import Run
-from gatewright.ledger.spending import budget_of, elapsed, spent
+from gatewright.run.spending import budget_of, elapsed, spent
+from gatewright.run.state import Run
 
 
 @dataclass(frozen=True, slots=True)

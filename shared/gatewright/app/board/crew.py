@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from gatewright.contracts import GateReport
-from gatewright.ledger.run import AskedApproval, Run, RunTask, TaskRole
+from gatewright.run.state import AskedApproval, Run, RunTask, TaskRole
 
 LaneAuthority = Literal["edit", "read_only", "runtime", "operator"]
 LaneState = Literal["waiting", "at_work", "passed", "refused", "not_needed", "left"]

@@ -9,11 +9,11 @@ from datetime import datetime
 from gatewright.app.board.rows import BoardRow, OpenRun, row_of
 from gatewright.app.report.timeline import Timeline, timeline_of
 from gatewright.contracts import GateReport, OrchestratorEvent
-from gatewright.ledger import events as e
-from gatewright.ledger.evolve import evolve
-from gatewright.ledger.families import ToldFamilies, failure_family, told_after
-from gatewright.ledger.run import Run
 from gatewright.reasons import Family, advice_for
+from gatewright.run import events as e
+from gatewright.run.evolve import evolve
+from gatewright.run.families import ToldFamilies, failure_family, told_after
+from gatewright.run.state import Run
 from gatewright.work_documents.request_summary import gate_standing
 
 
@@ -45,7 +45,7 @@ def detail_of(records: Sequence[OrchestratorEvent], now: datetime) -> RunDetail 
     since = ""
     for record in records:
         run = evolve(run, record)
-        payload = e.payload_of(record)
+        payload = e.event_of(record)
         told = told_after(told, payload)
         match payload:
             case e.GateJudged(report=report):

@@ -15,10 +15,10 @@ from msgspec.structs import replace as replace_fields
 
 from gatewright.contracts.people.approvals import ApprovalRequest, ApprovalSummary
 from gatewright.contracts.run_status import GateStanding, MovedTarget
-from gatewright.ledger.run import Run, RunTask
-from gatewright.ledger.spending import spent
 from gatewright.rules.approvals import pending
 from gatewright.rules.people.delegations import holders
+from gatewright.run.spending import spent
+from gatewright.run.state import Run, RunTask
 from gatewright.work_documents.request_summary import request_summary
 
 #: Where a run stands for people: at work, waiting for a person, waiting for paths that others hold, landed, ended otherwise.

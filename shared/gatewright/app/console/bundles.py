@@ -21,7 +21,7 @@ from gatewright.evidence.store.objects import MAX_ARCHIVE_BYTES
 from gatewright.evidence.verification.findings import Verification
 from gatewright.evidence.verification.verify import verify
 from gatewright.host_errors import host_errors
-from gatewright.ledger.run import Run
+from gatewright.run.state import Run
 
 
 @dataclass(slots=True)

@@ -29,9 +29,9 @@ from gatewright.contracts.activity import MOMENTARY
 from gatewright.errors import MalformedError
 from gatewright.evidence import layout
 from gatewright.evidence.projection.history import RunHistory, tell
-from gatewright.ledger.run import Run
 from gatewright.rules.approvals import request_digest
 from gatewright.rules.transfers import transfer_lines
+from gatewright.run.state import Run
 from gatewright.work_documents.request_summary import change_words, gate_words, order_words, target_words, yes_words
 
 STAGE_NAMES = {

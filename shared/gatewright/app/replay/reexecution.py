@@ -25,8 +25,8 @@ from gatewright.evidence.signing.keys import PublicKey
 from gatewright.evidence.verification.findings import PRECEDENCE
 from gatewright.evidence.verification.reading import MAX_PATCH_BYTES, Reading, read
 from gatewright.evidence.verification.verify import run_steps
-from gatewright.ledger.run import Run
 from gatewright.order_artifacts.canonical_memory import without_memory
+from gatewright.run.state import Run
 from gatewright.worker_role import ASKED_ANEW
 
 #: A command that takes up to twice its time, or a second more, has taken the same time.

@@ -13,8 +13,8 @@ from pathlib import Path
 from gatewright.contracts import OrchestratorEvent
 from gatewright.evidence.verification.findings import VerificationFinding
 from gatewright.evidence.verification.verify import run_steps
-from gatewright.ledger.evolve import evolve
-from gatewright.ledger.run import Run
+from gatewright.run.evolve import evolve
+from gatewright.run.state import Run
 
 #: What ``run_steps`` finds when no key is trusted, which is no concern of a replay.
 _ABOUT_TRUST = "no_trusted_key"

@@ -17,8 +17,8 @@ from gatewright.errors import MalformedError
 from gatewright.evidence import layout
 from gatewright.evidence.projection.history import RunHistory, tell
 from gatewright.evidence.verification.reading import scan
-from gatewright.ledger.evolve import evolve
-from gatewright.ledger.run import Run
+from gatewright.run.evolve import evolve
+from gatewright.run.state import Run
 
 #: Events and manifest beyond this size are not read for a report.
 MAX_TOLD_BYTES = 64 * 1024 * 1024

@@ -19,9 +19,9 @@ from gatewright.contracts import GateReport, TestReport
 from gatewright.evidence import layout
 from gatewright.evidence.projection.history import RunHistory
 from gatewright.evidence.verification.findings import Verification
-from gatewright.ledger.events import CandidateComposed
-from gatewright.ledger.run import Run
-from gatewright.ledger.spending import budget_of, elapsed, spent
+from gatewright.run.events import CandidateComposed
+from gatewright.run.spending import budget_of, elapsed, spent
+from gatewright.run.state import Run
 from gatewright.work_documents.remarks import run_remarks
 
 #: Files, findings and rules that a list names; the rest is counted.

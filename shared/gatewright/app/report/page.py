@@ -28,8 +28,8 @@ from gatewright.evidence import layout
 from gatewright.evidence.projection.completion import completion_report
 from gatewright.evidence.projection.history import RunHistory
 from gatewright.evidence.verification.findings import Verification
-from gatewright.ledger.run import Run
 from gatewright.reasons import advice_for
+from gatewright.run.state import Run
 
 #: Findings of the verification beyond these are counted.
 MOST_FINDINGS = 50

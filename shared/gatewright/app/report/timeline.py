@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Literal
 
 from gatewright.contracts import OrchestratorEvent
-from gatewright.ledger import events as e
+from gatewright.run import events as e
 
 Ending = Literal["good", "bad", "open"]
 STATE_NAMES: dict[str, str] = {
@@ -105,7 +105,7 @@ def timeline_of(records: Sequence[OrchestratorEvent], run_id: str, now: datetime
 
 
 def _apply(drawing: _Drawing, record: OrchestratorEvent) -> None:
-    match e.payload_of(record):
+    match e.event_of(record):
         case e.StateEntered(state=state):
             _close_state(drawing, "bad" if state in {"FAILED", "ABORTED", "S5"} else "good")
             drawing.state, drawing.since = state, drawing.last

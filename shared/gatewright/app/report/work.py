@@ -13,8 +13,8 @@ from gatewright.app.report.verdicts import sign
 from gatewright.contracts import TaskContract, TaskResult
 from gatewright.errors import CommandRefusedError
 from gatewright.evidence.projection.history import RunHistory
-from gatewright.ledger.candidates import RULE, standings, why_chosen
-from gatewright.ledger.run import Run, RunTask
+from gatewright.run.choice import RULE, standings, why_chosen
+from gatewright.run.state import Run, RunTask
 from gatewright.sandbox.argv import parse_command
 from gatewright.work_documents.candidates import HEADINGS, cells_of, rows_of
 from gatewright.worker_role import ASKED_ANEW, answers, ways

@@ -17,7 +17,7 @@ from gatewright.bus.jetstream.connection import Connection
 from gatewright.bus.port import Bus
 from gatewright.bus.topology import OPERATOR_PUBLISHER, intake_stream, run_subject
 from gatewright.foreign_documents import JsonReader
-from gatewright.ledger.events import BundleSealed, RunExpired
+from gatewright.run.events import BundleSealed, RunExpired
 
 _DIGEST = re.compile(rb"(?<![0-9a-fA-F])[0-9a-fA-F]{64}(?![0-9a-fA-F])")  # noqa: TID251 - linear: of a fixed length
 #: Queues whose messages may name what no entry of the ledger names yet. Publishers' uploads lie elsewhere; operators' do not.

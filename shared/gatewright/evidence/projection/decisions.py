@@ -8,9 +8,9 @@ from typing import Literal
 from gatewright.contracts import DecisionsLog, OrchestratorEvent, TaskContract
 from gatewright.contracts.consultation import Consultation
 from gatewright.contracts.work_documents import Decision
-from gatewright.ledger import events as e
-from gatewright.ledger.candidates import RULE, why_chosen
-from gatewright.ledger.run import Run
+from gatewright.run import events as e
+from gatewright.run.choice import RULE, why_chosen
+from gatewright.run.state import Run
 
 #: Titles of the decisions that bind the work; the others tell how it went.
 BINDING = frozenset({"Baseline", "Split", "Repair"})
@@ -23,11 +23,11 @@ def decisions_of(run: Run, records: Sequence[OrchestratorEvent]) -> DecisionsLog
     made: list[Decision] = []
     latest: dict[str, str] = {}
     for record in records:
-        said = _said(e.payload_of(record))
+        said = _said(e.event_of(record))
         if said is None:
             continue
         title, decision, rationale, falsifier = said
-        payload = e.payload_of(record)
+        payload = e.event_of(record)
         own = f"{run.run_id}.d{record.seq}" if run.accepted.progress else None
         subject = _subject(payload) if own is not None else ""
         made.append(
@@ -72,7 +72,7 @@ def standing(log: DecisionsLog) -> tuple[Decision, ...]:
     return tuple(each for each in log.decisions if each.id not in superseded)
 
 
-def _subject(payload: e.Payload) -> str:
+def _subject(payload: e.RunEvent) -> str:
     """What a decision is about that a later one about the same takes the place of; empty for one that none ever does."""
     match payload:
         case e.FixOrdered():
@@ -88,7 +88,7 @@ def _size(run: Run) -> Size:
     return "SIMPLE" if parts == 1 else "MEDIUM" if parts <= 4 else "COMPLEX" if parts <= 16 else "EPIC"
 
 
-def _said(payload: e.Payload) -> tuple[str, str, str, str] | None:
+def _said(payload: e.RunEvent) -> tuple[str, str, str, str] | None:
     """Title, decision, rationale and falsifier; None for an event that decides nothing."""
     match payload:
         case e.RunAccepted(baseline_commit=commit) if commit:
@@ -136,7 +136,7 @@ def _asked(consultation: Consultation | None) -> str:
     return f", and what {consultation.model} proposed" if consultation is not None else ""
 
 
-def _decider(payload: e.Payload) -> Literal["pm", "techlead", "gatekeeper", "publisher"]:
+def _decider(payload: e.RunEvent) -> Literal["pm", "techlead", "gatekeeper", "publisher"]:
     match payload:
         case e.ContractCompiled():
             return "pm"

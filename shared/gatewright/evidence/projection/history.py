@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from gatewright.contracts import Error, GateReport, OrchestratorEvent, Plan, ReviewReport, TaskResult, TestReport, Transition
 from gatewright.contracts.consultation import Consultation
 from gatewright.errors import MalformedError
-from gatewright.ledger import events as e
-from gatewright.ledger.run import Run
 from gatewright.rules.gate_evidence import POLICIES
+from gatewright.run import events as e
+from gatewright.run.state import Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class _Story:
         self._last: dict[str, str] = {}
 
     def add(self, record: OrchestratorEvent) -> None:
-        payload = e.payload_of(record)
+        payload = e.event_of(record)
         match payload:
             case e.TaskDispatched(role=role, task_id=task_id):
                 self._last[role] = task_id

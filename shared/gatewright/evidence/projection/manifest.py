@@ -17,8 +17,8 @@ from gatewright.contracts.vocabulary import RoleName
 from gatewright.evidence import layout
 from gatewright.evidence.projection.history import RunHistory, evidence_transitions
 from gatewright.evidence.projection.summary_reports import failure_reason
-from gatewright.ledger.candidates import made_by
-from gatewright.ledger.run import Run, RunTask, TaskStatus
+from gatewright.run.candidates import made_by
+from gatewright.run.state import Run, RunTask, TaskStatus
 
 _ROLES: Mapping[str, RoleName] = {
     "pm": "PM",

@@ -33,10 +33,10 @@ from gatewright.evidence import layout
 from gatewright.evidence.projection.decisions import decisions_of
 from gatewright.evidence.projection.history import RunHistory
 from gatewright.evidence.projection.names import quoted
-from gatewright.ledger import events as e
-from gatewright.ledger.run import Run, RunTask
 from gatewright.order_artifacts.hidden_acceptance import hidden_tests
 from gatewright.rules.shards import attempt_id
+from gatewright.run import events as e
+from gatewright.run.state import Run, RunTask
 from gatewright.scope import AllowedPaths
 
 #: Of each list, so many; the rest is counted. A packet has some 64 KiB at the most.
@@ -197,7 +197,7 @@ def _reference(task: RunTask) -> str:
 
 def _repairs(history: RunHistory) -> Iterable[PacketRepair]:
     for record in history.records:
-        payload = e.payload_of(record) if record.event_type == e.FixOrdered.event_type else None
+        payload = e.event_of(record) if record.event_type == e.FixOrdered.event_type else None
         if isinstance(payload, e.FixOrdered):
             yield PacketRepair(attempt=payload.attempt, reason=_code(payload.reason), event=record.seq)
 

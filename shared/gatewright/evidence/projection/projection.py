@@ -24,7 +24,7 @@ from gatewright.evidence.projection.history import RunHistory
 from gatewright.evidence.projection.names import name_list
 from gatewright.evidence.projection.progress import progress_of
 from gatewright.evidence.projection.provenance import meta
-from gatewright.ledger import events as e
+from gatewright.run import events as e
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +190,7 @@ def _approval_files(files: FilePlan, history: RunHistory) -> None:
     """What people were asked and said, each signature beside the very bytes that it covers."""
     number = 0
     for record in history.records:
-        payload = e.payload_of(record)
+        payload = e.event_of(record)
         if isinstance(payload, e.ApprovalRequested):
             files.document(layout.approval_request(payload.request.request_id), payload.request)
         elif isinstance(payload, e.ApprovalDecided):

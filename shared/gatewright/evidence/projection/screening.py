@@ -13,7 +13,7 @@ from gatewright.errors import ArtifactError, PatchError
 from gatewright.evidence.projection.materials import ArtifactSource
 from gatewright.git.patches.files import Reading
 from gatewright.git.patches.reader import read_patch
-from gatewright.ledger.run import Run
+from gatewright.run.state import Run
 from gatewright.secrets.changes import CleanContents
 from gatewright.secrets.earlier_values import EarlierValues
 from gatewright.secrets.patch_text import decoded_parts, values_in_patch_text

@@ -26,8 +26,8 @@ from gatewright.evidence.store.publishing import BundlePublisher
 from gatewright.evidence.writer import BundleWriter, Sealed
 from gatewright.file_locks import lock_folder
 from gatewright.host_errors import host_errors
-from gatewright.ledger.run import Run
 from gatewright.outside_calls import CallLimits, OutsideCalls
+from gatewright.run.state import Run
 
 #: Seconds that a caller waits for a small answer of the store, and for a bundle to be written and read back.
 ANSWER_SECONDS = 30.0

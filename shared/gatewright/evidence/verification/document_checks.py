@@ -7,9 +7,9 @@ from gatewright.errors import MalformedError, VerificationError
 from gatewright.evidence import layout
 from gatewright.evidence.verification.reading import Reading
 from gatewright.ledger import chain
-from gatewright.ledger.events import ABOUT_BUNDLES
-from gatewright.ledger.evolve import evolve
-from gatewright.ledger.run import Run
+from gatewright.run.events import ABOUT_BUNDLES
+from gatewright.run.evolve import evolve
+from gatewright.run.state import Run
 
 
 def check_schemas(reading: Reading, step: int) -> str:

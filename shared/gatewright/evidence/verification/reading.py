@@ -20,8 +20,8 @@ from gatewright.evidence import layout
 from gatewright.evidence.projection.history import RunHistory
 from gatewright.evidence.signing.keys import PublicKey
 from gatewright.evidence.verification.findings import Findings
-from gatewright.ledger.events import CandidateComposed
-from gatewright.ledger.run import Run
+from gatewright.run.events import CandidateComposed
+from gatewright.run.state import Run
 
 #: Larger documents are not parsed, and a folder of more entries is no bundle. A patch may be as large as any artifact.
 MAX_DOCUMENT_BYTES = 64 * 1024 * 1024

@@ -20,7 +20,7 @@ from gatewright.evidence.verification.reading import Reading
 from gatewright.git.access.credentials import NO_ACCESS, RepositoryAccess
 from gatewright.git.mirror import Mirror, Mirrors
 from gatewright.git.paths import display
-from gatewright.ledger.run import Run
+from gatewright.run.state import Run
 
 _TRAILER = re.compile(r"^Gatewright-(Run|Contract|Event-Chain): (\S+)$", re.MULTILINE)  # noqa: TID251 - linear: each try ends where the next one begins
 

@@ -16,8 +16,8 @@ from gatewright.contracts import AgentLeave, AgentQuestion, ApprovalRequest
 from gatewright.contracts.activity import LeaveStanding, LeaveStatus
 from gatewright.contracts.people.approvals import ApprovalRule
 from gatewright.errors import DeniedError
-from gatewright.ledger.run import AskedApproval, Run, RunTask
 from gatewright.rules.approvals import MatchedRule, is_over, make_request
+from gatewright.run.state import AskedApproval, Run, RunTask
 
 REASON = "agent_question"
 #: Questions of one task, and of one run, that people are asked.

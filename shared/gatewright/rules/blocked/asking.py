@@ -15,9 +15,9 @@ from gatewright.contracts import ApprovalRequest, Blocked
 from gatewright.contracts.consultation import MOST_BLOCKED, Consultation
 from gatewright.contracts.people.approvals import ApprovalRule
 from gatewright.contracts.task_contract import MOST_ANSWER_WORDS, MOST_ANSWERS, OperatorWords, PersonsAnswer, TaskQuestions
-from gatewright.ledger.run import AskedApproval, Run
 from gatewright.rules.approvals import MatchedRule, make_request, pending
 from gatewright.rules.blocked.legal import check
+from gatewright.run.state import AskedApproval, Run
 
 REASON = "blocked"
 #: Characters of each of its words that a person is shown.

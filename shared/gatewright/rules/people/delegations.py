@@ -11,7 +11,7 @@ from gatewright.contracts import ApprovalDecision, ApproverRoster
 from gatewright.contracts.people.approvals import ApprovalStanding, Delegation, RosterPerson
 from gatewright.contracts.people.identities import same_person
 from gatewright.errors import DeniedError
-from gatewright.ledger.run import AskedApproval
+from gatewright.run.state import AskedApproval
 
 #: As often one request is handed on.
 MOST_DELEGATIONS = 4

@@ -12,7 +12,7 @@ from typing import Final
 from gatewright.contracts import RunRequest, TaskContract
 from gatewright.contracts.people.approvals import RosterPerson
 from gatewright.contracts.people.identities import identities_of, person_key
-from gatewright.ledger.run import Run
+from gatewright.run.state import Run
 
 #: The reason code of a run that no person may approve, because it is not known who ordered it.
 ORDERER_UNKNOWN: Final = "orderer_unknown"

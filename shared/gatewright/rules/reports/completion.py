@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from gatewright import scope
 from gatewright.contracts import TaskContract
 from gatewright.contracts.reports import TestCommand
-from gatewright.ledger.run import Run
 from gatewright.rules.broken import Broken
 from gatewright.rules.reports.tests import passed
+from gatewright.run.state import Run
 
 #: The rules of the definition of done, as the landing gate names them, in their order.
 RULES: tuple[str, ...] = (

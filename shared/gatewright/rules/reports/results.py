@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from gatewright.contracts import TaskResult
-from gatewright.ledger.run import Run, RunTask
-from gatewright.ledger.spending import most
 from gatewright.rules.broken import Broken
+from gatewright.run.spending import most
+from gatewright.run.state import Run, RunTask
 
 CODE = "result_contradicts"
 RULE = "task_result"

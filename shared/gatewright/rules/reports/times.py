@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Final
 
-from gatewright.ledger.run import Run
 from gatewright.rules.broken import Broken
+from gatewright.run.state import Run
 
 #: How far the clocks of two hosts may be apart. One may be a day ahead and another a day behind, and be set right meanwhile.
 CLOCKS_APART: Final = timedelta(days=3)

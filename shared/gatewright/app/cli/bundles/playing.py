@@ -27,9 +27,9 @@ from gatewright.client.client import Client
 from gatewright.errors import MalformedError, UnavailableError
 from gatewright.evidence import layout
 from gatewright.evidence.projection.history import tell
-from gatewright.ledger.events import ABOUT_BUNDLES
 from gatewright.ledger.expiry import check_whole
-from gatewright.ledger.run import Run
+from gatewright.run.events import ABOUT_BUNDLES
+from gatewright.run.state import Run
 
 #: Where reports on runs that were done again lie in the home folder, and the bundles of such runs: never in a bundle, which is
 #: closed. While they run, the home folders of their stacks lie there, too.

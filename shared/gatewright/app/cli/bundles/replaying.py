@@ -30,7 +30,7 @@ from gatewright.errors import DeniedError, MalformedError
 from gatewright.evidence.signing import keyring, keys
 from gatewright.evidence.signing.envelopes import Signer
 from gatewright.evidence.writer import Sealed
-from gatewright.ledger.run import Run
+from gatewright.run.state import Run
 from gatewright.secrets.selection import make_scanner
 
 #: With these codes a run ends whose baseline cannot be had: nothing was done again, so there is nothing to compare.

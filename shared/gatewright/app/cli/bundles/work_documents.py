@@ -20,8 +20,8 @@ from gatewright.evidence.projection.decisions import as_markdown, decisions_of
 from gatewright.evidence.projection.history import RunHistory
 from gatewright.evidence.verification.reading import runs_named
 from gatewright.evidence.verification.verify import verify
-from gatewright.ledger.run import Run
 from gatewright.order_artifacts.canonical_memory import MEMORY
+from gatewright.run.state import Run
 from gatewright.work_documents.blocked import blocked_of
 from gatewright.work_documents.brief import brief_of
 from gatewright.work_documents.done import done_of

@@ -16,8 +16,8 @@ from gatewright.app.cli.hosts.run_tools import RunName
 from gatewright.app.cli.runs.sources import find_run
 from gatewright.app.cli.runs.view import RunView
 from gatewright.contracts.run_status import MovedTarget
-from gatewright.ledger.run import AskedApproval, Run
 from gatewright.rules.people.delegations import holders
+from gatewright.run.state import AskedApproval, Run
 from gatewright.work_documents.request_summary import gate_standing, request_summary, yes_words
 
 _MOST = 50

@@ -19,8 +19,8 @@ from gatewright.app.cli.runs.sources import RunPage
 from gatewright.app.cli.runs.view import RunView
 from gatewright.app.feed.claims import ToldClaims
 from gatewright.clock import SystemClock
-from gatewright.ledger.run import Run
 from gatewright.reasons import advice_for
+from gatewright.run.state import Run
 from gatewright.work_documents.request_summary import gate_standing
 
 _MOST = 50

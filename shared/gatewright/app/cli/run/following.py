@@ -20,7 +20,7 @@ from gatewright.client.client import Client
 from gatewright.contracts import AgentActivity, OrchestratorEvent, codec
 from gatewright.errors import UnavailableError
 from gatewright.host_errors import check_room
-from gatewright.ledger.events import BundleSealed, RunFinished
+from gatewright.run.events import BundleSealed, RunFinished
 
 #: Seconds without news of the seal after which the disk is looked at, and seconds that a seal may take in all: the evidence of
 #: a large change is searched for secrets, and a gatekeeper may have many runs to seal.

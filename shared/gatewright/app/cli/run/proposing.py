@@ -16,7 +16,7 @@ from gatewright.app.cli.run.request import Prepared, RunOptions
 from gatewright.app.cli.runs.view import RunView
 from gatewright.client.client import Client
 from gatewright.contracts import RunRequest, codec
-from gatewright.ledger import events as e
+from gatewright.run import events as e
 
 UNCONFIRMED = "proposal_unconfirmed"
 #: What the pm calls the completed request among the artifacts of its answer.
@@ -64,7 +64,7 @@ async def with_proposal(view: RunView, client: Client) -> RunView:
     if failure is None or failure.code != UNCONFIRMED:
         return view
     for record in await client.events(view.run.run_id):
-        payload = e.payload_of(record)
+        payload = e.event_of(record)
         if not isinstance(payload, e.TaskFailed) or payload.error.consultation is None:
             continue
         for artifact in payload.error.consultation.artifacts:

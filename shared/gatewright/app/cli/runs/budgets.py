@@ -9,7 +9,7 @@ import msgspec
 from gatewright.app.cli.runs.view import RunView
 from gatewright.budgets import amount_words
 from gatewright.contracts.vocabulary import Usage
-from gatewright.ledger.spending import budget_of, elapsed, spent
+from gatewright.run.spending import budget_of, elapsed, spent
 
 
 class Used(msgspec.Struct, frozen=True):

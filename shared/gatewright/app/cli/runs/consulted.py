@@ -6,15 +6,15 @@ from collections.abc import Iterator
 
 from gatewright.budgets import amount_words
 from gatewright.contracts.consultation import Clamp, Consultation
-from gatewright.ledger import events as e
-from gatewright.ledger.run import Run
+from gatewright.run import events as e
+from gatewright.run.state import Run
 
 #: Clamps that are named; how many more there are is said.
 _MOST = 5
 _WIDTH = 120
 
 
-def consultation_in(payload: e.Payload) -> Consultation | None:
+def consultation_in(payload: e.RunEvent) -> Consultation | None:
     """What the role that an event tells of asked a model; None for an event without."""
     match payload:
         case e.ContractCompiled(contract=contract):

@@ -18,8 +18,8 @@ from gatewright.app.cli.runs.waits import Wait, wait_lines
 from gatewright.app.feed.claims import ToldClaims
 from gatewright.bus.topology import DEFAULT_POOL
 from gatewright.contracts import GateReport
-from gatewright.ledger.candidates import standings, why_chosen
-from gatewright.ledger.run import RunTask
+from gatewright.run.choice import standings, why_chosen
+from gatewright.run.state import RunTask
 from gatewright.work_documents.candidates import HEADINGS, CandidateRow, cells_of, rows_of
 from gatewright.worker_role import ASKED_ANEW
 

@@ -17,7 +17,7 @@ from gatewright.app.cli.runs.view import OutputTail, RunView
 from gatewright.contracts.reports import TestCommand, TestReport
 from gatewright.errors import GatewrightError
 from gatewright.evidence import layout
-from gatewright.ledger.run import Run
+from gatewright.run.state import Run
 
 #: Lines of one stream that are shown unasked, and characters of one line.
 TAIL_LINES = 20

@@ -12,12 +12,7 @@ from gatewright.contracts import (
     WorkflowCaseReadModel,
 )
 from gatewright.errors import MalformedError
-from gatewright.ledger.role_bindings import (
-    role_binding_read_model,
-    role_binding_summary,
-    role_contract_summary,
-    workflow_case,
-)
+from gatewright.ledger.role_bindings import role_binding_read_model, role_binding_summary, role_contract_summary, workflow_case
 
 ReadModelKind = Literal["role_contract_summary", "role_binding_summary", "role_binding_read_model", "workflow_case_read_model"]
 READ_MODELS: tuple[ReadModelKind, ...] = get_args(ReadModelKind)

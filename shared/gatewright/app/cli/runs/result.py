@@ -14,9 +14,9 @@ from gatewright.app.cli.runs.timeline import MOST_REMARKS, SIGNS, finding_lines,
 from gatewright.app.cli.runs.view import RunView
 from gatewright.errors import GatewrightError, MalformedError
 from gatewright.ledger.expiry import expired_words
-from gatewright.ledger.families import ToldFamilies, failure_family
-from gatewright.ledger.run import Run
 from gatewright.reasons import Family, RetryOffer, advice_for, offers_for
+from gatewright.run.families import ToldFamilies, failure_family
+from gatewright.run.state import Run
 from gatewright.work_documents.remarks import RunRemark, first_lines, run_remarks
 
 #: What a line of a remark begins with.

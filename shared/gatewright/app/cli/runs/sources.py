@@ -23,7 +23,7 @@ from gatewright.contracts import OrchestratorEvent, codec
 from gatewright.errors import GatewrightError, MalformedError, UnavailableError
 from gatewright.evidence.store.address import is_address, parse_run
 from gatewright.foreign_documents import read_json
-from gatewright.ledger.run import Run
+from gatewright.run.state import Run
 
 if TYPE_CHECKING:
     from gatewright.app.cli.runs.waits import Wait

@@ -15,11 +15,11 @@ from gatewright.budgets import Excess
 from gatewright.clock import SystemClock, timestamp
 from gatewright.contracts import AgentActivity, Error, GateReport, OrchestratorEvent, ReviewReport, ReviewRouting, TestReport
 from gatewright.contracts.reports import Violation
-from gatewright.ledger import events as e
-from gatewright.ledger.candidates import why_chosen
 from gatewright.ledger.expiry import expired_words
 from gatewright.rules.people.signers import key_words
 from gatewright.rules.reports.proof import facts_in_words
+from gatewright.run import events as e
+from gatewright.run.choice import why_chosen
 from gatewright.work_documents.remarks import (
     RunRemark,
     first_lines,
@@ -65,7 +65,7 @@ def lines(record: OrchestratorEvent, view: RunView) -> tuple[TimelineLine, ...]:
     at = seconds_between(view.run.created_at, record.ts)
     stage = stage_name(view.run.state)
     said = _said(record, view)
-    asked = consultation_in(e.payload_of(record))
+    asked = consultation_in(e.event_of(record))
     said += [("plain", "", f"  {words}") for words in consulted_words(asked)] if asked is not None else []
     return tuple(TimelineLine(at, stage, mark, who, printable(text)) for mark, who, text in said)
 
@@ -83,7 +83,7 @@ def activity_lines(view: RunView, said: AgentActivity) -> tuple[TimelineLine, ..
 
 
 def _said(record: OrchestratorEvent, view: RunView) -> list[tuple[Mark, str, str]]:  # noqa: C901, PLR0912 - one case an event
-    payload = e.payload_of(record)
+    payload = e.event_of(record)
     match payload:
         case e.RunAccepted():
             baseline = f" at {payload.baseline_commit[:12]}" if payload.baseline_commit else ""

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from gatewright.contracts import GateReport, OrchestratorEvent
-from gatewright.ledger import events as e
-from gatewright.ledger.evolve import evolve
-from gatewright.ledger.families import ToldFamilies, failure_family, told_after
-from gatewright.ledger.run import Run
 from gatewright.reasons import Family
 from gatewright.rules.rounds import CURABLE, ESCALATED
+from gatewright.run import events as e
+from gatewright.run.evolve import evolve
+from gatewright.run.families import ToldFamilies, failure_family, told_after
+from gatewright.run.state import Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ def advance(view: RunView | None, record: OrchestratorEvent) -> RunView:
     """The view after one more event. Raises MalformedError as ``evolve`` does."""
     run = evolve(view.run if view else None, record)
     view = replace(view, run=run, last=record.ts) if view else RunView(run, last=record.ts)
-    payload = e.payload_of(record)
+    payload = e.event_of(record)
     view = replace(view, families=told_after(view.families, payload))
     match payload:
         case e.GateJudged(report=report):

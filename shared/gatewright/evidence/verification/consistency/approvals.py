@@ -17,8 +17,6 @@ from gatewright.errors import DeniedError, GatewrightError
 from gatewright.evidence import layout
 from gatewright.evidence.verification.consistency.telling import Contradiction, Moment, Telling, moment_of
 from gatewright.evidence.verification.reading import Reading
-from gatewright.ledger import events as e
-from gatewright.ledger.run import Run
 from gatewright.rules.approvals import (
     JudgedDecision,
     MatchedRule,
@@ -39,6 +37,9 @@ from gatewright.rules.people.signing_times import CLOCK_TOLERANCE
 from gatewright.rules.repairs import recorded, refused_now, refused_trees, revision_order
 from gatewright.rules.reviewing import check_anchors
 from gatewright.rules.standing import GRANT_OVER, hold_roster, rests_on_people, revoked_words, used_grants
+from gatewright.run import events as e
+from gatewright.run import states
+from gatewright.run.state import Run
 
 APPROVAL = "approval_contradicts"
 
@@ -251,7 +252,7 @@ def _gone_on(moment: Moment) -> Iterator[Contradiction]:
     run = moment.before
     stage = stage_of(run)
     match moment.payload:
-        case e.StateEntered(state=state) if state == e.PARKED:
+        case e.StateEntered(state=state) if state == states.PARKED:
             if stage is None or cleared(run, stage):
                 yield moment.says(APPROVAL, layout.EVENTS, layout.EVENTS, "it was parked, and nothing was to be decided")
         case e.StateEntered(state=state) if run.parked and state == run.parked_from:

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from gatewright.evidence import layout
 from gatewright.evidence.verification.consistency.telling import Contradiction, Moment, Telling, just_before
-from gatewright.ledger import events as e
-from gatewright.ledger.spending import budget_of, excess, lower_bounds, most, totals
 from gatewright.rules.endings import waiting_for
+from gatewright.run import events as e
+from gatewright.run.spending import budget_of, excess, lower_bounds, most, totals
 
 BUDGET = "budget_contradicts"
 #: Times are recorded in milliseconds; whole numbers are compared as they are.

@@ -12,10 +12,10 @@ from gatewright.evidence.projection.names import quoted
 from gatewright.evidence.verification.consistency.telling import Contradiction, Telling
 from gatewright.evidence.verification.reading import MAX_PATCH_BYTES, Reading
 from gatewright.git.paths import display
-from gatewright.ledger.run import Run
 from gatewright.path_patterns.code_owners import by_line
 from gatewright.rules.reports import completion
 from gatewright.rules.reviewing import owned_lines
+from gatewright.run.state import Run
 
 CHANGE = "change_contradicts"
 #: Inside a file's part every line begins with a sign, a letter of a length or a number of lines: no other line looks like this.

@@ -9,9 +9,9 @@ from gatewright.evidence.verification.consistency.telling import Contradiction, 
 from gatewright.evidence.verification.reading import MAX_PATCH_BYTES, Reading
 from gatewright.git.patches.lines import changed_lines
 from gatewright.git.patches.version_moves import version_move
-from gatewright.ledger import candidates as rules
-from gatewright.ledger import events as e
 from gatewright.rules.reports.artifacts import broken_by_addresses
+from gatewright.run import choice
+from gatewright.run import events as e
 
 CHOICE = "choice_contradicts"
 
@@ -30,7 +30,7 @@ def check_choice(telling: Telling) -> Iterator[Contradiction]:
                 yield moment.says(CHOICE, layout.EVENTS, layout.EVENTS, words)
         if not isinstance(moment.payload, e.CandidateChosen):
             continue
-        told, ranked = moment.payload, rules.standings(moment.whole)
+        told, ranked = moment.payload, choice.standings(moment.whole)
         by_number = {standing.candidate: standing for standing in told.standings}
         for standing in ranked:  # 1
             if by_number.pop(standing.candidate, None) != standing:
@@ -38,9 +38,9 @@ def check_choice(telling: Telling) -> Iterator[Contradiction]:
                 yield moment.says(CHOICE, layout.EVENTS, layout.EVENTS, words)
         for number in sorted(by_number):
             yield moment.says(CHOICE, layout.EVENTS, layout.CONTRACT, f"there is no candidate {number}")
-        best = rules.best(ranked)
+        best = choice.best(ranked)
         if told.candidate != best or tuple(told.standings) != ranked:  # 2
-            words = f"candidate {told.candidate} was chosen, and by the rule it is {best or 'none'}: {rules.RULE}"
+            words = f"candidate {told.candidate} was chosen, and by the rule it is {best or 'none'}: {choice.RULE}"
             yield moment.says(CHOICE, layout.EVENTS, layout.EVENTS, words)
 
 

@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from gatewright.evidence import layout
 from gatewright.evidence.projection.completion import completion_report
 from gatewright.evidence.verification.consistency.telling import Contradiction, Moment, Telling
-from gatewright.ledger import events as e
-from gatewright.ledger.candidates import NONE_PASSED, seen_from
 from gatewright.models.transfers import NOT_APPROVED
 from gatewright.rules import endings
 from gatewright.rules.approvals import unapprovable
@@ -17,6 +15,9 @@ from gatewright.rules.people.ownership import ORDERER_UNKNOWN
 from gatewright.rules.reports import completion
 from gatewright.rules.rounds import ESCALATED, candidates_escalate, escalates
 from gatewright.rules.transfers import oversent
+from gatewright.run import events as e
+from gatewright.run import states
+from gatewright.run.choice import NONE_PASSED
 
 LANDED = "landed_contradicts"
 END = "end_contradicts"
@@ -24,7 +25,7 @@ DONE = "completion_contradicts"
 #: Reasons for which the gatekeeper ends a run that no other event tells of.
 #: The first is in bundles of earlier versions only.
 _OWN_CODES = frozenset({"evidence_unwritable", "output_schema_mismatch", "gate_not_evaluated"})
-_STATUS: dict[str, e.Status] = {"S6": "SUCCESS", "FAILED": "FAILED", "ABORTED": "ABORTED"}
+_STATUS: dict[str, states.Status] = {"S6": "SUCCESS", "FAILED": "FAILED", "ABORTED": "ABORTED"}
 
 
 def check_ending(telling: Telling) -> Iterator[Contradiction]:
@@ -166,7 +167,7 @@ def _handed_over(cause: Moment | None, code: str) -> bool:
 
 def _done(telling: Telling) -> Iterator[Contradiction]:
     """The definition of done, as far as the records tell it, and as the landing gate told it."""
-    run, contract = seen_from(telling.run, telling.run.chosen), telling.run.contract
+    run, contract = telling.run.seen_from(telling.run.chosen), telling.run.contract
     if contract is None:
         yield Contradiction(DONE, layout.MANIFEST, layout.CONTRACT, "it succeeded without a contract")
         return

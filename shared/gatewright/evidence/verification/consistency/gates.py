@@ -10,9 +10,9 @@ from gatewright.contracts import GateReport
 from gatewright.contracts.reports import GateName
 from gatewright.evidence import layout
 from gatewright.evidence.verification.consistency.telling import Contradiction, Moment, Telling, gate_file
-from gatewright.ledger import events as e
-from gatewright.ledger.run import Run
 from gatewright.rules.gate_evidence import POLICIES
+from gatewright.run import events as e
+from gatewright.run.state import Run
 
 MISSING = "gate_missing"
 IGNORED = "gate_ignored"

@@ -10,8 +10,8 @@ from gatewright.evidence import layout
 from gatewright.evidence.projection.progress import repository_digest
 from gatewright.evidence.verification.consistency.telling import Contradiction, Telling
 from gatewright.evidence.verification.reading import Reading
-from gatewright.ledger.run import Run
 from gatewright.order_artifacts.canonical_memory import MEMORY, newest
+from gatewright.run.state import Run
 
 CODE = "memory_contradicts"
 #: The policy file that the bounds come from.

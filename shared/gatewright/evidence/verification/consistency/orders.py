@@ -8,12 +8,12 @@ from gatewright import scope
 from gatewright.contracts import TaskContract
 from gatewright.evidence import layout
 from gatewright.evidence.verification.consistency.telling import Contradiction, Moment, Telling, moment_of
-from gatewright.ledger import events as e
-from gatewright.ledger.run import Run
 from gatewright.rules.contracts import differences, unlike_compiled
 from gatewright.rules.reports.artifacts import broken_by_consultation
 from gatewright.rules.reports.times import broken_by_times
 from gatewright.rules.shards import attempt_id, broken_by_candidates, broken_by_count, broken_by_shard, broken_by_split
+from gatewright.run import events as e
+from gatewright.run.state import Run
 
 CONTRACT = "contract_contradicts"
 PLAN = "plan_contradicts"

@@ -11,9 +11,9 @@ from gatewright.evidence import layout
 from gatewright.evidence.verification.consistency.telling import Contradiction, Moment, Telling
 from gatewright.evidence.verification.consistency.transfers import TRANSFER
 from gatewright.evidence.verification.reading import MAX_DOCUMENT_BYTES, Reading
-from gatewright.ledger import events as e
 from gatewright.models.recorded_transfers import broken_by_calls, records_in
 from gatewright.rules.transfers import FILE, leave_for
+from gatewright.run import events as e
 
 
 def check_recorded_calls(telling: Telling, reading: Reading, step: int) -> Iterator[Contradiction]:

@@ -8,9 +8,6 @@ from gatewright.contracts import GateReport
 from gatewright.contracts.reports import MOST_VIOLATIONS
 from gatewright.evidence import layout
 from gatewright.evidence.verification.consistency.telling import Contradiction, Moment, Telling, gate_file, moment_of
-from gatewright.ledger import events as e
-from gatewright.ledger.candidates import makers
-from gatewright.ledger.run import Run
 from gatewright.rules import reviews
 from gatewright.rules.broken import Broken
 from gatewright.rules.gate_evidence import CANDIDATE_TREE
@@ -20,6 +17,9 @@ from gatewright.rules.reports import tests as test_rules
 from gatewright.rules.reports.artifacts import broken_by_addresses, broken_by_artifacts, broken_by_consultation
 from gatewright.rules.reports.proof_facts import broken_by_facts
 from gatewright.rules.reports.results import broken_by_result
+from gatewright.run import events as e
+from gatewright.run.candidates import makers
+from gatewright.run.state import Run
 
 UNFOUNDED = "refusal_unfounded"
 RESULT = "result_contradicts"

@@ -10,9 +10,9 @@ from gatewright.contracts import GateReport, TaskContract, codec
 from gatewright.contracts.people.revision_orders import RevisionOrder
 from gatewright.evidence import layout
 from gatewright.evidence.verification.consistency.telling import Contradiction, Moment, Telling, just_before, moment_of
-from gatewright.ledger import events as e
 from gatewright.rules.repairs import revision_order
 from gatewright.rules.rounds import CURABLE, granted_rounds, most_attempts, repairable
+from gatewright.run import events as e
 
 ROUNDS = "rounds_contradict"
 

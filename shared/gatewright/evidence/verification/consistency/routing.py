@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from gatewright.errors import DeniedError
 from gatewright.evidence import layout
 from gatewright.evidence.verification.consistency.telling import Contradiction, Moment, Telling
-from gatewright.ledger import events as e
 from gatewright.rules.routing import is_due, path_kinds, route
+from gatewright.run import events as e
 
 ROUTING = "routing_contradicts"
 #: The policy file that the rules come from.

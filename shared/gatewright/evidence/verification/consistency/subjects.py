@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gatewright.contracts import TaskContract
 from gatewright.evidence import layout
 from gatewright.evidence.verification.consistency.telling import Contradiction, Telling, gate_file, judged
-from gatewright.ledger.run import Run
+from gatewright.run.state import Run
 
 #: A document names another run.
 RUN = "run_contradicts"

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from gatewright.contracts.people.summons import MOST_SUMMONSES, SummonsTask
 from gatewright.evidence import layout
 from gatewright.evidence.verification.consistency.telling import Contradiction, Moment, Telling
-from gatewright.ledger import events as e
-from gatewright.ledger.run import Run
 from gatewright.rules.summons import FILE, answer_to
+from gatewright.run import events as e
+from gatewright.run.state import Run
 
 SUMMONS = "summons_contradicts"
 

@@ -10,10 +10,9 @@ from typing import NamedTuple
 from gatewright.contracts import GateReport, OrchestratorEvent
 from gatewright.evidence import layout
 from gatewright.evidence.projection.history import RunHistory
-from gatewright.ledger import events as e
-from gatewright.ledger.candidates import candidate_of, seen_from
-from gatewright.ledger.evolve import evolve
-from gatewright.ledger.run import Run, RunTask, TaskRole
+from gatewright.run import events as e
+from gatewright.run.evolve import evolve
+from gatewright.run.state import Run, RunTask, TaskRole
 
 
 class Contradiction(NamedTuple):
@@ -34,7 +33,7 @@ class Moment:
     """
 
     record: OrchestratorEvent
-    payload: e.Payload
+    payload: e.RunEvent
     before: Run
     after: Run
     gates: int
@@ -90,11 +89,11 @@ def retell(history: RunHistory, names: bytes, names_of: Mapping[str, bytes]) -> 
     moments = []
     run, gates = evolve(None, history.records[0]), 0
     for record in history.records[1:]:
-        payload, before = e.payload_of(record), run
-        number = candidate_of(before, payload)
+        payload, before = e.event_of(record), run
+        number = payload.of_candidate(before)
         run = evolve(run, record)
         gates += isinstance(payload, e.GateJudged)
-        moments.append(Moment(record, payload, seen_from(before, number), run, gates, before, number))
+        moments.append(Moment(record, payload, before.seen_from(number), run, gates, before, number))
     return Telling(history, tuple(moments), names, names_of)
 
 

@@ -9,10 +9,10 @@ from gatewright.contracts import TaskContract
 from gatewright.contracts.transfers import TransferManifest
 from gatewright.evidence import layout
 from gatewright.evidence.verification.consistency.telling import Contradiction, Moment, Telling
-from gatewright.ledger import events as e
-from gatewright.ledger.run import Run
 from gatewright.order_artifacts.hidden_acceptance import visible
 from gatewright.rules.transfers import FILE, LATER, asks_person, manifest_of, oversent, risk_of, unnamed
+from gatewright.run import events as e
+from gatewright.run.state import Run
 
 TRANSFER = "transfer_contradicts"
 
@@ -69,7 +69,7 @@ def _order(contract: TaskContract) -> set[tuple[str, str]]:
     return {("spec", spec), *((each.name, each.sha256) for each in visible(contract).inputs.artifacts)}
 
 
-def _contract_faults(run: Run, event: e.Payload) -> Iterator[str]:
+def _contract_faults(run: Run, event: e.RunEvent) -> Iterator[str]:
     for contract in _contracts(event):
         if contract.transfer is not None:
             yield f"{contract.task_id} brings a leave along, which the gatekeeper alone gives"
@@ -81,7 +81,7 @@ def _contract_faults(run: Run, event: e.Payload) -> Iterator[str]:
                 yield f"{event.task_id} is given {artifact.name}, which the manifest of the {event.role} does not name"
 
 
-def _contracts(event: e.Payload) -> tuple[TaskContract, ...]:
+def _contracts(event: e.RunEvent) -> tuple[TaskContract, ...]:
     match event:
         case e.ContractCompiled(contract=contract):
             return (contract,)

@@ -10,13 +10,13 @@ from msgspec.structs import replace
 from gatewright.contracts import RunRequest, codec
 from gatewright.evidence import layout
 from gatewright.evidence.verification.consistency.telling import Contradiction, Telling, judged
-from gatewright.ledger import events as e
-from gatewright.ledger.run import Run, run_id_of
 from gatewright.order_artifacts.canonical_memory import without_memory
 from gatewright.rules.gate_evidence import BASELINE, PLAN
 from gatewright.rules.people.ownership import requester_of
 from gatewright.rules.policy_digest import policies_sha256
 from gatewright.rules.reports.artifacts import broken_by_artifacts
+from gatewright.run import events as e
+from gatewright.run.state import Run, run_id_of
 
 RUN = "run_contradicts"
 ORDER = "order_contradicts"

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from gatewright.contracts import OrchestratorEvent
 from gatewright.evidence import layout
 from gatewright.evidence.verification.consistency.telling import Contradiction, Telling
-from gatewright.ledger import events as e
-from gatewright.ledger.labels import EventLabels, labels_of
-from gatewright.ledger.run import Run
+from gatewright.run import events as e
+from gatewright.run.state import Run
 
 LABEL = "label_contradicts"
 ATTEMPT = "attempt_contradicts"
@@ -19,10 +18,10 @@ ROLE_CODE = "role_contradicts"
 def check_labels(telling: Telling) -> Iterator[Contradiction]:
     """Level, task, attempt and role of every event; the gatekeeper names neither an agent nor a span."""
     first = telling.history.records[0]
-    yield from _differing(first, labels_of(None, telling.run.accepted))
+    yield from _differing(first, e.labelled(telling.run.accepted, None))
     for moment in telling.moments:
         record = moment.record
-        yield from _differing(record, labels_of(moment.whole, moment.payload, record.task_id))
+        yield from _differing(record, e.labelled(moment.payload, moment.whole, record.task_id))
         if isinstance(moment.payload, e.AnswerIgnored) and not _was_given(moment.whole, record.task_id):
             yield moment.says(LABEL, layout.EVENTS, layout.EVENTS, f"{record.task_id} was never given out")
 
@@ -32,7 +31,7 @@ def _was_given(run: Run, task_id: str | None) -> bool:
     return task is not None and task.status != "PENDING"
 
 
-def _differing(record: OrchestratorEvent, labels: EventLabels) -> Iterator[Contradiction]:
+def _differing(record: OrchestratorEvent, labels: e.LabelledEvent) -> Iterator[Contradiction]:
     for code, name, recorded, expected in (
         (LABEL, "level", record.level, labels.level),
         (LABEL, "task_id", record.task_id, labels.task_id),

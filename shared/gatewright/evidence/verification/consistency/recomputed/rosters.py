@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from gatewright.contracts.people.approvals import RosterPerson
 from gatewright.evidence import layout
 from gatewright.evidence.verification.consistency.telling import Contradiction, Moment, Telling
-from gatewright.ledger import events as e
 from gatewright.rules.standing import rests_on_people
+from gatewright.run import events as e
 
 APPROVAL = "approval_contradicts"
 
@@ -46,7 +46,7 @@ def _held(moment: Moment, before: Moment | None) -> Iterator[str]:
         yield "a person decided, and what others had said was not held against the roster of that moment"
 
 
-def _entries(payload: e.Payload) -> Iterator[tuple[str, RosterPerson]]:
+def _entries(payload: e.RunEvent) -> Iterator[tuple[str, RosterPerson]]:
     match payload:
         case e.ApprovalDecided(roster_sha256=sha256, approver=approver, delegate=delegate):
             yield sha256, approver

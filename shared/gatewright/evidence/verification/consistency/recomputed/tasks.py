@@ -13,13 +13,13 @@ from gatewright.contracts.people.revision_orders import FoundFault
 from gatewright.contracts.vocabulary import Budget
 from gatewright.evidence import layout
 from gatewright.evidence.verification.consistency.telling import Contradiction, Moment, Telling
-from gatewright.ledger import events as e
-from gatewright.ledger.run import Run, RunTask
-from gatewright.ledger.spending import shares
 from gatewright.order_artifacts.hidden_acceptance import shown_to_makers
 from gatewright.rules import task_contracts
 from gatewright.rules.repairs import revision_order
 from gatewright.rules.rounds import curable, refused_by
+from gatewright.run import events as e
+from gatewright.run.spending import shares
+from gatewright.run.state import Run, RunTask
 
 TASK = "task_contradicts"
 PLAN = "plan_contradicts"

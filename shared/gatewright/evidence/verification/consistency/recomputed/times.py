@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 from gatewright.evidence import layout
 from gatewright.evidence.verification.consistency.telling import Contradiction, Moment, Telling, gate_file, moment_of
-from gatewright.ledger import events as e
 from gatewright.rules.reports.times import CODE as TIMES
 from gatewright.rules.reports.times import out_of_time
+from gatewright.run import events as e
+from gatewright.run import states
 
 #: Events that never begin a transition: they follow from the one before them.
 _FOLLOWING = (
@@ -16,7 +17,7 @@ _FOLLOWING = (
     *(e.CandidateComposed, e.CandidateChosen, e.FixOrdered, e.Landed, e.RunFinished, e.ApprovalByRule, e.ApprovalByGrant),
 )
 #: States that a run may enter in a transition of its own; every other state follows from an event before it.
-_BEGUN: frozenset[e.State] = frozenset({"S2", "FAILED"})
+_BEGUN: frozenset[states.State] = frozenset({"S2", "FAILED"})
 
 
 def check_times(telling: Telling) -> Iterator[Contradiction]:

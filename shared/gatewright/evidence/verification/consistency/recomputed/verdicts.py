@@ -10,7 +10,6 @@ from gatewright.contracts.people.approvals import LEFT_OPEN
 from gatewright.contracts.reports import GateName
 from gatewright.evidence import layout
 from gatewright.evidence.verification.consistency.telling import Contradiction, Moment, Telling, gate_file
-from gatewright.ledger import events as e
 from gatewright.rules.gate_evidence import (
     Decision,
     decided_request,
@@ -20,6 +19,7 @@ from gatewright.rules.gate_evidence import (
     faults_of_violations,
     missing_rules,
 )
+from gatewright.run import events as e
 
 EVIDENCE = "gate_evidence_missing"
 MISSING = "gate_missing"
@@ -58,7 +58,7 @@ def check_verdicts(telling: Telling) -> Iterator[Contradiction]:
             yield moment.says(CONTRADICTS, path, path, words)
 
 
-def _out_of_place(report: GateReport, before: e.Payload, after: e.Payload | None) -> str:
+def _out_of_place(report: GateReport, before: e.RunEvent, after: e.RunEvent | None) -> str:
     """What is judged comes right before the verdict, and what a verdict lets happen comes right after it."""
     match report.gate, before:
         case "diff", e.TaskFinished(result=result) if result.task_id == report.task_id:
@@ -78,7 +78,7 @@ def _out_of_place(report: GateReport, before: e.Payload, after: e.Payload | None
 
 
 #: What comes right after a verdict that passes, by the gates of which that is always the same.
-_LETS: dict[GateName, tuple[type[e.Payload], ...]] = {
+_LETS: dict[GateName, tuple[type[e.RunEvent], ...]] = {
     "policy": (e.TaskDispatched, e.StateEntered, e.ContractCompiled),
     "plan": (e.TransferPlanned, e.PlanAccepted),
     "locks": (e.LocksTaken,),
@@ -87,7 +87,7 @@ _LETS: dict[GateName, tuple[type[e.Payload], ...]] = {
 }
 
 
-def _unjudged(moment: Moment, after: e.Payload | None) -> bool:
+def _unjudged(moment: Moment, after: e.RunEvent | None) -> bool:
     """Whether an answer of people that closes a request has neither a verdict after it nor another answer."""
     match moment.payload:
         case e.ApprovalDecided(verdict=verdict) if verdict in LEFT_OPEN:

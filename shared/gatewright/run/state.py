@@ -1,12 +1,13 @@
-"""The state of a run: what the events so far add up to. Immutable; only ``evolve`` makes the next one."""
+"""The state of a run: what its events so far add up to. Immutable; only events make the next state (``evolve``)."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
-from typing import Literal
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from gatewright.bus.identities import DEFAULT_PUBLISHER
 from gatewright.contracts.people.approvals import (
@@ -25,21 +26,19 @@ from gatewright.contracts.run_request import RunRequest
 from gatewright.contracts.task_contract import TaskContract
 from gatewright.contracts.transfers import TransferManifest
 from gatewright.contracts.vocabulary import Usage
-from gatewright.ledger.chain import GENESIS
-from gatewright.ledger.events import (
-    PARKED,
-    TERMINAL,
-    BundleSealed,
-    CandidateComposed,
-    Landed,
-    LocksTaken,
-    RunAccepted,
-    RunExpired,
-    State,
-    TaskInterrupted,
-)
-from gatewright.ledger.people_events import ApprovalByGrant, ApprovalDecided
+from gatewright.errors import MalformedError
+from gatewright.run.states import PARKED, TERMINAL, State, Status
 
+if TYPE_CHECKING:
+    # A run keeps some of its events, and events make the next run: at run time only the second half of that is an import.
+    from gatewright.run.events.judging import Landed
+    from gatewright.run.events.lifecycle import BundleSealed, RunAccepted, RunExpired
+    from gatewright.run.events.orders import LocksTaken
+    from gatewright.run.events.people import ApprovalByGrant, ApprovalDecided
+    from gatewright.run.events.work import CandidateComposed, TaskInterrupted
+
+#: The ``prev_hash`` of a run's first event.
+GENESIS = "0" * 64
 TaskRole = Literal["pm", "techlead", "worker", "reviewer", "testrunner"]
 TaskStatus = Literal["PENDING", "RUNNING", "SUCCESS", "FAILED"]
 
@@ -145,6 +144,10 @@ class FoundReason(Struct, frozen=True):
     candidate: int
 
 
+#: How a reason begins that names the class of a command.
+COMMAND = "command:"
+
+
 class RunFailure(Struct, frozen=True):
     """Why a run did not succeed: a stable code and words for people."""
 
@@ -226,7 +229,7 @@ class Run(Struct, frozen=True):
         return self.state in TERMINAL
 
     @property
-    def status(self) -> Literal["RUNNING", "SUCCESS", "FAILED", "ABORTED"]:
+    def status(self) -> Literal["RUNNING"] | Status:
         match self.state:
             case "S6":
                 return "SUCCESS"
@@ -234,6 +237,53 @@ class Run(Struct, frozen=True):
                 return self.state
             case _:
                 return "RUNNING"
+
+    def task(self, task_id: str | None) -> RunTask:
+        """The task of that id. Raises MalformedError (``bad_event``) for one that was never given out."""
+        task = self.tasks.get(task_id or "")
+        if task is None:
+            raise MalformedError(f"a result of {(task_id or '')[:80]!r}, which was never given out", code="bad_event")
+        return task
+
+    def candidate_of_task(self, task_id: str | None) -> int:
+        """The number of the candidate that a task is about; 0 for a task of none, or an unknown one."""
+        task = self.tasks.get(task_id or "")
+        return task.candidate if task is not None else 0
+
+    def with_tasks(self, *tasks: RunTask) -> Run:
+        """The run with these tasks in the place of those of the same id."""
+        return replace(self, tasks={**self.tasks, **{task.task_id: task for task in tasks}})
+
+    def with_settled(self, role: TaskRole, status: TaskStatus) -> Run:
+        """The run after the running task of a serial role has ended with ``status``."""
+        task = self.running(role)
+        return self.with_tasks(replace(task, status=status)) if task is not None else self
+
+    def seen_from(self, number: int) -> Run:
+        """The run as if candidate ``number`` were its only one; the run itself for 0, which is no candidate."""
+        if not number:
+            return self
+        state = self.candidates.get(number, CandidateState())
+        return replace(
+            self,
+            tasks={task_id: task for task_id, task in self.tasks.items() if task.candidate in {0, number}},
+            chosen=number,
+            candidate=state.composed,
+            review=state.review,
+            tests=state.tests,
+            tests_passed=state.tests_passed,
+        )
+
+    def reasons_found_now(self) -> Iterator[FoundReason]:
+        """What gates found in what the run has now: in the contract, or in this attempt's candidate that is to land."""
+        for found in self.found_reasons:
+            of_contract = found.reason == "broad_scope" or found.reason.startswith(COMMAND)
+            if of_contract or (found.attempt == self.attempt and found.candidate in {0, self.chosen}):
+                yield found
+
+    def in_the_running(self) -> tuple[int, ...]:
+        """The numbers of the candidates that no event has put out."""
+        return tuple(number for number, state in sorted(self.candidates.items()) if not state.failure)
 
     def workers(self) -> tuple[RunTask, ...]:
         """The worker tasks of the current attempt, in the order of the plan; once a candidate is chosen, its own."""

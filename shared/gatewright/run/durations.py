@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from gatewright.contracts.records import OrchestratorEvent, Transition
-from gatewright.ledger import events as e
-from gatewright.ledger.events import TERMINAL, State
+from gatewright.run import events as e
+from gatewright.run.states import TERMINAL, State
 
 
 @dataclass(frozen=True, slots=True)

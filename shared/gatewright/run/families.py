@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gatewright.ledger import events as e
 from gatewright.reasons import Family, family_of
+from gatewright.run import events as e
 
 #: By code.
 ToldFamilies = Mapping[str, Family]
 
 
-def told_after(told: ToldFamilies, payload: e.Payload) -> ToldFamilies:
+def told_after(told: ToldFamilies, payload: e.RunEvent) -> ToldFamilies:
     """The families after one more event: a gate's report and a role's error tell that of their code."""
     match payload:
         case e.GateJudged(report=said) | e.TaskFailed(error=said) if said.family is not None:

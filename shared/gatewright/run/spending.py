@@ -11,7 +11,7 @@ from datetime import datetime
 
 from gatewright.budgets import BILLION, Excess, nano, part
 from gatewright.contracts.vocabulary import MAX_INTEGER, Budget, Usage
-from gatewright.ledger.run import Run, RunTask
+from gatewright.run.state import Run, RunTask
 from gatewright.worker_role import asks_models
 
 #: No task is handed less time than this, and none a budget of no time.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -10,8 +11,10 @@ from gatewright.contracts import AgentQuestion, ApprovalDecision, codec
 from gatewright.contracts.people.approvals import ApprovalStatus, Delegation, PersonsComment, RosterPerson
 from gatewright.contracts.people.identities import person_key
 from gatewright.errors import MalformedError
-from gatewright.ledger.people_events import ApprovalDecided, RosterHeld
-from gatewright.ledger.run import AskedApproval, CastVote, SaidWords
+from gatewright.run.state import AskedApproval, CastVote, SaidWords
+
+if TYPE_CHECKING:
+    from gatewright.run.events.people import ApprovalDecided, RosterHeld
 
 
 def answered(asked: AskedApproval, event: ApprovalDecided, now: str) -> AskedApproval:

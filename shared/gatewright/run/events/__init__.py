@@ -1,0 +1,201 @@
+"""The events of a run, one class each: its fields, when it is legal, what it changes.
+
+The wire form is ``orchestrator_event.v1`` with the fields as a plain object, so that outside tools need no Python to read it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from gatewright.contracts.records import OrchestratorEvent
+from gatewright.errors import MalformedError
+from gatewright.run.events.base import RunEvent
+from gatewright.run.events.judging import (
+    ASKS,
+    CandidateChosen,
+    GateJudged,
+    Landed,
+    ReviewReceived,
+    ReviewRouted,
+    Standing,
+    TestsReceived,
+)
+from gatewright.run.events.lifecycle import (
+    RECORDING,
+    AbortRequested,
+    BudgetExceeded,
+    BundleSealed,
+    RunAccepted,
+    RunExpired,
+    RunFinished,
+    StateEntered,
+)
+from gatewright.run.events.orders import (
+    ContractCompiled,
+    FixOrdered,
+    LocksReleased,
+    LocksTaken,
+    LocksWaiting,
+    PlanAccepted,
+    TaskDispatched,
+    TransferPlanned,
+)
+from gatewright.run.events.people import (
+    ApprovalByGrant,
+    ApprovalByRule,
+    ApprovalDecided,
+    ApprovalExpired,
+    ApprovalRequested,
+    LapsedWord,
+    RosterHeld,
+    SummonsAnswered,
+    SummonsAsked,
+)
+from gatewright.run.events.work import (
+    AnswerIgnored,
+    CandidateComposed,
+    TaskFailed,
+    TaskFinished,
+    TaskInterrupted,
+    UsageReported,
+)
+from gatewright.run.state import Run
+from gatewright.run.states import Level
+
+__all__ = [
+    "ABOUT_BUNDLES",
+    "ASKS",
+    "EVENTS",
+    "RECORDING",
+    "AbortRequested",
+    "AnswerIgnored",
+    "ApprovalByGrant",
+    "ApprovalByRule",
+    "ApprovalDecided",
+    "ApprovalExpired",
+    "ApprovalRequested",
+    "BudgetExceeded",
+    "BundleSealed",
+    "CandidateChosen",
+    "CandidateComposed",
+    "ContractCompiled",
+    "FixOrdered",
+    "GateJudged",
+    "LabelledEvent",
+    "Landed",
+    "LapsedWord",
+    "LocksReleased",
+    "LocksTaken",
+    "LocksWaiting",
+    "PlanAccepted",
+    "ReviewReceived",
+    "ReviewRouted",
+    "RosterHeld",
+    "RunAccepted",
+    "RunEvent",
+    "RunExpired",
+    "RunFinished",
+    "Standing",
+    "StateEntered",
+    "SummonsAnswered",
+    "SummonsAsked",
+    "TaskDispatched",
+    "TaskFailed",
+    "TaskFinished",
+    "TaskInterrupted",
+    "TestsReceived",
+    "TransferPlanned",
+    "UsageReported",
+    "event_of",
+    "labelled",
+    "plain",
+]
+
+#: Name on the wire -> class.
+EVENTS: dict[str, type[RunEvent]] = {
+    kind.event_type: kind
+    for kind in (
+        RunAccepted,
+        StateEntered,
+        GateJudged,
+        TaskDispatched,
+        ContractCompiled,
+        PlanAccepted,
+        LocksWaiting,
+        LocksTaken,
+        LocksReleased,
+        ApprovalRequested,
+        ApprovalDecided,
+        ApprovalByRule,
+        ApprovalByGrant,
+        ApprovalExpired,
+        RosterHeld,
+        ReviewRouted,
+        TransferPlanned,
+        SummonsAsked,
+        SummonsAnswered,
+        TaskFinished,
+        TaskFailed,
+        UsageReported,
+        TaskInterrupted,
+        BudgetExceeded,
+        CandidateComposed,
+        ReviewReceived,
+        TestsReceived,
+        CandidateChosen,
+        FixOrdered,
+        Landed,
+        AbortRequested,
+        AnswerIgnored,
+        RunFinished,
+        BundleSealed,
+        RunExpired,
+    )
+}
+#: What the ledger records about a bundle, and no bundle holds.
+ABOUT_BUNDLES: frozenset[str] = frozenset({BundleSealed.event_type, RunExpired.event_type})
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledEvent:
+    """An event with the labels of its envelope, before it has a place in the chain.
+
+    ``role`` is None where the gatekeeper acts on its own state.
+    """
+
+    event: RunEvent
+    level: Level = "INFO"
+    task_id: str | None = None
+    attempt: int | None = None
+    role: str | None = None
+
+
+def labelled(event: RunEvent, run: Run | None, task_id: str | None = None) -> LabelledEvent:
+    """The event with the labels that follow from it and from ``run``; None: it is the run's first event.
+
+    ``task_id`` is the task of an ignored answer, which the event itself does not name. The decider writes the labels with this
+    function, and ``verify`` compares recorded labels with it. Raises MalformedError for a decision that cannot be decoded.
+    """
+    if run is None:
+        return LabelledEvent(event)
+    about = task_id if isinstance(event, AnswerIgnored) else event.of_task()
+    return LabelledEvent(event, event.severity(run), about, run.attempt, event.speaker(run, about))
+
+
+def event_of(record: OrchestratorEvent) -> RunEvent:
+    """The typed event of a record. Raises MalformedError for an unknown type or a payload that does not fit."""
+    try:
+        return msgspec.convert(record.payload, EVENTS[record.event_type])
+    except KeyError:
+        raise MalformedError(f"unknown event type {record.event_type!r}", code="unknown_event") from None
+    except msgspec.ValidationError as error:
+        raise MalformedError(f"event {record.seq} ({record.event_type}): {error}", code="bad_event") from error
+
+
+def plain(event: RunEvent) -> dict[str, Any]:
+    """The event's fields as JSON types."""
+    converted: dict[str, Any] = msgspec.to_builtins(event)
+    return converted

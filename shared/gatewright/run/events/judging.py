@@ -1,0 +1,183 @@
+"""Events of judging: verdicts of gates, reports of the reviewer and the test runner, the choice, the landing."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from msgspec.structs import replace
+
+from gatewright.contracts.records import OrchestratorEvent
+from gatewright.contracts.reports import GateReport, ReviewReport, TestReport
+from gatewright.contracts.routing import ReviewRouting
+from gatewright.contracts.vocabulary import Document
+from gatewright.run.events.base import RunEvent
+from gatewright.run.events.turns import why_no_answer
+from gatewright.run.state import FoundReason, Run
+from gatewright.run.states import Level
+
+#: How the name of a rule begins by which a gate names a reason to ask a person.
+ASKS = "asks."
+#: The gates whose refusal a round of fixing, or a person, may answer.
+_REFUSING = frozenset({"diff", "reviewer", "tests"})
+
+
+class GateJudged(RunEvent, frozen=True):
+    """A gate has answered; failing ones are written at level ERROR and end or turn the run."""
+
+    event_type: ClassVar[str] = "gate_judged"
+    report: GateReport
+
+    def may_follow(self, run: Run) -> str:
+        attempt = self.report.attempt
+        return "" if attempt == run.attempt else f"the verdict is on attempt {attempt}, and attempt {run.attempt} was under way"
+
+    def apply(self, run: Run, record: OrchestratorEvent) -> Run:
+        del record
+        report = self.report
+        if report.gate in _REFUSING and report.verdict == "FAIL":
+            return replace(run, refusal=report)
+        return replace(run, tests_passed=True) if self.passed("tests") else run
+
+    def passed(self, gate: str) -> bool:
+        """Whether this is a passing verdict of ``gate``."""
+        return self.report.gate == gate and self.report.verdict == "PASS"
+
+    def reasons_to_ask(self, run: Run) -> tuple[FoundReason, ...]:
+        """What the verdict names that a person may have to be asked about."""
+        return tuple(
+            FoundReason(rule.rule.removeprefix(ASKS), rule.detail, run.attempt, self.of_candidate(run))
+            for rule in self.report.rules
+            if rule.rule.startswith(ASKS)
+        )
+
+    def of_candidate(self, run: Run) -> int:
+        return run.candidate_of_task(self.report.task_id)
+
+    def disqualifies(self) -> str:
+        return self.report.code if self.report.verdict != "PASS" else ""
+
+    def of_task(self) -> str | None:
+        return self.report.task_id
+
+    def severity(self, run: Run) -> Level:
+        del run
+        return "INFO" if self.report.verdict == "PASS" else "ERROR"
+
+
+class ReviewReceived(RunEvent, frozen=True):
+    event_type: ClassVar[str] = "review_received"
+    report: ReviewReport
+
+    def may_follow(self, run: Run) -> str:
+        return why_no_answer(run, "reviewer", self.report.task_id)
+
+    def apply(self, run: Run, record: OrchestratorEvent) -> Run:
+        del record
+        return replace(
+            run.with_settled("reviewer", "SUCCESS" if self.report.verdict == "PASS" else "FAILED"), review=self.report
+        )
+
+    def of_candidate(self, run: Run) -> int:
+        return run.candidate_of_task(self.report.task_id)
+
+    def of_task(self) -> str | None:
+        return self.report.task_id
+
+    def speaker(self, run: Run, task_id: str | None) -> str | None:
+        del run, task_id
+        return "reviewer"
+
+
+class TestsReceived(RunEvent, frozen=True):
+    event_type: ClassVar[str] = "tests_received"
+    report: TestReport
+
+    def may_follow(self, run: Run) -> str:
+        return why_no_answer(run, "testrunner", self.report.task_id)
+
+    def apply(self, run: Run, record: OrchestratorEvent) -> Run:
+        del record
+        return replace(
+            run.with_settled("testrunner", "SUCCESS" if self.report.status == "PASS" else "FAILED"), tests=self.report
+        )
+
+    def of_candidate(self, run: Run) -> int:
+        return run.candidate_of_task(self.report.task_id)
+
+    def of_task(self) -> str | None:
+        return self.report.task_id
+
+    def speaker(self, run: Run, task_id: str | None) -> str | None:
+        del run, task_id
+        return "testrunner"
+
+
+class ReviewRouted(RunEvent, frozen=True):
+    """The candidate has passed the gates before the landing: how much it risks, and who has to look at it."""
+
+    event_type: ClassVar[str] = "review_routed"
+    routing: ReviewRouting
+
+    def apply(self, run: Run, record: OrchestratorEvent) -> Run:
+        del record
+        return replace(run, routing=self.routing)
+
+
+class Standing(Document, frozen=True):
+    """How one of several candidates came out. ``outcome`` is ``passed``, or the code of what put it out.
+
+    ``findings`` are the review's, ``changed_lines`` those of the canonical diff, cost and tokens those of its makers.
+    ``cost_usd`` is None where a maker asked a model without a known price.
+    """
+
+    candidate: int
+    outcome: str
+    findings: int
+    changed_lines: int
+    cost_usd: float | None
+    tokens: int
+
+
+class CandidateChosen(RunEvent, frozen=True):
+    """Of several candidates this one lands. ``standings`` are all of them, the best first: what the choice rests on."""
+
+    event_type: ClassVar[str] = "candidate_chosen"
+    candidate: int
+    standings: tuple[Standing, ...]
+
+    def may_follow(self, run: Run) -> str:
+        states = [run.candidates[number] for number in run.in_the_running()]
+        ready = run.state == "S4" and not run.chosen and bool(states) and all(state.tests_passed for state in states)
+        return "" if ready else "it is not the time to choose"
+
+    def apply(self, run: Run, record: OrchestratorEvent) -> Run:
+        """What became of the other candidates stays beside the chosen one."""
+        del record
+        return replace(run.seen_from(self.candidate), tasks=run.tasks)
+
+
+class Landed(RunEvent, frozen=True):
+    """The candidate is on ``ref`` (empty where nothing was to be landed); ``tree`` was compared with the tested one.
+
+    ``found``: the commit was there, landed by this run at a time of which the ledger was lost; it names an event of that time.
+    """
+
+    event_type: ClassVar[str] = "landed"
+    mode: Literal["branch", "target", "none"]
+    commit: str
+    tree: str
+    ref: str
+    previous: str | None = None
+    found: bool = False
+
+    def may_follow(self, run: Run) -> str:
+        ready = run.state == "S4" and run.tests_passed and run.landed is None
+        return "" if ready else "it landed before its tests had passed"
+
+    def apply(self, run: Run, record: OrchestratorEvent) -> Run:
+        del record
+        return replace(run, landed=self)
+
+    def speaker(self, run: Run, task_id: str | None) -> str | None:
+        del run, task_id
+        return None

@@ -1,0 +1,214 @@
+"""Events that order work: contract, plan, locks, tasks, rounds of fixing, transfers to providers of models."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import msgspec
+from msgspec.structs import replace
+
+from gatewright.contracts.records import OrchestratorEvent
+from gatewright.contracts.reports import Plan
+from gatewright.contracts.task_contract import TaskContract
+from gatewright.contracts.transfers import TransferManifest
+from gatewright.contracts.vocabulary import Budget
+from gatewright.run.candidates import orders_of
+from gatewright.run.events.base import RunEvent
+from gatewright.run.events.turns import is_turn_of, why_no_answer
+from gatewright.run.state import CandidateState, Run, RunTask, TaskRole
+from gatewright.run.states import Level
+from gatewright.run.votes import withdrawn, without_asker
+
+
+def _with_orders(run: Run, orders: Sequence[TaskContract]) -> Run:
+    """The run with the pending tasks of a round; a candidate that is among them starts anew."""
+    fresh = {order.candidate: CandidateState() for order in orders if order.candidate is not None}
+    run = replace(run, candidates={**run.candidates, **fresh})
+    return run.with_tasks(*(RunTask(order.task_id, "worker", "", "PENDING", run.attempt, order) for order in orders))
+
+
+def _may_lock(run: Run) -> bool:
+    """Before work is given out; where the paths were given up while people were asked, before it lands, or is repaired."""
+    ready = (run.state == "S1" and run.plan is not None) or (run.state == "S4" and run.tests_passed) or run.state == "S5"
+    return ready and run.locks is None
+
+
+class ContractCompiled(RunEvent, frozen=True):
+    """The pm has written the contract; ``pools`` are those that fit it, in the place of those that fitted the request."""
+
+    event_type: ClassVar[str] = "contract_compiled"
+    contract: TaskContract
+    pools: dict[str, str] = msgspec.field(default_factory=dict)
+
+    def may_follow(self, run: Run) -> str:
+        return why_no_answer(run, "pm", None)
+
+    def apply(self, run: Run, record: OrchestratorEvent) -> Run:
+        del record
+        return replace(run.with_settled("pm", "SUCCESS"), contract=self.contract, pools=self.pools)
+
+    def speaker(self, run: Run, task_id: str | None) -> str | None:
+        del run, task_id
+        return "pm"
+
+
+class PlanAccepted(RunEvent, frozen=True):
+    event_type: ClassVar[str] = "plan_accepted"
+    plan: Plan
+
+    def may_follow(self, run: Run) -> str:
+        return why_no_answer(run, "techlead", self.plan.task_id)
+
+    def apply(self, run: Run, record: OrchestratorEvent) -> Run:
+        del record
+        run = replace(run.with_settled("techlead", "SUCCESS"), plan=self.plan)
+        return _with_orders(run, [order for shard in self.plan.contracts for order in orders_of(shard)])
+
+    def of_task(self) -> str | None:
+        return self.plan.task_id
+
+    def speaker(self, run: Run, task_id: str | None) -> str | None:
+        del run, task_id
+        return "techlead"
+
+
+class TaskDispatched(RunEvent, frozen=True):
+    """A task is given to a role. ``contract`` is left out where the plan or the run's request already holds the document.
+
+    ``budget`` is what the task may use up, in place of what the document says; None: what the document says.
+    """
+
+    event_type: ClassVar[str] = "task_dispatched"
+    task_id: str
+    role: TaskRole
+    pool: str
+    contract: TaskContract | None = None
+    budget: Budget | None = None
+
+    def may_follow(self, run: Run) -> str:
+        task = run.tasks.get(self.task_id)
+        if not is_turn_of(run, self.role):
+            return f"the {self.role} is not asked in state {run.state}"
+        if self.role == "worker":
+            fits = task is not None and task.status == "PENDING"
+            return "" if fits else "no plan has this task, or it was given out before"
+        return "" if task is None and run.running(self.role) is None else f"the {self.role} was asked twice"
+
+    def apply(self, run: Run, record: OrchestratorEvent) -> Run:
+        del record
+        known = run.tasks.get(self.task_id)
+        if known is None:
+            return run.with_tasks(RunTask(self.task_id, self.role, self.pool, "RUNNING", run.attempt, self.contract))
+        contract = known.contract
+        if contract is not None and self.budget is not None:
+            contract = replace(contract, budget=self.budget)
+        return run.with_tasks(replace(known, status="RUNNING", pool=self.pool, contract=contract))
+
+    def of_candidate(self, run: Run) -> int:
+        return (self.contract.candidate or 0) if self.contract is not None else run.candidate_of_task(self.task_id)
+
+    def of_task(self) -> str | None:
+        return self.task_id
+
+
+class FixOrdered(RunEvent, frozen=True):
+    """A round of the fix loop: new contracts whose parents are the failed ones, with the evidence attached."""
+
+    event_type: ClassVar[str] = "fix_ordered"
+    attempt: int
+    reason: str
+    contracts: tuple[TaskContract, ...]
+
+    def apply(self, run: Run, record: OrchestratorEvent) -> Run:
+        # A test runner may still be at the change that the reviewer refused: its answer will be of another attempt.
+        abandoned = (replace(task, status="FAILED") for task in run.tasks.values() if task.status == "RUNNING")
+        run = replace(
+            run.with_tasks(*abandoned),
+            attempt=self.attempt,
+            candidate=None,
+            review=None,
+            tests=None,
+            tests_passed=False,
+            routing=None,
+            refusal=None,
+            approvals=without_asker(withdrawn(run.approvals), run.tasks.keys()),
+            fix_ordered_at=record.ts,
+        )
+        return _with_orders(run, self.contracts)
+
+    def severity(self, run: Run) -> Level:
+        del run
+        return "WARN"
+
+    def speaker(self, run: Run, task_id: str | None) -> str | None:
+        del run, task_id
+        return None
+
+
+class LocksWaiting(RunEvent, frozen=True):
+    event_type: ClassVar[str] = "locks_waiting"
+    holders: tuple[str, ...]
+
+    def may_follow(self, run: Run) -> str:
+        return "" if _may_lock(run) else "it is not the time to wait for locks"
+
+    def apply(self, run: Run, record: OrchestratorEvent) -> Run:
+        del record
+        return replace(run, waiting_for_locks=True)
+
+    def severity(self, run: Run) -> Level:
+        del run
+        return "WARN"
+
+    def speaker(self, run: Run, task_id: str | None) -> str | None:
+        del run, task_id
+        return None
+
+
+class LocksTaken(RunEvent, frozen=True):
+    """The run holds its paths; ``token`` rises with every grant on the repository (fencing).
+
+    ``repository_url`` is the key under which the paths are held: ``RunAccepted.repository_key``.
+    """
+
+    event_type: ClassVar[str] = "locks_taken"
+    repository_url: str
+    paths: tuple[str, ...]
+    token: int
+
+    def may_follow(self, run: Run) -> str:
+        if not _may_lock(run):
+            return "it is not the time to take locks"
+        ordered = run.accepted.repository_key
+        known = self.repository_url in {ordered, run.accepted.repository_url}
+        return "" if known else f"the locks are those of {self.repository_url}, and the run is in {ordered}"
+
+    def apply(self, run: Run, record: OrchestratorEvent) -> Run:
+        del record
+        return replace(run, locks=self, waiting_for_locks=False)
+
+    def speaker(self, run: Run, task_id: str | None) -> str | None:
+        del run, task_id
+        return None
+
+
+class LocksReleased(RunEvent, frozen=True):
+    """The run gives its paths up while it waits for a person; it takes them again before it goes on."""
+
+    event_type: ClassVar[str] = "locks_released"
+
+    def apply(self, run: Run, record: OrchestratorEvent) -> Run:
+        del record
+        return replace(run, locks=None)
+
+
+class TransferPlanned(RunEvent, frozen=True):
+    """What a role of the run may send to providers of models, once all that a person has to approve of it is approved."""
+
+    event_type: ClassVar[str] = "transfer_planned"
+    manifest: TransferManifest
+
+    def apply(self, run: Run, record: OrchestratorEvent) -> Run:
+        del record
+        return replace(run, transfers=(*run.transfers, self.manifest))

@@ -1,0 +1,195 @@
+"""Events of the work itself: answers and failures of tasks, what they used, and the candidate composed of their patches."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from msgspec.structs import replace
+
+from gatewright.contracts.records import OrchestratorEvent
+from gatewright.contracts.reports import Error, TaskResult
+from gatewright.contracts.vocabulary import Artifact, Usage
+from gatewright.errors import MalformedError
+from gatewright.run.candidates import reason_of
+from gatewright.run.events.base import RunEvent
+from gatewright.run.events.turns import role_of_task
+from gatewright.run.spending import most
+from gatewright.run.state import Run, RunTask, TaskStatus
+from gatewright.run.states import Level
+from gatewright.run.votes import without_asker
+
+
+def _with_usage(run: Run, task: RunTask, usage: Usage) -> Run:
+    return run.with_tasks(replace(task, usage={**task.usage, usage.delivery: most(task.usage.get(usage.delivery), usage)}))
+
+
+class TaskFinished(RunEvent, frozen=True):
+    """A worker has answered. ``accepted``: its patch passed the diff gate, and ``tree`` is what the gatekeeper computed."""
+
+    event_type: ClassVar[str] = "task_finished"
+    result: TaskResult
+    accepted: bool
+    tree: str = ""
+
+    def may_follow(self, run: Run) -> str:
+        task = run.tasks.get(self.result.task_id)
+        fits = task is not None and task.role == "worker" and task.status == "RUNNING" and task.attempt == run.attempt
+        return "" if fits and run.state == "S2" else "no worker was at this task"
+
+    def apply(self, run: Run, record: OrchestratorEvent) -> Run:
+        del record
+        task_id = self.result.task_id
+        run = replace(run, approvals=without_asker(run.approvals, {task_id}))
+        status: TaskStatus = "SUCCESS" if self.accepted else "FAILED"
+        return run.with_tasks(replace(run.task(task_id), status=status, result=self.result, tree=self.tree))
+
+    def of_candidate(self, run: Run) -> int:
+        return run.candidate_of_task(self.result.task_id)
+
+    def disqualifies(self) -> str:
+        return reason_of(self.result.failure or "", "executor_failed") if self.result.status != "SUCCESS" else ""
+
+    def of_task(self) -> str | None:
+        return self.result.task_id
+
+    def severity(self, run: Run) -> Level:
+        del run
+        return "INFO" if self.accepted else "ERROR"
+
+    def speaker(self, run: Run, task_id: str | None) -> str | None:
+        del run, task_id
+        return "worker"
+
+
+class TaskFailed(RunEvent, frozen=True):
+    """A role could not do its task."""
+
+    event_type: ClassVar[str] = "task_failed"
+    error: Error
+
+    def apply(self, run: Run, record: OrchestratorEvent) -> Run:
+        del record
+        task_id = self.error.task_id or ""
+        run = replace(run, approvals=without_asker(run.approvals, {task_id}))
+        task = run.tasks.get(task_id)
+        return run.with_tasks(replace(task, status="FAILED")) if task is not None else run
+
+    def of_candidate(self, run: Run) -> int:
+        return run.candidate_of_task(self.error.task_id)
+
+    def disqualifies(self) -> str:
+        return reason_of(self.error.code, "task_failed")
+
+    def of_task(self) -> str | None:
+        return self.error.task_id
+
+    def severity(self, run: Run) -> Level:
+        del run
+        return "ERROR"
+
+    def speaker(self, run: Run, task_id: str | None) -> str | None:
+        return role_of_task(run, task_id)
+
+
+class UsageReported(RunEvent, frozen=True):
+    """A task has used up more than was known; ``usage`` is what one delivery of it has used all told."""
+
+    event_type: ClassVar[str] = "usage_reported"
+    after_end: ClassVar[bool] = True
+    task_id: str
+    usage: Usage
+
+    def apply(self, run: Run, record: OrchestratorEvent) -> Run:
+        del record
+        return _with_usage(run, run.task(self.task_id), self.usage)
+
+    def of_task(self) -> str | None:
+        return self.task_id
+
+    def speaker(self, run: Run, task_id: str | None) -> str | None:
+        return role_of_task(run, task_id)
+
+
+class TaskInterrupted(RunEvent, frozen=True):
+    """A delivery of a task has ended without an answer; it may come after the end of the run, which has ended it.
+
+    ``usage`` is all that the delivery has used; ``artifacts`` are the records of its model calls and what else it left.
+    """
+
+    event_type: ClassVar[str] = "task_interrupted"
+    after_end: ClassVar[bool] = True
+    task_id: str
+    why: Literal["cancelled", "timed_out", "released", "failed"]
+    usage: Usage
+    artifacts: tuple[Artifact, ...] = ()
+
+    def apply(self, run: Run, record: OrchestratorEvent) -> Run:
+        """Raises MalformedError also for a delivery that was interrupted before."""
+        del record
+        task, delivery = run.task(self.task_id), self.usage.delivery
+        if delivery in task.interrupted:
+            raise MalformedError(f"delivery {delivery} of {task.task_id[:80]!r} was interrupted before", code="bad_event")
+        return _with_usage(run, replace(task, interrupted={**task.interrupted, delivery: self}), self.usage)
+
+    def of_task(self) -> str | None:
+        return self.task_id
+
+    def severity(self, run: Run) -> Level:
+        del run
+        return "WARN"
+
+    def speaker(self, run: Run, task_id: str | None) -> str | None:
+        return role_of_task(run, task_id)
+
+
+class AnswerIgnored(RunEvent, frozen=True):
+    """A role's answer that does not count: its task is done, or its attempt is over. The first one of each task is recorded."""
+
+    event_type: ClassVar[str] = "answer_ignored"
+    reason: Literal["task_done", "attempt_over"]
+    message_id: str
+    document_sha256: str
+
+    def apply(self, run: Run, record: OrchestratorEvent) -> Run:
+        return run.with_tasks(replace(run.task(record.task_id), answered_late=True))
+
+    def severity(self, run: Run) -> Level:
+        del run
+        return "WARN"
+
+    def speaker(self, run: Run, task_id: str | None) -> str | None:
+        return role_of_task(run, task_id)
+
+
+class CandidateComposed(RunEvent, frozen=True):
+    """All patches together: the tree that is reviewed, tested and landed.
+
+    ``patch`` is the artifact of the canonical diff, ``names`` that of the changed paths, NUL-separated; ``candidate`` is its
+    number of several. By policy: ``path_kinds``, paths by risk; ``versions``, how far they move where nothing else changes.
+    """
+
+    event_type: ClassVar[str] = "candidate_composed"
+    tree: str
+    patch: str
+    names: str
+    changed_files: int
+    changed_lines: int | None = None
+    candidate: int | None = None
+    path_kinds: dict[str, int] | None = None
+    versions: Literal["patch", "minor", "major"] | None = None
+
+    def may_follow(self, run: Run) -> str:
+        ready = run.state == "S2" and run.candidate is None
+        return "" if ready else "it is not the time to compose"
+
+    def apply(self, run: Run, record: OrchestratorEvent) -> Run:
+        del record
+        return replace(run, candidate=self)
+
+    def of_candidate(self, run: Run) -> int:
+        del run
+        return self.candidate or 0
+
+    def speaker(self, run: Run, task_id: str | None) -> str | None:
+        del run, task_id
+        return None

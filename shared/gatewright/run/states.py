@@ -1,0 +1,29 @@
+"""The states of a run and their order (specification 7). ``docs/architecture.md`` draws them."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+State = Literal["S0", "S1", "S2", "S3", "S4", "S5", "S6", "AWAITING_APPROVAL", "FAILED", "ABORTED"]
+#: Parked until a person has answered; it goes on where it stood.
+PARKED: Literal["AWAITING_APPROVAL"] = "AWAITING_APPROVAL"
+Level = Literal["INFO", "WARN", "ERROR"]
+Status = Literal["SUCCESS", "FAILED", "ABORTED"]
+Ending = Literal["FAILED", "ABORTED"]
+
+#: The states that may follow each state: one way, no skipping. Every open state may also end in FAILED or ABORTED.
+SUCCESSORS: dict[State, tuple[State, ...]] = {
+    "S0": ("S1",),
+    "S1": ("S2", "AWAITING_APPROVAL"),
+    "S2": ("S3", "S5"),
+    "S3": ("S4", "S5", "AWAITING_APPROVAL"),
+    "S4": ("S5", "S6", "AWAITING_APPROVAL"),
+    "S5": ("S2",),
+    "S6": (),
+    "AWAITING_APPROVAL": ("S1", "S4", "S5"),
+    "FAILED": (),
+    "ABORTED": (),
+}
+#: Where a parked run may turn besides the state it was parked in: people sent the change back, or granted one more round.
+SENT_BACK: dict[str, tuple[State, ...]] = {"S3": ("S5",), "S4": ("S5",)}
+TERMINAL: frozenset[State] = frozenset({"S6", "FAILED", "ABORTED"})
