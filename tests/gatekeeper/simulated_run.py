@@ -131,6 +131,7 @@ class SimulatedRun:
             gate=gate,
             verdict="PASS" if code == "ok" else "FAIL",
             code=code,
+            attempt=self.run.attempt if self.run is not None else 1,
             summary=code,
             violations=(),
             evidence=(),

@@ -166,14 +166,17 @@ async def test_the_choice_is_in_the_ledger_and_the_queue_of_the_pool_gets_the_ta
 @pytest.mark.parametrize("from_contract", [True, False])
 def test_tasks_go_to_the_pools_that_the_ledger_names(from_contract: bool) -> None:
     world = SimulatedRun(Script(from_contract=from_contract))
-    while world.run is None or world.run.plan is None:
+    while world.run is None or world.run.candidate is None:
         world.deliver(world.under_way.pop(0))
     assert {task.pool for task in world.run.tasks.values()} == {"default"}
-    run: Run = replace(world.run, pools={"worker": "gpu", "testrunner": "rust"})
-    draft = Draft(run, Continue("next"), NOW)
-    for role in ("worker", "testrunner", "reviewer"):
-        task = next(task for task in run.tasks.values() if task.role == "worker")
-        draft.dispatch(f"{task.task_id}.{role}", role, task.contract)
-    transition = draft.transition()
-    assert transition is not None
-    assert [command.pool for command in transition.commands] == ["gpu", "rust", "default"]
+    task = world.run.workers()[0]
+    pools = []
+    for state, role in (("S2", "worker"), ("S3", "reviewer"), ("S4", "testrunner")):
+        run: Run = replace(world.run, state=state, tasks={}, pools={"worker": "gpu", "testrunner": "rust"})
+        run = run.with_tasks(replace(task, status="PENDING")) if role == "worker" else run
+        draft = Draft(run, Continue("next"), NOW)
+        draft.dispatch(task.task_id if role == "worker" else f"{task.task_id}.{role}", role, task.contract)
+        transition = draft.transition()
+        assert transition is not None
+        pools += [command.pool for command in transition.commands]
+    assert pools == ["gpu", "default", "rust"]
