@@ -331,7 +331,7 @@ def test_escape_sequence_from_a_repository_never_reaches_the_terminal(
 def test_everything_that_people_are_shown_of_a_run_is_printable() -> None:
     view = view_after(Script(refused_shard=1))
     accepted = msgspec.structs.replace(view.run.accepted, user_request=ESCAPE, repository_url=f"/srv/{ESCAPE}")
-    hostile = replace(view, run=structs.replace(view.run, accepted=accepted), bundle=f"/x/{ESCAPE}")
+    hostile = replace(view, run=structs.replace(view.run, accepted=accepted), folder=f"/x/{ESCAPE}")
     for line in [*story(hostile), *closing_words(hostile)]:
         assert line.isprintable() or not line, line
 

@@ -73,7 +73,7 @@ def test_paths_of_another_run_are_told_with_its_id_and_since_when() -> None:
     view = view_after(run_until(lambda run: run.waiting_for_locks, Script(lock_refusals=1)))
     (wait,) = asyncio.run(WaitFinder(MemoryBus(MemoryServer()), None).waits_of(view))
     assert (wait.kind, wait.detail) == ("locks", "for paths that are locked by run-other0000")
-    assert wait.since == view.last
+    assert wait.since == view.run.at
 
 
 def test_a_queue_that_waits_for_no_process_or_is_paused_is_told_and_one_that_is_served_is_not() -> None:

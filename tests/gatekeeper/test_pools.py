@@ -18,7 +18,8 @@ from gatewright.contracts import RunRequest, SubmitReply
 from gatewright.contracts.vocabulary import Executor
 from gatewright.errors import ConfigurationError, DeniedError
 from gatewright.resources import policy_directory
-from gatewright.run.state import Run
+from gatewright.run.state import Run, TaskRole
+from gatewright.run.states import State
 from gatewright.services.gatekeeper.decider.draft import Draft
 from gatewright.services.gatekeeper.decider.inputs import Continue
 from gatewright.services.gatekeeper.gates.contract.pools import judge_pools
@@ -171,7 +172,8 @@ def test_tasks_go_to_the_pools_that_the_ledger_names(from_contract: bool) -> Non
     assert {task.pool for task in world.run.tasks.values()} == {"default"}
     task = world.run.workers()[0]
     pools = []
-    for state, role in (("S2", "worker"), ("S3", "reviewer"), ("S4", "testrunner")):
+    turns: tuple[tuple[State, TaskRole], ...] = (("S2", "worker"), ("S3", "reviewer"), ("S4", "testrunner"))
+    for state, role in turns:
         run: Run = replace(world.run, state=state, tasks={}, pools={"worker": "gpu", "testrunner": "rust"})
         run = run.with_tasks(replace(task, status="PENDING")) if role == "worker" else run
         draft = Draft(run, Continue("next"), NOW)

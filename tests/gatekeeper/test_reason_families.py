@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import UTC, datetime
+
 import pytest
+from msgspec import structs
 
 from gatewright.clock import SystemClock
 from gatewright.contracts import Error, OrchestratorEvent, RunStatus, codec
 from gatewright.errors import BusError, DeniedError, GatewrightError, GitError, LimitError, MalformedError
+from gatewright.ledger.chain import link
 from gatewright.reasons import Family
 from gatewright.run import events as e
-from gatewright.run.evolve import evolve
-from gatewright.run.families import ToldFamilies, failure_family, told_after
-from gatewright.run.state import Run
+from gatewright.run.history import begin, follow, followed
+from gatewright.run.state import RunFailure
 from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
 from gatewright.services.gatekeeper.intake.replies import error_document
 from gatewright.services.gatekeeper.intake.run_status import status_of
@@ -51,11 +55,9 @@ def test_the_refusal_of_a_task_tells_the_family(error: GatewrightError, family: 
 
 
 def standing(records: list[OrchestratorEvent]) -> RunStatus:
-    run: Run | None = None
-    for record in records:
-        run = evolve(run, record)
-    assert run is not None
-    return codec.decode(codec.encode(status_of(run, records)), RunStatus)
+    past = followed(records)
+    assert past is not None
+    return codec.decode(codec.encode(status_of(past)), RunStatus)
 
 
 def test_the_status_of_a_run_tells_the_family_of_its_end() -> None:
@@ -69,8 +71,12 @@ def test_the_status_of_a_run_tells_the_family_of_its_end() -> None:
 
 def test_a_family_that_came_with_a_code_goes_before_the_table() -> None:
     """A gatekeeper of a later version may give codes that this table does not have."""
-    told: ToldFamilies = {}
+    past = begin(make_run(Script()).transitions[0].events[0])
     error = Error(code="of_a_later_version", message="x", family="infrastructure")
-    told = told_after(told, e.TaskFailed(error=error))
-    assert failure_family("of_a_later_version", told) == "infrastructure"
-    assert failure_family("tests_failed", told) == "failed"
+    event, run = e.labelled(e.TaskFailed(error=error), past.run), past.run
+    (record,) = link([event], run_id=run.run_id, trace_id=run.trace_id, seq=run.seq, head=run.head, now=datetime.now(UTC))
+    past = follow(past, record)
+    failed = structs.replace(past.run, failure=RunFailure("of_a_later_version", "x"))
+    assert replace(past, run=failed).failure_family == "infrastructure"
+    failed = structs.replace(past.run, failure=RunFailure("tests_failed", "x"))
+    assert replace(past, run=failed).failure_family == "failed"

@@ -101,7 +101,7 @@ class ApprovalService:
             for each in _wanted(position.run, pending_only=request.pending_only):
                 if len(found) == request.limit:
                     return ApprovalList(approvals=await self._with_targets(found), more=True, draft=draft)
-                gates = status_of(position.run, (record for step in position.transitions for record in step.events)).gates
+                gates = status_of(position.history()).gates
                 if request.details and request.run_id is not None:
                     found.append(await self._detailed(position.run, each, gates))
                 else:

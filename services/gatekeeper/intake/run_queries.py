@@ -104,7 +104,7 @@ class RunQueries:
         position = await self._load(run_id, rule)
         if position.run is None:
             raise _unknown(run_id)
-        status = status_of(position.run, (record for step in position.transitions for record in step.events))
+        status = status_of(position.history())
         return self._silence.in_status(status)
 
     @property

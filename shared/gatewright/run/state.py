@@ -170,7 +170,7 @@ class Run(Struct, frozen=True):
     #: The pool of each role that has several to choose from.
     pools: Mapping[str, str] = field(default_factory=dict)
     plan: Plan | None = None
-    tasks: Mapping[str, RunTask] = field(default_factory=dict)
+    tasks: dict[str, RunTask] = field(default_factory=dict)
     locks: LocksTaken | None = None
     waiting_for_locks: bool = False
     candidate: CandidateComposed | None = None
@@ -292,6 +292,10 @@ class Run(Struct, frozen=True):
             for task in self.tasks.values()
             if task.role == "worker" and task.attempt == self.attempt and self.chosen in {0, task.candidate}
         )
+
+    def last_task(self, role: TaskRole) -> RunTask | None:
+        """The task that a serial role was last given; None where it was given none."""
+        return next((task for task in reversed(self.tasks.values()) if task.role == role), None)
 
     def running(self, role: TaskRole) -> RunTask | None:
         """The one task of a serial role (not worker) that is being done now."""

@@ -13,12 +13,10 @@ from typing import Final
 
 from msgspec import structs
 
-from gatewright.app.board.rows import BoardRow, OpenRun, row_of
+from gatewright.app.board.rows import BoardRow, row_of
 from gatewright.contracts import Transition
 from gatewright.errors import MalformedError
-from gatewright.run import events as e
-from gatewright.run.evolve import evolve
-from gatewright.work_documents.request_summary import gate_standing
+from gatewright.run.history import FollowedRun, begin, follow
 
 #: Ended runs that a board keeps the lines of.
 MOST_ENDED: Final = 5_000
@@ -44,7 +42,7 @@ class Board:
     sequence: int = 0
     origin: str = ""
     rows: Mapping[str, BoardRow] = field(default_factory=dict)
-    open_runs: Mapping[str, OpenRun] = field(default_factory=dict)
+    open_runs: Mapping[str, FollowedRun] = field(default_factory=dict)
     unreadable: Mapping[str, str] = field(default_factory=dict)
     forgotten: int = 0
 
@@ -102,26 +100,14 @@ def without_history(board: Board, run_id: str, why: str, sequence: int) -> Board
     )
 
 
-def _followed(before: OpenRun | None, transition: Transition) -> OpenRun:
+def _followed(before: FollowedRun | None, transition: Transition) -> FollowedRun:
     """A run after one more transition. Raises MalformedError as ``evolve`` does."""
-    run = before.run if before is not None else None
-    given_out = dict(before.given_out) if before is not None else {}
-    holders, since = (before.holders, before.locks_since) if before is not None else ((), "")
-    gates = list(before.gates) if before is not None else []
+    after = before
     for record in transition.events:
-        run = evolve(run, record)
-        match e.event_of(record):
-            case e.TaskDispatched(task_id=task_id):
-                given_out[task_id] = record.ts
-            case e.LocksWaiting(holders=names):
-                holders, since = names, record.ts
-            case e.GateJudged(report=report):
-                gates.append(gate_standing(report))
-            case _:
-                pass
-    if run is None:
+        after = follow(after, record) if after is not None else begin(record)
+    if after is None:
         raise MalformedError(f"{transition.run_id}: a transition without events", code="bad_event")
-    return OpenRun(structs.replace(run, transitions=transition.number), given_out, holders, since, tuple(gates))
+    return replace(after, run=structs.replace(after.run, transitions=transition.number))
 
 
 def _beyond(rows: Mapping[str, BoardRow], most: int) -> list[str]:

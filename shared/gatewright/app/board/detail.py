@@ -6,15 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from gatewright.app.board.rows import BoardRow, OpenRun, row_of
+from gatewright.app.board.rows import BoardRow, row_of
 from gatewright.app.report.timeline import Timeline, timeline_of
 from gatewright.contracts import GateReport, OrchestratorEvent
 from gatewright.reasons import Family, advice_for
-from gatewright.run import events as e
-from gatewright.run.evolve import evolve
-from gatewright.run.families import ToldFamilies, failure_family, told_after
+from gatewright.run.history import followed
 from gatewright.run.state import Run
-from gatewright.work_documents.request_summary import gate_standing
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,27 +34,8 @@ class RunDetail:
 
 def detail_of(records: Sequence[OrchestratorEvent], now: datetime) -> RunDetail | None:
     """The run that these events tell until ``now``; None for none. Raises MalformedError where they do not follow on."""
-    run: Run | None = None
-    told: ToldFamilies = {}
-    gates: list[GateReport] = []
-    given_out: dict[str, str] = {}
-    holders: tuple[str, ...] = ()
-    since = ""
-    for record in records:
-        run = evolve(run, record)
-        payload = e.event_of(record)
-        told = told_after(told, payload)
-        match payload:
-            case e.GateJudged(report=report):
-                gates.append(report)
-            case e.TaskDispatched(task_id=task_id):
-                given_out[task_id] = record.ts
-            case e.LocksWaiting(holders=names):
-                holders, since = names, record.ts
-            case _:
-                pass
-    if run is None:
+    past = followed(records)
+    if past is None:
         return None
-    family = failure_family(run.failure.code, told) if run.failure is not None else None
-    row = row_of(OpenRun(run, given_out, holders, since, tuple(map(gate_standing, gates))), 0)
-    return RunDetail(run, row, tuple(records), tuple(gates), timeline_of(records, run.run_id, now), family)
+    timeline = timeline_of(records, past.run.run_id, now)
+    return RunDetail(past.run, row_of(past, 0), tuple(records), past.gates, timeline, past.failure_family)

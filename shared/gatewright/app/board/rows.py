@@ -6,7 +6,7 @@ Texts come from publishers, repositories and models. They are cut here, and made
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from types import MappingProxyType
 from typing import Final, Literal, get_args
@@ -14,12 +14,13 @@ from typing import Final, Literal, get_args
 from msgspec.structs import replace as replace_fields
 
 from gatewright.contracts.people.approvals import ApprovalRequest, ApprovalSummary
-from gatewright.contracts.run_status import GateStanding, MovedTarget
+from gatewright.contracts.run_status import MovedTarget
 from gatewright.rules.approvals import pending
 from gatewright.rules.people.delegations import holders
+from gatewright.run.history import FollowedRun
 from gatewright.run.spending import spent
 from gatewright.run.state import Run, RunTask
-from gatewright.work_documents.request_summary import request_summary
+from gatewright.work_documents.request_summary import gate_standing, request_summary
 
 #: Where a run stands for people: at work, waiting for a person, waiting for paths that others hold, landed, ended otherwise.
 RunStage = Literal["running", "person", "locks", "landed", "failed"]
@@ -105,21 +106,7 @@ class BoardRow:
         return (self.created_at, self.run_id)
 
 
-@dataclass(frozen=True, slots=True)
-class OpenRun:
-    """A run that is followed, with what ``evolve`` forgets.
-
-    That is when each task was given out, whose paths it waits for, and every verdict.
-    """
-
-    run: Run
-    given_out: Mapping[str, str] = field(default_factory=dict)
-    holders: tuple[str, ...] = ()
-    locks_since: str = ""
-    gates: tuple[GateStanding, ...] = ()
-
-
-def row_of(followed: OpenRun, sequence: int) -> BoardRow:
+def row_of(followed: FollowedRun, sequence: int) -> BoardRow:
     """The line of a run whose last entry has this stream sequence."""
     run = followed.run
     stage = stage_of(run)
@@ -127,6 +114,7 @@ def row_of(followed: OpenRun, sequence: int) -> BoardRow:
     used = spent(run)
     waiting = pending(run) if not run.ended else ()
     asks = tuple(asked.request for asked in waiting)
+    gates = tuple(map(gate_standing, followed.gates)) if waiting else ()
     return BoardRow(
         run_id=run.run_id,
         sequence=sequence,
@@ -143,12 +131,12 @@ def row_of(followed: OpenRun, sequence: int) -> BoardRow:
         message=_cut(failure.message) if failure else "",
         landed_ref=_cut(landed.ref) if landed else "",
         landed_commit=landed.commit if landed else "",
-        in_hand=tasks_in_hand(run, followed.given_out),
-        holders=followed.holders if stage == "locks" else (),
+        in_hand=tasks_in_hand(run, followed.dispatched),
+        holders=followed.lock_holders if stage == "locks" else (),
         waiting_since=_waiting_since(followed, stage, asks),
         asks=asks,
         asked=tuple(holders(each) for each in waiting),
-        summaries=tuple(request_summary(run, each, followed.gates) for each in waiting),
+        summaries=tuple(request_summary(run, each, gates) for each in waiting),
         sealed=run.sealed is not None,
         expired=run.expired is not None,
         quiet_after=_quiet_after(run),
@@ -234,7 +222,7 @@ def _maker(run: Run) -> str:
     return ordered.executor.kind if ordered.executor is not None else "not said"
 
 
-def _waiting_since(followed: OpenRun, stage: RunStage, asks: tuple[ApprovalRequest, ...]) -> str:
+def _waiting_since(followed: FollowedRun, stage: RunStage, asks: tuple[ApprovalRequest, ...]) -> str:
     match stage:
         case "person":
             return asks[0].created_at if asks else followed.run.parked_at

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from gatewright.app.board.board import Board
 from gatewright.app.board.needs import Need, needs_of
-from gatewright.app.board.rows import BoardRow, OpenRun, row_of, with_target
+from gatewright.app.board.rows import BoardRow, row_of, with_target
 from gatewright.app.cli.hosts.answers import answer, told
 from gatewright.app.cli.hosts.connection import HostAccess
 from gatewright.app.cli.runs.sources import RunPage
@@ -21,7 +21,6 @@ from gatewright.app.feed.claims import ToldClaims
 from gatewright.clock import SystemClock
 from gatewright.reasons import advice_for
 from gatewright.run.state import Run
-from gatewright.work_documents.request_summary import gate_standing
 
 _MOST = 50
 
@@ -54,7 +53,7 @@ def _actions(waiting: RunPage, newest: RunPage) -> Iterator[dict[str, Any]]:
 
 
 def _row(view: RunView, claims: ToldClaims) -> BoardRow:
-    row = row_of(OpenRun(view.run, view.dispatched, gates=tuple(map(gate_standing, view.gates))), 0)
+    row = row_of(view, 0)
     return with_target(row, claims.moved.get(view.run.run_id))
 
 

@@ -101,8 +101,8 @@ async def _tell_waits(finder: WaitFinder, current: Callable[[], RunView | None],
         view = current()
         if view is None:
             continue
-        found = await finder.waits_of(view) if view.last == last else ()
-        last = view.last
+        found = await finder.waits_of(view) if view.run.at == last else ()
+        last = view.run.at
         # Ages are measured anew at every look: what counts as a change is what is waited for.
         if told != (told := tuple(wait.detail for wait in found)):
             display.waits(view, found)

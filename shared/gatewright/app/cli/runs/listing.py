@@ -90,7 +90,7 @@ def entry_of(view: RunView, claims: ToldClaims | None = None) -> RunEntry:
         request=run.accepted.user_request,
         repository=run.accepted.repository_url,
         publisher=run.publisher,
-        failure=failure_of(run, view.families),
+        failure=failure_of(view),
         silent_since=None if run.ended else heard.silent.get(run.run_id),
         in_hand=tasks_in_hand(run, view.dispatched, heard.processes.get(run.run_id, {})),
     )

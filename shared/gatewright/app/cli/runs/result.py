@@ -15,8 +15,7 @@ from gatewright.app.cli.runs.view import RunView
 from gatewright.errors import GatewrightError, MalformedError
 from gatewright.ledger.expiry import expired_words
 from gatewright.reasons import Family, RetryOffer, advice_for, offers_for
-from gatewright.run.families import ToldFamilies, failure_family
-from gatewright.run.state import Run
+from gatewright.run.history import FollowedRun
 from gatewright.work_documents.remarks import RunRemark, first_lines, run_remarks
 
 #: What a line of a remark begins with.
@@ -63,7 +62,7 @@ def result_of(view: RunView) -> RunResult:
         commit=(landed.commit or None) if landed else None,
         tree=tree,
         duration_sec=round(view.seconds, 3),
-        failure=failure_of(run, view.families),
+        failure=failure_of(view),
         retry_with=_retry_with(view),
         remarks=run_remarks(view.gates, run),
     )
@@ -79,10 +78,10 @@ def _retry_with(view: RunView) -> tuple[str, ...]:
     return retry_options(view.failing_gate)
 
 
-def failure_of(run: Run, told: ToldFamilies) -> FailureResult | None:
-    """Why ``run`` did not succeed; None where it did, or goes on. ``told`` are the families that came with its codes."""
-    failure = run.failure
-    return FailureResult(failure.code, failure.message, failure_family(failure.code, told)) if failure is not None else None
+def failure_of(past: FollowedRun) -> FailureResult | None:
+    """Why a run did not succeed; None where it did, or goes on."""
+    failure, family = past.run.failure, past.failure_family
+    return FailureResult(failure.code, failure.message, family) if failure is not None and family is not None else None
 
 
 def refused(error: GatewrightError, retry_with: tuple[str, ...] = ()) -> RunResult:

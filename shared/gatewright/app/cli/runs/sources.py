@@ -137,7 +137,7 @@ class BundleSource:
             raise unknown_run(run_id)
         view = existing(view_of(read_events(bundle / EVENTS_FILE)), run_id)
         _check_place(view.run, bundle)
-        return replace(view, bundle=str(bundle))
+        return replace(view, folder=str(bundle))
 
     async def output(self, uri: str) -> bytes:
         raise UnavailableError(f"{uri} is in no bundle here, and no system runs that may have it", code="artifact_unavailable")

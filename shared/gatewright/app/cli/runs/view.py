@@ -1,21 +1,14 @@
-"""A run as the command line shows it: the folded run, every gate's verdict, and when each task was given out.
-
-A read model: it folds the same events with the same ``evolve`` as the gatekeeper, and keeps what that one may forget.
-"""
+"""A run as the command line shows it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import datetime
 
 from gatewright.contracts import GateReport, OrchestratorEvent
-from gatewright.reasons import Family
 from gatewright.rules.rounds import CURABLE, ESCALATED
-from gatewright.run import events as e
-from gatewright.run.evolve import evolve
-from gatewright.run.families import ToldFamilies, failure_family, told_after
-from gatewright.run.state import Run
+from gatewright.run.history import FollowedRun, begin, follow
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,28 +21,23 @@ class OutputTail:
 
 
 @dataclass(frozen=True, slots=True)
-class RunView:
-    """``dispatched``: by task id, when it was last given out (RFC 3339); ``bundle`` is where the bundle lies, if it does.
+class RunView(FollowedRun):
+    """A followed run with what the command line adds to it: ``tails`` are the last lines of what failed, where asked for."""
 
-    ``tails`` are the last lines of what failed, where they were asked for. ``families`` are those that came with reason codes.
-    ``lock_holders`` are the runs that held its paths when it began to wait for them, at ``locks_since``.
-    """
-
-    run: Run
-    gates: tuple[GateReport, ...] = ()
-    dispatched: Mapping[str, str] = field(default_factory=dict)
-    bundle: str | None = None
-    last: str = ""
     tails: tuple[OutputTail, ...] = ()
-    families: ToldFamilies = field(default_factory=dict)
+    #: The folder in which the bundle was found on this host; empty where it was not looked for.
+    folder: str = ""
     #: Files that the commands missed and git has not, where it was looked for them.
     unprovided: tuple[str, ...] = ()
     #: Options that provide those of them that the checkout has.
     provide: tuple[str, ...] = ()
     #: Options that confirm what was proposed, where the run ended with a proposal.
     proposed: tuple[str, ...] = ()
-    lock_holders: tuple[str, ...] = ()
-    locks_since: str = ""
+
+    @property
+    def bundle(self) -> str | None:
+        """Where the sealed bundle lies: where it was found, or else where it was sealed."""
+        return self.folder or (self.run.sealed.location if self.run.sealed is not None else None)
 
     @property
     def failing_gate(self) -> GateReport | None:
@@ -63,38 +51,24 @@ class RunView:
         return last if failure.code == last.code or handed_over else None
 
     @property
-    def failure_family(self) -> Family | None:
-        """The family of the reason that the run ended with, as its gate or role told it; None where it has not failed."""
-        failure = self.run.failure
-        return failure_family(failure.code, self.families) if failure is not None else None
-
-    @property
     def seconds(self) -> float:
         """From acceptance to the end, or to the last event of an open run."""
-        return seconds_between(self.run.created_at, self.run.finished_at or self.last)
+        return seconds_between(self.run.created_at, self.run.finished_at or self.run.at)
 
     def short(self, task_id: str) -> str:
         """A task id without the run id before it."""
         return task_id.removeprefix(self.run.run_id + ".")
 
 
+def begin_view(record: OrchestratorEvent) -> RunView:
+    """The view of a run after its first event. Raises MalformedError as ``evolve`` does."""
+    first = begin(record)
+    return RunView(first.run, state_since=first.state_since, finished=first.finished)
+
+
 def advance(view: RunView | None, record: OrchestratorEvent) -> RunView:
     """The view after one more event. Raises MalformedError as ``evolve`` does."""
-    run = evolve(view.run if view else None, record)
-    view = replace(view, run=run, last=record.ts) if view else RunView(run, last=record.ts)
-    payload = e.event_of(record)
-    view = replace(view, families=told_after(view.families, payload))
-    match payload:
-        case e.GateJudged(report=report):
-            return replace(view, gates=(*view.gates, report))
-        case e.TaskDispatched(task_id=task_id):
-            return replace(view, dispatched={**view.dispatched, task_id: record.ts})
-        case e.LocksWaiting(holders=holders):
-            return replace(view, lock_holders=holders, locks_since=record.ts)
-        case e.BundleSealed(location=location) | e.RunExpired(sealed=e.BundleSealed(location=location)):
-            return replace(view, bundle=location)
-        case _:
-            return view
+    return follow(view, record) if view is not None else begin_view(record)
 
 
 def view_of(records: Iterable[OrchestratorEvent]) -> RunView | None:

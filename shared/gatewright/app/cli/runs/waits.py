@@ -60,7 +60,7 @@ class WaitFinder:
             *_approval_waits(view),
             *_lock_waits(view),
             *await self._queue_waits(view),
-            *await asyncio.to_thread(self._disk_waits, view.last),
+            *await asyncio.to_thread(self._disk_waits, view.run.at),
         )
 
     async def system_waits(self) -> tuple[Wait, ...]:

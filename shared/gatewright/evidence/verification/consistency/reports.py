@@ -19,7 +19,7 @@ from gatewright.rules.reports.proof_facts import broken_by_facts
 from gatewright.rules.reports.results import broken_by_result
 from gatewright.run import events as e
 from gatewright.run.candidates import makers
-from gatewright.run.state import Run
+from gatewright.run.state import Run, TaskRole
 
 UNFOUNDED = "refusal_unfounded"
 RESULT = "result_contradicts"
@@ -53,7 +53,7 @@ def _reviewed(moment: Moment, gate: GateReport) -> Iterator[Contradiction]:
     if review is None:
         yield moment.says(UNFOUNDED, verdict, layout.REVIEW_REPORT, "a verdict on a review that never came")
         return
-    path = layout.review(_asked(run, "reviewer"))
+    path = layout.review(_last_task(run, "reviewer"))
     broken = [
         *test_rules.wrong_tree(review.tree, _tree(run), "reviewer_wrong_tree"),
         *reviews.not_independent(review, makers(moment.whole)),
@@ -70,7 +70,7 @@ def _tested(moment: Moment, gate: GateReport, telling: Telling) -> Iterator[Cont
     if tests is None or run.contract is None:
         yield moment.says(UNFOUNDED, verdict, layout.TEST_REPORT, "a verdict on tests that never came")
         return
-    path = layout.test(_asked(run, "testrunner"))
+    path = layout.test(_last_task(run, "testrunner"))
     # What its pack asks for stands in the gatekeeper's policies: only what it refused for is asked again.
     testing: proofs.Testing = "proved" if gate.code == proofs.UNPROVEN else "recorded"
     broken = [*test_rules.broken_by_tests(tests, _tree(run), run.contract)]
@@ -96,7 +96,7 @@ def _other_samples(moment: Moment, gate: GateReport, ordered: Sequence[test_rule
     told = {mutation.evidence_of(name, sample) for name, sample in mutation.samples_of(ordered)}
     seen = {evidence for evidence in gate.evidence if evidence.name.endswith(mutation.EVIDENCE)}
     for other in sorted(evidence.name for evidence in told ^ seen):
-        path = layout.test(_asked(moment.before, "testrunner"))
+        path = layout.test(_last_task(moment.before, "testrunner"))
         yield moment.says(RESULT, path, gate_file(moment.gates, gate), f"{other}: the gate saw other mutants")
 
 
@@ -143,6 +143,7 @@ def _tree(run: Run) -> str:
     return run.candidate.tree if run.candidate is not None else ""
 
 
-def _asked(run: Run, role: str) -> str:
+def _last_task(run: Run, role: TaskRole) -> str:
     """The task that the role was last given."""
-    return next((task.task_id for task in reversed(tuple(run.tasks.values())) if task.role == role), "unknown")
+    task = run.last_task(role)
+    return task.task_id if task is not None else "unknown"
