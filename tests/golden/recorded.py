@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from gatewright.evidence.signing import keys
 from gatewright.evidence.signing.envelopes import Signer
 from gatewright.evidence.writer import BundleWriter
-from gatewright.ledger import events as e
+from gatewright.run import events as e
 from tests.evidence.approved_runs import ApprovedRun, make_approved
 from tests.evidence.candidate_runs import CandidateRuns, make_candidates
 from tests.evidence.recorded_runs import START, GitFacts, RecordedRun, make_aborted, make_failed, make_fixed, make_success
@@ -72,5 +72,5 @@ async def seal_all(home: Path) -> dict[str, RecordedRun]:
     for run in recorded.values():
         sealed = await writer.seal(run.run, run.transitions, run.store, signer, run.sequences)
         named = e.BundleSealed(manifest_sha256=sealed.manifest_sha256, signer=sealed.signer, location=f"/srv/runs/{run.run_id}")
-        run.step(e.Event(named))
+        run.step(e.LabelledEvent(named))
     return recorded
