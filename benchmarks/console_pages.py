@@ -20,8 +20,8 @@ import urllib.request
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tests.board.ledgers import make_run
 from tests.console.conftest import ServedConsole
+from tests.view.ledgers import make_run
 
 RUNS, PAGES, PAUSE = 500, 50, 0.2
 #: Seconds that pages are given for the last transition.

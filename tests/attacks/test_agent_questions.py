@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from gatewright.app.cli.runs.view import view_of
 from gatewright.app.cli.runs.waits import Wait, WaitFinder
 from gatewright.bus.port import TASK_TOKEN_HEADER, Message
 from gatewright.bus.topology import LEAVE_SUBJECT
@@ -28,6 +27,7 @@ from gatewright.services.gatekeeper.dispatch.task_tokens import task_token
 from gatewright.services.gatekeeper.intake.agent_questions import AgentQuestionService
 from gatewright.services.gatekeeper.policies.load import load
 from gatewright.telemetry.logs import make_logger
+from gatewright.view.run_view import view_of
 from gatewright.worker_role import resolve_role
 from tests.attacks.people import LANDING, README, Inbox, open_inbox, policies_with, signed
 from tests.attacks.whole_gatekeeper import RUN

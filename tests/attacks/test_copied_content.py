@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from gatewright.app.cli.runs.retry import retry_options
 from gatewright.contracts import GateReport
 from gatewright.contracts.vocabulary import Scope
+from gatewright.view.retry import retry_options
 from tests.attacks.real_gate import RealGate, codes, evidence, open_gate
 from tests.git.repositories import MakeRepository
 

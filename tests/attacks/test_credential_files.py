@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gatewright.app.cli.runs.retry import retry_options
 from gatewright.contracts.vocabulary import Scope
+from gatewright.view.retry import retry_options
 from tests.attacks.real_gate import RealGate, codes, open_gate
 from tests.git.repositories import MakeRepository
 

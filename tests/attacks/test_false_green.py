@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from gatewright.app.cli.runs.retry import retry_options
 from gatewright.contracts import GateReport
 from gatewright.contracts.reports import TestProof
 from gatewright.contracts.vocabulary import PolicyPack
 from gatewright.services.testrunner.comparison import facts, lost_tests
+from gatewright.view.retry import retry_options
 from tests.attacks.real_gate import open_gate
 from tests.ecosystems import running
 from tests.ecosystems.environments import plain_environment

@@ -13,8 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from gatewright.app.cli.runs.budgets import budget_entry, budget_words
-from gatewright.app.cli.runs.view import view_of
 from gatewright.bus.memory.bus import MemoryBus
 from gatewright.bus.topology import result_subject
 from gatewright.clock import SystemClock
@@ -33,6 +31,8 @@ from gatewright.services.worker.settings import Settings
 from gatewright.tasks.runner import Runner, RunnerOptions
 from gatewright.telemetry.logs import make_logger
 from gatewright.telemetry.metrics import Metrics
+from gatewright.view.budgets import budget_entry, budget_words
+from gatewright.view.run_view import view_of
 from tests.attacks.whole_gatekeeper import RUN, Gatekeeper, contract_on, open_gatekeeper
 from tests.gatekeeper.publishing import HandClock
 from tests.git.repositories import MakeRepository, Repository

@@ -12,12 +12,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from gatewright.app.board.board import Board, SequencedTransition, advance_board
-from gatewright.app.board.needs import needs_of
-from gatewright.app.board.rows import BoardRow, with_target
 from gatewright.app.cli.hosts.approval_tools import approval_entry
 from gatewright.app.cli.people.inbox import page, table
-from gatewright.app.cli.runs.view import RunView
 from gatewright.app.console.common_look import fingerprint
 from gatewright.app.console.drawing import make_templates
 from gatewright.app.feed.claims import claims_of
@@ -37,6 +33,10 @@ from gatewright.services.gatekeeper.projections.bundle_archives import BundleArc
 from gatewright.services.gatekeeper.projections.follower import LedgerFollower
 from gatewright.services.gatekeeper.projections.publisher_runs import PublisherRuns
 from gatewright.telemetry.logs import make_logger
+from gatewright.view.board import Board, SequencedTransition, advance_board
+from gatewright.view.needs import needs_of
+from gatewright.view.rows import BoardRow, with_target
+from gatewright.view.run_view import RunView
 from gatewright.work_documents.request_summary import target_words, yes_words
 from tests.attacks.people import LANDING, Inbox, open_inbox, signed
 from tests.attacks.whole_gatekeeper import RUN

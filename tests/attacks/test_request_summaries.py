@@ -9,12 +9,8 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from gatewright.app.board.board import Board, SequencedTransition, advance_board
-from gatewright.app.board.detail import detail_of
-from gatewright.app.board.needs import Need, needs_of
 from gatewright.app.cli.hosts.approval_tools import approval_entry
 from gatewright.app.cli.people.inbox import document_of, page, table
-from gatewright.app.cli.runs.view import view_of
 from gatewright.app.console.drawing import make_templates
 from gatewright.app.top.detail_lines import standing_lines
 from gatewright.app.top.lines import need_lines
@@ -22,6 +18,10 @@ from gatewright.contracts import ApprovalsRequest, OrchestratorEvent, codec
 from gatewright.contracts.people.approvals import ApprovalStanding, ApprovalSummary
 from gatewright.contracts.task_contract import Inputs
 from gatewright.rules.approvals import pending
+from gatewright.view.board import Board, SequencedTransition, advance_board
+from gatewright.view.detail import detail_of
+from gatewright.view.needs import Need, needs_of
+from gatewright.view.run_view import view_of
 from gatewright.work_documents.request_summary import change_words, gate_words, order_words, summary_facts
 from gatewright.worker_role import resolve_role
 from tests.attacks import test_agent_questions as agent_questions

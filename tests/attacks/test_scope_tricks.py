@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from gatewright.app.cli.runs.retry import retry_options
 from gatewright.contracts import GateReport
 from gatewright.contracts.vocabulary import Agent, Scope
 from gatewright.run.state import Run, RunTask
 from gatewright.services.gatekeeper.decider import gate_checks as q
+from gatewright.view.retry import retry_options
 from tests.attacks.real_gate import RUN, RealGate, codes, evidence, open_gate
 from tests.git.repositories import MakeRepository
 

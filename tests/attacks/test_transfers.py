@@ -15,7 +15,6 @@ from msgspec.structs import replace
 from gatewright.app.cli.hosts.approval_tools import approval_entry
 from gatewright.app.cli.people.inbox import page
 from gatewright.app.cli.people.notifying import digest
-from gatewright.app.cli.runs.view import RunView
 from gatewright.app.cli.signing_agent.orders import OrderedDecision, told_before_signing
 from gatewright.app.console.drawing import make_templates
 from gatewright.artifacts import inline_uri
@@ -42,6 +41,7 @@ from gatewright.run.state import Run
 from gatewright.services.gatekeeper.decider.inputs import Continue, UsageReceived
 from gatewright.services.gatekeeper.dispatch.dispatcher import task_document
 from gatewright.services.gatekeeper.orchestrator import ACCOUNT_PATIENCE
+from gatewright.view.run_view import RunView
 from tests.attacks.people import LANDING, Inbox, inbox_of, policies_with, signed
 from tests.attacks.whole_gatekeeper import RUN, make_plan, make_result, make_review, open_gatekeeper
 from tests.evidence.recorded_calls import TOLD, UNCOVERED, Recorded, calls_by, without_records

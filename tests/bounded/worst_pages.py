@@ -5,7 +5,7 @@ from __future__ import annotations
 from gatewright.app.report import markdown
 from gatewright.app.report.patch import parse_patch
 from gatewright.app.report.syntax import Colours
-from gatewright.app.report.visible import terminal_text
+from gatewright.view.safe_text import terminal_text
 from tests.bounded.cases import MiB, case
 
 

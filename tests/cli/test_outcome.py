@@ -7,11 +7,11 @@ from msgspec.structs import replace
 
 from gatewright import errors
 from gatewright.app.cli.outcome import Exit, exit_of_error, exit_of_run
-from gatewright.app.cli.runs.view import view_of
 from gatewright.client.refusals import error_of
 from gatewright.contracts import Error, OrchestratorEvent
 from gatewright.reasons import Family, family_of
 from gatewright.run.events import GateJudged
+from gatewright.view.run_view import view_of
 from tests.cli.test_showing_runs import events_of
 from tests.gatekeeper.simulated_run import Script
 

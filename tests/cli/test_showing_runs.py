@@ -13,13 +13,10 @@ import pytest
 from msgspec import structs
 from rich.console import Console
 
-from gatewright.app.board.rows import tasks_in_hand
-from gatewright.app.cli.output import printable
 from gatewright.app.cli.run.display import JsonDisplay, PlainDisplay
 from gatewright.app.cli.run.live import LiveDisplay
 from gatewright.app.cli.runs.listing import details_of, story
 from gatewright.app.cli.runs.result import closing_words, result_of
-from gatewright.app.cli.runs.view import RunView, advance, view_of
 from gatewright.contracts import AgentActivity, OrchestratorEvent, codec
 from gatewright.contracts.activity import ActivityKind
 from gatewright.contracts.reports import (
@@ -35,6 +32,9 @@ from gatewright.contracts.reports import (
 )
 from gatewright.contracts.vocabulary import Budget, Executor
 from gatewright.run import events as e
+from gatewright.view.rows import tasks_in_hand
+from gatewright.view.run_view import RunView, advance, view_of
+from gatewright.view.safe_text import printable
 from tests.cli.conftest import RESULT_FIELDS, Command
 from tests.client.conftest import make_run
 from tests.gatekeeper.budgeted_run import BudgetedRun, make_usage

@@ -15,7 +15,6 @@ from gatewright.app.cli.run.display import Display, JsonDisplay, PlainDisplay
 from gatewright.app.cli.run.following import events_to_the_seal, follow_to_end
 from gatewright.app.cli.run.live import LiveDisplay
 from gatewright.app.cli.runs.ledger_source import LedgerSource
-from gatewright.app.cli.runs.view import RunView, view_of
 from gatewright.app.cli.runs.waits import Wait, WaitFinder, queue_waits
 from gatewright.bus.jetstream import queue_control
 from gatewright.bus.jetstream.bus import JetStreamBus
@@ -27,6 +26,7 @@ from gatewright.bus.topology import Consumer, task_consumer
 from gatewright.client import Client
 from gatewright.errors import UnavailableError
 from gatewright.run.state import Run
+from gatewright.view.run_view import RunView, view_of
 from tests.cli.conftest import Command
 from tests.client.conftest import write_run
 from tests.gatekeeper.simulated_run import NOW, RUN_ID, Script, SimulatedRun

@@ -18,18 +18,18 @@ from typing import Any, TypeVar
 import uvicorn
 from playwright.sync_api import Browser, CDPSession, Page
 
-from gatewright.app.board.board import Board, SequencedTransition, advance_board
-from gatewright.app.board.filters import BoardFilter, lists_of
 from gatewright.app.console.serving import ConsoleAddress, ConsoleServer, make_app
 from gatewright.bus.jetstream.bus import JetStreamBus
 from gatewright.bus.jetstream.setup import ensure_topology
 from gatewright.client.client import Client
 from gatewright.errors import GatewrightError
-from tests.board.ledgers import interleaved, make_run
+from gatewright.view.board import Board, SequencedTransition, advance_board
+from gatewright.view.filters import BoardFilter, lists_of
 from tests.client.conftest import write_run
 from tests.console.conftest import free_port
 from tests.tcp_proxy import Wire
 from tests.unauthenticated_nats import OpenServer
+from tests.view.ledgers import interleaved, make_run
 
 T = TypeVar("T")
 #: What is broken, one after another; each breaks every page.

@@ -11,9 +11,9 @@ import pytest
 from gatewright.app.console.access_record import AccessFile, open_record
 from gatewright.app.console.limits import BURST, AskingRate
 from gatewright.errors import ConfigurationError
-from tests.board.ledgers import make_run, run_id_of
 from tests.console.conftest import MakeConsole, ServedConsole
 from tests.console.test_pages import TOKEN, ask
+from tests.view.ledgers import make_run, run_id_of
 
 
 def lines(file: Path) -> list[dict[str, Any]]:

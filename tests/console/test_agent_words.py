@@ -12,10 +12,10 @@ from gatewright.bus.memory.bus import MemoryBus
 from gatewright.bus.topology import live_subject
 from gatewright.contracts import AgentActivity, codec
 from gatewright.contracts.activity import ActivityKind
-from tests.board.ledgers import make_run, run_id_of
 from tests.console.conftest import MakeConsole, ServedConsole
 from tests.console.test_pages import Markup, ask
 from tests.report.conftest import HOSTILE
+from tests.view.ledgers import make_run, run_id_of
 
 RUN = run_id_of(1)
 

@@ -16,11 +16,10 @@ from axe_playwright_python.sync_playwright import Axe
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from playwright.sync_api import Browser, Dialog, Page, Request, expect, sync_playwright
 
-from gatewright.app.board.board import Board, advance_board
 from gatewright.app.cli.context import CommandContext
 from gatewright.app.cli.live_page.submit_access import submit_access
+from gatewright.view.board import Board, advance_board
 from tests.attacks.people import KEYS
-from tests.board.ledgers import interleaved, make_run, run_id_of
 from tests.console.agents import CODE, ServedAgent
 from tests.console.chromium import ARGUMENTS, chromium
 from tests.console.conftest import MakeConsole, ServedConsole, free_port
@@ -28,6 +27,7 @@ from tests.console.deciding import PHRASE, open_deciding
 from tests.console.test_pages import TOKEN, hostile_run
 from tests.git.repositories import MakeRepository
 from tests.report.conftest import HOSTILE
+from tests.view.ledgers import interleaved, make_run, run_id_of
 
 pytestmark = pytest.mark.long
 #: A bound for what never comes; a busy machine takes its time.

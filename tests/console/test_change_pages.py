@@ -15,7 +15,6 @@ from gatewright.app.console.change_browser import MOST_LISTED, ChangeIndex, draw
 from gatewright.app.console.drawing import LIMITS
 from gatewright.app.report.patch import parse_patch, split_patch
 from tests.attacks.people import Files
-from tests.board.ledgers import make_run
 from tests.console.conftest import ServedConsole
 from tests.console.deciding import DecidingConsole, open_deciding
 from tests.console.test_browser import browser, faults
@@ -25,6 +24,7 @@ from tests.console.test_pages_of_deciders import person_with_passkey
 from tests.evidence.recorded_runs import MAKERS
 from tests.git.repositories import MakeRepository, Repository
 from tests.report.conftest import PATCH
+from tests.view.ledgers import make_run
 
 __all__ = ["browser"]
 RUN = "run-0123456789"

@@ -13,11 +13,11 @@ from gatewright.app.console.decisions import MARK_HEADER
 from gatewright.contracts import codec
 from gatewright.contracts.people.approvals import SignedDecision
 from gatewright.rules.approvals import request_digest
-from tests.board.ledgers import make_run
 from tests.console.conftest import MakeConsole, ServedConsole
 from tests.console.deciding import PHRASE, open_deciding
 from tests.console.test_pages import TOKEN, Answer, ask, send_json
 from tests.git.repositories import MakeRepository
+from tests.view.ledgers import make_run
 
 VIEWER = "fedcba9876543210" * 2
 

@@ -10,9 +10,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from gatewright.app.board.filters import BoardFilter
-from gatewright.app.board.resuming import event_id
-from gatewright.app.board.rows import BoardRow
 from gatewright.app.console.common_look import CommonLook
 from gatewright.app.console.drawing import make_templates, row_html
 from gatewright.app.console.events import PageStream, told
@@ -20,9 +17,12 @@ from gatewright.app.feed.claims import ToldClaims
 from gatewright.app.feed.follower import BoardFollower
 from gatewright.bus.jetstream.setup import ensure_topology
 from gatewright.bus.memory.bus import MemoryBus, MemoryServer
-from tests.board.ledgers import interleaved, make_run, run_id_of
+from gatewright.view.filters import BoardFilter
+from gatewright.view.resuming import event_id
+from gatewright.view.rows import BoardRow
 from tests.client.conftest import write_run
 from tests.evidence.recorded_runs import START
+from tests.view.ledgers import interleaved, make_run, run_id_of
 
 #: How often a page is cut off in all.
 INTERRUPTIONS = 200

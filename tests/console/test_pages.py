@@ -26,10 +26,10 @@ from gatewright.evidence.signing.envelopes import Signer
 from gatewright.evidence.writer import BundleWriter
 from gatewright.run import events as e
 from gatewright.work_documents.revisions import trail_of
-from tests.board.ledgers import make_run, run_id_of
 from tests.console.conftest import MakeConsole, ServedConsole
 from tests.evidence.recorded_runs import MAKERS, make_fixed
 from tests.report.conftest import HOSTILE, HostileRun, private_key
+from tests.view.ledgers import make_run, run_id_of
 
 EVERY = "0.0.0.0"  # noqa: S104 - to be refused
 __all__ = ["private_key"]

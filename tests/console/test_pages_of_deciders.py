@@ -11,9 +11,8 @@ from playwright.sync_api import Browser, Dialog, Page, Request, expect
 
 from gatewright.app.cli.context import CommandContext
 from gatewright.app.cli.live_page.submit_access import submit_access
-from gatewright.app.report.visible import visible
+from gatewright.view.safe_text import visible
 from tests.attacks.people import KEYS
-from tests.board.ledgers import make_run, run_id_of
 from tests.console.agents import CODE, ServedAgent
 from tests.console.conftest import ServedConsole, free_port
 from tests.console.deciding import PHRASE, open_deciding
@@ -22,6 +21,7 @@ from tests.console.test_pages import TOKEN
 from tests.console.virtual_authenticator import VirtualAuthenticator, enter
 from tests.git.repositories import MakeRepository
 from tests.report.conftest import HOSTILE
+from tests.view.ledgers import make_run, run_id_of
 
 pytestmark = pytest.mark.long
 __all__ = ["browser", "page", "screenshots"]

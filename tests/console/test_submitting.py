@@ -18,12 +18,12 @@ from gatewright.bus.memory.bus import MemoryBus
 from gatewright.client.client import Client
 from gatewright.contracts import RunRequest, codec
 from gatewright.errors import MalformedError
-from tests.board.ledgers import make_run
 from tests.client.conftest import ScriptedGatekeeper
 from tests.console.conftest import ServedConsole
 from tests.console.test_deciding import sign_in
 from tests.console.test_pages import TOKEN, Markup, ask
 from tests.report.conftest import HOSTILE
+from tests.view.ledgers import make_run
 
 VIEWER = "fedcba9876543210" * 2
 FIELDS = {

@@ -17,10 +17,10 @@ from gatewright.bus.topology import ROLES, consumers
 from gatewright.errors import ConfigurationError
 from gatewright.services.worker.agents.probe.admission import keep
 from gatewright.services.worker.agents.probe.result import Admission, StepResult, permitted
-from tests.board.ledgers import make_run, run_id_of
 from tests.console.conftest import ServedConsole
 from tests.console.test_pages import Markup, ask, hostile_run
 from tests.report.conftest import HOSTILE
+from tests.view.ledgers import make_run, run_id_of
 
 
 def admission(agent: str, found: str) -> Admission:

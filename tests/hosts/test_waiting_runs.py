@@ -17,10 +17,10 @@ from gatewright.app.cli.runs.ledger_source import LedgerSource
 from gatewright.bus.memory.bus import MemoryBus
 from gatewright.client import Client
 from tests.attacks.people import LANDING, open_inbox
-from tests.board.ledgers import make_run
 from tests.client.conftest import write_run
 from tests.gatekeeper.publishing import HandClock
 from tests.git.repositories import MakeRepository
+from tests.view.ledgers import make_run
 
 NEWER = 60
 

@@ -9,9 +9,6 @@ from pathlib import Path
 
 import msgspec
 
-from gatewright.app.board.board import Board, advance_board
-from gatewright.app.board.filters import BoardFilter
-from gatewright.app.board.needs import needs_of
 from gatewright.app.cli.known_errors import as_known
 from gatewright.app.top.lines import queue_lines, work_lines
 from gatewright.app.top.once import board_document, board_text
@@ -19,8 +16,11 @@ from gatewright.app.top.surroundings import TopSurroundings
 from gatewright.bus.jetstream.queue_control import QueueState
 from gatewright.bus.jetstream.queue_depths import QueueDepth
 from gatewright.bus.topology import TASK_ROLES, task_consumer
-from tests.board.ledgers import interleaved, make_run, run_id_of
+from gatewright.view.board import Board, advance_board
+from gatewright.view.filters import BoardFilter
+from gatewright.view.needs import needs_of
 from tests.evidence.recorded_runs import START
+from tests.view.ledgers import interleaved, make_run, run_id_of
 
 NOW = START + timedelta(minutes=5)
 QUEUE = task_consumer("worker", "default", "normal")

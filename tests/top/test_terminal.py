@@ -9,8 +9,8 @@ from gatewright.app.top.lists_screen import ListsScreen
 from gatewright.app.top.questions import AbortScreen, WordsScreen
 from gatewright.app.top.run_screen import RunScreen
 from gatewright.app.top.steering import Steering
-from tests.board.ledgers import make_run, run_id_of
 from tests.top.conftest import STANDARD, TerminalBoard, back, cells, lists, opened, painted, until, words
+from tests.view.ledgers import make_run, run_id_of
 
 
 def column(pilot: object, number: int) -> list[str]:

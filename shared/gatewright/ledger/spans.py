@@ -16,20 +16,11 @@ from gatewright.contracts.records import OrchestratorEvent, Transition
 from gatewright.errors import MalformedError
 from gatewright.run import events as e
 from gatewright.run.state import Run, TaskRole
-from gatewright.run.states import TERMINAL
+from gatewright.run.states import TERMINAL, stage_name
 from gatewright.tracing import conventions as c
 from gatewright.tracing.spans import AttributeValue, FinishedSpan, SpanKind, TraceContext
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_NAMES: Final = {
-    "S0": "S0 intake",
-    "S1": "S1 plan",
-    "S2": "S2 execute",
-    "S3": "S3 review",
-    "S4": "S4 test",
-    "S5": "S5 fix",
-    "AWAITING_APPROVAL": "AWAITING_APPROVAL",
-}
 _RESULTS: Final = {"SUCCESS": "success", "FAILED": "failure", "ABORTED": "cancellation", "RUNNING": "error"}
 _UNDER_WAY: Final = frozenset({e.TaskDispatched.event_type, e.UsageReported.event_type})
 #: What follows from the answer of a pm.
@@ -94,7 +85,7 @@ class _Story:
             state = str(record.payload["state"]) if record.event_type == e.StateEntered.event_type else "S0"
             # The event that leaves a state is the one that enters the next.
             last = self._records[min(after, len(self._records) - 1)]
-            name = "seal" if state in TERMINAL else _NAMES[state]
+            name = "seal" if state in TERMINAL else stage_name(state)
             attributes: dict[str, AttributeValue] = {c.STATE: state, c.ATTEMPT: record.attempt or 1}
             context = self._context("state", str(record.seq))
             yield self._part(name, context, self._root.span_id, record, last, attributes=attributes)

@@ -9,7 +9,7 @@ look. It therefore follows these rules:
 3. A text that could not be read offers nothing: no path of a malformed patch is opened.
 4. One violation that offers nothing leaves the whole line out, because the run would be refused again.
 5. A path is offered by its exact name, never by its folder. Caches, sacred paths and names that a person cannot read are
-   never offered (``gatewright.app.cli.runs.retry``).
+   never offered (``gatewright.view.retry``).
 """
 
 from __future__ import annotations

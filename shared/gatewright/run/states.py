@@ -27,3 +27,24 @@ SUCCESSORS: dict[State, tuple[State, ...]] = {
 #: Where a parked run may turn besides the state it was parked in: people sent the change back, or granted one more round.
 SENT_BACK: dict[str, tuple[State, ...]] = {"S3": ("S5",), "S4": ("S5",)}
 TERMINAL: frozenset[State] = frozenset({"S6", "FAILED", "ABORTED"})
+#: The states of a run that goes well, in order; S5 is a detour.
+MAIN_LINE: tuple[State, ...] = ("S0", "S1", "S2", "S3", "S4", "S6")
+#: What people read in the place of a state.
+STATE_NAMES: dict[str, str] = {
+    "S0": "Intake",
+    "S1": "Plan",
+    "S2": "Execute",
+    "S3": "Review",
+    "S4": "Test",
+    "S5": "Fix",
+    "S6": "Done",
+    "AWAITING_APPROVAL": "Wait for a person",
+    "FAILED": "Failed",
+    "ABORTED": "Aborted",
+}
+
+
+def stage_name(state: str) -> str:
+    """``S2 execute``: a numbered state with its name; any other state stands for itself."""
+    name = STATE_NAMES.get(state) if state.startswith("S") else None
+    return f"{state} {name.lower()}" if name else state

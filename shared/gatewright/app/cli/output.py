@@ -15,12 +15,9 @@ from typing import Any, ParamSpec, TextIO
 
 import typer
 
+from gatewright.view.safe_text import printable
+
 P = ParamSpec("P")
-
-
-def printable(text: str) -> str:
-    """``text`` with everything that does not simply print (controls, bidirectional marks) written as an escape."""
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)
 
 
 def say(text: str = "", *, stream: TextIO | None = None) -> None:

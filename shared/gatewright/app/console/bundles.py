@@ -9,7 +9,6 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gatewright.app.board.detail import RunDetail
 from gatewright.app.console.change_browser import MOST_PATCH, MOST_REMEMBERED, ChangeIndex, index_change
 from gatewright.app.feed.link import LedgerLink
 from gatewright.app.report.account import BundleAccount, read_account
@@ -22,6 +21,7 @@ from gatewright.evidence.verification.findings import Verification
 from gatewright.evidence.verification.verify import verify
 from gatewright.host_errors import host_errors
 from gatewright.run.state import Run
+from gatewright.view.detail import RunDetail
 
 
 @dataclass(slots=True)

@@ -16,7 +16,7 @@ from gatewright.app.report.changes import MINUS, file_lines
 from gatewright.app.report.limits import PageLimits, clipped
 from gatewright.app.report.markup import Child, classed, fold, tag
 from gatewright.app.report.patch import FilePatch, FileSpan, parse_patch, split_patch
-from gatewright.app.report.visible import size_words
+from gatewright.view.safe_text import size_words
 
 #: Bytes of a change that are looked at, and of changes that are remembered.
 MOST_PATCH: Final = 32_000_000

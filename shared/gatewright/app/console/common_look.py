@@ -11,13 +11,13 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
-from gatewright.app.board.board import Board
-from gatewright.app.board.filters import BoardFilter, counts_of
-from gatewright.app.board.needs import Need, needs_of
-from gatewright.app.board.resuming import BoardChanges, BoardResync, changes_since
-from gatewright.app.board.rows import BoardRow, RunStage
 from gatewright.app.feed.follower import BoardFollower
 from gatewright.contracts.people.approvals import ApprovalSummary
+from gatewright.view.board import Board
+from gatewright.view.filters import BoardFilter, counts_of
+from gatewright.view.needs import Need, needs_of
+from gatewright.view.resuming import BoardChanges, BoardResync, changes_since
+from gatewright.view.rows import BoardRow, RunStage
 
 DrawRow = Callable[[BoardRow], str]
 Answer = TypeVar("Answer")

@@ -12,17 +12,13 @@ from xml.etree.ElementTree import Element, tostring
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup, escape
 
-from gatewright.app.board.detail import RunDetail
-from gatewright.app.board.rows import BoardRow
 from gatewright.app.console.change_browser import ChangeIndex, draw_change, line_places
 from gatewright.app.report.account import BundleAccount
 from gatewright.app.report.changes import PatchFile, changes
 from gatewright.app.report.drawing import draw
 from gatewright.app.report.limits import PageLimits
 from gatewright.app.report.markup import classed
-from gatewright.app.report.timeline import STATE_NAMES
 from gatewright.app.report.verdicts import gates, reviews, tests
-from gatewright.app.report.visible import duration_words, seconds_words, visible
 from gatewright.app.report.work import work
 from gatewright.contracts import ReviewReport
 from gatewright.contracts.activity import MOMENTARY
@@ -32,6 +28,10 @@ from gatewright.evidence.projection.history import RunHistory, tell
 from gatewright.rules.approvals import request_digest
 from gatewright.rules.transfers import transfer_lines
 from gatewright.run.state import Run
+from gatewright.run.states import STATE_NAMES
+from gatewright.view.detail import RunDetail
+from gatewright.view.rows import BoardRow
+from gatewright.view.safe_text import duration_words, seconds_words, visible
 from gatewright.work_documents.request_summary import change_words, gate_words, order_words, target_words, yes_words
 
 STAGE_NAMES = {

@@ -11,14 +11,14 @@ from typing import Any
 
 import msgspec
 
-from gatewright.app.board.board import Board
-from gatewright.app.board.filters import BoardFilter
-from gatewright.app.board.resuming import BoardResync, event_id, position_of
-from gatewright.app.board.rows import BoardRow
 from gatewright.app.console.common_look import CommonLook
 from gatewright.app.feed.agent_words import AgentWord, AgentWords
-from gatewright.app.report.visible import visible
 from gatewright.contracts.activity import MOMENTARY
+from gatewright.view.board import Board
+from gatewright.view.filters import BoardFilter
+from gatewright.view.resuming import BoardResync, event_id, position_of
+from gatewright.view.rows import BoardRow
+from gatewright.view.safe_text import visible
 
 #: Seconds between two events of one page at least, and after which a page is told that nothing has changed.
 SHORTEST_PAUSE = 0.25

@@ -17,14 +17,6 @@ from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Re
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from gatewright.app.board.board import Board
-from gatewright.app.board.budget_bars import budget_bars
-from gatewright.app.board.crew import crew_lanes
-from gatewright.app.board.detail import RunDetail, detail_of
-from gatewright.app.board.filters import choices_of, counts_of, filter_of, lists_of
-from gatewright.app.board.needs import approval_commands, needs_of
-from gatewright.app.board.resuming import event_id
-from gatewright.app.board.rows import BoardRow, with_processes, with_target
 from gatewright.app.console.bundles import BundleShelf, ChangeShelf, discard
 from gatewright.app.console.common_look import CommonLook, fingerprint
 from gatewright.app.console.doors import FORM_COOKIE, SESSION_COOKIE, SESSION_SECONDS, SignedIn, read_form, same_form, status_of
@@ -38,6 +30,14 @@ from gatewright.contracts.people.approvals import ApprovalRule
 from gatewright.contracts.vocabulary import RunId
 from gatewright.errors import GatewrightError, MalformedError
 from gatewright.ledger.role_bindings import role_binding_read_model
+from gatewright.view.board import Board
+from gatewright.view.budgets import budget_bars
+from gatewright.view.crew import crew_lanes
+from gatewright.view.detail import RunDetail, detail_of
+from gatewright.view.filters import choices_of, counts_of, filter_of, lists_of
+from gatewright.view.needs import approval_commands, needs_of
+from gatewright.view.resuming import event_id
+from gatewright.view.rows import BoardRow, with_processes, with_target
 from gatewright.work_documents.approval_rule_words import rule_words
 from gatewright.work_documents.revisions import trail_of
 

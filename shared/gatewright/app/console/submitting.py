@@ -13,7 +13,6 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from gatewright.app.board.filters import choices_of
 from gatewright.app.console.doors import SESSION_COOKIE, SignedInPerson, check_sender, read_form, status_of
 from gatewright.app.console.orders import MAKERS, MOST_BYTES, request_of
 from gatewright.app.console.pages import ConsolePages
@@ -23,6 +22,7 @@ from gatewright.contracts import GateReport, RoleContractSummary, RunRequest
 from gatewright.contracts.reports import Violation
 from gatewright.errors import DeniedError, GatewrightError, LimitError
 from gatewright.reasons import advice_for
+from gatewright.view.filters import choices_of
 
 #: Seconds that a gatekeeper is waited for which is starting.
 _PATIENCE = 20.0

@@ -12,11 +12,11 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from gatewright.agents.probed import probed_agents
-from gatewright.app.board.repositories import repository_account, repository_accounts
 from gatewright.app.cluster.asking import ClusterLook
 from gatewright.app.cluster.judging import judge
 from gatewright.app.console.pages import MOST_ENDED_SHOWN, ConsolePages
 from gatewright.errors import GatewrightError, MalformedError
+from gatewright.view.repositories import repository_account, repository_accounts
 
 #: Looks at the whole system, as an operator or an observer. Raises GatewrightError.
 LookAtSystem = Callable[[], Awaitable[ClusterLook]]

@@ -12,8 +12,6 @@ import hashlib
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 
-from gatewright.app.board.board import Board, SequencedTransition, advance_board, passed_over, without_history
-from gatewright.app.board.rows import with_processes, with_target
 from gatewright.app.feed.claims import ToldClaims
 from gatewright.bus.ledger_replay import end_readings
 from gatewright.bus.port import Bus, Message
@@ -24,6 +22,8 @@ from gatewright.contracts import Transition
 from gatewright.errors import BusError, GatewrightError, MalformedError, UnavailableError, VerificationError
 from gatewright.ledger.entry_validation import End, next_link
 from gatewright.tasks.dead_letters import DeadLetter, DeadLetters
+from gatewright.view.board import Board, SequencedTransition, advance_board, passed_over, without_history
+from gatewright.view.rows import with_processes, with_target
 
 #: Raises GatewrightError.
 AskClaims = Callable[[], Awaitable[ToldClaims]]

@@ -12,9 +12,9 @@ from gatewright.app.report.limits import PageLimits
 from gatewright.app.report.markup import Child, classed, fold, table, tag
 from gatewright.app.report.patch import FilePatch, Hunk, PatchLine, listed_paths, parse_patch
 from gatewright.app.report.syntax import Colours, Piece, language_of
-from gatewright.app.report.visible import size_words
 from gatewright.evidence import layout
 from gatewright.git.paths import display
+from gatewright.view.safe_text import size_words
 
 #: Lines longer than this are cut in the page.
 MOST_CHARACTERS = 2_000

@@ -5,8 +5,8 @@ from __future__ import annotations
 from xml.etree.ElementTree import Element
 
 from gatewright.app.report.markup import classed, tag
-from gatewright.app.report.timeline import Mark, Row, Timeline, TimelineSpan
-from gatewright.app.report.visible import seconds_words
+from gatewright.view.safe_text import seconds_words
+from gatewright.view.timeline import Mark, Row, Timeline, TimelineSpan
 
 #: More tasks than this are counted, not drawn.
 MOST_ROWS = 60

@@ -10,8 +10,8 @@ from xml.etree.ElementTree import Element
 from gatewright.app.report.account import BundleAccount
 from gatewright.app.report.limits import PageLimits
 from gatewright.app.report.markup import Child, classed, fold, tag
-from gatewright.app.report.visible import size_words
 from gatewright.evidence import layout
+from gatewright.view.safe_text import size_words
 
 
 @dataclass

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from gatewright.app.report.visible import one_line, visible
+from gatewright.view.safe_text import one_line, visible
 
 #: Punctuation that can begin markup anywhere; what makes a bare address a link; what makes a list at the beginning of a line.
 _SPECIAL = re.compile(r"[\\`*_\[\]<>#!|~&$@^{}]|:(?=//)|(?<=[wW]{3})\.|^[-+=]|(?<=\A\d)[.)]|(?<=\A\d\d)[.)]")  # noqa: TID251 - linear: each try ends where the next one begins

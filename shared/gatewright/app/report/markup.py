@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from xml.etree.ElementTree import Element, SubElement, tostring
 
-from gatewright.app.report.visible import visible
+from gatewright.view.safe_text import visible
 
 Child = Element | str | None
 

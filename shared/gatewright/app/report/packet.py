@@ -13,7 +13,6 @@ from gatewright.app.report.account import BundleAccount
 from gatewright.app.report.changes import PatchFile, change_of
 from gatewright.app.report.limits import PageLimits, clipped
 from gatewright.app.report.markdown import block, bullets, code, field, words
-from gatewright.app.report.visible import seconds_words
 from gatewright.budgets import amount_words
 from gatewright.contracts import GateReport, TestReport
 from gatewright.evidence import layout
@@ -22,6 +21,7 @@ from gatewright.evidence.verification.findings import Verification
 from gatewright.run.events import CandidateComposed
 from gatewright.run.spending import budget_of, elapsed, spent
 from gatewright.run.state import Run
+from gatewright.view.safe_text import seconds_words
 from gatewright.work_documents.remarks import run_remarks
 
 #: Files, findings and rules that a list names; the rest is counted.

@@ -20,9 +20,7 @@ from gatewright.app.report.evidence_tree import evidence_tree
 from gatewright.app.report.limits import PageLimits, clipped
 from gatewright.app.report.markup import Child, classed, document, fold, table, tag
 from gatewright.app.report.reconciling import reconciled
-from gatewright.app.report.timeline import Timeline, timeline_of
 from gatewright.app.report.verdicts import done, done_words, gates, reviews, tests
-from gatewright.app.report.visible import one_line, seconds_words
 from gatewright.app.report.work import work
 from gatewright.evidence import layout
 from gatewright.evidence.projection.completion import completion_report
@@ -30,6 +28,8 @@ from gatewright.evidence.projection.history import RunHistory
 from gatewright.evidence.verification.findings import Verification
 from gatewright.reasons import advice_for
 from gatewright.run.state import Run
+from gatewright.view.safe_text import one_line, seconds_words
+from gatewright.view.timeline import Timeline, timeline_of
 
 #: Findings of the verification beyond these are counted.
 MOST_FINDINGS = 50

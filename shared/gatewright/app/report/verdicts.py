@@ -11,13 +11,13 @@ from xml.etree.ElementTree import Element
 from gatewright.app.report.account import BundleAccount
 from gatewright.app.report.limits import PageLimits, clipped
 from gatewright.app.report.markup import Child, classed, fold, spaced, table, tag
-from gatewright.app.report.visible import seconds_words, size_words, terminal_text
 from gatewright.contracts import GateReport, ReviewReport, TestReport
 from gatewright.contracts.completion import CompletionCheck
 from gatewright.contracts.reports import Finding, Remark, TestCommand, Violation
 from gatewright.evidence import layout
 from gatewright.rules.reports.proof import in_words
 from gatewright.rules.reports.tests import passed
+from gatewright.view.safe_text import seconds_words, size_words, terminal_text
 
 
 def sign(*, passed: bool) -> Element:

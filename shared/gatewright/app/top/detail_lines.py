@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Final, Literal
 
-from gatewright.app.board.detail import RunDetail
-from gatewright.app.board.needs import Need
-from gatewright.app.report.timeline import STATE_NAMES
-from gatewright.app.report.visible import one_line, terminal_text
 from gatewright.app.top.inert import line
 from gatewright.app.top.lines import STAGE_WORDS, age_words
 from gatewright.contracts import AgentActivity, GateReport, OrchestratorEvent
+from gatewright.run.states import STATE_NAMES
+from gatewright.view.detail import RunDetail
+from gatewright.view.needs import Need
+from gatewright.view.safe_text import one_line, terminal_text
 from gatewright.work_documents.remarks import gate_remarks, remark_line
 from gatewright.work_documents.request_summary import summary_facts
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from gatewright.app.report.visible import one_line, visible
+from gatewright.view.safe_text import one_line, visible
 
 #: Characters of one cell of a list, and of one line of a text.
 MOST_CELL: Final = 200

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Literal
 
-from gatewright.app.board.board import Board
-from gatewright.app.board.filters import BoardFilter, counts_of, lists_of
-from gatewright.app.board.needs import Need
-from gatewright.app.board.rows import STAGES, BoardRow, RunStage, seconds_since
-from gatewright.app.report.timeline import STATE_NAMES
-from gatewright.app.report.visible import duration_words
 from gatewright.app.top.inert import cell
 from gatewright.app.top.surroundings import TopSurroundings
+from gatewright.run.states import STATE_NAMES
+from gatewright.view.board import Board
+from gatewright.view.filters import BoardFilter, counts_of, lists_of
+from gatewright.view.needs import Need
+from gatewright.view.rows import STAGES, BoardRow, RunStage, seconds_since
+from gatewright.view.safe_text import duration_words
 from gatewright.work_documents.request_summary import size_words, verdict_words
 
 ListName = Literal["runs", "needs", "queues", "work"]

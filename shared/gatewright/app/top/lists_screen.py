@@ -12,12 +12,12 @@ from textual.events import Resize
 from textual.screen import Screen
 from textual.widgets import DataTable, Footer, Input, Static, Tab, Tabs
 
-from gatewright.app.board.filters import BoardFilter, filter_of
 from gatewright.app.top.inert import line
 from gatewright.app.top.lines import COLUMNS, LISTS, NOTHING_FITS, TITLES, ListedLine, ListName, summary
 from gatewright.app.top.once import empty_words, every_list
 from gatewright.app.top.run_screen import RunScreen
 from gatewright.app.top.sources import TopSources
+from gatewright.view.filters import BoardFilter, filter_of
 
 #: Seconds between two drawings at least, and after which ages are drawn anew.
 SHORTEST_PAUSE: Final = 0.25

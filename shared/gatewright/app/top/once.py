@@ -8,10 +8,6 @@ from typing import Any
 
 import msgspec
 
-from gatewright.app.board.board import Board
-from gatewright.app.board.filters import BoardFilter, counts_of, lists_of
-from gatewright.app.board.needs import Need
-from gatewright.app.board.rows import STAGES
 from gatewright.app.top.inert import cell
 from gatewright.app.top.lines import (
     COLUMNS,
@@ -28,6 +24,10 @@ from gatewright.app.top.lines import (
 )
 from gatewright.app.top.surroundings import TopSurroundings
 from gatewright.bus.jetstream.queue_control import QueueState
+from gatewright.view.board import Board
+from gatewright.view.filters import BoardFilter, counts_of, lists_of
+from gatewright.view.needs import Need
+from gatewright.view.rows import STAGES
 
 
 def every_list(

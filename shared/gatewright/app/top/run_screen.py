@@ -14,12 +14,12 @@ from textual.containers import VerticalScroll
 from textual.screen import Screen
 from textual.widgets import Footer, Static, Tab, Tabs
 
-from gatewright.app.board.detail import RunDetail, detail_of
-from gatewright.app.board.rows import with_processes
 from gatewright.app.top.detail_lines import PART_TITLES, PARTS, agent_lines, change_lines, event_lines, standing_lines
 from gatewright.app.top.inert import line
 from gatewright.app.top.sources import TopSources
 from gatewright.errors import GatewrightError
+from gatewright.view.detail import RunDetail, detail_of
+from gatewright.view.rows import with_processes
 
 #: Seconds between two looks at whether the run has moved.
 LOOK: Final = 0.5

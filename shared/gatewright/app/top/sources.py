@@ -7,8 +7,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Final
 
-from gatewright.app.board.board import Board
-from gatewright.app.board.needs import Need, needs_of
 from gatewright.app.feed.agent_words import AgentWords
 from gatewright.app.feed.link import LedgerLink
 from gatewright.app.top.surroundings import TopSurroundings, look_around
@@ -16,6 +14,8 @@ from gatewright.client.client import Client
 from gatewright.clock import Clock
 from gatewright.contracts import AgentActivity
 from gatewright.errors import GatewrightError
+from gatewright.view.board import Board
+from gatewright.view.needs import Need, needs_of
 
 #: Seconds between two looks at what stands around the runs, and at the connection.
 LOOK_AROUND: Final = 5.0

@@ -10,12 +10,12 @@ from pathlib import Path
 from gatewright.app.cli.bundles.verifying import find_bundle, trusted_keys
 from gatewright.app.cli.context import CommandContext
 from gatewright.app.cli.runs.sources import EVENTS_FILE, read_events
-from gatewright.app.cli.runs.view import view_of
 from gatewright.clock import timestamp
 from gatewright.contracts import GateReport, codec
 from gatewright.errors import MalformedError, VerificationError
 from gatewright.evidence.approvals import CI_RULE, TO_APPROVE, ApprovedChange, ContentApproval
 from gatewright.evidence.verification.verify import verify
+from gatewright.view.run_view import view_of
 
 _SIDE = r"\d{6} [0-9a-f]{40}(?:[0-9a-f]{24})?"
 _SIDES = re.compile(rf"({_SIDE}) -> ({_SIDE})")  # noqa: TID251 - linear: of a fixed length

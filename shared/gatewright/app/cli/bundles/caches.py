@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from gatewright.app.cli.context import find_place
-from gatewright.app.report.visible import size_words
 from gatewright.app.retention.caches import Cache, CacheItem, find_caches, plan_caches, remove_caches
 from gatewright.app.stack.lingering import is_kept, make_way
 from gatewright.clock import SystemClock, timestamp
+from gatewright.view.safe_text import size_words
 
 
 @dataclass

@@ -12,7 +12,7 @@ from gatewright.app.cli.bundles.playing import REEXECUTIONS, UNPLAYED, playing_s
 from gatewright.app.cli.bundles.verifying import MOST_FINDINGS, trusted_keys
 from gatewright.app.cli.context import CommandContext, find_place
 from gatewright.app.cli.home import make_home
-from gatewright.app.cli.output import note, printable
+from gatewright.app.cli.output import note
 from gatewright.app.cli.run.following import follow_to_end
 from gatewright.app.cli.runs.ledger_source import LedgerSource
 from gatewright.app.cli.runs.sources import RUNS_FOLDER, find_run
@@ -32,6 +32,7 @@ from gatewright.evidence.signing.envelopes import Signer
 from gatewright.evidence.writer import Sealed
 from gatewright.run.state import Run
 from gatewright.secrets.selection import make_scanner
+from gatewright.view.safe_text import printable
 
 #: With these codes a run ends whose baseline cannot be had: nothing was done again, so there is nothing to compare.
 UNHAD = frozenset({"ref_not_found", "repository_unavailable", "repository_unreadable", "repository_empty"})

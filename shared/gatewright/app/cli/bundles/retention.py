@@ -11,7 +11,6 @@ from gatewright.app.cli.context import find_place
 from gatewright.app.cli.output import note
 from gatewright.app.cli.runs.sources import BundleSource, find_run
 from gatewright.app.cli.user_git import user_name
-from gatewright.app.report.visible import size_words
 from gatewright.app.retention.collection import Collector
 from gatewright.app.retention.holds import HoldBook
 from gatewright.app.retention.outcome import ItemOutcome
@@ -23,6 +22,7 @@ from gatewright.contracts import LegalHold
 from gatewright.evidence.signing import keys
 from gatewright.evidence.signing.envelopes import Signer
 from gatewright.evidence.store.address import is_address, parse_run, parse_store
+from gatewright.view.safe_text import size_words
 
 
 def make_collector(policy: RetentionPolicy, store: str | None = None) -> Collector | StoreCollector:

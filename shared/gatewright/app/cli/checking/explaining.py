@@ -7,9 +7,9 @@ from rich.table import Table
 from rich.text import Text
 
 from gatewright.app.cli.checking.asking import DryRunAnswer
-from gatewright.app.cli.output import printable
 from gatewright.contracts import RoleContractSummary
 from gatewright.reasons import advice_for
+from gatewright.view.safe_text import printable
 from gatewright.work_documents.remarks import first_lines, gate_remarks
 
 #: More violations than this are counted, not listed.

@@ -8,7 +8,8 @@ from typing import Any
 import typer
 
 from gatewright.app.cli.commands.options import JsonOutput
-from gatewright.app.cli.output import emit, printable, reported, say
+from gatewright.app.cli.output import emit, reported, say
+from gatewright.view.safe_text import printable
 
 agents = typer.Typer(no_args_is_help=True, help="The coding agents that may make a change, and the models that they ask.")
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gatewright.app.cli.commands.options import JsonOutput
-from gatewright.app.cli.output import emit, note, printable, reported, say
+from gatewright.app.cli.output import emit, note, reported, say
+from gatewright.view.safe_text import printable
 
 if TYPE_CHECKING:
     from gatewright.app.cli.people.session import Answer

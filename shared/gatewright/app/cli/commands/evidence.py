@@ -8,7 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from gatewright.app.cli.commands.options import BundleArgument, JsonOutput
-from gatewright.app.cli.output import emit, printable, reported, say
+from gatewright.app.cli.output import emit, reported, say
+from gatewright.view.safe_text import printable
 
 _HELP_REPLAY = """Tell a run again from its events, and compare every file that follows from them.
 

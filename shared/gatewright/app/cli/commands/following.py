@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gatewright.app.cli.commands.options import JsonOutput, RunArgument, known_runs
-from gatewright.app.cli.output import emit, printable, reported, say
+from gatewright.app.cli.output import emit, reported, say
+from gatewright.view.safe_text import printable
 
 if TYPE_CHECKING:
     from gatewright.app.cli.runs.read_models import ReadModelKind

@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 
 from gatewright.app.cli.commands.options import JsonOutput
-from gatewright.app.cli.output import emit, printable, reported, say
+from gatewright.app.cli.output import emit, reported, say
+from gatewright.view.safe_text import printable
 
 hooks = typer.Typer(no_args_is_help=True, help="Git hooks that judge a commit and a push against the active contract.")
 

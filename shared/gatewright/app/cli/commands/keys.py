@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from gatewright.app.cli.commands.options import JsonOutput
-from gatewright.app.cli.output import emit, note, printable, reported, say
+from gatewright.app.cli.output import emit, note, reported, say
+from gatewright.view.safe_text import printable
 
 group = typer.Typer(help="Keys that sign and verify bundles, and identities on the bus.", no_args_is_help=True)
 

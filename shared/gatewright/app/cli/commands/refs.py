@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from gatewright.app.cli.commands.options import JsonOutput
-from gatewright.app.cli.output import emit, note, printable, reported, say
+from gatewright.app.cli.output import emit, note, reported, say
 from gatewright.errors import MalformedError
+from gatewright.view.safe_text import printable
 
 if TYPE_CHECKING:
     from gatewright.app.retention.branch_expiry import BranchItem

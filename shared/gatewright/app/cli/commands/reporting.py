@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from gatewright.app.cli.commands.options import BundleArgument, JsonOutput
-from gatewright.app.cli.output import emit, printable, reported, say
+from gatewright.app.cli.output import emit, reported, say
+from gatewright.view.safe_text import printable
 
 
 def register(app: typer.Typer) -> None:

@@ -10,8 +10,9 @@ import typer
 
 from gatewright.app.cli.commands.options import JsonOutput, known_runs
 from gatewright.app.cli.option_groups import grouped
-from gatewright.app.cli.output import emit, printable, reported, say
+from gatewright.app.cli.output import emit, reported, say
 from gatewright.errors import MalformedError
+from gatewright.view.safe_text import printable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

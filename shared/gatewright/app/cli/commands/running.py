@@ -114,8 +114,8 @@ async def _abort(wanted: str, reason: str, *, json_output: bool) -> int:
     from gatewright.app.cli.runs.ledger_source import LedgerSource
     from gatewright.app.cli.runs.result import result_of
     from gatewright.app.cli.runs.sources import find_run
-    from gatewright.app.cli.runs.view import view_of
     from gatewright.app.cli.session import attached
+    from gatewright.view.run_view import view_of
 
     place = find_place()
     async with attached(place.bus, place.home) as client:

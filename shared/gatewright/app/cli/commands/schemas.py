@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from gatewright.app.cli.commands.options import JsonOutput
-from gatewright.app.cli.output import emit, printable, reported, say
+from gatewright.app.cli.output import emit, reported, say
+from gatewright.view.safe_text import printable
 
 schema = typer.Typer(help="The JSON Schemas of everything that crosses the bus.", no_args_is_help=True)
 

@@ -14,10 +14,10 @@ from gatewright.app.cli.hosts.answers import answer, told
 from gatewright.app.cli.hosts.connection import HostAccess
 from gatewright.app.cli.hosts.run_tools import RunName
 from gatewright.app.cli.runs.sources import find_run
-from gatewright.app.cli.runs.view import RunView
 from gatewright.contracts.run_status import MovedTarget
 from gatewright.rules.people.delegations import holders
 from gatewright.run.state import AskedApproval, Run
+from gatewright.view.run_view import RunView
 from gatewright.work_documents.request_summary import gate_standing, request_summary, yes_words
 
 _MOST = 50

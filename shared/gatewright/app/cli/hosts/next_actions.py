@@ -10,17 +10,17 @@ import msgspec
 from mcp_types import CallToolResult
 from pydantic import Field
 
-from gatewright.app.board.board import Board
-from gatewright.app.board.needs import Need, needs_of
-from gatewright.app.board.rows import BoardRow, row_of, with_target
 from gatewright.app.cli.hosts.answers import answer, told
 from gatewright.app.cli.hosts.connection import HostAccess
 from gatewright.app.cli.runs.sources import RunPage
-from gatewright.app.cli.runs.view import RunView
 from gatewright.app.feed.claims import ToldClaims
 from gatewright.clock import SystemClock
 from gatewright.reasons import advice_for
 from gatewright.run.state import Run
+from gatewright.view.board import Board
+from gatewright.view.needs import Need, needs_of
+from gatewright.view.rows import BoardRow, row_of, with_target
+from gatewright.view.run_view import RunView
 
 _MOST = 50
 

@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from gatewright.app.cli.output import printable
 from gatewright.clock import timestamp
 from gatewright.tasks.dead_letters import DeadLetter
+from gatewright.view.safe_text import printable
 
 #: How much of a body people are shown.
 _MOST_SHOWN = 20_000

@@ -17,7 +17,7 @@ from typing import Any
 from gatewright.app.cli.context import CommandContext, find_place
 from gatewright.app.cli.home import make_home
 from gatewright.app.cli.outcome import Exit
-from gatewright.app.cli.output import emit, note, printable, say
+from gatewright.app.cli.output import emit, note, say
 from gatewright.app.cli.run.preflight import require_sandbox
 from gatewright.app.cli.run.request import environment_prefix
 from gatewright.app.cli.settings import inherited_environment, model_keys, repository_keys
@@ -29,6 +29,7 @@ from gatewright.environment_state import MADE
 from gatewright.errors import MalformedError, UnavailableError
 from gatewright.git.tracked import refuse_tracked_folder
 from gatewright.tasks.inputs import EVERY
+from gatewright.view.safe_text import printable
 
 #: Seconds without progress after which a start has failed, and seconds for all of it: a busy host takes its time. Seconds until
 #: a stack that was told to stop must be gone.

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from gatewright.app.report.visible import size_words
 from gatewright.app.stack.lingering import memory, unused
 from gatewright.app.stack.state import StackState, read
+from gatewright.view.safe_text import size_words
 
 
 def stack_document(home: Path) -> dict[str, Any] | None:

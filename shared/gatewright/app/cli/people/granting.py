@@ -10,7 +10,6 @@ from pathlib import Path
 import msgspec
 
 from gatewright.app.cli.context import find_place
-from gatewright.app.cli.output import printable
 from gatewright.app.cli.people.session import MOST, open_inbox
 from gatewright.app.cli.people.signing import sign_document
 from gatewright.clock import timestamp
@@ -18,6 +17,7 @@ from gatewright.contracts import ApprovalGrant, ApprovalsRequest, GrantChange, G
 from gatewright.contracts.people.approvals import ApprovalRequest, GrantStanding
 from gatewright.errors import MalformedError
 from gatewright.rules.grants import GRANT_NAMESPACE, REVOCATION_NAMESPACE
+from gatewright.view.safe_text import printable
 
 
 def end_of(until: str, now: datetime) -> datetime:

@@ -10,12 +10,12 @@ from typing import Any
 import msgspec
 
 from gatewright.app.cli.operations.dead_letters import age
-from gatewright.app.cli.output import printable
 from gatewright.contracts.people.approvals import ApprovalStanding
 from gatewright.errors import MalformedError
 from gatewright.rules.approvals import tree_words
 from gatewright.rules.people.delegations import holders
 from gatewright.rules.transfers import transfer_lines
+from gatewright.view.safe_text import printable
 from gatewright.work_documents.request_summary import summary_facts, yes_words
 
 #: Characters of one line of the list.

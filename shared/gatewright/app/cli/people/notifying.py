@@ -18,13 +18,14 @@ from typing import Any
 import msgspec
 
 from gatewright.app.cli.context import CommandContext
-from gatewright.app.cli.output import emit, note, printable, say
+from gatewright.app.cli.output import emit, note, say
 from gatewright.app.cli.people.session import open_inbox, waiting
 from gatewright.client.approvals import ApprovalInbox
 from gatewright.contracts.people.approvals import ApprovalStanding
 from gatewright.errors import ConfigurationError, UnavailableError
 from gatewright.rules.people.delegations import holders
 from gatewright.rules.transfers import transfer_lines
+from gatewright.view.safe_text import printable
 
 #: Seconds that a command or a webhook may take.
 _PATIENCE = 10.0

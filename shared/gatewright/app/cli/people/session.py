@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 
 from gatewright.app.cli.context import CommandContext
-from gatewright.app.cli.output import note, printable
+from gatewright.app.cli.output import note
 from gatewright.app.cli.people.inbox import named
 from gatewright.app.cli.people.signing import sign_decision
 from gatewright.app.cli.session import while_it_runs
@@ -24,6 +24,7 @@ from gatewright.contracts.people.approvals import ApprovalStanding, DecisionVerd
 from gatewright.errors import ConfigurationError, UnavailableError
 from gatewright.rules.approvals import decision_on
 from gatewright.rules.transfers import transfer_lines
+from gatewright.view.safe_text import printable
 from gatewright.work_documents.request_summary import target_words, yes_words
 
 _PATIENCE = 3.0

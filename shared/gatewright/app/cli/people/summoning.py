@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from gatewright.app.cli.context import find_place
-from gatewright.app.cli.output import printable
 from gatewright.app.cli.runs.ledger_source import LedgerSource
 from gatewright.app.cli.runs.sources import find_run
 from gatewright.app.cli.session import attached
 from gatewright.contracts import SummonsAnswer, SummonsList
 from gatewright.contracts.people.summons import SummonsItem, SummonsStanding
 from gatewright.errors import MalformedError
+from gatewright.view.safe_text import printable
 
 
 def items_of(roles: Sequence[str], question: str, kind: str, constraints: Sequence[str]) -> tuple[SummonsItem, ...]:

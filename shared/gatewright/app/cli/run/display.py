@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Protocol, Self
 
-from gatewright.app.cli.output import emit, printable, say
+from gatewright.app.cli.output import emit, say
 from gatewright.app.cli.runs.result import RunResult, closing_words, result_of
-from gatewright.app.cli.runs.timeline import SIGNS, TimelineLine, activity_lines, lines
-from gatewright.app.cli.runs.view import RunView
 from gatewright.app.cli.runs.waits import Wait, WaitNotice, wait_lines
 from gatewright.contracts import AgentActivity, OrchestratorEvent
 from gatewright.contracts.activity import MOMENTARY
+from gatewright.view.run_view import RunView
+from gatewright.view.safe_text import printable
+from gatewright.view.sentences import SIGNS, TimelineLine, activity_lines, lines
 
 if TYPE_CHECKING:
     from types import TracebackType

@@ -12,12 +12,12 @@ from pathlib import Path
 from gatewright.app.cli.checking.asking import ChangeLocation, DryRunAnswer, ask_gates, read_contract
 from gatewright.app.cli.run.change_source import PATCH
 from gatewright.app.cli.run.request import Prepared, with_artifacts
-from gatewright.app.cli.runs.timeline import violation_lines
 from gatewright.contracts import GateReport
 from gatewright.errors import DeniedError, GatewrightError
 from gatewright.evidence.approvals import APPROVAL
 from gatewright.reasons import family_of
 from gatewright.tasks.inputs import reference
+from gatewright.view.sentences import violation_lines
 
 #: About artifacts that are stored when the run begins: here there is no store.
 _OF_STORES = frozenset({"artifact_missing", "artifact_invalid"})

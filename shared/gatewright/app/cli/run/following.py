@@ -12,7 +12,6 @@ import msgspec
 from gatewright.app.cli.outcome import Exit, exit_of_run
 from gatewright.app.cli.run.display import Display, make_display
 from gatewright.app.cli.runs.outputs import with_tails
-from gatewright.app.cli.runs.view import RunView, advance
 from gatewright.app.cli.runs.waits import WaitFinder
 from gatewright.bus.port import Message
 from gatewright.bus.topology import LIVE_SUBJECT
@@ -21,6 +20,7 @@ from gatewright.contracts import AgentActivity, OrchestratorEvent, codec
 from gatewright.errors import UnavailableError
 from gatewright.host_errors import check_room
 from gatewright.run.events import BundleSealed, RunFinished
+from gatewright.view.run_view import RunView, advance
 
 #: Seconds without news of the seal after which the disk is looked at, and seconds that a seal may take in all: the evidence of
 #: a large change is searched for secrets, and a gatekeeper may have many runs to seal.

@@ -13,14 +13,15 @@ from rich.live import Live
 from rich.spinner import Spinner
 from rich.text import Text
 
-from gatewright.app.board.rows import seconds_since, tasks_in_hand
-from gatewright.app.cli.output import printable
 from gatewright.app.cli.runs.result import REMARK_MARGIN, RunResult, closing_words
-from gatewright.app.cli.runs.timeline import SIGNS, STAGES, Mark, TimelineLine, activity_lines, lines, stage_name
-from gatewright.app.cli.runs.view import RunView, moment
 from gatewright.app.cli.runs.waits import Wait, wait_lines
 from gatewright.contracts import AgentActivity, OrchestratorEvent
 from gatewright.contracts.activity import MOMENTARY
+from gatewright.run.states import MAIN_LINE, stage_name
+from gatewright.view.rows import seconds_since, tasks_in_hand
+from gatewright.view.run_view import RunView, moment
+from gatewright.view.safe_text import printable
+from gatewright.view.sentences import SIGNS, Mark, TimelineLine, activity_lines, lines
 
 _STYLES: dict[Mark, str] = {"good": "green", "bad": "bold red", "given": "cyan", "plain": "dim", "warn": "yellow"}
 _ENDINGS = {"SUCCESS": "bold green", "FAILED": "bold red", "ABORTED": "bold yellow"}
@@ -129,7 +130,7 @@ def _way(view: RunView, elapsed: float) -> Text:
     """``✔ S0 intake ─ ✔ S1 plan ─ ● S2 execute ─ S3 review ─ S4 test ─ S6 done   1.2 s``."""
     state = view.run.state
     here = view.run.parked_from or ("S2" if state == "S5" else state)
-    order = list(STAGES)
+    order = list(MAIN_LINE)
     place = order.index(here) if here in order else -1
     way = Text("  ")
     for number, stage in enumerate(order):

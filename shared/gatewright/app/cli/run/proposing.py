@@ -10,13 +10,13 @@ import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from gatewright.app.cli.output import printable
 from gatewright.app.cli.run.candidates import ANY_AGENT, names_of
 from gatewright.app.cli.run.request import Prepared, RunOptions
-from gatewright.app.cli.runs.view import RunView
 from gatewright.client.client import Client
 from gatewright.contracts import RunRequest, codec
 from gatewright.run import events as e
+from gatewright.view.run_view import RunView
+from gatewright.view.safe_text import printable
 
 UNCONFIRMED = "proposal_unconfirmed"
 #: What the pm calls the completed request among the artifacts of its answer.

@@ -14,11 +14,12 @@ import termios
 from collections.abc import AsyncIterator
 from typing import Final
 
-from gatewright.app.cli.output import printable, say
+from gatewright.app.cli.output import say
 from gatewright.app.cli.run.display import Display
 from gatewright.client.client import Client
 from gatewright.contracts import AgentQuestion
 from gatewright.errors import BusError, MalformedError
+from gatewright.view.safe_text import printable
 
 NO_TERMINAL: Final = "no_terminal"
 #: Questions that may wait behind the one that is asked; a worker asks one at a time.

@@ -25,11 +25,11 @@ from gatewright.app.cli.run.questions import TerminalQuestions
 from gatewright.app.cli.run.request import Prepared, with_artifacts
 from gatewright.app.cli.runs.outputs import with_tails
 from gatewright.app.cli.runs.result import refused
-from gatewright.app.cli.runs.view import RunView, advance
 from gatewright.app.cli.runs.waits import WaitFinder
 from gatewright.app.cli.session import STARTING_PATIENCE, StackSession
 from gatewright.client.client import Client
 from gatewright.errors import BusError, DeniedError, GatewrightError
+from gatewright.view.run_view import RunView, advance
 
 #: Seconds that an aborted run is given to end and be sealed.
 ABORT_PATIENCE = 5.0

@@ -12,7 +12,7 @@ from pathlib import Path
 from gatewright.app.cli.context import CommandContext, find_place
 from gatewright.app.cli.home import make_home
 from gatewright.app.cli.outcome import Exit, exit_of_error
-from gatewright.app.cli.output import complain, note, printable, say
+from gatewright.app.cli.output import complain, note, say
 from gatewright.app.cli.run.auto_environment import AUTO, with_environment
 from gatewright.app.cli.run.candidates import count_of
 from gatewright.app.cli.run.command_line import command_line
@@ -24,8 +24,6 @@ from gatewright.app.cli.run.questions import require_terminal
 from gatewright.app.cli.run.request import EXAMPLE, Prepared, RunOptions, prepare, with_shown
 from gatewright.app.cli.run.run_flow import RunFlow
 from gatewright.app.cli.runs.result import refused
-from gatewright.app.cli.runs.retry import retry_line, retry_options
-from gatewright.app.cli.runs.view import RunView
 from gatewright.app.cli.session import for_one_run, refuse_live
 from gatewright.app.cli.settings import AgentSettings, inherited_environment, model_keys, repository_keys
 from gatewright.app.stack.fork_server import Ahead
@@ -33,6 +31,9 @@ from gatewright.app.stack.state import read
 from gatewright.app.stack.supervisor import StackOptions
 from gatewright.errors import GatewrightError
 from gatewright.reasons import RetryOffer, offers_for
+from gatewright.view.retry import retry_line, retry_options
+from gatewright.view.run_view import RunView
+from gatewright.view.safe_text import printable
 
 
 async def start_run(options: RunOptions, workers: int | None, *, json_output: bool, ahead: Ahead, linger: float = 0.0) -> Exit:

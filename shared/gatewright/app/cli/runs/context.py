@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from gatewright.app.cli.context import find_place
-from gatewright.app.cli.output import printable
 from gatewright.app.cli.runs.ledger_source import LedgerSource
 from gatewright.app.cli.runs.sources import find_run
 from gatewright.app.cli.session import attached
 from gatewright.contracts import CanonicalMemory, RunContext
 from gatewright.order_artifacts.canonical_memory import lines_of as told
 from gatewright.prompts.fence import fenced
+from gatewright.view.safe_text import printable
 
 
 async def ask_context(wanted: str, selectors: Sequence[str], *, full: bool) -> RunContext:

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from gatewright.app.cli.runs.sources import RunPage, existing, unknown_run
-from gatewright.app.cli.runs.view import RunView, view_of
 from gatewright.app.cli.runs.waits import Wait, WaitFinder
 from gatewright.app.feed.claims import ToldClaims, claims_of
 from gatewright.app.feed.link import may_ask
@@ -15,6 +14,7 @@ from gatewright.client.client import Client
 from gatewright.client.refusals import UNANSWERED
 from gatewright.contracts.run_status import MovedTarget
 from gatewright.errors import GatewrightError, MalformedError, UnavailableError
+from gatewright.view.run_view import RunView, view_of
 
 #: Runs that are read at the same time, and that are looked for by the beginning of their ids.
 _AT_ONCE = 8

@@ -7,19 +7,19 @@ from datetime import datetime
 
 import msgspec
 
-from gatewright.app.board.rows import TaskInHand, tasks_in_hand
-from gatewright.app.cli.output import printable
-from gatewright.app.cli.runs.budgets import BudgetEntry, budget_entry, budget_words
-from gatewright.app.cli.runs.consulted import consulted_words, consulting_roles
 from gatewright.app.cli.runs.result import FailureResult, RunResult, closing_words, failure_of, result_of
-from gatewright.app.cli.runs.timeline import stage_name, violation_lines
-from gatewright.app.cli.runs.view import RunView, moment, seconds_between
 from gatewright.app.cli.runs.waits import Wait, wait_lines
 from gatewright.app.feed.claims import ToldClaims
 from gatewright.bus.topology import DEFAULT_POOL
 from gatewright.contracts import GateReport
 from gatewright.run.choice import standings, why_chosen
 from gatewright.run.state import RunTask
+from gatewright.run.states import stage_name
+from gatewright.view.budgets import BudgetEntry, budget_entry, budget_words
+from gatewright.view.rows import TaskInHand, tasks_in_hand
+from gatewright.view.run_view import RunView, moment, seconds_between
+from gatewright.view.safe_text import printable
+from gatewright.view.sentences import consulted_words, consulting_roles, violation_lines
 from gatewright.work_documents.candidates import HEADINGS, CandidateRow, cells_of, rows_of
 from gatewright.worker_role import ASKED_ANEW
 

@@ -11,13 +11,13 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gatewright.app.cli.output import printable
 from gatewright.app.cli.runs.unprovided import missed_modules, provide_options, unprovided_files
-from gatewright.app.cli.runs.view import OutputTail, RunView
 from gatewright.contracts.reports import TestCommand, TestReport
 from gatewright.errors import GatewrightError
 from gatewright.evidence import layout
 from gatewright.run.state import Run
+from gatewright.view.run_view import OutputTail, RunView
+from gatewright.view.safe_text import printable
 
 #: Lines of one stream that are shown unasked, and characters of one line.
 TAIL_LINES = 20

@@ -7,15 +7,15 @@ from collections.abc import Sequence
 
 import msgspec
 
-from gatewright.app.cli.output import printable
 from gatewright.app.cli.runs.outputs import tail_lines
-from gatewright.app.cli.runs.retry import in_options, retry_line, retry_options
-from gatewright.app.cli.runs.timeline import MOST_REMARKS, SIGNS, finding_lines, proof_lines, violation_lines
-from gatewright.app.cli.runs.view import RunView
 from gatewright.errors import GatewrightError, MalformedError
 from gatewright.ledger.expiry import expired_words
 from gatewright.reasons import Family, RetryOffer, advice_for, offers_for
 from gatewright.run.history import FollowedRun
+from gatewright.view.retry import in_options, retry_line, retry_options
+from gatewright.view.run_view import RunView
+from gatewright.view.safe_text import printable
+from gatewright.view.sentences import MOST_REMARKS, SIGNS, finding_lines, proof_lines, violation_lines
 from gatewright.work_documents.remarks import RunRemark, first_lines, run_remarks
 
 #: What a line of a remark begins with.

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import msgspec
 
-from gatewright.app.cli.runs.view import RunView, view_of
 from gatewright.app.feed.claims import ToldClaims
 from gatewright.contracts import OrchestratorEvent, codec
 from gatewright.errors import GatewrightError, MalformedError, UnavailableError
 from gatewright.evidence.store.address import is_address, parse_run
 from gatewright.foreign_documents import read_json
 from gatewright.run.state import Run
+from gatewright.view.run_view import RunView, view_of
 
 if TYPE_CHECKING:
     from gatewright.app.cli.runs.waits import Wait

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from gatewright.app.cli.output import printable
-from gatewright.app.cli.runs.timeline import stage_name
 from gatewright.contracts import RunStatus
 from gatewright.contracts.run_status import TaskStanding
+from gatewright.run.states import stage_name
+from gatewright.view.safe_text import printable
 
 
 def standing(status: RunStatus) -> list[str]:

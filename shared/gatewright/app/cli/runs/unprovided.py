@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from gatewright.app.cli.runs.view import OutputTail
 from gatewright.errors import DeniedError
 from gatewright.git.tracked import is_tracked
+from gatewright.view.run_view import OutputTail
 
 #: What Python says of a module that a package of the repository should have.
 _MISSED = re.compile(r"No module named '([A-Za-z_]\w{0,99}(?:\.[A-Za-z_]\w{0,99}){1,9})'")  # noqa: TID251 - linear: each part is bounded

@@ -15,8 +15,6 @@ from typing import Literal
 
 import msgspec
 
-from gatewright.app.cli.output import printable
-from gatewright.app.cli.runs.view import RunView, moment
 from gatewright.bus.jetstream.bus import JetStreamBus
 from gatewright.bus.jetstream.queue_control import QueueState, state_of
 from gatewright.bus.port import Bus
@@ -26,6 +24,8 @@ from gatewright.errors import BusError, UnavailableError
 from gatewright.host_errors import check_room
 from gatewright.rules.approvals import pending, waited_for
 from gatewright.rules.people.delegations import holders
+from gatewright.view.run_view import RunView, moment
+from gatewright.view.safe_text import printable
 
 
 class Wait(msgspec.Struct, frozen=True):

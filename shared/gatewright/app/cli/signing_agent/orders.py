@@ -12,7 +12,6 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from gatewright.app.cli.output import printable
 from gatewright.app.cli.people.inbox import page
 from gatewright.clock import timestamp
 from gatewright.contracts import ApprovalDecision, ApprovalRequest, codec
@@ -22,6 +21,7 @@ from gatewright.errors import DeniedError, MalformedError
 from gatewright.foreign_documents import UnreadableDocumentError, read_json
 from gatewright.rules.approvals import decision_on, is_over, request_digest
 from gatewright.rules.people.signing_times import read_time
+from gatewright.view.safe_text import printable
 
 #: Bytes of one order.
 MAX_ORDER_BYTES = 64 * 1024

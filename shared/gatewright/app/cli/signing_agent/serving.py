@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from gatewright.app.cli.output import printable, say
+from gatewright.app.cli.output import say
 from gatewright.app.cli.people.signing import public_key, sign_decision
 from gatewright.app.cli.signing_agent.access import AgentAccess
 from gatewright.app.cli.signing_agent.orders import MAX_ORDER_BYTES, read_order, told_before_signing
@@ -21,6 +21,7 @@ from gatewright.app.http_access import is_loopback, listening_socket, read_body
 from gatewright.clock import Clock
 from gatewright.errors import ConfigurationError, DeniedError, GatewrightError, MalformedError, UnavailableError
 from gatewright.ssh_signatures import fingerprint
+from gatewright.view.safe_text import printable
 
 #: Shows lines, and says whether the word was typed that means yes.
 Agrees = Callable[[Sequence[str], str], Awaitable[bool]]

@@ -12,7 +12,8 @@ import typer
 
 from gatewright.app.cli.commands.options import JsonOutput, LedgerPartitions
 from gatewright.app.cli.option_groups import grouped
-from gatewright.app.cli.output import emit, printable, reported, say
+from gatewright.app.cli.output import emit, reported, say
+from gatewright.view.safe_text import printable
 
 if TYPE_CHECKING:
     from gatewright.app.cli.operations.identities import IdentityOutcome, PublisherStanding

@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from gatewright.app.cli.commands.deciding import As, Key
-from gatewright.app.cli.output import printable, reported, say
+from gatewright.app.cli.output import reported, say
+from gatewright.view.safe_text import printable
 
 
 def register(app: typer.Typer) -> None:

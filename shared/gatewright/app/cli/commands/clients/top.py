@@ -68,13 +68,13 @@ async def _show(place: CommandContext, steering: Steering) -> None:
 
 
 async def _print(place: CommandContext, only: str, *, json_output: bool) -> None:
-    from gatewright.app.board.filters import filter_of
-    from gatewright.app.board.needs import needs_of
     from gatewright.app.cli.connecting import ledger_readers
     from gatewright.app.feed.link import read_once
     from gatewright.app.top.once import board_document, board_text
     from gatewright.app.top.surroundings import look_around
     from gatewright.clock import SystemClock
+    from gatewright.view.filters import filter_of
+    from gatewright.view.needs import needs_of
 
     async with ledger_readers(place)() as client:
         follower, surroundings = await read_once(client), await look_around(client)

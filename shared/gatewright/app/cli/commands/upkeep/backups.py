@@ -8,7 +8,8 @@ from typing import Annotated, Literal
 import typer
 
 from gatewright.app.cli.commands.options import JsonOutput
-from gatewright.app.cli.output import emit, note, printable, reported, say
+from gatewright.app.cli.output import emit, note, reported, say
+from gatewright.view.safe_text import printable
 
 Keys = Annotated[
     Path | None, typer.Option("--keys", metavar="DIR", help="Where the identities are; the home folder's if left out.")

@@ -11,7 +11,8 @@ import typer
 from gatewright.app.cli.commands.deciding import As, Comment, Key, approvals
 from gatewright.app.cli.commands.options import JsonOutput
 from gatewright.app.cli.option_groups import grouped
-from gatewright.app.cli.output import emit, note, printable, reported, say
+from gatewright.app.cli.output import emit, note, reported, say
+from gatewright.view.safe_text import printable
 
 if TYPE_CHECKING:
     from gatewright.contracts.people.approvals import GrantStanding

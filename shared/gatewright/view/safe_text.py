@@ -18,6 +18,11 @@ def visible(text: str) -> str:
     return "".join(char if char.isprintable() or char in "\n\t" else _escaped(char) for char in text)
 
 
+def printable(text: str) -> str:
+    """``text`` for one line of a terminal: everything that does not simply print, line feeds too, written as an escape."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)
+
+
 def one_line(text: str) -> str:
     """``text`` on one line, visible, each run of white space as one space."""
     return visible(" ".join(text.split()))

@@ -8,7 +8,6 @@ from collections.abc import AsyncGenerator, AsyncIterator
 
 import pytest
 
-from gatewright.app.board.board import Board, advance_board
 from gatewright.app.feed import follower as feed
 from gatewright.app.feed.claims import ToldClaims
 from gatewright.app.feed.follower import BoardFollower
@@ -19,8 +18,9 @@ from gatewright.bus.memory.streams import MemoryStream
 from gatewright.bus.port import Message
 from gatewright.bus.topology import is_of_ledger, run_subject
 from gatewright.clock import SystemClock
-from tests.board.ledgers import interleaved, make_run, run_id_of
+from gatewright.view.board import Board, advance_board
 from tests.client.conftest import write_run
+from tests.view.ledgers import interleaved, make_run, run_id_of
 from tests.waiting import PATIENCE
 
 

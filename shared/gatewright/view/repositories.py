@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import median
 
-from gatewright.app.board.board import Board
-from gatewright.app.board.rows import BoardRow, span_of
 from gatewright.budgets import BILLION, amount_words
+from gatewright.view.board import Board
+from gatewright.view.rows import BoardRow, span_of
 
 #: Reasons that are named, the most frequent first.
 MOST_REASONS = 10

@@ -13,10 +13,10 @@ from typing import Final
 
 from msgspec import structs
 
-from gatewright.app.board.rows import BoardRow, row_of
 from gatewright.contracts import Transition
 from gatewright.errors import MalformedError
 from gatewright.run.history import FollowedRun, begin, follow
+from gatewright.view.rows import BoardRow, row_of
 
 #: Ended runs that a board keeps the lines of.
 MOST_ENDED: Final = 5_000

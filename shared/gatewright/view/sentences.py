@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from gatewright.app.cli.output import printable
-from gatewright.app.cli.runs.budgets import usage_words
-from gatewright.app.cli.runs.consulted import consultation_in, consulted_words
-from gatewright.app.cli.runs.retry import in_options
-from gatewright.app.cli.runs.view import RunView, seconds_between
-from gatewright.budgets import Excess
+from gatewright.budgets import Excess, amount_words
 from gatewright.clock import SystemClock, timestamp
 from gatewright.contracts import AgentActivity, Error, GateReport, OrchestratorEvent, ReviewReport, ReviewRouting, TestReport
+from gatewright.contracts.consultation import Clamp, Consultation
 from gatewright.contracts.reports import Violation
 from gatewright.ledger.expiry import expired_words
 from gatewright.rules.people.signers import key_words
 from gatewright.rules.reports.proof import facts_in_words
 from gatewright.run import events as e
 from gatewright.run.choice import why_chosen
+from gatewright.run.state import Run
+from gatewright.run.states import stage_name
+from gatewright.view.budgets import usage_words
+from gatewright.view.retry import in_options
+from gatewright.view.run_view import RunView, seconds_between
+from gatewright.view.safe_text import printable
 from gatewright.work_documents.remarks import (
     RunRemark,
     first_lines,
@@ -32,15 +34,16 @@ from gatewright.work_documents.remarks import (
 Mark = Literal["good", "bad", "given", "plain", "warn"]
 SIGNS: dict[Mark, str] = {"good": "✔", "bad": "✘", "given": "→", "plain": "·", "warn": "!"}
 
-#: The way of a run that goes well; S5 is a detour.
-STAGES: dict[str, str] = {"S0": "intake", "S1": "plan", "S2": "execute", "S3": "review", "S4": "test", "S6": "done"}
-DETOUR = "fix"
 #: More violations than this are counted, not listed.
 MOST_VIOLATIONS = 6
 #: More remarks than this are counted, not listed; documents list all of them.
 MOST_REMARKS = 12
 #: Lines of one message of an agent; the bundle has all of it.
 MOST_AGENT_LINES = 8
+
+#: Clamps that are named; how many more there are is said.
+MOST_CLAMPS = 5
+_CLAMP_WIDTH = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +55,6 @@ class TimelineLine:
     mark: Mark
     who: str
     text: str
-
-
-def stage_name(state: str) -> str:
-    """``S2 execute``; FAILED and ABORTED stand for themselves."""
-    name = DETOUR if state == "S5" else STAGES.get(state)
-    return f"{state} {name}" if name else state
 
 
 def lines(record: OrchestratorEvent, view: RunView) -> tuple[TimelineLine, ...]:
@@ -298,3 +295,48 @@ def proof_lines(tests: TestReport) -> list[str]:
 
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def consultation_in(payload: e.RunEvent) -> Consultation | None:
+    """What the role that an event tells of asked a model; None for an event without."""
+    match payload:
+        case e.ContractCompiled(contract=contract):
+            return contract.consultation
+        case e.PlanAccepted(plan=plan):
+            return plan.consultation
+        case e.ReviewReceived(report=review):
+            return review.consultation
+        case e.TaskFailed(error=error):
+            return error.consultation
+        case e.SummonsAnswered(answer=answer):
+            return answer.consultation
+        case _:
+            return None
+
+
+def consulted_words(asked: Consultation) -> list[str]:
+    """``asked fast: 1 answer, 3,300 tokens, 0.0036 USD``, and a line for each thing that was not taken."""
+    answers = "1 answer" if asked.asked == 1 else f"{asked.asked} answers"
+    tokens = amount_words(asked.tokens, "tokens", least=asked.incomplete)
+    cost = amount_words(asked.cost_usd, "USD", least=asked.incomplete or asked.unpriced)
+    lines = [f"asked {asked.model}: {answers}, {tokens}, {cost}"]
+    lines += [_clamp(clamp) for clamp in asked.clamped[:MOST_CLAMPS]]
+    more = len(asked.clamped) - MOST_CLAMPS
+    return [*lines, f"... and {more} more not taken"] if more > 0 else lines
+
+
+def consulting_roles(run: Run) -> Iterator[tuple[str, Consultation]]:
+    """The roles of a run that asked models, as it stands."""
+    pairs = (
+        ("pm", run.contract.consultation if run.contract is not None else None),
+        ("techlead", run.plan.consultation if run.plan is not None else None),
+        ("reviewer", run.review.consultation if run.review is not None else None),
+    )
+    return ((role, asked) for role, asked in pairs if asked is not None)
+
+
+def _clamp(clamp: Clamp) -> str:
+    granted = f", {clamp.granted} instead" if clamp.granted else ""
+    proposed = " ".join(clamp.proposed.split())
+    shown = proposed if len(proposed) <= _CLAMP_WIDTH else f"{proposed[: _CLAMP_WIDTH - 1]}…"
+    return f"not taken: {clamp.field} {shown}{granted} ({clamp.reason})"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from gatewright.app.board.board import Board, advance_board
-from gatewright.app.board.repositories import MakerAccount, repository_account, repository_accounts
-from gatewright.app.board.rows import span_of
-from tests.board.ledgers import interleaved, make_run, run_id_of
+from gatewright.view.board import Board, advance_board
+from gatewright.view.repositories import MakerAccount, repository_account, repository_accounts
+from gatewright.view.rows import span_of
+from tests.view.ledgers import interleaved, make_run, run_id_of
 
 
 def board_of_three() -> Board:

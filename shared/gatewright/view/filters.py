@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Final
 
-from gatewright.app.board.board import Board
-from gatewright.app.board.rows import STAGES, BoardRow, RunStage
+from gatewright.view.board import Board
+from gatewright.view.rows import STAGES, BoardRow, RunStage
 
 #: Characters of one value that is filtered by.
 MOST_FILTER: Final = 200

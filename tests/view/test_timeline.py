@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from gatewright.app.report.drawing import draw
-from gatewright.app.report.timeline import timeline_of
+from gatewright.view.timeline import timeline_of
 from tests.evidence.recorded_runs import RecordedRun, make_failed, make_fixed, make_success
 
 

@@ -9,20 +9,9 @@ from typing import Literal
 
 from gatewright.contracts import OrchestratorEvent
 from gatewright.run import events as e
+from gatewright.run.states import STATE_NAMES
 
 Ending = Literal["good", "bad", "open"]
-STATE_NAMES: dict[str, str] = {
-    "S0": "Intake",
-    "S1": "Plan",
-    "S2": "Execute",
-    "S3": "Review",
-    "S4": "Test",
-    "S5": "Fix",
-    "S6": "Done",
-    "AWAITING_APPROVAL": "Wait for a person",
-    "FAILED": "Failed",
-    "ABORTED": "Aborted",
-}
 
 
 @dataclass(frozen=True, slots=True)

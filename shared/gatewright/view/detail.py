@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from gatewright.app.board.rows import BoardRow, row_of
-from gatewright.app.report.timeline import Timeline, timeline_of
 from gatewright.contracts import GateReport, OrchestratorEvent
 from gatewright.reasons import Family, advice_for
 from gatewright.run.history import followed
 from gatewright.run.state import Run
+from gatewright.view.rows import BoardRow, row_of
+from gatewright.view.timeline import Timeline, timeline_of
 
 
 @dataclass(frozen=True, slots=True)

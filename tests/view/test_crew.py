@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from msgspec.structs import replace
 
-from gatewright.app.board.budget_bars import budget_bars
-from gatewright.app.board.crew import CrewLane, LaneState, crew_lanes
 from gatewright.contracts.vocabulary import Budget
 from gatewright.run import events as e
+from gatewright.view.budgets import budget_bars
+from gatewright.view.crew import CrewLane, LaneState, crew_lanes
 from tests.evidence.recorded_runs import MAKERS, RecordedRun, make_failed, make_fixed, make_success
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from gatewright.app.board.board import Board
-from gatewright.app.board.filters import BoardFilter
-from gatewright.app.board.rows import BoardRow
+from gatewright.view.board import Board
+from gatewright.view.filters import BoardFilter
+from gatewright.view.rows import BoardRow
 
 #: Lines that a page is told at once; one that has missed more begins anew, which costs less.
 MOST_CHANGES: Final = 200

@@ -8,17 +8,17 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from gatewright.app.board.board import Board, advance_board
-from gatewright.app.board.detail import detail_of
-from gatewright.app.board.filters import BoardFilter, choices_of, counts_of, filter_of, lists_of
-from gatewright.app.board.needs import needs_of
-from gatewright.app.board.rows import MOST_WORDS, is_silent, seconds_since
 from gatewright.bus.port import Message
 from gatewright.run.evolve import fold
 from gatewright.tasks.dead_letters import DeadLetter, DeadLetterDecision
-from tests.board.ledgers import interleaved, make_run, run_id_of
+from gatewright.view.board import Board, advance_board
+from gatewright.view.detail import detail_of
+from gatewright.view.filters import BoardFilter, choices_of, counts_of, filter_of, lists_of
+from gatewright.view.needs import needs_of
+from gatewright.view.rows import MOST_WORDS, is_silent, seconds_since
 from tests.evidence.recorded_runs import START, RecordedRun
 from tests.gatekeeper.simulated_run import Script, SimulatedRun
+from tests.view.ledgers import interleaved, make_run, run_id_of
 
 MIXED = [make_run(1), make_run(2, "aborted"), make_run(3, "open"), make_run(4, transitions=3)]
 

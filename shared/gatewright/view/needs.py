@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Literal
 
-from gatewright.app.board.board import Board
-from gatewright.app.board.rows import BoardRow, is_silent
 from gatewright.clock import timestamp
 from gatewright.contracts.people.approvals import ApprovalRequest, ApprovalSummary
 from gatewright.tasks.dead_letters import DeadLetter
+from gatewright.view.board import Board
+from gatewright.view.rows import BoardRow, is_silent
 
 NeedKind = Literal["approval", "silent_run", "dead_letter", "unreadable_run"]
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from gatewright.app.board.board import Board, advance_board
-from gatewright.app.board.filters import BoardFilter
-from gatewright.app.board.resuming import (
+from gatewright.view.board import Board, advance_board
+from gatewright.view.filters import BoardFilter
+from gatewright.view.resuming import (
     MOST_CHANGES,
     BoardChanges,
     BoardResync,
@@ -17,8 +17,8 @@ from gatewright.app.board.resuming import (
     event_id,
     position_of,
 )
-from gatewright.app.board.rows import BoardRow
-from tests.board.ledgers import interleaved, make_run, run_id_of
+from gatewright.view.rows import BoardRow
+from tests.view.ledgers import interleaved, make_run, run_id_of
 
 ORIGIN = "1-abc"
 RUNS = [make_run(1), make_run(2, "aborted"), make_run(3), make_run(4, "open")]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gatewright.app.board.board import SequencedTransition
 from gatewright.contracts import Transition
+from gatewright.view.board import SequencedTransition
 from tests.evidence.recorded_runs import RecordedRun
 
 

@@ -21,12 +21,12 @@ from gatewright.app.cli.run.live import LiveDisplay
 from gatewright.app.cli.run.request import RunOptions
 from gatewright.app.cli.runs.outputs import shown_lines
 from gatewright.app.cli.runs.result import closing_words, result_of
-from gatewright.app.cli.runs.retry import in_options, retry_line, retry_options
-from gatewright.app.cli.runs.view import OutputTail, RunView
 from gatewright.contracts.reports import GateReport, Violation
 from gatewright.reasons import REASONS, RetryOffer, advice_for, offers_for
 from gatewright.run.state import RunFailure
 from gatewright.scope import check_allowed_path
+from gatewright.view.retry import in_options, retry_line, retry_options
+from gatewright.view.run_view import OutputTail, RunView
 from tests.cli.test_showing_runs import view_after
 from tests.gatekeeper.simulated_run import RUN_ID, Script
 

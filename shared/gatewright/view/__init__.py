@@ -1,0 +1,1 @@
+"""What people are shown of a run: where it stands, what happened, what it needs. Pure; every surface renders these."""
