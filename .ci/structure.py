@@ -1,0 +1,156 @@
+"""Measures of the source that `make lint` holds: names, sizes, docstrings, and where events are told apart.
+
+    python .ci/structure.py           # the table; exit 1 where a measure is beyond its bound
+    python .ci/structure.py --list    # every name and module that counts against a measure
+
+A bound may go down, and never up. `docs/architecture.md` says what each measure is for.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PRODUCT = ("shared/gatewright", "services")
+#: Past participles that are names of functions by themselves say neither what is done nor what is given back.
+IRREGULAR = frozenset(
+    "begun bound broken brought built chosen done drawn drawn driven fallen found given gone got heard held hidden kept known laid"
+    " left lent let lost made meant met paid put read said seen sent set shown shut split spoken spent stood stored struck sworn"
+    " taken taught thrown told torn understood withdrawn won worn written".split()
+)
+#: Words that end in -ed and are no participles here.
+NOT_PARTICIPLES = frozenset({"feed", "need", "seed", "speed", "embed", "shed", "exceed", "proceed", "succeed", "indeed"})
+#: Names that say nothing of what they name.
+FORBIDDEN = frozenset({"_found", "_asked", "_opened", "_said", "_words", "_named"})
+#: Packages that may tell events of a run apart (`case SomeEvent`): the run itself, its views, and the judge of bundles.
+KNOW_EVENTS = ("shared/gatewright/run/", "shared/gatewright/view/", "shared/gatewright/evidence/")
+
+
+@dataclass
+class Measures:
+    """What was counted; ``against`` names what counts against each measure."""
+
+    modules: list[tuple[str, int]] = field(default_factory=list)
+    lines: int = 0
+    imports: int = 0
+    functions: int = 0
+    public: int = 0
+    documented: int = 0
+    against: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    private: Counter[str] = field(default_factory=Counter)
+
+
+def sources() -> Iterator[Path]:
+    """The modules of the product, once each: the link to the services inside the package is not followed."""
+    for folder in PRODUCT:
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            if not any(parent.is_symlink() for parent in path.parents):
+                yield path
+
+
+def measure() -> Measures:
+    found = Measures()
+    events = {event for path in (ROOT / "shared/gatewright/run/events").glob("*.py") for event in _classes(path)}
+    for path in sources():
+        text = path.read_text(encoding="utf-8")
+        name, tree = str(path.relative_to(ROOT)), ast.parse(text)
+        count = len(text.splitlines())
+        found.lines += count
+        if path.name != "__init__.py":
+            found.modules.append((name, count))
+            if count <= 60:
+                found.against["short modules"].append(f"{name} ({count})")
+        found.imports += sum(_import_lines(node) for node in ast.walk(tree))
+        _functions(tree, name, found)
+        if not name.startswith(KNOW_EVENTS):
+            places = {node.cls for node in ast.walk(tree) if isinstance(node, ast.MatchClass)}
+            known = [place for place in places if isinstance(place, ast.Attribute) and place.attr in events]
+            found.against["events told apart elsewhere"] += [f"{name}: {place.attr}" for place in known]
+    return found
+
+
+def _classes(path: Path) -> Iterator[str]:
+    return (node.name for node in ast.parse(path.read_text(encoding="utf-8")).body if isinstance(node, ast.ClassDef))
+
+
+def _import_lines(node: ast.AST) -> int:
+    return (node.end_lineno or node.lineno) - node.lineno + 1 if isinstance(node, ast.Import | ast.ImportFrom) else 0
+
+
+def _functions(tree: ast.AST, module: str, found: Measures) -> None:
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or node.name.startswith("__"):
+            continue
+        found.functions += 1
+        bare = node.name.lstrip("_")
+        is_property = any(isinstance(each, ast.Name) and each.id in {"property", "cached_property"} for each in node.decorator_list)
+        if not is_property and _is_participle(bare):
+            found.against["bare participles"].append(f"{module}: {node.name}")
+        if node.name in FORBIDDEN:
+            found.against["forbidden names"].append(f"{module}: {node.name}")
+        if node.name.startswith("_"):
+            found.private[node.name] += 1
+        else:
+            found.public += 1
+            found.documented += "\n" in (ast.get_docstring(node) or "")
+
+
+def _is_participle(name: str) -> bool:
+    return "_" not in name and (name in IRREGULAR or (name.endswith("ed") and name not in NOT_PARTICIPLES))
+
+
+@dataclass(frozen=True)
+class Row:
+    """``least``: the measure may not be below the bound; else it may not be above."""
+
+    name: str
+    value: float
+    bound: float
+    goal: float
+    least: bool = False
+    unit: str = ""
+
+    @property
+    def holds(self) -> bool:
+        return self.value >= self.bound if self.least else self.value <= self.bound
+
+
+def rows(found: Measures) -> list[Row]:
+    sizes = sorted(size for _, size in found.modules)
+    homonyms = {name: count for name, count in found.private.items() if count > 5}
+    found.against["private names with more than 5 functions"] = [f"{name} ({count})" for name, count in sorted(homonyms.items())]
+    in_cli = sum(name.startswith("shared/gatewright/app/cli/") for name, _ in found.modules)
+    return [
+        Row("lines of the product", found.lines, 131_000, 100_000),
+        Row("modules of at most 60 lines", len(found.against["short modules"]), 400, 150),
+        Row("median lines of a module", sizes[len(sizes) // 2], 85, 120, least=True),
+        Row("modules in app/cli", in_cli, 150, 50),
+        Row("import lines", round(100 * found.imports / found.lines, 1), 10.5, 7, unit="%"),
+        Row("bare participles", round(100 * len(found.against["bare participles"]) / found.functions, 1), 11, 3, unit="%"),
+        Row("forbidden names", len(found.against["forbidden names"]), 80, 0),
+        Row("private names with more than 5 functions", len(homonyms), 200, 0),
+        Row("public functions with a longer docstring", round(100 * found.documented / found.public, 1), 14, 50, True, "%"),
+        Row("events told apart elsewhere", len(found.against["events told apart elsewhere"]), 20, 0),
+    ]
+
+
+def main() -> int:
+    found = measure()
+    table = rows(found)
+    if "--list" in sys.argv[1:]:
+        for name, places in sorted(found.against.items()):
+            print(f"{name}:", *places, sep="\n  ")
+    width = max(len(row.name) for row in table)
+    for row in table:
+        mark = "" if row.holds else "   BEYOND ITS BOUND"
+        print(f"{row.name:<{width}}  {row.value:>9,g}{row.unit:1}  bound {row.bound:>9,g}{row.unit:1}  goal {row.goal:>9,g}{row.unit}{mark}")
+    return 0 if all(row.holds for row in table) else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
