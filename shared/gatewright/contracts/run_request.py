@@ -6,33 +6,22 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from gatewright.contracts.order import Order
 from gatewright.contracts.vocabulary import (
     AcceptanceTest,
     Artifact,
-    Budget,
-    Candidates,
     Document,
-    Environment,
-    Executor,
     Language,
-    Needs,
     NonEmpty,
-    OrderedBy,
-    Person,
     PolicyPack,
-    Priority,
     Repository,
-    RequirementId,
     RunId,
-    Scope,
-    Sharding,
-    SourceBranch,
     TimeoutRetry,
     keep_one_spelling,
 )
 
 
-class RunRequest(Document):
+class RunRequest(Order):
     """A structured request, which the pm compiles into a task contract.
 
     Paths, tests and executor may be missing here; the pm's refusal then names them.
@@ -50,46 +39,16 @@ class RunRequest(Document):
     """Where files may change: exact paths or directory prefixes. A run needs at least one."""
     acceptance_tests: tuple[AcceptanceTest, ...] = ()
     """The commands that prove the change. A run needs at least one."""
-    executor: Executor | None = None
-    """How the worker makes the change. A run needs one, or candidates."""
-    candidates: Candidates | None = None
-    """Instead of executor: each of these makes the change once, and the best result lands. Not together with sharding."""
     artifacts: tuple[Artifact, ...] = ()
     """Named blobs for the executor. They become the contract's inputs.artifacts."""
-    sharding: Sharding | None = None
-    """Into how many parts the tech lead may split the work."""
-    environment: Environment | None = None
-    """What commands see beside the repository."""
     language: Language | None = None
     """Chooses the environment profile. Without it, the language is derived from the rest of the request."""
-    scope: Scope | None = None
-    """What is allowed beyond plain edits inside allowed_paths."""
-    budget: Budget | None = None
-    """What the run may use up."""
     policy_pack: PolicyPack = "low"
     """Risk tier of the change."""
     timeout_retry: TimeoutRetry | None = None
     """How long and how often; the pm has defaults."""
-    requirement_ids: tuple[RequirementId, ...] = ()
-    """The requirements that the change serves."""
     strict_acceptance: bool = False
     """Refuse acceptance tests that prove nothing, such as true or echo."""
-    audit_only: bool = False
-    """The task only examines: an empty diff is then allowed."""
-    interactive: bool = False
-    """The publisher of the run answers what an agent asks permission for, where the shell permission requires approval. No
-    answer refuses."""
-    priority: Priority = "normal"
-    """How urgent the run is among others."""
-    needs: Needs = ()
-    """Capabilities that the processes working on the run must have, beside its language and agents, in the operator's words
-    (gpu, say). pools.json defines which pools have them."""
-    author: Person | None = None
-    """The author of the landed commit, a claim of the publisher; by default Gatewright, which is always the committer."""
-    source_branch: SourceBranch | None = None
-    """The branch that the patch was taken from, a claim of the publisher. The patch is what is judged."""
-    ordered_by: OrderedBy = ()
-    """The person who ordered the run, a claim of the publisher; empty: unknown. This person may not approve the run."""
     idempotency_key: Annotated[str, Meta(min_length=8, max_length=128)] | None = None
     """Key of the sender. The same key twice gives the same run."""
 

@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from gatewright.contracts.consultation import Consultation
+from gatewright.contracts.order import Order
 from gatewright.contracts.transfers import TransferLeave
 from gatewright.contracts.vocabulary import (
     END,
@@ -18,31 +19,19 @@ from gatewright.contracts.vocabulary import (
     Agent,
     Artifact,
     Attempt,
-    Budget,
     CandidateNumber,
-    Candidates,
     Count,
     Document,
     DocumentId,
-    Environment,
     EnvironmentProfile,
-    Executor,
     Filesystem,
     MutationBounds,
-    Needs,
     Network,
     NonEmpty,
-    OrderedBy,
-    Person,
     PolicyPack,
-    Priority,
     Repository,
-    RequirementId,
     RoleName,
-    Scope,
-    Sharding,
     Shell,
-    SourceBranch,
     TimeoutRetry,
     ToolPermissions,
     keep_one_spelling,
@@ -254,7 +243,7 @@ class OperatorWords(Document):
     """Whether the person granted the round; else they only commented."""
 
 
-class TaskContract(Document):
+class TaskContract(Order):
     """The only valid carrier of an instruction (specification 6.1).
 
     What is valid under CortexPilot's ``task_contract.v1`` is valid here. Gatewright's own fields are all optional. Pieces that
@@ -298,11 +287,6 @@ class TaskContract(Document):
     """Risk tier of the change."""
     handoff_chain: HandoffChain | None = None
     """The roles that the task may be handed to."""
-    audit_only: bool = False
-    """The task only examines: an empty diff is then allowed."""
-    interactive: bool = False
-    """The publisher of the run answers what an agent asks permission for, where the shell permission requires approval. No
-    answer refuses."""
     browser_policy: BrowserPolicy | None = None
     """How an agent that drives a browser has to behave."""
     runtime_options: RuntimeOptions | None = None
@@ -310,38 +294,13 @@ class TaskContract(Document):
     role_contract: RoleContract | None = None
     """The resolved, readable view of the role. A contract whose top-level fields differ from it is refused (specification
     6.1.4)."""
-    # Ours: optional fields beside the inherited ones.
+    # Gatewright's own from here on, as are the fields of Order but audit_only: optional, beside the inherited ones.
     repository: Repository | None = None
     """Where the change belongs. The schema lets it be absent, the policy gate does not."""
-    executor: Executor | None = None
-    """How the worker makes the change. It may be absent for the schema's sake, not for the policy gate's."""
-    candidates: Candidates | None = None
-    """Instead of executor: each of these makes the change once, and the best result lands. Not together with sharding."""
     candidate: CandidateNumber | None = None
     """Written by the gatekeeper alone: number of the candidate that the task is about, 1 first."""
-    sharding: Sharding | None = None
-    """Into how many parts the tech lead may split it."""
-    environment: Environment | None = None
-    """What commands see beside the repository."""
     environment_profile: EnvironmentProfile | None = None
     """The operator's profile for the language of the run, and how the language was determined."""
-    scope: Scope | None = None
-    """What is allowed beyond plain edits inside allowed_paths."""
-    budget: Budget | None = None
-    """What the run may use up."""
-    requirement_ids: tuple[RequirementId, ...] = ()
-    """The requirements that the change serves."""
-    priority: Priority = "normal"
-    """How urgent the run is among others."""
-    needs: Needs = ()
-    """Capabilities that the processes working on the run must have, beside its language and agents, in the operator's words
-    (gpu, say). pools.json defines which pools have them."""
-    author: Person | None = None
-    """The author of the landed commit, a claim of the publisher; by default Gatewright, which is always the committer."""
-    source_branch: SourceBranch | None = None
-    """The branch that the patch was taken from, a claim of the publisher. The patch is what is judged."""
-    ordered_by: OrderedBy = ()
-    """The person who ordered the run, a claim of the publisher; empty: unknown. This person may not approve the run."""
     requested_permissions: ToolPermissions | None = None
     """Written by the gatekeeper alone: the permissions that the contract asked for, if tool_permissions holds what was granted
     instead."""
