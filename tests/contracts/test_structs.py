@@ -46,7 +46,7 @@ def test_the_committed_files_are_what_the_structs_give() -> None:
         assert (schema_directory() / name).read_text("utf-8") == text, "python -m gatewright.contracts.schema_files"
 
 
-def test_a_stale_file_and_a_stranger_are_named_and_written_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stale_and_foreign_files_are_reported_and_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(schema_files, "schema_directory", lambda: tmp_path)
     assert schema_files.main([]) == 0
     assert schema_files.main(["--check"]) == 0
@@ -89,12 +89,12 @@ def test_an_annotation_that_no_schema_would_have_is_refused(annotation: object) 
         schema_files.schema_of(annotation)
 
 
-def test_a_struct_inside_a_struct_is_written_out_where_one_field_uses_it() -> None:
+def test_a_struct_that_one_field_uses_stands_inline() -> None:
     contract = schemas.load("task_contract.v1")
     assert contract["properties"]["inputs"]["properties"]["artifacts"]["items"] == {"$ref": "#/$defs/artifact"}
     assert "inputs" not in contract["$defs"]
 
 
-def test_a_piece_that_admits_null_somewhere_does_not_where_the_struct_does_not() -> None:
+def test_a_shared_piece_admits_null_only_where_the_struct_does() -> None:
     assert schemas.load("task_contract.v1")["$defs"]["repository"]["type"] == ["object", "null"]
     assert schemas.load("run_request.v1")["properties"]["repository"]["type"] == "object"

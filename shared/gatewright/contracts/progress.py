@@ -69,7 +69,7 @@ class PacketLanding(Document):
     commit: str
     """The commit; empty where none was made."""
     ref: Annotated[str, Meta(max_length=300)]
-    """The ref that holds it; empty where nothing was to be landed."""
+    """The ref that holds it; empty: nothing was to land."""
 
 
 class PacketProof(Document):

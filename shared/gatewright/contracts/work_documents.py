@@ -115,7 +115,7 @@ class DoneShip(Document):
     deploy_url: str | None = None
     """Where it was deployed."""
     deploy_status: Literal["READY", "ERROR", "TIMEOUT"] | None = None
-    """What the deployment says."""
+    """State that the deployment reports."""
 
 
 class Done(Document):
@@ -139,7 +139,7 @@ class Done(Document):
     evidence: DoneEvidence
     """What proves it."""
     audit: DoneAudit
-    """What the gates said."""
+    """The verdicts of the gates."""
     regressions: tuple[str, ...]
     """What worked before and no longer does."""
     pending_actions: tuple[str, ...]

@@ -132,7 +132,7 @@ class SummonsAnswer(Document):
     evidence: Annotated[tuple[Observation, ...], Meta(max_length=50)] = ()
     """Places that the answer rests on."""
     open_questions: Annotated[tuple[Words, ...], Meta(max_length=20)] = ()
-    """What could not be told."""
+    """Questions that the role could not answer."""
     consultation: Consultation | None = None
     """What the role asked its model."""
 
