@@ -3,6 +3,9 @@
 A struct is the one definition of a document. Its annotations give the types and bounds, its docstrings the descriptions
 (``descriptions.py``).
 
+``msgspec.json.schema`` is not used: it sorts the values of enums, and writes null as ``anyOf``, under which a fault has no
+place of its own. A rule between fields cannot be expressed, and no document has one.
+
 A struct that one field alone uses stands where it is used. One that several use stands in the ``$defs`` of one document, and
 the others refer to it (``_homes``). A struct that is a document itself is referred to by its file.
 """
@@ -34,11 +37,27 @@ DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 #: The columns that one line of a schema file may have.
 WIDTH: Final = 128
 #: The keywords of a schema in the order in which they are written. Prompts quote schemas: another order changes their bytes.
-_ORDER: Final = (
-    *("type", "$ref", "const", "enum", "pattern", "format", "additionalProperties", "required"),
-    *("minLength", "maxLength", "minItems", "maxItems", "minimum", "exclusiveMinimum", "maximum", "default", "items"),
-    *("description", "properties"),
-)
+_ORDER: Final = [
+    "type",
+    "$ref",
+    "const",
+    "enum",
+    "pattern",
+    "format",
+    "additionalProperties",
+    "required",
+    "minLength",
+    "maxLength",
+    "minItems",
+    "maxItems",
+    "minimum",
+    "exclusiveMinimum",
+    "maximum",
+    "default",
+    "items",
+    "description",
+    "properties",
+]
 _TYPES: Final = {str: "string", bool: "boolean", int: "integer", float: "number", type(None): "null"}
 _NAMES: Final[dict[Struct, str]] = {kind: name for name, kind in DOCUMENTS.items()}
 #: Attribute of ``msgspec.Meta`` -> keyword, where the type does not decide. One that is missing here raises KeyError.
