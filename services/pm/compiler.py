@@ -9,6 +9,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from gatewright.contracts import RequestTask, RunRequest, TaskContract
+from gatewright.contracts.order import Order
 from gatewright.contracts.task_contract import Inputs, LogPaths, LogRefs, Rollback, RuntimeOptions
 from gatewright.contracts.vocabulary import Agent, TimeoutRetry
 from gatewright.profiles.choice import chosen_profile, environment_of
@@ -43,6 +44,7 @@ def compile_contract(task: RequestTask, owner: Agent, profiles: EnvironmentsPoli
     request = task.request
     check_complete(request)
     profile = chosen_profile(request, profiles)
+    shared = {name: getattr(request, name) for name in Order.__struct_fields__}
     contract = TaskContract(
         task_id=contract_task_id(task.run_id),
         task_type="IMPLEMENT",
@@ -60,23 +62,10 @@ def compile_contract(task: RequestTask, owner: Agent, profiles: EnvironmentsPoli
         evidence_links=(),
         log_refs=LogRefs(run_id=task.run_id, paths=LogPaths()),
         mcp_tool_set=TOOL_SET,
-        audit_only=request.audit_only,
-        interactive=request.interactive,
         runtime_options=RuntimeOptions(strict_acceptance=True) if request.strict_acceptance else None,
         repository=request.repository,
-        executor=request.executor,
-        candidates=request.candidates,
-        sharding=request.sharding,
-        environment=environment_of(request, profile),
         environment_profile=profile,
-        scope=request.scope,
-        budget=request.budget,
-        requirement_ids=request.requirement_ids,
-        priority=request.priority,
-        needs=request.needs,
-        author=request.author,
-        source_branch=request.source_branch,
-        ordered_by=request.ordered_by,
+        **shared | {"environment": environment_of(request, profile)},
     )
     return replace(contract, role_contract=resolve_role(contract))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -70,16 +69,6 @@ def test_every_shared_piece_is_used() -> None:
     everything = "".join(path.read_text() for path in schema_directory().glob("*.json"))
     for name in schemas.load("task_contract.v1")["$defs"]:
         assert f'#/$defs/{name}"' in everything, name
-
-
-def test_no_key_stands_twice_in_a_schema_file() -> None:
-    for path in sorted(schema_directory().glob("*.json")):
-        assert json.loads(path.read_text(), object_pairs_hook=unique) == schemas.load(path.stem.removesuffix(".schema")), path
-
-
-def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    assert len({key for key, _ in pairs}) == len(pairs)
-    return dict(pairs)
 
 
 @pytest.mark.parametrize("name", ["", "task_contract", "task_contract.v2", "../schemas/task_contract.v1", "*", "examples"])

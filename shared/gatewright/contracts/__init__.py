@@ -1,4 +1,4 @@
-"""The documents that cross the bus: JSON Schemas are the authority, these frozen structs are their typed form."""
+"""The documents that cross the bus: each is defined by one frozen struct, and its JSON Schema is generated from that."""
 
 from gatewright.contracts.activity import (
     AgentActivity,

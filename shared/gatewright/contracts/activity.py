@@ -24,22 +24,27 @@ MOST_LEFT = 16
 
 
 class InterruptedWork(Document):
-    """Why a delivery ended without an answer, and what it leaves behind: the records of its model calls, and more."""
+    """Why a delivery ended without an answer, and what it left behind: the records of its model calls, and more."""
 
     why: Literal["cancelled", "timed_out", "released", "failed"]
+    """What ended it: the end of its run, its time limit, the end of its process, or an error."""
     artifacts: Annotated[tuple[Artifact, ...], Meta(max_length=MOST_LEFT)]
+    """What it left behind: the records of its model calls, the incomplete cassette, an agent's record."""
 
 
 class UsageReport(Document):
-    """What a task has used up so far, told while it is being done, so that its run can be stopped in time.
+    """What a task has used so far, reported while it runs.
 
-    ``interrupted`` is set in the last report of a delivery that ends without an answer.
+    The gatekeeper adds it up and stops the run in time. A claim, like every report.
     """
 
     run_id: RunId
     task_id: NonEmpty
+    """The task that is being done."""
     usage: Usage
+    """All that this delivery of the task has used up since it began."""
     interrupted: InterruptedWork | None = None
+    """Set in the last report of a delivery that ended without an answer."""
 
 
 #: What an agent's activity can be about. ``text`` is a message that is still being said; ``usage`` is of the gateway's count.
@@ -53,63 +58,91 @@ LONGEST_BEAT = 86_400
 
 
 class StatusClaim(Document):
-    """A task is in hand: said every beat by the role that has it. Stored nowhere; ``since`` is by the clock of who says it.
+    """A role's claim that it still works on a task, sent every beat.
 
-    ``beat`` counts the claims of this delivery from 0. ``quiet_seconds``: since the work last showed a step or an activity.
-    ``process``: which one of the role's processes says so, in its own word; an older one does not.
+    It is stored nowhere and is no evidence. Its times are from the clock of the process that sends it.
     """
 
     run_id: RunId
     task_id: Annotated[str, Meta(min_length=1, max_length=1024)]
+    """The task that is being worked on."""
     role: Literal["pm", "techlead", "worker", "reviewer", "testrunner"]
+    """The role that works on it."""
     delivery: Positive
+    """How often the task has been delivered, this time included."""
     beat: Count
+    """How many claims of this delivery came before this one."""
     beat_seconds: Annotated[int, Meta(ge=1, le=LONGEST_BEAT)]
+    """The beat that came with the task, in seconds."""
     since: Timestamp
+    """When this delivery was taken, by the clock of the process that sends the claim."""
     phase: Literal["working", "waiting"]
+    """waiting: this host or the bus has no capacity for the work now."""
     quiet_seconds: Count
+    """Seconds since the work last showed a step or an activity."""
     activity: ActivityKind | None = None
+    """The kind of activity that the agent of the task reported last, without its words."""
     process: ProcessId | None = None
+    """The process of the role that sends the claim: the id under which it answers operators. A claim; an older process leaves
+    it out."""
 
 
 class AgentActivity(Document):
-    """What an agent says it does, told while it works for those who look on. Stored nowhere; the bundle has its transcript."""
+    """What a coding agent reports that it does, for people who watch it work.
+
+    It is stored nowhere and is no evidence; the bundle has the agent's transcript.
+    """
 
     run_id: RunId
     task_id: NonEmpty
+    """The task that the agent works on."""
     event: ActivityKind
+    """Kind of the activity."""
     text: Annotated[str, Meta(max_length=2000)]
+    """A text for people."""
 
 
 QuestionId = Annotated[str, Meta(pattern=rf"^[0-9a-f]{{32}}{END}")]
 
 
 class AgentQuestion(Document):
-    """An agent asks leave for a command: its requester, or the people of a rule; the agent's events hold it.
-
-    ``delivery``: how often its task had been delivered; a question of an earlier delivery than the latest that asks is over.
-    """
+    """A coding agent asks for permission to run a command, where the contract lets it ask its requester or the people of a
+    rule. The agent's events in the bundle hold question and answer. A question of an earlier delivery than the latest one that
+    asks is over."""
 
     question_id: QuestionId
+    """Id that the worker made and that cannot be guessed. The answer repeats it."""
     run_id: RunId
     task_id: NonEmpty
+    """The task that the agent works on."""
     agent: Annotated[str, Meta(min_length=1, max_length=64)]
+    """The agent's name in the policy."""
     subject: Annotated[str, Meta(max_length=2000)]
+    """What the agent wants to run, in its own words."""
     seconds: Annotated[float, Meta(gt=0, le=3600)]
+    """Seconds after which the command is refused if no answer came."""
     delivery: Positive = 1
+    """How often the task had been delivered. A question of an earlier delivery than the latest one that asks is over."""
 
     def __post_init__(self) -> None:
         keep_one_spelling(self, "seconds")
 
 
 class AgentAnswer(Document):
-    """What a person answered: this once, or not. Which publisher says so, the subject tells."""
+    """What a person answered to an agent's question: this once, or not.
+
+    The publisher that sends it, known from the subject, is the one that made the run.
+    """
 
     question_id: QuestionId
+    """Copied from the question."""
     run_id: RunId
     task_id: NonEmpty
+    """Copied from the question."""
     allow: bool
+    """Whether this command may run once."""
     answered_by: Annotated[str, Meta(max_length=200)] = ""
+    """Who claims to have answered; it decides nothing."""
 
 
 LeaveStanding = Literal["pending", "allowed", "refused"]
@@ -117,12 +150,21 @@ LeaveStatus = Literal["pending", "approved", "rejected", "expired", "withdrawn"]
 
 
 class AgentLeave(Document):
-    """How a question stands that people of a rule are asked: the agent waits, may, or may not. ``status``: of its request."""
+    """The state of an agent's question that the people of a rule are asked: pending, allowed or refused.
+
+    It is stored nowhere; the ledger has the request and the signed decision.
+    """
 
     question_id: QuestionId
+    """Copied from the question."""
     run_id: RunId
     task_id: NonEmpty
+    """Copied from the question."""
     standing: LeaveStanding
+    """The answer that the agent gets; pending: none yet."""
     status: LeaveStatus
+    """The state of the request in the ledger."""
     request_id: NonEmpty
+    """The request that people decide."""
     person: Annotated[str, Meta(max_length=200)] = ""
+    """The person who decided, known by their key."""

@@ -29,55 +29,75 @@ MOST_REFUSED_WORDS: Final = 600
 
 
 class Blocked(Document):
-    """What a task or a run could not tell, its guess, and what is done meanwhile (OmegaOS, ``blocked``)."""
+    """A question that a person has to answer, and what is done in the meantime (OmegaOS, ``blocked``)."""
 
     session: NonEmpty
+    """The run or task that is blocked."""
     blocked_at: Timestamp
+    """When the block began."""
     question: NonEmpty
+    """The question that cannot be answered from what is known."""
     best_guess: str
+    """The answer that the asking role assumes."""
     fallback_action: str
+    """What is done in the meantime."""
     can_resume_without_answer: bool
+    """Whether the work continues without an answer."""
     human_required_for: Literal["credential", "destructive op", "scope expansion"] | None = None
+    """What only a person can give."""
 
 
 class Clamp(Document):
-    """Something proposed that was not taken as it was. ``granted`` is empty where nothing of it was."""
+    """A part of a model's proposal that the role did not take as proposed."""
 
     field: NonEmpty
+    """The field that was clamped."""
     proposed: str
+    """What the model proposed."""
     granted: str
+    """What was taken instead; empty: nothing."""
     reason: NonEmpty
+    """Stable reason code."""
 
 
 class RefusedQuestion(Document):
-    """A question that no person was asked. ``code`` is the reason; ``message`` is what was refused, and why."""
+    """A question that was put to no person, and the reason."""
 
     code: Annotated[str, Meta(pattern=rf"^[a-z][a-z0-9_]{{0,63}}{END}")]
+    """The reason code."""
     message: Annotated[str, Meta(max_length=MOST_REFUSED_WORDS)]
+    """What was refused, and why, without secrets."""
 
 
 class Consultation(Document):
-    """``model`` is the name that was asked for; ``answer_schema`` the schema that the answer had to have.
-
-    ``prompts`` are the digests of what the prompt was made of, and of the prompt itself. ``directive`` is the marker that the
-    answer had to repeat. ``asked``: how often the model was asked until an answer could be used. ``blocked``: what it could
-    not tell, and has guessed. ``unpriced``: ``cost_usd`` leaves out what a model without a known price cost; ``incomplete``: a
-    reply was cut off or never came, so that this is the least that was used.
-    """
+    """What a role asked a model, and what came of it."""
 
     model: NonEmpty
+    """Name of the requested model."""
     answer_schema: NonEmpty
+    """Name of the schema that the answer had to match."""
     answer_schema_sha256: Sha256
+    """Digest of the schema file."""
     prompts: dict[str, Sha256]
+    """Digests of the prompt and of what it was made of, by name."""
     directive: NonEmpty
+    """The marker that the answer had to repeat."""
     asked: Positive
+    """How often the model was asked until an answer was usable."""
     tokens: Count
+    """Tokens of all these questions and answers together."""
     cost_usd: Annotated[float, Meta(ge=0, le=1e9)]
+    """US dollars."""
     artifacts: tuple[Artifact, ...]
+    """The prompt, the answers, the records of the calls, and what was proposed."""
     clamped: tuple[Clamp, ...] = ()
+    """Parts of the proposal that were not taken as proposed."""
     blocked: Annotated[tuple[Blocked, ...], Meta(max_length=MOST_BLOCKED)] = ()
+    """Questions that it could not answer, with its guesses."""
     unpriced: bool = False
+    """Whether a model without a known price was asked. Its cost is missing from cost_usd."""
     incomplete: bool = False
+    """Whether a reply was cut off or never came. tokens and cost_usd are then lower bounds."""
 
     def __post_init__(self) -> None:
         keep_one_spelling(self, "cost_usd")

@@ -33,28 +33,40 @@ StoredUri = Annotated[str, Meta(pattern=rf"^artifact:sha256:[0-9a-fA-F]{{64}}{EN
 
 class GateOutcome(Document):
     passed: bool
+    """Whether the gate passed."""
     violations: tuple[str, ...]
+    """What was found."""
 
 
 class GateOutcomes(Document):
     diff_gate: GateOutcome
+    """The worker's own look at this gate."""
     policy_gate: GateOutcome
+    """The worker's own look at this gate."""
     review_gate: GateOutcome
+    """The worker's own look at this gate."""
     tests_gate: GateOutcome
+    """The worker's own look at this gate."""
 
 
 class GitOutcome(Document):
-    """``head_ref`` is the tree (or landed commit) that came out; ``patch`` an artifact URI, or empty for no change."""
+    """The change that a task made, in git."""
 
     baseline_ref: str
+    """Id of the commit that it was made from."""
     head_ref: str
+    """Id of the tree that came out."""
     changed_files: tuple[str, ...]
+    """Paths that differ, from the repository's root."""
     patch: str
+    """Artifact URI of the patch; empty for no change."""
 
 
 class NextSteps(Document):
     suggested_action: str
+    """What to do next."""
     notes: str
+    """Further notes."""
 
 
 #: Paths of files that a result names as left out.
@@ -62,76 +74,122 @@ MOST_LEFT_OUT = 10
 
 
 class LeftOut(Document):
-    """New files of tools that are not part of the change: how many, and the paths of the first of them."""
+    """New files of tools that are not part of the change."""
 
     files: Annotated[int, Meta(ge=1)]
+    """Number of files that were left out."""
     paths: Annotated[tuple[str, ...], Meta(min_length=1, max_length=MOST_LEFT_OUT)]
+    """Paths of the first of them."""
 
 
 class TaskResult(Document):
+    """What a worker reports about its task (specification 6.2).
+
+    All of it is a claim: the gatekeeper applies the patch itself and judges the result.
+    """
+
     run_id: RunId
     task_id: NonEmpty
+    """The task that this answers."""
     producer: Agent
+    """The agent that did it."""
     status: Literal["SUCCESS", "FAILED", "BLOCKED", "SKIPPED"]
+    """How the task ended for the worker."""
     started_at: Timestamp
     finished_at: Timestamp
     summary: str
+    """What was done, for people; never evaluated."""
     artifacts: tuple[Artifact, ...]
+    """What was stored: work_report, stdout, stderr, reply."""
     git: GitOutcome
+    """The change."""
     gates: GateOutcomes
+    """The worker's own look at each gate. The gatekeeper judges its gates itself."""
     next_steps: NextSteps
+    """Advice, for people (specification 6.2.2: never an instruction)."""
     attempt: Attempt = 1
-    #: ``code: message`` of what went wrong, for a status other than SUCCESS.
     failure: str | None = None
+    """Reason code, colon, words, for a status other than SUCCESS."""
     surroundings: Surroundings | None = None
+    """What the role worked with."""
     usage: Usage | None = None
-    #: What it could not tell, and has guessed.
+    """What the task used, as far as its executor reports it."""
     blocked: Annotated[tuple[Blocked, ...], Meta(max_length=MOST_BLOCKED)] = ()
+    """Questions that it could not answer, with its guesses."""
     questions_refused: Annotated[tuple[RefusedQuestion, ...], Meta(max_length=MOST_REFUSED)] = ()
+    """Questions that were put to no person, each with the reason."""
     left_out: LeftOut | None = None
+    """New files of tools that are not part of the change."""
 
 
 class WorkReport(Document):
+    """A short account of a worker's task, for quick aggregation. It does not replace the task result (specification 6.2)."""
+
     task_id: NonEmpty
+    """The task."""
     status: Literal["success", "fail", "aborted"]
+    """How the task ended."""
     patch_ref: str
+    """Artifact URI of the patch; empty for no change."""
     diff_summary: str
+    """Files and lines changed, in words."""
     evidence_refs: tuple[str, ...]
+    """Artifact URIs of what the report rests on."""
     failure_reason: str | None = None
+    """Reason code, colon, words, for a status other than success; null or absent for success."""
     usage: Usage | None = None
+    """What the task used, as far as its executor reports it."""
 
 
 class ScopeCheck(Document):
     passed: bool
+    """Whether the change stays in scope."""
     violations: tuple[str, ...]
+    """Paths or reasons, if it does not."""
 
 
 class Finding(Document):
-    """One observation of the reviewer; a blocking one fails the review."""
+    """One observation of the reviewer."""
 
     code: NonEmpty
+    """Stable reason code."""
     message: str
+    """The finding in words."""
     blocking: bool
+    """Whether it alone fails the review."""
     path: str | None = None
+    """The file, from the repository's root."""
     line: Positive | None = None
+    """The line in the candidate's file, 1 first."""
 
 
 class ReviewReport(Document):
+    """A reviewer's verdict on the candidate (specification 7, S3). A reviewer only reads."""
+
     run_id: RunId
     reviewer: Agent
+    """The agent that reviewed; never the one that implemented."""
     reviewed_at: Timestamp
     verdict: Literal["PASS", "FAIL", "BLOCKED"]
+    """BLOCKED means that the review could not be made."""
     summary: str
+    """The verdict in words."""
     scope_check: ScopeCheck
+    """Whether the change stays where the contract allows it."""
     evidence: tuple[str, ...]
-    #: Must be false; a reviewer that produced a diff is a fault of the system.
+    """Artifact URIs and ids of what was looked at."""
     produced_diff: Literal[False] = False
+    """Always false: a reviewer that produced a diff is a fault of the system (specification 7, S3)."""
     task_id: str | None = None
-    #: The candidate tree that the reviewer rebuilt and looked at.
+    """The review task that this answers."""
     tree: ObjectId | None = None
+    """Id of the tree that the reviewer rebuilt from baseline and patch. A tree other than the gatekeeper's fails the gate."""
     findings: tuple[Finding, ...] = ()
+    """The observations, one by one."""
     surroundings: Surroundings | None = None
+    """What the role worked with."""
     consultation: Consultation | None = None
+    """What the role asked a model, if it asked one."""
 
 
 #: The first hundred of some names, sorted.
@@ -143,152 +201,195 @@ Limit = Literal["", "time", "output", "memory", "processes", "disk"]
 
 
 class TestCounts(Document):
-    """Tests by outcome; one that is expected to fail, and does, counts as skipped."""
+    """Tests by outcome."""
 
     __test__ = False
 
     passed: Count
     failed: Count
     skipped: Count
+    """Skipped, or expected to fail."""
 
 
 class TestControl(Document):
-    """Two planted tests, one that must fail and one that must pass; outcomes are empty where nothing was told."""
+    """Two planted tests, one that must fail and one that must pass."""
 
     __test__ = False
 
     failing: NonEmpty
+    """Id of the test that must fail."""
     passing: NonEmpty
+    """Id of the test that must pass."""
     exit_code: int
+    """Exit code of the command."""
     failing_outcome: str
+    """Reported outcome of the test that must fail; empty: none."""
     passing_outcome: str
+    """Reported outcome of the test that must pass; empty: none."""
 
 
 class CheckControl(Document):
-    """A tool that checks sources, run with an error at the end of a changed file: whether it failed and named that file.
-
-    ``switched_off`` are changed files that silence the tool for all of the file.
-    """
+    """A tool that checks sources, run with an error planted at the end of a changed file."""
 
     tool: NonEmpty
+    """The tool: ruff check, mypy, tsc, go vet or cargo clippy."""
     path: NonEmpty
+    """The changed file."""
     exit_code: int
+    """Exit code of the command."""
     noticed: bool
+    """Whether the tool failed and named that file."""
     switched_off: Names = ()
+    """Changed files in which a comment or attribute switches the tool off for the whole file; the first 100."""
 
 
 class BaselineTests(Document):
-    """The command once more, on the candidate with the baseline's versions of the ``paths`` that decide what is tested."""
+    """The command run once more, on the candidate with the baseline's versions of the ``paths`` that decide what is tested."""
 
     paths: Names
+    """Files that were restored to the baseline's version, or removed if it has none; the first 100, sorted."""
     exit_code: int
-    #: Every start of the framework told its end; or the command failed by itself before it could load a test.
+    """Exit code; a negative one is the signal that ended it."""
     complete: bool
-    #: None when no test could be loaded.
+    """Whether every start of the framework reported its end, or the command failed by itself before it could load a test."""
     counts: TestCounts | None = None
+    """These tests by outcome; null if no test could be loaded."""
     failed: Names = ()
-    #: Tests that were collected, and had no turn.
+    """Tests of the baseline that fail on the candidate."""
     unrun_count: Count = 0
-    #: Files of tests that were changed while it ran.
+    """Number of tests that were collected and did not run."""
     rewritten: Names = ()
+    """Test files that were changed while it ran."""
     stopped: Limit = ""
+    """The limit that ended it; empty: it ended by itself."""
 
 
 class Mutant(Document):
-    """One small change of a written line (``line`` and ``column`` from 1) and whether the tests noticed it.
-
-    ``invalid``: no test could be run with it, so that nothing is known.
-    """
+    """One small change of a written line, and whether the tests noticed it."""
 
     path: NonEmpty
+    """The file."""
     line: Positive
+    """Its line, from 1."""
     column: Positive
+    """The first byte in that line, from 1."""
     before: str
+    """The original text, shortened."""
     after: str
+    """What replaced it."""
     outcome: Literal["killed", "timed_out", "survived", "invalid"]
-    #: How many tests were picked, because they run the line; None: all that the command runs.
+    """killed: a test failed. timed_out: the tests took far longer than without it. invalid: no test could run with it, so
+    nothing is known."""
     tests: Count | None = None
+    """Number of tests that were selected because they run the line; null: all tests of the command."""
 
 
 class MutationSample(Document):
     """Mutants of what the change has written, in the order of the draw, each tried in an overlay of its own."""
 
-    #: What the order follows from: hexadecimal.
     seed: NonEmpty
-    #: Mutants that the written lines have.
+    """Seed of the draw's order, in hexadecimal."""
     possible: Count
+    """Number of mutants that the written lines have."""
     tried: Count
-    #: Every one that was tried.
+    """How many of them were tried."""
     mutants: tuple[Mutant, ...]
+    """Every mutant that was tried, in the order of the draw."""
     seconds: Seconds
-    #: Whether the time was over before all that were drawn had been tried.
+    """Seconds that the sample took, after the command."""
     out_of_time: bool = False
-    #: Why nothing could be told, in words.
+    """Whether the time ran out before all drawn mutants were tried."""
     unproven: str = ""
+    """Why nothing could be proved; empty if it was proved."""
 
     def __post_init__(self) -> None:
         keep_one_spelling(self, "seconds")
 
 
 class TestProof(Document):
-    """What shows that tests ran, and could have failed. ``framework`` is empty when none was recognised."""
+    """What shows that tests ran, and could have failed."""
 
     __test__ = False
 
     framework: str
+    """The test framework that was recognised; empty when none was."""
     version: str = ""
-    #: Why nothing could be shown, in words.
+    """Version of the framework, as it reports itself."""
     unproven: str = ""
-    #: Every start of the framework told its end, and nothing was told without the token of this run.
+    """Why nothing could be proved; empty if it was proved."""
     complete: bool = False
+    """Whether every start of the framework reported its end, and every report had the token of this run."""
     counts: TestCounts | None = None
+    """The tests of the candidate by outcome."""
     collected_before: Count | None = None
+    """Number of tests in the baseline; null if unknown."""
     lost_count: Count = 0
+    """Number of tests of the baseline that the candidate does not run."""
     lost: Names = ()
+    """The first 100 of them, sorted."""
     new_count: Count = 0
+    """Number of tests that only the candidate has."""
     newly_skipped: Names = ()
+    """Tests that ran on the baseline and are skipped now."""
     duplicates: Names = ()
+    """Test ids that were reported twice."""
     control: TestControl | None = None
-    #: None when the change touches nothing that decides what is tested.
+    """The negative control; null if there was none."""
     baseline_tests: BaselineTests | None = None
-    #: For a command that failed: how it ended on the baseline, where of its tests only those that failed were run, and which of
-    #: these failed there too.
+    """The tests with the baseline's configuration; null if the change touches nothing that decides what is tested."""
     exit_before: int | None = None
+    """For a failed command: its exit code on the baseline, where only the failed tests were run; null if it was not run
+    there."""
     failed_before: Names = ()
-    #: Files of tests that were changed while the commands ran.
+    """Tests that failed here and on the baseline."""
     rewritten: Names = ()
-    #: Functions of the runner in whose place others were, or outcomes that were changed: ``path::what``; no path: not known.
+    """Test files that were changed while the commands ran."""
     patched: Names = ()
+    """Functions of the runner that were replaced while the tests ran, or outcomes that were altered: path of the file that does
+    it (empty if unknown), two colons, what."""
     untouched: Names = ()
-    #: ``name -> place`` of modules that the candidate has and that came from elsewhere.
+    """Changed source files that no test loaded."""
     shadowed: Names = ()
-    #: None where the contract asks for none, or the command did not get that far.
+    """Modules of the candidate that were loaded from elsewhere: name, arrow, path."""
     mutation: MutationSample | None = None
-    #: None for what is no such tool, or where the change has no file for it.
+    """The mutants that were tried; null if the contract asks for none, or the command did not get that far."""
     check: CheckControl | None = None
-    #: Artifact URI of each test with its outcome.
+    """The control for a tool that checks sources; null for other commands, or if the change has no file for the tool."""
     table: str = ""
+    """URI of the artifact that has each test with its outcome; empty: none."""
 
 
 class TestCommand(Document):
-    """One acceptance command as it ran; ``stdout`` and ``stderr`` are artifact URIs. ``run`` 2: again, after a failure."""
+    """One run of an acceptance command."""
 
     __test__ = False
 
     name: NonEmpty
+    """Name of the acceptance test."""
     cmd_argv: tuple[str, ...]
+    """The command as it ran, without a shell."""
     must_pass: bool
+    """Whether an exit code other than 0 fails the run."""
     timeout_sec: Seconds
+    """Time limit in seconds."""
     exit_code: int
+    """Exit code; a negative one is the signal that ended it."""
     duration_sec: Seconds
+    """Seconds that it took."""
     stdout: str
+    """Artifact URI of the standard output."""
     stderr: str
+    """Artifact URI of the standard error."""
     timed_out: bool = False
+    """Whether it was stopped at its time limit."""
     truncated: bool = False
-    #: The limit that ended it; empty when it ended by itself.
+    """Whether output beyond the limit was dropped."""
     stopped: Limit = ""
+    """The limit that ended it; empty: it ended by itself."""
     run: Annotated[int, Meta(ge=1, le=2)] = 1
+    """2: run again after a failure, as the contract's may_rerun allows. The last run decides."""
     proof: TestProof | None = None
+    """What shows that tests ran, and could have failed."""
 
     def __post_init__(self) -> None:
         keep_one_spelling(self, "timeout_sec", "duration_sec", "stopped")
@@ -298,77 +399,112 @@ class TestSummary(Document):
     __test__ = False
 
     passed: Count
+    """Number of commands that ended with exit code 0."""
     failed: Count
+    """Number of commands with any other exit code, or that were stopped."""
     skipped: Count
+    """Number of commands that did not run."""
 
 
 class TestReport(Document):
+    """How the acceptance commands ended on the candidate (specification 7, S4). Exit codes count, words do not."""
+
     __test__ = False
 
     run_id: RunId
     task_id: NonEmpty
+    """The test task that this answers."""
     runner: Agent
+    """The test runner."""
     started_at: Timestamp
     finished_at: Timestamp
     status: Literal["PASS", "FAIL", "ERROR", "SKIPPED"]
+    """ERROR means that the commands could not be run."""
     commands: tuple[TestCommand, ...]
+    """Every acceptance command of the contract, in its order; a second run of one comes right after the first."""
     artifacts: tuple[Artifact, ...]
+    """What was stored."""
     summary: TestSummary | None = None
-    #: The candidate tree that the test runner rebuilt and tested.
+    """Number of commands by outcome."""
     tree: ObjectId | None = None
-    #: What contained the commands: ``bubblewrap``, or ``none`` where the operator's policy says so.
+    """Id of the tree that the test runner rebuilt from baseline and patch. A tree other than the gatekeeper's fails the
+    gate."""
     sandbox: str | None = None
+    """What contained the commands: bubblewrap, or none where the operator's policy says so."""
     failure: str | None = None
+    """Reason code, colon, words, for a status of ERROR."""
     surroundings: Surroundings | None = None
+    """What the role worked with."""
 
 
 class Plan(Document):
-    """The tech lead's split. ``batches`` are dispatched one after another, the tasks of one batch together."""
+    """The tech lead's split of a contract (specification 7, S1): sub-contracts whose paths are disjoint, each with no more
+    permission than it needs."""
 
     run_id: RunId
     task_id: NonEmpty
+    """The planning task that this answers."""
     producer: Agent
+    """The tech lead."""
     created_at: Timestamp
     contracts: Annotated[tuple[TaskContract, ...], Meta(min_length=1)]
+    """The sub-contracts; parent_task_id is the run's contract."""
     batches: Annotated[tuple[Annotated[tuple[NonEmpty, ...], Meta(min_length=1)], ...], Meta(min_length=1)]
+    """Batches of task ids. They are dispatched one after another, the tasks of one batch together. Every task is in exactly one
+    batch."""
     surroundings: Surroundings | None = None
+    """What the role worked with."""
     consultation: Consultation | None = None
+    """What the role asked a model, if it asked one."""
 
 
 GateName = Literal["schema", "policy", "plan", "locks", "diff", "integrated", "reviewer", "tests", "approval", "landing"]
 
 
 class Violation(Document):
-    """One broken rule. ``rule`` names the policy file entry or built-in rule that decided."""
+    """One broken rule."""
 
     code: NonEmpty
+    """Stable reason code."""
     rule: NonEmpty
+    """The policy entry or built-in rule that decided."""
     detail: str
+    """What broke the rule, in words."""
     path: str | None = None
+    """The path that broke the rule, from the repository's root."""
 
 
 class Evidence(Document):
-    """Something a gate looked at: a name and the id or digest that fixes it."""
+    """Something that a gate looked at."""
 
     name: NonEmpty
+    """What it is."""
     digest: str
+    """The id or digest that fixes it."""
 
 
 class RuleOutcome(Document):
-    """One rule that a gate applied, in the order in which it did; ``detail`` says what decided, in words."""
+    """One rule that a gate applied."""
 
     rule: NonEmpty
+    """The policy entry or built-in rule."""
     verdict: Literal["PASS", "FAIL"]
+    """PASS or FAIL; there is nothing in between."""
     detail: str = ""
+    """A sentence that says what decided."""
 
 
 class Remark(Document):
-    """An observation that blocks nothing. ``rule`` names an applied rule; ``line`` is on the new side of ``path``."""
+    """An observation that blocks nothing."""
 
     rule: NonEmpty
+    """The applied rule that made the observation; one of rules."""
     message: NonEmpty
+    """The observation, in one sentence."""
     path: str | None = None
+    """The file, from the repository's root."""
     line: Positive | None = None
+    """The line of the changed file, from 1."""
 
 
 #: More violations than this are counted, not listed: a hostile patch must not make the report huge.
@@ -376,101 +512,145 @@ MOST_VIOLATIONS = 100
 
 
 class GateReport(Document):
-    """A gate's verdict. ``code`` is ``ok`` or the stable reason of the first violation; ``rules`` are all that were applied."""
+    """A gate's verdict, by the gatekeeper alone. A gate that cannot be evaluated has failed (specification 0.3)."""
 
     run_id: RunId
     gate: GateName
+    """Which gate."""
     verdict: Literal["PASS", "FAIL"]
+    """PASS or FAIL; there is nothing in between."""
     code: NonEmpty
+    """ok, or the stable reason code of the first violation."""
     summary: str
+    """The verdict in words."""
     violations: tuple[Violation, ...]
+    """Every broken rule."""
     evidence: tuple[Evidence, ...]
+    """What the gate looked at."""
     evaluated_at: Timestamp
     task_id: str | None = None
+    """The judged task, if it was one task."""
     attempt: Attempt = 1
     duration_ms: Seconds | None = None
+    """Milliseconds that the judgement took."""
     rules: tuple[RuleOutcome, ...] = ()
-    #: Of the reason; a report that passes has none, and one of an older version neither.
+    """Every rule that was applied, in order, broken or not."""
     family: Family | None = None
-    #: What people should know although it blocks nothing.
+    """Family of the code, as in error.v1; left out if the gate passed, or in reports of older versions."""
     remarks: tuple[Remark, ...] = ()
+    """Observations that block nothing, in the order in which they were made."""
 
     def __post_init__(self) -> None:
         keep_one_spelling(self, "duration_ms")
 
 
 class EvidenceReport(Document):
-    """``withheld`` are the URIs of artifacts that are left out on purpose: they hold what looks like a secret."""
+    """Whether a run left all the evidence that it owes (specification 5.3)."""
 
     status: Literal["ok", "fail"]
+    """ok when nothing is missing."""
     missing: tuple[str, ...]
+    """Paths inside the bundle that should be there."""
     withheld: tuple[StoredUri, ...] = ()
+    """URIs of artifacts that are left out on purpose, because they hold what looks like a secret. Each is in missing too."""
 
 
 class EvidenceSource(Document):
     name: NonEmpty
+    """Name by which claims refer to it."""
     uri: str
+    """Where it was found."""
     sha256: str | None = None
+    """SHA-256, in hex, of what was read, if it was kept."""
 
 
 class EvidenceClaim(Document):
     claim: NonEmpty
+    """The finding."""
     sources: tuple[str, ...]
+    """Names of the sources that support it."""
 
 
 class EvidenceBundle(Document):
-    """A searcher's findings."""
+    """A searcher's findings: claims, and the sources that they rest on."""
 
     bundle_id: NonEmpty
+    """Id of these findings."""
     created_at: Timestamp
     requested_by: NonEmpty
+    """Who asked."""
     query: str
+    """What was asked."""
     sources: tuple[EvidenceSource, ...]
+    """What was read."""
     claims: tuple[EvidenceClaim, ...]
+    """What was found."""
     limitations: tuple[str, ...]
+    """What was not examined or remains open."""
 
 
 class Difference(Document):
     key: NonEmpty
+    """What differs."""
     expected: Any = None
+    """What the first run left, any JSON value; null: nothing."""
     actual: Any = None
+    """What the new run produced, any JSON value; null: nothing."""
 
 
 class ReexecReport(Document):
+    """A run that was executed again and compared with what it left the first time."""
+
     run_id: RunId
     status: Literal["pass", "fail"]
+    """pass if everything that must be equal is equal."""
     reexec_ts: Timestamp
+    """When the run was executed again."""
     hard_equal_pass: bool
+    """Whether everything that must be equal is."""
     soft_equal_pass: bool
+    """Whether everything that should be equal is."""
     hard_diffs: tuple[Difference, ...]
+    """What must be equal and is not."""
     soft_diffs: tuple[Difference, ...]
+    """What should be equal and is not: times, for instance."""
     errors: tuple[str, ...]
+    """Why something could not be compared."""
 
 
 class ErrorFault(Document):
-    """``pointer`` is an RFC 6901 JSON pointer into the refused document."""
+    """One thing that is wrong with a refused document."""
 
     pointer: str
+    """RFC 6901 JSON pointer into the refused document. A missing field is pointed at as if it were there."""
     code: NonEmpty
+    """The broken rule: a JSON Schema keyword or a reason code."""
     message: str
+    """The rule, in words."""
 
 
 class Error(Document):
     """The answer to something that could not be accepted or done."""
 
     code: NonEmpty
+    """Stable reason code that scripts may match on."""
     message: str
+    """What is wrong, for people."""
     faults: tuple[ErrorFault, ...] = ()
+    """Everything that is wrong with a refused document, at most 50 entries."""
     run_id: str | None = None
+    """The run, if there is one."""
     task_id: str | None = None
-    #: The role that answers, where it is the answer to a task.
+    """The task, if this is the answer to one."""
     role: str | None = None
-    #: When to try again, where waiting is all that is needed.
+    """The role that answers, if this is the answer to a task."""
     retry_after_seconds: Seconds | None = None
-    #: Of the code; an answer of an older version has none.
+    """Seconds after which to try again, if waiting is all that is needed."""
     family: Family | None = None
-    #: What a model was asked on the way, where one was.
+    """Family of the code: the document that was sent, a rule that refused, work that failed, or a resource that was
+    unavailable. Older versions leave it out."""
     consultation: Consultation | None = None
+    """What the role asked a model, if it asked one."""
 
     def __post_init__(self) -> None:
         keep_one_spelling(self, "retry_after_seconds")

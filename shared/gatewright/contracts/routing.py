@@ -26,62 +26,90 @@ _Words = Annotated[str, Meta(max_length=2000)]
 
 
 class RoutingRules(Document):
-    """The policy file ``routing_rules.json``.
+    """The policy file ``routing_rules.json``: the rules that decide how much a change risks.
 
-    A change is of low risk only when all its files are of ``low_paths``, it has no more than ``low_files`` and ``low_lines``,
-    and nothing else speaks against it; it is of high risk when a file is of ``high_paths``, or it has more than
-    ``high_files`` or ``high_lines``.
+    A change is of low risk only if all its files match ``low_paths``, it has at most ``low_files`` and ``low_lines``, and no
+    other signal raises it. It is of high risk if a file matches ``high_paths``, or it has more than ``high_files`` or
+    ``high_lines``.
     """
 
     version: Literal["1"]
+    """Version of the file format."""
     low_paths: tuple[PathPattern, ...] = ()
+    """Files of low risk: a directory at the root (docs/), one file, or every file whose name ends like this (*.md)."""
     high_paths: tuple[PathPattern, ...] = ()
+    """Files of high risk, in the same form. Case does not matter."""
     low_files: Count = 20
+    """A change of more files than this is at least of medium risk."""
     low_lines: Count = 400
+    """A change of more lines than this is at least of medium risk."""
     high_files: Count = 50
+    """A change of more files than this is of high risk."""
     high_lines: Count = 2000
+    """A change of more lines than this is of high risk."""
 
 
 class RoutingSignal(Document):
-    """One thing that was looked at, and the tier that it alone would give. The highest of all is the run's."""
+    """One thing that was looked at. The highest tier of all signals is the run's."""
 
     signal: SignalName
+    """Kind of the signal."""
     tier: Risk
+    """The tier that this signal alone would give."""
     detail: _Words
+    """A sentence that says what decided."""
 
 
 class CriticTrigger(Document):
-    """Evidence that passed and leaves a doubt. ``refs`` are the ids of the tasks that it is of."""
+    """Evidence that passed and leaves a doubt."""
 
     code: TriggerCode
+    """Stable code of the doubt."""
     detail: _Words
+    """What raised the doubt, in words."""
     refs: tuple[NonEmpty, ...] = ()
+    """Ids of the tasks that the evidence comes from."""
 
 
 class ReviewLane(Document):
-    """One way in which the change is looked at: whose it is, whether it must be gone, and which gate it can satisfy.
-
-    ``satisfies`` is None for a lane whose evidence lets no gate pass. ``refs`` are ids of tasks, or names of approval rules.
-    """
+    """One way in which the change is looked at: who owns it, whether it is required, and which gate it can satisfy."""
 
     lane: LaneName
+    """The lane."""
     owner: NonEmpty
+    """Who owns the lane: a role's agent, a model, people, or the gatekeeper."""
     authority: Authority
+    """What the owner may do."""
     required: bool
+    """Whether the change must pass this lane."""
     status: LaneStatus
+    """State of the lane."""
     reason: _Words
+    """Why it is required, or skipped."""
     satisfies: GateName | None = None
+    """The gate that its evidence can satisfy; left out: none."""
     refs: tuple[NonEmpty, ...] = ()
+    """Ids of tasks, or names of approval rules."""
 
 
 class ReviewRouting(Document):
-    """The tier of one candidate, why it has it, and the lanes that follow."""
+    """How much a candidate risks, by rule, and who has to look at it.
+
+    The gatekeeper makes it from the ledger when the gates before the landing have passed.
+    """
 
     run_id: RunId
     attempt: Attempt
+    """The round of the run."""
     contract_sha256: Sha256
+    """Digest of the contract's canonical JSON."""
     candidate_tree: NonEmpty
+    """The tree that was reviewed and tested."""
     tier: Risk
+    """The highest tier of all signals."""
     signals: Annotated[tuple[RoutingSignal, ...], Meta(min_length=1)]
+    """What was looked at."""
     critic_triggers: tuple[CriticTrigger, ...]
+    """Evidence that passed and leaves a doubt."""
     lanes: tuple[ReviewLane, ...]
+    """The lanes in which the change is looked at."""

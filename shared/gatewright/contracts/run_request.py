@@ -6,97 +6,83 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from gatewright.contracts.order import Order
 from gatewright.contracts.vocabulary import (
     AcceptanceTest,
     Artifact,
-    Budget,
-    Candidates,
     Document,
-    Environment,
-    Executor,
     Language,
-    Needs,
     NonEmpty,
-    OrderedBy,
-    Person,
     PolicyPack,
-    Priority,
     Repository,
-    RequirementId,
     RunId,
-    Scope,
-    Sharding,
-    SourceBranch,
     TimeoutRetry,
     keep_one_spelling,
 )
 
 
-class RunRequest(Document):
-    """A structured request. Paths, tests and executor may be missing here; the pm then refuses it and names them."""
+class RunRequest(Order):
+    """A structured request, which the pm compiles into a task contract.
+
+    Paths, tests and executor may be missing here; the pm's refusal then names them.
+    """
 
     request: NonEmpty
+    """The change that is wanted, in words. It becomes the contract's inputs.spec."""
     repository: Repository
+    """Where the change belongs."""
     requested_by: NonEmpty
+    """The person or system that wants it. A claim, for the record."""
     baseline_ref: str = "HEAD"
+    """Branch, tag or commit that the change is made from; pinned to a commit id at intake."""
     allowed_paths: tuple[str, ...] = ()
+    """Where files may change: exact paths or directory prefixes. A run needs at least one."""
     acceptance_tests: tuple[AcceptanceTest, ...] = ()
-    executor: Executor | None = None
-    #: In place of ``executor``: the change is made once by each of these, and the best of them lands.
-    candidates: Candidates | None = None
+    """The commands that prove the change. A run needs at least one."""
     artifacts: tuple[Artifact, ...] = ()
-    sharding: Sharding | None = None
-    environment: Environment | None = None
-    #: Chooses the environment profile; without it the language is told from the rest of the request.
+    """Named blobs for the executor. They become the contract's inputs.artifacts."""
     language: Language | None = None
-    scope: Scope | None = None
-    budget: Budget | None = None
+    """Chooses the environment profile. Without it, the language is derived from the rest of the request."""
     policy_pack: PolicyPack = "low"
+    """Risk tier of the change."""
     timeout_retry: TimeoutRetry | None = None
-    requirement_ids: tuple[RequirementId, ...] = ()
+    """How long and how often; the pm has defaults."""
     strict_acceptance: bool = False
-    audit_only: bool = False
-    #: The publisher of the run answers what an agent asks leave for, where the shell permission wants it approved.
-    interactive: bool = False
-    priority: Priority = "normal"
-    #: What the processes that work on the run have to have, in the operator's words (``gpu``); pools.json says which pools do.
-    needs: Needs = ()
-    #: The author of the landed commit; without one it is Gatewright's, who is the committer always.
-    author: Person | None = None
-    source_branch: SourceBranch | None = None
-    #: The person who ordered it, as the publisher knows them; empty: it knows no person. Decides who may not approve the run.
-    ordered_by: OrderedBy = ()
-    #: The same key twice gives the same run.
+    """Refuse acceptance tests that prove nothing, such as true or echo."""
     idempotency_key: Annotated[str, Meta(min_length=8, max_length=128)] | None = None
+    """Key of the sender. The same key twice gives the same run."""
 
     def __post_init__(self) -> None:
         keep_one_spelling(self, "baseline_ref", "policy_pack", "priority")
 
 
 class RequestTask(Document):
-    """What the pm is sent: the request, the id of the run it belongs to and the commit its baseline was pinned to.
-
-    ``may_ask``: people are asked what it cannot tell.
-    """
+    """The task of the pm: an accepted request, its run, and the commit that its baseline was pinned to."""
 
     run_id: RunId
     task_id: NonEmpty
+    """Id of this task; the answer names it."""
     baseline_commit: NonEmpty
+    """Full id of the commit that baseline_ref named at intake."""
     request: RunRequest
+    """The request as it was accepted."""
     may_ask: bool = False
+    """Whether the pm may put questions that it cannot answer to people."""
 
 
 class AbortRequest(Document):
-    """Ends a run that is still open; sent to ``gw.intake.abort``."""
+    """Ends a run that is still open. A finished run stays as it is."""
 
     run_id: RunId
     reason: NonEmpty
+    """The reason, which is written into the ledger and the bundle."""
     requested_by: NonEmpty
+    """Who requests it. A claim, for the record."""
 
 
 class SubmitReply(Document):
-    """The answer of ``gw.submit``: the run is in the ledger."""
+    """The answer of the submit service: the run is in the ledger. A refusal is an ``error.v1`` instead."""
 
     run_id: RunId
-    #: True when the idempotency key had been seen before and this is the run that it made then.
     existing: bool = False
+    """True if the idempotency key had been seen before: this is the run that it made then."""

@@ -20,48 +20,69 @@ _Some = Annotated[tuple[_Line, ...], Meta(max_length=20)]
 
 
 class TransferDestination(Document):
-    """Where it goes. ``endpoint`` is ``SCHEME://HOST:PORT``, ``model`` the name that the provider knows."""
+    """A model of a provider that bytes may be sent to."""
 
     provider: NonEmpty
+    """Name of the provider in models.json."""
     endpoint: NonEmpty
+    """SCHEME://HOST:PORT, and the proxy in between."""
     model: NonEmpty
+    """The model's name at the provider."""
     internal: bool = False
+    """Whether the operator runs it; no approval is needed then."""
 
 
 class TransferSource(Document):
-    """What may go: a tree of the repository with all its files, or a document. ``digest`` is a git id, or a sha256."""
+    """What may be sent: a tree of the repository with all its files, or a document."""
 
     kind: Literal["tree", "document"]
+    """Kind of the source: a document, or a tree with all its files."""
     name: NonEmpty
+    """Name of the source."""
     digest: NonEmpty
+    """A sha256, or the git id of a tree."""
     bytes: Count
+    """Size in bytes."""
 
 
 _Destinations = Annotated[tuple[TransferDestination, ...], Meta(min_length=1, max_length=128)]
 
 
 class TransferManifest(Document):
-    """One for each role of a run that may ask models. ``bytes`` is the size of all sources, ``most_bytes`` what one task may
-    send in all its deliveries. ``later`` are documents that the run makes itself once work is given out, by the beginning of
-    their names: their digests stand in the contracts of the tasks. ``secrets`` counts places, ``unscanned_bytes`` what was not
-    looked at for them. ``preview``: some of the paths, no contents."""
+    """What tasks of one role of a run may send to providers of models. The gatekeeper makes it before it gives out work."""
 
     run_id: RunId
     role: TransferRole
+    """The role whose tasks may send."""
     purpose: NonEmpty
+    """Purpose of the transfer."""
     destinations: _Destinations
+    """Where it may be sent."""
     sources: Annotated[tuple[TransferSource, ...], Meta(min_length=1)]
+    """What may be sent, or what is sent is made from."""
     bytes: Count
+    """Size of all sources together, in bytes."""
     most_bytes: Count
+    """Bytes that one task may send in all, over all its deliveries."""
     secrets: Count
+    """Number of places that look like secrets."""
     unscanned_bytes: Count
+    """Number of bytes that were not scanned for secrets."""
     protected: _Some
+    """Protected classes of files that the contract lets the task change."""
     low_risk_bytes: Count
+    """Sources with more bytes than this are not of low risk."""
     mode: TransferMode
+    """What the policy lets pass without a person."""
     risk: TransferRisk
+    """The risk, derived by rule from this manifest."""
     phrase: _Line
+    """The exact phrase that an approval must contain; empty: none."""
     preview: _Some
+    """Some of the paths, without contents."""
     later: Annotated[tuple[NonEmpty, ...], Meta(max_length=20)] = ()
+    """Documents that the run makes itself once work is given out, by name prefix. Their digests are in the contracts of the
+    tasks."""
 
 
 #: Sources that a request names one by one.
@@ -69,26 +90,37 @@ MOST_SOURCES = 20
 
 
 class AskedTransfer(Document):
-    """What a person is asked to approve of one manifest, bounded: where it goes, what may go, and how much at most.
-
-    ``destinations`` are those outside. ``most_bytes`` is the bound that the gateway holds every task to. ``more_sources``: how
-    many sources are not named. ``preview``: some of the paths, no contents.
-    """
+    """What a person is asked to approve of one manifest, bounded: where it goes, what may be sent, and how much at most."""
 
     role: TransferRole
+    """The role whose tasks may send."""
     purpose: NonEmpty
+    """Purpose of the transfer."""
     manifest_sha256: Sha256
+    """Digest of the manifest that the gateway checks calls against."""
     destinations: _Destinations
+    """Outside destinations: the providers, endpoints and models that will be asked."""
     sources: Annotated[tuple[TransferSource, ...], Meta(min_length=1, max_length=MOST_SOURCES)]
+    """What may be sent, or what is sent is made from."""
     bytes: Count
+    """Size of all sources together, in bytes."""
     most_bytes: Count
+    """Bytes that one task may send in all, over all its deliveries."""
     secrets: Count
+    """Number of places that look like secrets."""
     unscanned_bytes: Count
+    """Number of bytes that were not scanned for secrets."""
     protected: _Some
+    """Protected classes of files that the contract lets the task change."""
     risk: TransferRisk
+    """The risk, derived by rule from this manifest."""
     preview: _Some
+    """Some of the paths, without contents."""
     more_sources: Count = 0
+    """Number of sources that are not listed."""
     later: Annotated[tuple[NonEmpty, ...], Meta(max_length=20)] = ()
+    """Documents that the run makes itself once work is given out, by name prefix. Their digests are in the contracts of the
+    tasks."""
 
 
 class TransferLeave(Document):
@@ -96,6 +128,10 @@ class TransferLeave(Document):
 
     run_id: RunId
     role: TransferRole
+    """The role whose tasks may send."""
     manifest_sha256: Sha256
+    """Digest of the manifest's canonical JSON."""
     destinations: _Destinations
+    """Where it may be sent."""
     most_bytes: Count
+    """Bytes that the task may send in all."""

@@ -18,18 +18,26 @@ END = r"(?!\n)$"
 
 NonEmpty = Annotated[str, Meta(min_length=1)]
 Sha256 = Annotated[str, Meta(pattern=rf"^[0-9a-fA-F]{{64}}{END}")]
+"""A SHA-256 digest in hex."""
 ObjectId = Annotated[str, Meta(pattern=rf"^[0-9a-f]{{40}}([0-9a-f]{{24}})?{END}")]
 RunId = Annotated[str, Meta(min_length=8, max_length=64, pattern=rf"^[A-Za-z0-9][A-Za-z0-9_-]*{END}")]
+"""Id of the run: safe as a file name and as a token of a subject."""
 #: Ids of documents may come from other systems; they are never used as file names or subjects.
 DocumentId = Annotated[str, Meta(min_length=8)]
-Timestamp = NonEmpty
+Time = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
+Timestamp = Annotated[Time, Meta(min_length=1)]
+"""RFC 3339 time in UTC. The format is not checked: a claimed time decides nothing."""
 #: ``docs/`` is a directory at the root, ``README.md`` one file, ``*.md`` every file whose name ends so; nothing else is one.
 PathPattern = Annotated[str, Meta(max_length=4096, pattern=rf"^([*][^*?/\\\[\]]+|[^*?/\\\[\]][^*?\\\[\]]*){END}")]
 Count = Annotated[int, Meta(ge=0, le=MAX_INTEGER)]
+"""A number of things; exact in every JSON reader (RFC 7493, section 2.2)."""
 Positive = Annotated[int, Meta(ge=1, le=MAX_INTEGER)]
+"""A number that counts from 1; exact in every JSON reader (RFC 7493, section 2.2)."""
 #: A round of the fix loop: one more than ``max_retries`` can ask for is far below the bound.
 Attempt = Annotated[int, Meta(ge=1, le=100)]
+"""Round of the fix loop, 1 first."""
 Seconds = Annotated[float, Meta(ge=0, le=MAX_NUMBER)]
+"""Seconds; no more than a double can hold."""
 
 RoleName = Literal[
     "PM",
@@ -48,12 +56,16 @@ RoleName = Literal[
     "TEST",
     "OPS",
 ]
+"""A role of the registry."""
 PolicyPack = Literal["low", "medium", "high"]
 #: How urgent a run is among others; it changes when its tasks are taken, never what they may do.
 Priority = Literal["high", "normal", "low"]
 Filesystem = Literal["read-only", "workspace-write"]
+"""What may be written (specification 6.1: nothing wider exists)."""
 Shell = Literal["deny", "untrusted", "on-request", "never"]
+"""Which commands an agent may run without being asked about them (specification 6.1.2)."""
 Network = Literal["deny", "on-request", "allow"]
+"""Whether the network may be reached."""
 LandingMode = Literal["branch", "target", "none"]
 #: Whether a candidate is reviewed and tested at the same time, or tested only after a review that passed.
 Judging = Literal["together", "in_turn"]
@@ -101,58 +113,74 @@ def keep_one_spelling(document: Document, *names: str) -> None:
 class Agent(Document):
     role: RoleName
     agent_id: str
+    """Id of the agent in the agent registry."""
     codex_thread_id: str | None = None
+    """Session to continue, for agents that keep one."""
 
 
 class Artifact(Document):
-    """A named blob. ``uri`` is ``artifact:sha256:<hex>`` (object store) or an RFC 2397 ``data:`` URI."""
+    """A named blob."""
 
     name: str
+    """Its name in this document; output_schema for the schema of an output (specification 6.1.3)."""
     uri: str
+    """artifact:sha256:<hex> in the object store, or an RFC 2397 data: URI."""
     sha256: Sha256
+    """SHA-256 of the bytes, in hex; checked on every read."""
 
 
 class Interpreter(Document):
-    """The prefix that commands saw, pinned: its interpreter's bytes, and the names and versions of its packages."""
+    """The prefix that commands saw, pinned by its interpreter's bytes and the names and versions of its packages."""
 
     prefix: NonEmpty
+    """Path of the prefix on the role's host."""
     version: str
+    """Version of its interpreter; empty: unknown."""
     sha256: Sha256
+    """SHA-256 of its interpreter's bytes."""
     packages_sha256: Sha256
+    """SHA-256 of the sorted names and versions of its packages, one per line."""
 
 
 class EnvironmentState(Document):
-    """What lay in the prefix when commands saw it.
-
-    ``place_sha256`` is the same for one folder of one host until that restarts.
-    """
+    """What the prefix held when commands saw it."""
 
     prefix: NonEmpty
+    """Path of the prefix on the role's host."""
     place_sha256: Sha256
+    """Digest of the folder and host, the same until the host restarts. Only states with the same digest can be compared."""
     files_sha256: Sha256
+    """SHA-256 of the names, kinds, sizes and times of everything in it but __pycache__."""
 
 
 class Surroundings(Document):
-    """What a role worked with, in its own words: programs and their versions, the host, and what contained its commands."""
+    """What a role worked with, in its own words: a claim, kept for people who want to repeat the work."""
 
     versions: dict[str, str]
+    """Version of each program, by name."""
     host: dict[str, str]
-    #: What the sandbox was seen to do when it was tried; left out by a role that runs no commands.
+    """System, kernel release, processor."""
     sandbox: dict[str, str] | None = None
+    """What the sandbox did when it was probed, fact by fact; left out by a role that runs no commands."""
     interpreter: Interpreter | None = None
+    """The prefix that commands saw."""
     environment: EnvironmentState | None = None
-    #: Whose programs commands saw in the place of the host's: a name with a digest.
+    """What the prefix held when commands saw it; left out for a prefix of the system."""
     image: NonEmpty | None = None
-    #: Variables that every command sees with this very value: clock of builds, locale, time zone, seed.
+    """Image whose programs commands saw instead of the host's: a name with a digest."""
     fixed: dict[str, str] | None = None
+    """Variables that every command sees with exactly this value: clock of builds, locale, time zone, seed."""
 
 
 class Repository(Document):
-    """Where the change belongs. ``url`` is whatever git can fetch; ``target_ref`` the full name of the ref to land on."""
+    """Where the change belongs."""
 
     url: NonEmpty
+    """What git fetches: a path, or a file:, https: or ssh: URL."""
     target_ref: str | None = None
+    """Full name of the ref to land on, refs/heads/main for instance."""
     landing: LandingMode = "branch"
+    """Where a proven change goes: a branch of its own, target_ref, or nowhere."""
 
     def __post_init__(self) -> None:
         keep_one_spelling(self, "landing")
@@ -166,16 +194,18 @@ _NOT_ALONE = r""".,:;"'\\"""
 
 
 class Person(Document):
-    """Who a change is by, as git writes it into a commit. A claim of the publisher's, for the record."""
+    """The author of a change, as git writes it into a commit. A claim of the publisher, for the record."""
 
     name: Annotated[
         str,
         Meta(max_length=200, pattern=rf"^[ {_NOT_ALONE}]*[^ {NOT_IN_NAMES}{_NOT_ALONE}][^{NOT_IN_NAMES}]*{END}"),
     ]
+    """One line without angle brackets, as git takes it."""
     email: Annotated[
         str,
         Meta(max_length=254, pattern=rf"^[{_NOT_ALONE}]*[^\s{NOT_IN_NAMES}{_NOT_ALONE}][^\s{NOT_IN_NAMES}]*{END}"),
     ]
+    """One address without blanks and angle brackets."""
 
 
 #: Every name by which one person is known where a run was ordered: an account, a mail address.
@@ -186,17 +216,18 @@ MOST_AUTHORS = 100
 
 
 class SourceBranch(Document):
-    """The branch that a patch was taken from: its name, its commit, and the commit that it left the baseline at.
-
-    ``authors``: everyone who made one of its commits, as ``Name <address>``; none of them approves the run. A claim of the
-    publisher's, for the record: what is judged is the patch.
-    """
+    """The branch that a patch was taken from. A claim of the publisher, for the record: the patch is what is judged."""
 
     name: Annotated[str, Meta(min_length=1, max_length=1024)]
+    """Name of the branch."""
     head: ObjectId
+    """The commit that the branch was at."""
     base: ObjectId
+    """The commit where the branch left the baseline. The patch leads from there to head."""
     commits: Positive
+    """Number of commits that the patch is made of."""
     authors: Annotated[tuple[Annotated[str, Meta(min_length=1, max_length=600)], ...], Meta(max_length=MOST_AUTHORS)] = ()
+    """Everyone who made one of these commits, as "Name <address>". None of them approves the run."""
 
 
 #: What ``agents.json`` and ``models.json`` call an agent and a model.
@@ -205,21 +236,21 @@ ModelName = Annotated[str, Meta(pattern=rf"^[A-Za-z0-9][A-Za-z0-9._:/-]{{0,127}}
 
 
 class Executor(Document):
-    """How the worker makes the change.
-
-    ``command``: ``commands`` are argv strings, one per attempt, ``{paths}`` stands for the shard's paths.
-    ``patch`` and ``reply``: ``artifacts`` name entries of ``inputs.artifacts``, one per attempt.
-    ``agent`` (a coding agent) and ``model`` (a model whose reply is taken apart) are asked anew for each attempt; which ones,
-    ``agent`` and ``model`` name, as the operator's policies do. A named model alone answers, unless ``fallback`` lets the
-    models after it in the route of models.json answer in its place.
-    """
+    """How the worker makes the change."""
 
     kind: Literal["command", "patch", "reply", "agent", "model"]
+    """Run a command, apply a given patch, take the files out of a recorded reply, let a coding agent work, or ask a model for a
+    reply. Agents and models are asked again for each attempt."""
     commands: tuple[NonEmpty, ...] = ()
+    """For command: one argv string per attempt. {paths} is replaced by the paths of the shard."""
     artifacts: tuple[NonEmpty, ...] = ()
+    """For patch and reply: names of inputs.artifacts, one per attempt."""
     agent: AgentName | None = None
+    """For agent: its name in the operator's agents.json; by default the first available one."""
     model: ModelName | None = None
+    """For agent and model: a name in the operator's models.json; by default the worker's first."""
     fallback: bool = False
+    """With model: whether the models after it in its route in models.json may answer if it cannot. Without model they may."""
 
     @property
     def falls_back(self) -> bool:
@@ -233,28 +264,32 @@ CandidateNumber = Annotated[int, Meta(ge=1, le=8)]
 
 
 class Sharding(Document):
-    """Into how many disjoint parts the tech lead may split the work; 1 passes it through."""
+    """Into how many disjoint parts the tech lead may split the work."""
 
     count: Annotated[int, Meta(ge=1, le=64)] = 1
+    """Maximum number of parts; 1 passes the contract through."""
 
 
 class FurtherEnvironment(Document):
-    """See ``Environment``."""
+    """Another prefix that commands see beside the first one."""
 
     prefix: NonEmpty
+    """The prefix, as in environment."""
     at: NonEmpty | None = None
+    """Path in the repository where the folder is shown, node_modules for instance; by default it is shown at its own path. The
+    repository must not track anything there."""
 
 
 class Environment(Document):
-    """A prefix (a virtual environment, say) that commands see read-only; the role's settings must list it.
-
-    ``at`` is a place in the repository where the folder is shown instead of at its own path: ``node_modules``, say. The same
-    holds for ``others``, which commands see as well.
-    """
+    """A prefix, such as a virtual environment, that commands see read-only."""
 
     prefix: NonEmpty
+    """The prefix. The role's own settings must list it."""
     at: NonEmpty | None = None
+    """Path in the repository where the folder is shown, node_modules for instance; by default it is shown at its own path. The
+    repository must not track anything there."""
     others: tuple[FurtherEnvironment, ...] = ()
+    """Further prefixes that commands see as well. Programs of the first prefix take precedence."""
 
     @property
     def all(self) -> tuple[FurtherEnvironment, ...]:
@@ -273,106 +308,132 @@ ProfileReason = Literal["language", "model", "repository", "request"]
 
 
 class EnvironmentProfile(Document):
-    """What the operator's ``environments.json`` has for the language of a run, and by what the language was told.
-
-    ``image`` is a name with a digest.
-    """
+    """The operator's profile for the language of a run, from ``environments.json``."""
 
     language: Language
+    """The language of the profile."""
     chosen_by: ProfileReason
+    """How the language was determined: by the field, the model's name, the repository's name, or the words of the request."""
     prefix: NonEmpty | None = None
+    """The prefix that commands see read-only."""
     image: NonEmpty | None = None
+    """An image: a name with a digest."""
     tools: tuple[NonEmpty, ...] = ()
+    """Programs that commands of the language need."""
 
 
 class BlastRadius(Document):
-    """What a destructive operation touches and cannot undo: in words, and in figures that are held against the change."""
+    """What a destructive operation touches and cannot undo. The change is checked against the figures."""
 
     summary: NonEmpty
+    """A summary of one line, for people."""
     paths: tuple[NonEmpty, ...]
+    """Files, or directories with everything below, whose content may be lost."""
     max_deletions: Count
+    """The maximum number of files whose content may be lost."""
 
 
 class DestructiveStatement(Document):
-    """What has to be known before a destructive operation. ``dry_run`` names the input artifact with its captured output."""
+    """What has to be known before a destructive operation."""
 
     operation: NonEmpty
+    """The entry of destructive that this is about."""
     dry_run: NonEmpty
+    """Name of the input artifact that holds the captured output of a dry run."""
     blast_radius: BlastRadius
+    """What it touches and cannot undo."""
     backup: NonEmpty
+    """Where the backup is: a tag, a snapshot or a dump."""
 
 
 class Scope(Document):
-    """What is allowed beyond plain edits inside ``allowed_paths``.
-
-    ``destructive`` lists operations: a command of the contract word for word, or ``delete files``. Each needs its statement.
-    """
+    """What is allowed beyond plain edits inside ``allowed_paths``."""
 
     allow_dependency_change: bool = False
+    """Manifests and lock files may change."""
     allow_protected_paths: tuple[NonEmpty, ...] = ()
+    """Protected paths that may change, where the policy lets a contract allow that."""
     allow: tuple[ChangeKind, ...] = ()
+    """Kinds of change that the diff gate refuses unless they are named here (specification 8, mechanism 1). A symbolic link
+    must stay inside the repository even then."""
     destructive: tuple[NonEmpty, ...] = ()
+    """Destructive operations that the order asks for, one by one: a command word for word, or delete files."""
     destructive_statements: tuple[DestructiveStatement, ...] = ()
+    """For each destructive operation, what has to be known before it is done. Without it, the order is refused."""
 
 
 class Budget(Document):
-    """What a run may use up; no field, no limit. The bounds keep sums and dates made of them finite."""
+    """What a run may use up; a field that is missing sets no limit. The bounds keep sums and dates made of them finite."""
 
     wall_sec: Annotated[float, Meta(gt=0, le=1e9)] | None = None
+    """Seconds from acceptance to the end of the run, waiting included."""
     tokens: Count | None = None
+    """Tokens of all models together."""
     cost_usd: Annotated[float, Meta(ge=0, le=1e9)] | None = None
+    """US dollars."""
     iterations: Positive | None = None
+    """Rounds of the fix loop; where an executor counts turns, those turns."""
 
     def __post_init__(self) -> None:
         keep_one_spelling(self, "wall_sec", "cost_usd")
 
 
 class MutationBounds(Document):
-    """How many mutants of a change are tried against its tests, and how long. Written by the gatekeeper alone, of its policy.
-
-    ``time_share``: of the seconds that the tests took, at least ``least_seconds``. ``must_kill``: the share of mutants that the
-    tests have to notice; None: it is only said which they did not.
-    """
+    """How many mutants of a change are tried against its tests, and for how long."""
 
     time_share: Annotated[float, Meta(ge=0, le=1)]
+    """Share of the seconds that the tests took."""
     least_seconds: Annotated[float, Meta(ge=0, le=600)]
+    """Minimum time in seconds."""
     most_mutants: Annotated[int, Meta(ge=1, le=200)]
+    """Maximum number of mutants that are tried."""
     must_kill: Annotated[float, Meta(ge=0, le=1)] | None = None
+    """Share of mutants that the tests must notice; null: the report only lists those that they missed."""
 
     def __post_init__(self) -> None:
         keep_one_spelling(self, "time_share", "least_seconds", "must_kill")
 
 
 class Usage(Document):
-    """What one delivery of a task has used up so far, all told; ``delivery`` tells it from the task's others.
-
-    ``sent_bytes`` went to providers of models by a leave. ``unpriced``: a model without a known price was asked, so that
-    ``cost_usd`` leaves out what that cost. ``incomplete``: a reply was cut off or never came, so that this is a lower bound.
-    """
+    """What one delivery of a task has used in all so far."""
 
     tokens: Count
+    """Tokens of all models together."""
     cost_usd: Annotated[float, Meta(ge=0, le=1e9)]
+    """US dollars."""
     iterations: Count
+    """Turns of an agent."""
     delivery: Annotated[str, Meta(pattern=rf"^[0-9.]{{1,64}}{END}")]
+    """The delivery of the task that used it: a number that no other delivery of the task has."""
     sent_bytes: Count = 0
+    """Bytes that were sent to providers of models under a transfer permission, failed attempts included."""
     unpriced: bool = False
+    """Whether a model without a known price was asked. Its cost is missing from cost_usd."""
     incomplete: bool = False
+    """Whether a call was sent whose usage is not fully known, because its reply was cut off or never came. tokens and cost_usd
+    are then lower bounds."""
 
     def __post_init__(self) -> None:
         keep_one_spelling(self, "cost_usd")
 
 
 class AcceptanceTest(Document):
-    """``may_rerun``: when it fails it is run once more; a pass then is recorded as flaky, and counts.
+    """A command that proves the change.
 
-    ``hidden``: the test runner alone is told of it (``gatewright.hidden_acceptance``).
+    A failed command that passes its second run is recorded as flaky, and counts as passed.
     """
 
     name: str
+    """What the test is called in reports."""
     cmd: str
+    """Words of an argv, split as a shell would. No shell runs, and shell syntax is refused (specification 8, mechanism 3)."""
     must_pass: bool
+    """Whether an exit code other than 0 fails the run."""
     may_rerun: bool = False
+    """Run it once more if it fails. Both runs are reported, and the evidence names a pass after a failure as flaky."""
     hidden: bool = False
+    """Only the test runner sees the command and the input artifacts named hidden:PATH, which replace the candidate's files. The
+    pm, the tech lead, the worker and the reviewer never see them."""
 
 
 class ToolPermissions(Document):
@@ -380,12 +441,16 @@ class ToolPermissions(Document):
     shell: Shell
     network: Network
     mcp_tools: tuple[str, ...]
+    """Names of MCP tools that the agent may call; an unknown one is refused."""
 
 
 class TimeoutRetry(Document):
     timeout_sec: Annotated[float, Meta(ge=1, le=MAX_NUMBER)]
+    """Seconds that one command or one task may take."""
     max_retries: Annotated[int, Meta(ge=0, le=10)]
+    """Rounds of the fix loop (specification 7, S5)."""
     retry_backoff_sec: Seconds
+    """Seconds between rounds."""
 
     def __post_init__(self) -> None:
         keep_one_spelling(self, "timeout_sec", "retry_backoff_sec")

@@ -125,19 +125,9 @@ def _rewritten(node: Any, home: str, needed: set[str]) -> Any:
         return beside
     file, _, path = node["$ref"].partition("#")
     target = file.removesuffix(".json") or home
-    steps = path.split("/")[1:]
-    if steps[:1] == ["$defs"]:
-        needed.add(f"{target}#{steps[1]}")
-        reference = {"$ref": f"#/components/schemas/{component(target, steps[1])}"}
-    elif steps:
-        # A part that has no name of its own stands where it is used.
-        part: Any = load(target)
-        for step in steps:
-            part = part[step]
-        return _rewritten(part, target, needed) | beside
-    else:
-        needed.add(target)
-        reference = {"$ref": f"#/components/schemas/{component(target)}"}
+    piece = path.removeprefix("/$defs/")
+    needed.add(f"{target}#{piece}" if piece else target)
+    reference = {"$ref": f"#/components/schemas/{component(target, piece)}"}
     return beside | {"allOf": [reference]} if beside else reference
 
 

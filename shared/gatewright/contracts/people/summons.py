@@ -35,90 +35,126 @@ _Key = Annotated[str, Meta(pattern=rf"^[A-Za-z0-9_-]{{8,64}}{END}")]
 
 
 class SummonsItem(Document):
-    """One question to one role. ``constraints`` are what the answer is to keep to, in the words of who asks."""
+    """One question to one role."""
 
     role: SummonsRole
+    """The role that is asked."""
     question: Words
+    """The question."""
     kind: SummonsKind = "critique"
+    """Kind of the question."""
     constraints: _Constraints = ()
+    """Constraints on the answer, in the words of the sender."""
 
     def __post_init__(self) -> None:
         keep_one_spelling(self, "kind")
 
 
 class SummonsRequest(Document):
-    """Ask roles about a run, all of ``questions`` or none; without any: only what was asked and answered so far.
+    """Asks roles read-only questions about an open run.
 
-    ``key`` is the same when the same is asked again because no answer came. ``requested_by`` is a claim.
+    Without questions, it asks only for what was asked and answered so far.
     """
 
     run_id: RunId
     questions: Annotated[tuple[SummonsItem, ...], Meta(max_length=MOST_SUMMONSES)] = ()
+    """The questions. All of them are asked, or none."""
     key: _Key | None = None
+    """Key of the request. Sending the same key again asks nothing twice."""
     requested_by: Annotated[str, Meta(max_length=200)] = ""
+    """Who asks. A claim."""
 
 
 class SummonsTask(Document):
-    """What a role is given. ``brief`` is the gatekeeper's own account of the run, ``evidence`` what may be read besides.
-
-    ``publisher`` is who asked, as the bus knew it. ``transfer``: what the role may send to providers of models.
-    """
+    """A read-only question to a role, with a brief of the run. The answer is evidence beside the run, and satisfies no gate."""
 
     run_id: RunId
     task_id: NonEmpty
+    """Id of the task within the run."""
     item: SummonsItem
+    """The question."""
     brief: Annotated[str, Meta(max_length=20_000)]
+    """The gatekeeper's account of the run."""
     evidence: Annotated[tuple[Artifact, ...], Meta(max_length=8)]
+    """What the role may read besides the brief."""
     timeout_sec: Seconds
+    """Seconds that the role may take."""
     publisher: NonEmpty
+    """The identity that asked, as the bus knew it."""
     requested_by: Annotated[str, Meta(max_length=200)] = ""
+    """Who asks. A claim."""
     budget: Budget | None = None
+    """What the answer may cost."""
     transfer: TransferLeave | None = None
+    """What the role may send to providers of models."""
 
     def __post_init__(self) -> None:
         keep_one_spelling(self, "timeout_sec")
 
 
 class SummonsOpinion(Document):
-    """What a role's model answers. ``evidence``: places that it rests on; a line is that of the candidate's file."""
+    """What a role's model answers to a question about a run."""
 
     directive_ack: NonEmpty
+    """The directive_ack marker of the question, repeated."""
     answer: Annotated[str, Meta(min_length=1, max_length=16_000)]
+    """The answer in words."""
     confidence: Confidence
+    """How sure the answer is."""
     evidence: Annotated[tuple[Observation, ...], Meta(max_length=50)] = ()
+    """Places that the answer rests on."""
     open_questions: Annotated[tuple[Words, ...], Meta(max_length=20)] = ()
+    """What could not be told."""
 
 
 class SummonsAnswer(Document):
-    """What became of a summons: the role's words, or the ``code`` and ``message`` why there are none."""
+    """What came of a question to a role: the role's words, or the reason why there are none."""
 
     run_id: RunId
     task_id: NonEmpty
+    """Id of the task within the run."""
     role: SummonsRole
+    """The role that is asked."""
     status: Literal["ANSWERED", "NOT_ANSWERED"]
+    """Whether there is an answer."""
     code: NonEmpty
+    """ok, or the stable code of the reason why there is no answer."""
     answered_at: Timestamp
+    """When the answer was recorded."""
     agent_id: Annotated[str, Meta(max_length=200)] = ""
+    """The agent that answered, from the agent registry."""
     message: Annotated[str, Meta(max_length=MOST_WORDS)] = ""
+    """The reason, for people."""
     answer: Annotated[str, Meta(max_length=16_000)] = ""
+    """The answer, in words."""
     confidence: Confidence | None = None
+    """How sure the answer is."""
     evidence: Annotated[tuple[Observation, ...], Meta(max_length=50)] = ()
+    """Places that the answer rests on."""
     open_questions: Annotated[tuple[Words, ...], Meta(max_length=20)] = ()
+    """Questions that the role could not answer."""
     consultation: Consultation | None = None
+    """What the role asked its model."""
 
 
 class SummonsStanding(Document):
-    """A summons, and the answer once there is one; ``asked_at`` is when the ledger has it."""
+    """A question to a role, and the answer once there is one."""
 
     task: SummonsTask
+    """What the role was given."""
     asked_at: Timestamp
+    """When the ledger recorded it."""
     answer: SummonsAnswer | None = None
+    """The answer, or why there is none."""
 
 
 class SummonsList(Document):
-    """The summonses of a run, the oldest first. ``asked``: those of this request; ``left``: how many it may still have."""
+    """The questions about a run, and their answers."""
 
     run_id: RunId
     summonses: tuple[SummonsStanding, ...]
+    """The questions with their answers, the oldest first."""
     asked: tuple[NonEmpty, ...]
+    """Ids of the tasks that this request made."""
     left: Annotated[int, Meta(ge=0, le=MOST_SUMMONSES)]
+    """How many questions the run may still have."""

@@ -1,0 +1,54 @@
+"""What a request orders and a task contract carries on: the fields that both have, defined once."""
+
+from __future__ import annotations
+
+from gatewright.contracts.vocabulary import (
+    Budget,
+    Candidates,
+    Document,
+    Environment,
+    Executor,
+    Needs,
+    OrderedBy,
+    Person,
+    Priority,
+    RequirementId,
+    Scope,
+    Sharding,
+    SourceBranch,
+)
+
+
+class Order(Document, kw_only=True):
+    """The part of an order that reaches the contract as the request has it, except for the environment of a profile."""
+
+    executor: Executor | None = None
+    """How the worker makes the change. A run needs one, or candidates."""
+    candidates: Candidates | None = None
+    """Instead of executor: each of these makes the change once, and the best result lands. Not together with sharding."""
+    sharding: Sharding | None = None
+    """Into how many parts the tech lead may split the work."""
+    environment: Environment | None = None
+    """What commands see beside the repository."""
+    scope: Scope | None = None
+    """What is allowed beyond plain edits inside allowed_paths."""
+    budget: Budget | None = None
+    """What the run may use up."""
+    requirement_ids: tuple[RequirementId, ...] = ()
+    """The requirements that the change serves."""
+    audit_only: bool = False
+    """The task only examines: an empty diff is then allowed."""
+    interactive: bool = False
+    """The publisher of the run answers what an agent asks permission for, where the shell permission requires approval. No
+    answer refuses."""
+    priority: Priority = "normal"
+    """How urgent the run is among others."""
+    needs: Needs = ()
+    """Capabilities that the processes working on the run must have, beside its language and agents, in the operator's words
+    (gpu, say). pools.json defines which pools have them."""
+    author: Person | None = None
+    """The author of the landed commit, a claim of the publisher; by default Gatewright, which is always the committer."""
+    source_branch: SourceBranch | None = None
+    """The branch that the patch was taken from, a claim of the publisher. The patch is what is judged."""
+    ordered_by: OrderedBy = ()
+    """The person who ordered the run, a claim of the publisher; empty: unknown. This person may not approve the run."""
