@@ -82,6 +82,7 @@ lint: $(STAMP)
 	@$(BIN)/python -m ruff format --no-cache --check .
 	@$(BIN)/python -m mypy
 	@$(BIN)/python -m gatewright.contracts.schema_files --check
+	@$(BIN)/python .ci/structure.py
 	@$(BIN)/python -c 'import sys; from importlinter.cli import lint_imports_command; sys.exit(lint_imports_command())' --no-cache
 
 # The Helm chart, rendered and held to several versions of Kubernetes, in an environment of its own.

@@ -18,11 +18,12 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PRODUCT = ("shared/gatewright", "services")
 #: Past participles that are names of functions by themselves say neither what is done nor what is given back.
-IRREGULAR = frozenset(
-    "begun bound broken brought built chosen done drawn drawn driven fallen found given gone got heard held hidden kept known laid"
-    " left lent let lost made meant met paid put read said seen sent set shown shut split spoken spent stood stored struck sworn"
-    " taken taught thrown told torn understood withdrawn won worn written".split()
-)
+_IRREGULAR = """
+begun bound broken brought built chosen done drawn driven fallen found given gone got heard held hidden kept
+known laid left lent let lost made meant met paid put read said seen sent set shown shut split spoken spent
+stood stored struck sworn taken taught thrown told torn understood withdrawn won worn written
+"""
+IRREGULAR = frozenset(_IRREGULAR.split())
 #: Words that end in -ed and are no participles here.
 NOT_PARTICIPLES = frozenset({"feed", "need", "seed", "speed", "embed", "shed", "exceed", "proceed", "succeed", "indeed"})
 #: Names that say nothing of what they name.
@@ -88,8 +89,8 @@ def _functions(tree: ast.AST, module: str, found: Measures) -> None:
             continue
         found.functions += 1
         bare = node.name.lstrip("_")
-        is_property = any(isinstance(each, ast.Name) and each.id in {"property", "cached_property"} for each in node.decorator_list)
-        if not is_property and _is_participle(bare):
+        decorators = {each.id for each in node.decorator_list if isinstance(each, ast.Name)}
+        if not decorators & {"property", "cached_property"} and _is_participle(bare):
             found.against["bare participles"].append(f"{module}: {node.name}")
         if node.name in FORBIDDEN:
             found.against["forbidden names"].append(f"{module}: {node.name}")
@@ -123,19 +124,19 @@ class Row:
 def rows(found: Measures) -> list[Row]:
     sizes = sorted(size for _, size in found.modules)
     homonyms = {name: count for name, count in found.private.items() if count > 5}
-    found.against["private names with more than 5 functions"] = [f"{name} ({count})" for name, count in sorted(homonyms.items())]
+    found.against["homonyms"] = [f"{name} ({count})" for name, count in sorted(homonyms.items())]
     in_cli = sum(name.startswith("shared/gatewright/app/cli/") for name, _ in found.modules)
     return [
-        Row("lines of the product", found.lines, 131_000, 100_000),
-        Row("modules of at most 60 lines", len(found.against["short modules"]), 400, 150),
-        Row("median lines of a module", sizes[len(sizes) // 2], 85, 120, least=True),
-        Row("modules in app/cli", in_cli, 150, 50),
-        Row("import lines", round(100 * found.imports / found.lines, 1), 10.5, 7, unit="%"),
-        Row("bare participles", round(100 * len(found.against["bare participles"]) / found.functions, 1), 11, 3, unit="%"),
-        Row("forbidden names", len(found.against["forbidden names"]), 80, 0),
-        Row("private names with more than 5 functions", len(homonyms), 200, 0),
-        Row("public functions with a longer docstring", round(100 * found.documented / found.public, 1), 14, 50, True, "%"),
-        Row("events told apart elsewhere", len(found.against["events told apart elsewhere"]), 20, 0),
+        Row("lines of the product", found.lines, 133_000, 100_000),
+        Row("modules of at most 60 lines", len(found.against["short modules"]), 270, 150),
+        Row("median lines of a module", sizes[len(sizes) // 2], 102, 120, least=True),
+        Row("modules in app/cli", in_cli, 134, 50),
+        Row("import lines", round(100 * found.imports / found.lines, 1), 9.8, 7, unit="%"),
+        Row("bare participles", round(100 * len(found.against["bare participles"]) / found.functions, 1), 9.7, 3, unit="%"),
+        Row("forbidden names", len(found.against["forbidden names"]), 69, 0),
+        Row("private names with more than 5 functions", len(homonyms), 74, 0),
+        Row("public functions with a longer docstring", round(100 * found.documented / found.public, 1), 15, 50, True, "%"),
+        Row("events told apart elsewhere", len(found.against["events told apart elsewhere"]), 8, 0),
     ]
 
 
@@ -147,8 +148,10 @@ def main() -> int:
             print(f"{name}:", *places, sep="\n  ")
     width = max(len(row.name) for row in table)
     for row in table:
-        mark = "" if row.holds else "   BEYOND ITS BOUND"
-        print(f"{row.name:<{width}}  {row.value:>9,g}{row.unit:1}  bound {row.bound:>9,g}{row.unit:1}  goal {row.goal:>9,g}{row.unit}{mark}")
+        figures = (
+            f"{name} {value:>9,g}{row.unit:1}" for name, value in (("", row.value), ("bound", row.bound), ("goal", row.goal))
+        )
+        print(f"{row.name:<{width}} ", "  ".join(figures), "" if row.holds else "  BEYOND ITS BOUND")
     return 0 if all(row.holds for row in table) else 1
 
 
