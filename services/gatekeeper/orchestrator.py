@@ -17,7 +17,7 @@ from functools import cached_property
 from gatewright.bus.port import Bus
 from gatewright.bus.topology import CANCEL_SUBJECT
 from gatewright.clock import Clock
-from gatewright.contracts import ProgressPacket, Transition, codec
+from gatewright.contracts import GateReport, ProgressPacket, Transition, codec
 from gatewright.contracts.progress import MemoryEntry
 from gatewright.errors import BusError, ConflictError, GatewrightError, MalformedError, StoreError, UnavailableError
 from gatewright.evidence.projection.screening import ScreenedArtifacts
@@ -28,6 +28,7 @@ from gatewright.ledger.spans import run_spans
 from gatewright.ledger.store import NOWHERE, Ledger, Position
 from gatewright.order_artifacts.canonical_memory import entry_of
 from gatewright.rules.summons import open_summonses
+from gatewright.run import events as e
 from gatewright.run.spending import awaited_accounts
 from gatewright.run.state import Run
 from gatewright.secrets.documents import redact_words
@@ -36,6 +37,7 @@ from gatewright.services.gatekeeper.decider.gate_checks import next_step, requir
 from gatewright.services.gatekeeper.decider.inputs import AbortReceived, Continue, Input, RoleReplied, SealReported, Submitted
 from gatewright.services.gatekeeper.dispatch.dispatcher import Dispatcher, UnderWay
 from gatewright.services.gatekeeper.gates.engine import GateEngine
+from gatewright.services.gatekeeper.policies.load import Policies
 from gatewright.services.gatekeeper.run_metrics import measure
 from gatewright.tasks.protocol import cancel_notice
 from gatewright.telemetry.logs import Logger
@@ -48,6 +50,34 @@ _STORED_TOGETHER = 4
 ACCOUNT_PATIENCE = 10.0
 #: Times an input is decided anew after another gatekeeper appended first.
 CONFLICT_TRIES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """The input counted: ``events`` are what it added to the run, which ``run`` is as it stood right after."""
+
+    run: Run
+    events: tuple[e.RunEvent, ...]
+    transitions: tuple[Transition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A gate refused the input itself, with ``report``; nothing was recorded."""
+
+    run: Run | None
+    report: GateReport
+
+
+@dataclass(frozen=True, slots=True)
+class Ignored:
+    """The input did not count: it came again, out of turn, or after the end. ``run`` is the run as it stands."""
+
+    run: Run | None
+
+
+#: What became of an input.
+Outcome = Recorded | Refused | Ignored
 
 
 @dataclass(frozen=True)
@@ -86,19 +116,27 @@ class Orchestrator:
             known = self.ledger.known(item.run_id) or NOWHERE
             if known.run is not None:
                 return False
-            _, appended = await self._step(item.run_id, item, known)
-            return appended
+            return isinstance(await self._step(item.run_id, item, known), Recorded)
 
-    async def advance(self, run_id: str, item: Input) -> None:
-        """Let ``item`` count, then take every step that is the gatekeeper's own.
+    async def advance(self, run_id: str, item: Input) -> Outcome:
+        """Let ``item`` count, then take every step that is the gatekeeper's own. What became of ``item`` alone is returned.
 
         A run that has to wait for locks waits in the ledger and in the lock table; the gatekeeper that releases them goes on
         with it. Raises BusError when the bus is away: bring the input again. Raises MalformedError (``run_unknown``) for what
         is about no run.
         """
         async with self._turn(run_id):
-            await self._step(run_id, item)
+            outcome = await self._step(run_id, item)
             await self._continue(run_id, item.message_id)
+            return outcome
+
+    async def reload(self, run_id: str) -> Run:
+        """The run as the ledger has it now: another gatekeeper may have moved it. Raises MalformedError (``run_unknown``)."""
+        self.ledger.forget(run_id)
+        run = (await self.ledger.get(run_id)).run
+        if run is None:
+            raise MalformedError(f"there is no run {run_id[:200]}", code="run_unknown")
+        return run
 
     async def take_up(self, run_id: str, under_way: UnderWay) -> bool:
         """Finish what this process or another began and left; True when there is nothing more to do for the run, ever.
@@ -160,9 +198,14 @@ class Orchestrator:
             await self.bundles.settled(run_id, run.sealed.location)
             self.left_behind(run_id)
 
+    @property
+    def policies(self) -> Policies:
+        """What the operator allows."""
+        return self.gates.policies
+
     @cached_property
     def dispatcher(self) -> Dispatcher:
-        return Dispatcher(self.bus, self.gates.policies.shares, self.gates.policies.beats)
+        return Dispatcher(self.bus, self.policies.shares, self.policies.beats)
 
     def _log(self, run: Run) -> Logger:
         """For lines about a run: they carry its id, and that of its trace."""
@@ -192,8 +235,8 @@ class Orchestrator:
                 else:
                     await self._seal_or_owe(run, self._seal)
                 return
-            after, _ = await self._step(run_id, Continue(f"{message_id}:{step}"))
-            if after.run is not None and next_step(after.run) == step:
+            after = (await self._step(run_id, Continue(f"{message_id}:{step}"))).run
+            if after is not None and next_step(after) == step:
                 return  # it waits for locks
 
     def _account_wait(self, run: Run) -> float:
@@ -218,11 +261,10 @@ class Orchestrator:
         self.sealing_later.pop(run_id, None)
         await self._wake(run_id)
 
-    async def _step(self, run_id: str, item: Input, assumed: Position | None = None) -> tuple[Position, bool]:
+    async def _step(self, run_id: str, item: Input, assumed: Position | None = None) -> Outcome:
         """Judge, decide, append, carry out; again from the start when another gatekeeper was quicker.
 
-        Returns where the run stands, and whether it was this call that moved it there. Raises UnavailableError when the disk
-        has no room for what would follow: the input is given back, and comes again.
+        Raises UnavailableError when the disk has no room for what would follow: the input is given back, and comes again.
         """
         self._check_room(run_id, item)
         for _ in range(CONFLICT_TRIES):
@@ -240,7 +282,8 @@ class Orchestrator:
                 if isinstance(item, RoleReplied):
                     # Said before, said out of turn, of an earlier attempt, or of a run that is over.
                     self.log.info("answer_ignored", run_id=run_id, role=item.role, message_id=item.message_id)
-                return position, False
+                refusal = next((verdict.report for verdict in verdicts if not verdict.passed), None)
+                return Refused(position.run, refusal) if refusal is not None else Ignored(position.run)
             try:
                 after = await self.ledger.append(position, transition)
             except ConflictError:
@@ -252,8 +295,12 @@ class Orchestrator:
                 seconds = (report.duration_ms or 0) / 1000
                 self.metrics.gate_decision(report.gate, report.verdict, report.code, seconds, transition.events[0].trace_id)
             measure(self.metrics, after)
-            await self._carry_out(after, transition)
-            return after, True
+            run = after.run
+            if run is None:
+                raise MalformedError(f"{run_id}: a transition that makes no run", code="bad_event")
+            await self._carry_out(run, transition)
+            events = tuple(e.event_of(record) for record in transition.events)
+            return Recorded(run, events, after.transitions)
         raise BusError(f"{run_id}: {CONFLICT_TRIES} conflicts in a row")
 
     async def _has_moved(self, position: Position, run_id: str, item: Input) -> bool:
@@ -266,10 +313,7 @@ class Orchestrator:
             return False  # it never counts for a run that exists
         return (await self.ledger.load(run_id)).sequence != position.sequence
 
-    async def _carry_out(self, position: Position, transition: Transition) -> None:
-        run = position.run
-        if run is None:
-            return
+    async def _carry_out(self, run: Run, transition: Transition) -> None:
         self._log(run).info(
             "transition", number=transition.number, state=run.state, events=[event.event_type for event in transition.events]
         )
@@ -425,20 +469,20 @@ class Orchestrator:
 
     async def _report_seal(self, run: Run, sealed: Sealed, memory: MemoryEntry | None) -> None:
         said = f"{run.run_id}:sealed"
-        after, first = await self._step(
+        outcome = await self._step(
             run.run_id, SealReported(sealed.manifest_sha256, sealed.signer, sealed.location, said, memory)
         )
-        counts = after.run.sealed if after.run is not None else None
-        if after.run is not None and self.gates.memories is not None:
-            self.gates.memories.note(after.run)
+        counts = outcome.run.sealed if outcome.run is not None else None
+        if outcome.run is not None and self.gates.memories is not None:
+            self.gates.memories.note(outcome.run)
         if counts is not None and counts.manifest_sha256 != sealed.manifest_sha256:
             # Another key, or another version of this program: two bundles of one run would both seem to be the one.
             await self.bundles.withdraw(run.run_id, sealed.manifest_sha256)
             self._log(run).error("bundle_withdrawn", signer=sealed.signer, sealed_by=counts.signer)
         else:
             self._log(run).info("bundle_sealed", status=run.status, location=sealed.location)
-            if first and after.run is not None:
-                self._tell_trace(after.run, after.transitions)
+            if isinstance(outcome, Recorded):
+                self._tell_trace(outcome.run, outcome.transitions)
         if counts is not None:
             await self.bundles.settled(run.run_id, counts.location)
         self.left_behind(run.run_id)

@@ -72,7 +72,7 @@ async def serve(service: Service, settings: Settings) -> None:
     memories = MemoryIndex()
     orchestrator, results = assemble(service, settings, place, memories)
     submissions = results.submissions
-    silent = SilentRuns(orchestrator.gates.policies.beats)
+    silent = SilentRuns(orchestrator.policies.beats)
     follower = LedgerFollower(orchestrator, publishers=submissions.limits.runs, memories=memories, silent=silent)
     follower.checkpoint = await asyncio.to_thread(_checkpoint, service, settings)
     asked = RunQueries(
@@ -105,7 +105,7 @@ async def serve(service: Service, settings: Settings) -> None:
             summonses = SummonsService(orchestrator, submissions.limits, service.log, submissions.scanner)
             handlers = {SUBMIT_SUBJECT: submissions.submit, **asked.endpoints(), **summonses.endpoints()}
             people = ApprovalService(orchestrator, follower.index, follower.approvals, service.log, submissions.scanner)
-            doors = _doors(tuple(handlers), [each.name for each in orchestrator.gates.policies.publishers.publishers])
+            doors = _doors(tuple(handlers), [each.name for each in orchestrator.policies.publishers.publishers])
             doors.append({subject: subject for subject in people.endpoints()})
             agents = AgentQuestionService(orchestrator, service.log, submissions.scanner)
             doors.append({subject: subject for subject in agents.endpoints()})
@@ -201,12 +201,27 @@ def assemble(
     approvers = partial(keyring.approvers, settings.home, signer.public)
     approvers()
     gates = GateEngine(
-        *(policies, mirrors, artifacts, locks, service.clock, versions(scanner), SecretsCheck(scanner), approvers, memories),
+        policies=policies,
+        mirrors=mirrors,
+        artifacts=artifacts,
+        locks=locks,
+        clock=service.clock,
+        versions=versions(scanner),
+        secrets=SecretsCheck(scanner),
+        approvers=approvers,
+        memories=memories,
         grants=StandingGrants(service.bus),
     )
     bundles = place.writer(lambda: keyring.trusted(settings.home, settings.signing_key) or [signer.public])
     orchestrator = Orchestrator(
-        *(service.bus, ledger, gates, bundles, signer, service.clock, service.log, service.metrics),
+        bus=service.bus,
+        ledger=ledger,
+        gates=gates,
+        bundles=bundles,
+        signer=signer,
+        clock=service.clock,
+        log=service.log,
+        metrics=service.metrics,
         room=lambda: check_room(settings.home),
         spans=service.spans,
     )

@@ -144,7 +144,7 @@ async def test_a_recorded_decision_of_an_older_run_counts_as_before(make_reposit
         run = await inbox.to_the_candidate(author=Person(name="R. Ben", email=ACCOUNT.upper()))
         older = replace(run, accepted=replace(run.accepted, orderers=None))
         decision = signed(await inbox.said("approve", "ben"), "ben")
-        known, _ = inbox.gatekeeper.orchestrator.gates.policies.people.roster()
+        known, _ = inbox.gatekeeper.orchestrator.policies.people.roster()
         now = inbox.clock.now()
         assert judge_decision(older, decision, known, now, recorded=True).person.name == "ben"
         for judged, recorded in ((older, False), (run, True)):

@@ -60,7 +60,7 @@ def clock() -> HandClock:
 
 
 def roster_of(inbox: Inbox) -> Path:
-    file = inbox.gatekeeper.orchestrator.gates.policies.people.roster_file
+    file = inbox.gatekeeper.orchestrator.policies.people.roster_file
     assert file is not None
     return file
 

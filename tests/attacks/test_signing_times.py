@@ -72,7 +72,7 @@ async def test_an_older_runs_recorded_answer_counts_as_before(inbox: Inbox) -> N
     run = await inbox.run()
     older = replace(run, accepted=replace(run.accepted, orderers=None))
     decision = signed(replace(await inbox.said(), decided_at=WRONG["long before"]))
-    roster, _ = inbox.gatekeeper.orchestrator.gates.policies.people.roster()
+    roster, _ = inbox.gatekeeper.orchestrator.policies.people.roster()
     now = inbox.clock.now()
     assert judge_decision(older, decision, roster, now, recorded=True).person.name == "ana"
     for judged, recorded in ((older, False), (run, True)):

@@ -106,7 +106,7 @@ def run_id(number: int, publisher: str = "default") -> str:
 async def asked(orchestrator: Orchestrator, repository: str, publisher: str) -> CanonicalMemory | Error:
     """What a publisher is told of a repository without a run; one that may see every run is told of its own all the same."""
     rules = tuple(make_publisher(name, may_see="any") for name in ("default", "another"))
-    policies = changed(orchestrator.gates.policies, publishers=Publishers(version="1", publishers=rules))
+    policies = changed(orchestrator.policies, publishers=Publishers(version="1", publishers=rules))
     there = changed(orchestrator, gates=changed(orchestrator.gates, policies=policies))
     limits = PublisherLimits(PublisherRuns(there.clock, frozenset()), there.clock)
     archives = BundleArchives(Path("none"), Path("none"))
@@ -141,7 +141,7 @@ async def test_a_publisher_asks_without_a_run_what_its_own_came_to(make_reposito
             none = await asked(orchestrator, place, "default")
             assert isinstance(none, Error)
             assert none.code == code
-        off = changed(orchestrator.gates.policies, memory=None)
+        off = changed(orchestrator.policies, memory=None)
         without = changed(orchestrator, gates=changed(orchestrator.gates, policies=off))
         kept = await asked(without, repository.url, "default")
         assert isinstance(kept, Error)

@@ -62,7 +62,7 @@ class Asking:
     folder: Path
 
     def rule(self, name: str = DEFAULT_PUBLISHER) -> Publisher:
-        rule = self.service.orchestrator.gates.policies.publishers.of(name)
+        rule = self.service.orchestrator.policies.publishers.of(name)
         assert rule is not None
         return rule
 

@@ -49,7 +49,15 @@ class GateContext:
     def of_change(self, contract: TaskContract, mirror: Mirror, approved: Approved = NOTHING) -> ChangeContext:
         """The same judgement, of a change under ``contract`` whose trees are in ``mirror``."""
         return ChangeContext(
-            *(self.report, self.policies, self.artifacts, self.clock, self.now, self.started, contract, mirror), approved
+            report=self.report,
+            policies=self.policies,
+            artifacts=self.artifacts,
+            clock=self.clock,
+            now=self.now,
+            started=self.started,
+            contract=contract,
+            mirror=mirror,
+            approved=approved,
         )
 
     def names_other_policies(self, accepted: RunAccepted) -> None:

@@ -59,15 +59,15 @@ class AgentQuestionService:
             raise MalformedError(words, code="message_too_large")
         question = codec.decode(message.data, AgentQuestion)
         check_claimed(self.orchestrator.bus, question.run_id, question.task_id, message)  # 1
-        run = await self._run(question.run_id)
+        run = await self.orchestrator.reload(question.run_id)
         asked = known_question(run, question)
         if asked is None:
             await asyncio.to_thread(check_document, question, self.scanner)  # 2
             question_request(run, question, self.orchestrator.clock.now())  # 3
             name = f"question:{question.question_id}"
             await self.orchestrator.advance(question.run_id, QuestionReceived(question, name))
-            asked = self._taken(await self._run(question.run_id), question)
-        return leave_of(await self._run(question.run_id), asked, self.orchestrator.clock.now())
+            asked = self._taken(await self.orchestrator.reload(question.run_id), question)
+        return leave_of(await self.orchestrator.reload(question.run_id), asked, self.orchestrator.clock.now())
 
     def _taken(self, run: Run, question: AgentQuestion) -> AskedApproval:
         """The task may have ended in the same moment."""
@@ -78,11 +78,3 @@ class AgentQuestionService:
         words = {"run_id": run.run_id, "trace_id": run.trace_id, "request": asked.request.request_id}
         self.log.info("agent_question_recorded", task_id=question.task_id, **words)
         return asked
-
-    async def _run(self, run_id: str) -> Run:
-        """As the ledger has it now: another gatekeeper may have moved it."""
-        self.orchestrator.ledger.forget(run_id)
-        run = (await self.orchestrator.ledger.get(run_id)).run
-        if run is None:
-            raise MalformedError(f"there is no run {run_id[:200]}", code="run_unknown")
-        return run

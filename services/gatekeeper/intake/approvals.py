@@ -24,7 +24,6 @@ from gatewright.contracts import (
     codec,
 )
 from gatewright.contracts.people.approvals import ApprovalStanding, RecordedDecision, SignedDecision
-from gatewright.contracts.people.identities import person_key, same_person
 from gatewright.contracts.run_status import GateStanding
 from gatewright.contracts.vocabulary import Document
 from gatewright.errors import DeniedError, GatewrightError, MalformedError
@@ -33,6 +32,7 @@ from gatewright.rules.approvals import JudgedDecision, draft_of, judge_batch, ju
 from gatewright.rules.grants import check_new, judge_grant, judge_revocation
 from gatewright.rules.reviewing import standing
 from gatewright.rules.standing import hold_roster, with_roster
+from gatewright.run.events import ApprovalDecided, RunEvent, event_of
 from gatewright.run.state import AskedApproval, Run
 from gatewright.secrets.documents import check_document
 from gatewright.secrets.scanner import SecretScanner
@@ -41,7 +41,7 @@ from gatewright.services.gatekeeper.gates.change.votes import check_votes, judge
 from gatewright.services.gatekeeper.gates.standing_grants import GrantRecord, StandingGrants
 from gatewright.services.gatekeeper.intake.replies import error_document, reply
 from gatewright.services.gatekeeper.intake.run_status import status_of
-from gatewright.services.gatekeeper.orchestrator import Orchestrator
+from gatewright.services.gatekeeper.orchestrator import Ignored, Orchestrator, Refused
 from gatewright.services.gatekeeper.projections.approval_index import ApprovalIndex
 from gatewright.services.gatekeeper.projections.run_index import RunIndex
 from gatewright.telemetry.logs import Logger
@@ -178,12 +178,12 @@ class ApprovalService:
         return ApprovalList(approvals=(), more=False, grants=tuple(record.standing(now) for record in records))
 
     async def _judged(self, batch: DecisionBatch) -> tuple[JudgedDecision, ...]:
-        roster, _ = await asyncio.to_thread(self.orchestrator.gates.policies.people.roster)
+        roster, _ = await asyncio.to_thread(self.orchestrator.policies.people.roster)
         judged: list[JudgedDecision] = []
         for signed in batch.decisions:
             decision = codec.decode(signed.document.encode(), ApprovalDecision)
             await asyncio.to_thread(check_document, decision, self.scanner)
-            run = await self._run(decision.run_id)
+            run = await self.orchestrator.reload(decision.run_id)
             now = self.orchestrator.clock.now()
             if run.parked:
                 revoked = await self.orchestrator.gates.revoked_grants(run)
@@ -194,26 +194,18 @@ class ApprovalService:
         judge_batch(judged)
         return tuple(judged)
 
-    async def _run(self, run_id: str) -> Run:
-        self.orchestrator.ledger.forget(run_id)
-        run = (await self.orchestrator.ledger.get(run_id)).run
-        if run is None:
-            raise MalformedError(f"there is no run {run_id}", code="run_unknown")
-        return run
-
     async def _record(self, run_id: str, judged: tuple[JudgedDecision, ...]) -> list[RecordedDecision]:
         decisions = tuple(each.signed for each in judged)
-        await self.orchestrator.advance(run_id, DecisionsReceived(decisions, _message_id(decisions)))
-        run = await self._run(run_id)
+        outcome = await self.orchestrator.advance(run_id, DecisionsReceived(decisions, _message_id(decisions)))
+        if isinstance(outcome, Refused):
+            raise DeniedError(outcome.report.summary, code=outcome.report.code)
+        run = await self.orchestrator.reload(run_id)
+        # They may also have been recorded before: by another gatekeeper, to which the same request was sent.
+        recorded = await self._recorded(run_id) if isinstance(outcome, Ignored) else outcome.events
+        counted = {event.signed for event in recorded if isinstance(event, ApprovalDecided)}
         for each in judged:
-            asked = run.approvals[each.request.request_id]
-            wanted = {"approve": "approved", "reject": "rejected"}.get(each.decision.verdict, asked.status)
-            decides = each.decision.verdict in {"approve", "reject"}
-            if (
-                asked.status != wanted
-                or (decides and not same_person(asked.person, each.person.name))
-                or not _counted(asked, each)
-            ):
+            if each.signed not in counted:
+                asked = run.approvals[each.request.request_id]
                 raise DeniedError(f"{each.request.request_id} is {asked.status} meanwhile", code="approval_decided")
             words = {"run_id": run_id, "request": each.request.request_id, "verdict": each.decision.verdict}
             self.log.info("approval_recorded", **words, person=each.person.name, key=each.fingerprint)
@@ -227,6 +219,10 @@ class ApprovalService:
             )
             for each in judged
         ]
+
+    async def _recorded(self, run_id: str) -> list[RunEvent]:
+        position = await self.orchestrator.ledger.get(run_id)
+        return [event_of(record) for transition in position.transitions for record in transition.events]
 
     async def _detailed(self, run: Run, asked: AskedApproval, gates: tuple[GateStanding, ...]) -> ApprovalStanding:
         """With every verdict, and the patch that is to land."""
@@ -249,16 +245,6 @@ def standing_of(run: Run, asked: AskedApproval, gates: tuple[GateStanding, ...])
         delegations=asked.delegations,
         summary=request_summary(run, asked, gates),
     )
-
-
-def _counted(asked: AskedApproval, each: JudgedDecision) -> bool:
-    """Whether a vote or a delegation is among those that the ledger has; what is neither is not asked."""
-    if each.delegate is not None:
-        handed = [(person_key(known.person), person_key(known.to)) for known in asked.delegations]
-        return (person_key(each.person.name), person_key(each.delegate.name)) in handed
-    said = (person_key(each.person.name), each.decision.decided_at, each.decision.vote)
-    cast = [(person_key(known.person.name), known.decided_at, known.vote) for known in asked.votes]
-    return each.decision.vote is None or said in cast
 
 
 def _wanted(run: Run, *, pending_only: bool) -> list[AskedApproval]:

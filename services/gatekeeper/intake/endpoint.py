@@ -120,7 +120,7 @@ class SubmissionService:
         await self.orchestrator.advance(request.run_id, AbortReceived(request, message_id(message), rule.name))
 
     def _publisher(self, message: Message) -> tuple[str, Publisher]:
-        return publishers.sender(message, self.orchestrator.gates.policies.publishers)
+        return publishers.sender(message, self.orchestrator.policies.publishers)
 
     async def _check(self, item: Submitted, rule: Publisher) -> None:
         publishers.check_document(item.document, item.run_id, rule)

@@ -89,7 +89,7 @@ class RunQueries:
     def _endpoint(self, answer: QueryHandler) -> Handler:
         async def ask(message: Message) -> Reply:
             try:
-                _, rule = publishers.sender(message, self.orchestrator.gates.policies.publishers)
+                _, rule = publishers.sender(message, self.orchestrator.policies.publishers)
                 self.limits.take(rule, "questions")
                 with host_errors():
                     return reply(await answer(message, rule))

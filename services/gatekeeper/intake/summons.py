@@ -41,7 +41,7 @@ class SummonsService:
 
     async def _brought(self, message: Message) -> Reply:
         try:
-            _, rule = publishers.sender(message, self.orchestrator.gates.policies.publishers)
+            _, rule = publishers.sender(message, self.orchestrator.policies.publishers)
             self.limits.take(rule, "questions")
             with host_errors():
                 return reply(await self.ask(message.data, rule))
@@ -58,7 +58,7 @@ class SummonsService:
         request = codec.decode(data, SummonsRequest)
         await asyncio.to_thread(check_document, request, self.scanner)  # 1
         run = await self._run(request.run_id, rule)  # 2
-        bounds = self.orchestrator.gates.policies.summons
+        bounds = self.orchestrator.policies.summons
         asked = [summons_id(run.run_id, request, rule.name, number) for number in range(len(request.questions))]
         if request.questions:
             if not publishers.may_abort(run, rule):
@@ -76,16 +76,14 @@ class SummonsService:
         """Others may have asked, or the run may have ended, in the same moment."""
         missing = [task_id for task_id in asked if task_id not in run.summonses]
         if missing:
-            summons_orders(run, request, self.orchestrator.gates.policies.summons, rule.name)
+            summons_orders(run, request, self.orchestrator.policies.summons, rule.name)
             raise DeniedError(f"{run.run_id} is being landed at this moment", code="summons_after_end")
         words = {"run_id": run.run_id, "trace_id": run.trace_id, "publisher": rule.name}
         self.log.info("summons_recorded", questions=asked, **words)
 
     async def _run(self, run_id: str, rule: Publisher) -> Run:
-        """As the ledger has it now: another gatekeeper may have moved it."""
-        self.orchestrator.ledger.forget(run_id)
-        run = (await self.orchestrator.ledger.get(run_id)).run
-        if run is None or not publishers.may_see(run, rule):
+        run = await self.orchestrator.reload(run_id)
+        if not publishers.may_see(run, rule):
             raise MalformedError(f"there is no run {run_id}", code="run_unknown")
         return run
 

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol
 
 from gatewright.tracing.conventions import ERROR_TYPE
@@ -151,9 +151,5 @@ def finish(sink: SpanSink, finished: FinishedSpan) -> None:
     told = {name: value[:_LONGEST] if isinstance(value, str) else value for name, value in finished.attributes.items()}
     if finished.error:
         told[ERROR_TYPE] = finished.error[:_LONGEST]
-    sink.take(
-        FinishedSpan(
-            *(finished.name[:_LONGEST], finished.context, finished.parent, finished.start, max(finished.start, finished.end)),
-            *(finished.kind, told, finished.error),
-        )
-    )
+    end = max(finished.start, finished.end)
+    sink.take(replace(finished, name=finished.name[:_LONGEST], end=end, attributes=told))

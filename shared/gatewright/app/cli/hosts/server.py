@@ -65,9 +65,16 @@ def make_server(access: HostAccess) -> HostServer:
     """A server for one host with this access; ``repository`` None: without the tools that read one."""
     following, evidence = FollowingTools(access), EvidenceTools(access)
     looking: list[Callable[..., Any]] = [
-        *(following.explain_policy, following.run_status, following.wait_for_run, following.list_runs, following.read_log),
-        *(following.run_roles, NextActionTools(access).next_actions),
-        *(evidence.verify_run, evidence.list_bundle, evidence.read_bundle_file),
+        following.explain_policy,
+        following.run_status,
+        following.wait_for_run,
+        following.list_runs,
+        following.read_log,
+        following.run_roles,
+        NextActionTools(access).next_actions,
+        evidence.verify_run,
+        evidence.list_bundle,
+        evidence.read_bundle_file,
         ApprovalTools(access).list_approvals,
     ]
     if access.repository is not None:
