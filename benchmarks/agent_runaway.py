@@ -16,7 +16,7 @@ from gatewright import Client
 from gatewright.agents.installation import InstalledAgent
 from gatewright.app.stack.supervisor import Supervisor
 from gatewright.contracts.vocabulary import Budget
-from gatewright.run.spending import spent
+from gatewright.run.spending import spending_of
 
 GOAL_SECONDS, GOAL_SHARE = 2.0, 0.05
 _MILLION = 1_000_000
@@ -91,7 +91,7 @@ async def _stopped(
     run_id = await client.submit_request(agent_request(repository, case.model, (PATH,), case.budget), patience=10.0)
     run = proved(await client.wait(run_id, timeout=600), "budget_exceeded")
     gone = await watching
-    used = spent(run)
+    used = spending_of(run)
     counted = used.cost_usd if case.unit == "dollars" else used.tokens
     # The first that is sent is what was read; of a talk, all after it was written.
     read = model.sent[0][1] if case.model == "talking" else model.sent[-1][1]

@@ -172,7 +172,7 @@ class RecordedRun:
         for number, event in enumerate(events):
             payload = event.event if run is None else self._judged(run, events, number)
             records += link(
-                [e.labelled(payload, run, event.task_id)],
+                [e.with_labels(payload, run, event.task_id)],
                 run_id=self.run_id,
                 trace_id="ab" * 16,
                 seq=run.seq if run else 0,

@@ -14,7 +14,7 @@ from gatewright.contracts.vocabulary import Budget
 from gatewright.errors import BudgetError
 from gatewright.ledger import chain
 from gatewright.run.evolve import fold
-from gatewright.run.spending import shares, spent
+from gatewright.run.spending import shares, spending_of
 from gatewright.services.gatekeeper.decider.inputs import UsageReceived
 from gatewright.tasks.budget_meter import STEP, BudgetMeter
 from tests.gatekeeper.budgeted_run import BudgetedRun, make_usage, workers_at_work
@@ -142,7 +142,7 @@ def test_usage_of_all_tasks_and_attempts_adds_up() -> None:
             world.used[f"{RUN_ID}.plan.w{number:02}{ending}"] = make_usage(tokens=100, cost_usd=0.1)
     world.deliver_all()
     assert world.opened.status == "SUCCESS"
-    assert (spent(world.opened).tokens, spent(world.opened).cost_usd) == (400, 0.4)
+    assert (spending_of(world.opened).tokens, spending_of(world.opened).cost_usd) == (400, 0.4)
     again = world.given("w01.a2")
     assert again is not None
     assert again.tokens == 400
@@ -169,7 +169,7 @@ def test_reports_count_once_whatever_their_order() -> None:
     world.used[f"{RUN_ID}.plan.w01"] = make_usage(tokens=40)
     world.deliver_all()
     assert world.opened.status == "SUCCESS"
-    assert spent(world.opened).tokens == 40
+    assert spending_of(world.opened).tokens == 40
 
 
 def test_every_delivery_of_a_task_counts() -> None:

@@ -14,7 +14,7 @@ from gatewright.errors import BusError, DeniedError, GatewrightError, GitError, 
 from gatewright.ledger.chain import link
 from gatewright.reasons import Family
 from gatewright.run import events as e
-from gatewright.run.history import begin, follow, followed
+from gatewright.run.history import begin, follow, follow_all
 from gatewright.run.state import RunFailure
 from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
 from gatewright.services.gatekeeper.intake.replies import error_document
@@ -55,7 +55,7 @@ def test_the_refusal_of_a_task_tells_the_family(error: GatewrightError, family: 
 
 
 def standing(records: list[OrchestratorEvent]) -> RunStatus:
-    past = followed(records)
+    past = follow_all(records)
     assert past is not None
     return codec.decode(codec.encode(status_of(past)), RunStatus)
 
@@ -73,7 +73,7 @@ def test_a_family_that_came_with_a_code_goes_before_the_table() -> None:
     """A gatekeeper of a later version may give codes that this table does not have."""
     past = begin(make_run(Script()).transitions[0].events[0])
     error = Error(code="of_a_later_version", message="x", family="infrastructure")
-    event, run = e.labelled(e.TaskFailed(error=error), past.run), past.run
+    event, run = e.with_labels(e.TaskFailed(error=error), past.run), past.run
     (record,) = link([event], run_id=run.run_id, trace_id=run.trace_id, seq=run.seq, head=run.head, now=datetime.now(UTC))
     past = follow(past, record)
     failed = structs.replace(past.run, failure=RunFailure("of_a_later_version", "x"))

@@ -67,7 +67,7 @@ class Draft:
         if why := objection(run, event):
             raise IllegalEventError(f"{run.run_id} may not go on with {event.event_type}: {why}")
         (record,) = link(
-            [e.labelled(event, run, task_id)],
+            [e.with_labels(event, run, task_id)],
             run_id=run.run_id,
             trace_id=run.trace_id,
             seq=run.seq,

@@ -17,7 +17,7 @@ from gatewright.contracts import Transition, codec
 from gatewright.errors import GatewrightError, MalformedError, UnavailableError, VerificationError
 from gatewright.ledger.entry_validation import TRANSITION_SCHEMA, End, next_link
 from gatewright.run.evolve import fold
-from gatewright.run.history import FollowedRun, followed
+from gatewright.run.history import FollowedRun, follow_all
 from gatewright.run.state import Run
 
 #: Foreign messages that a process remembers to have told of.
@@ -38,7 +38,7 @@ class Position:
 
     def history(self) -> FollowedRun:
         """The run and its past. Raises MalformedError (``run_unknown``) where there is no run."""
-        past = followed(record for transition in self.transitions for record in transition.events)
+        past = follow_all(record for transition in self.transitions for record in transition.events)
         if past is None:
             raise MalformedError("the ledger has no event of this run", code="run_unknown")
         return past

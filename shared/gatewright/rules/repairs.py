@@ -17,7 +17,7 @@ from gatewright.rules.reviewing import REVIEW, latest_votes, outcome
 from gatewright.rules.rounds import PEOPLE_OBJECTIVE, sends_back
 from gatewright.run.events import ApprovalDecided
 from gatewright.run.state import AskedApproval, CastVote, Run
-from gatewright.run.votes import answered
+from gatewright.run.votes import apply_decision
 
 REVIEW_REJECTED: Final = "review_rejected"
 APPROVAL_REJECTED: Final = "approval_rejected"
@@ -46,7 +46,7 @@ def after(run: Run, judged: Sequence[JudgedDecision]) -> Run:
     """The run as it will be when these decisions are recorded, as far as its requests go."""
     for each in judged:
         name = each.request.request_id
-        known = answered(run.approvals[name], recorded(run, each, ""), "")
+        known = apply_decision(run.approvals[name], recorded(run, each, ""), "")
         run = replace(run, approvals={**run.approvals, name: known})
     return run
 

@@ -25,7 +25,7 @@ from gatewright.rules.people.signers import signer_on
 from gatewright.rules.reviewing import REVIEW, latest_votes, outcome
 from gatewright.run.events import ApprovalByGrant, ApprovalDecided, LapsedWord, RosterHeld
 from gatewright.run.state import AskedApproval, Run
-from gatewright.run.votes import held
+from gatewright.run.votes import apply_roster
 from gatewright.ssh_signatures import fingerprint
 
 #: The reason code of a landing that waits, because what a person has said counts no more.
@@ -104,7 +104,7 @@ def hold_roster(run: Run, roster: ApproverRoster, now: datetime, revoked: Collec
 
 def with_roster(run: Run, found: HeldRoster) -> Run:
     """The run as it is once this is recorded."""
-    return msgspec.structs.replace(run, approvals=held(run.approvals, found.event("")))
+    return msgspec.structs.replace(run, approvals=apply_roster(run.approvals, found.event("")))
 
 
 def _is_reopened(left: Run, asked: AskedApproval, has_lapsed: bool) -> bool:

@@ -113,7 +113,7 @@ def begin(record: OrchestratorEvent) -> FollowedRun:
     return FollowedRun(run, state_since=run.finished_at or run.created_at, finished=finished)
 
 
-def followed(records: Iterable[OrchestratorEvent]) -> FollowedRun | None:
+def follow_all(records: Iterable[OrchestratorEvent]) -> FollowedRun | None:
     """The run and its past that some events add up to; None for none. Raises MalformedError as ``evolve`` does."""
     after: FollowedRun | None = None
     for record in records:

@@ -46,7 +46,7 @@ def budget_of(run: Run) -> Budget:
     return (ordered.budget if ordered is not None else None) or Budget()
 
 
-def elapsed(run: Run, now: datetime) -> float:
+def elapsed_seconds(run: Run, now: datetime) -> float:
     """Seconds since the run was accepted, waiting included; but for the time in which it waited for a person."""
     waits = (now - datetime.fromisoformat(run.parked_at)).total_seconds() if run.parked_at else 0.0
     return max(0.0, (now - datetime.fromisoformat(run.created_at)).total_seconds() - run.parked_seconds - max(0.0, waits))
@@ -64,17 +64,17 @@ def usage_of(tasks: Iterable[RunTask]) -> Spent:
     )
 
 
-def spent(run: Run) -> Spent:
+def spending_of(run: Run) -> Spent:
     """What the run has used up so far."""
     sums = usage_of(run.tasks.values())
     rounds = sum(max(_turns(run, attempt), 1) for attempt in range(1, run.attempt + 1) if _was_worked_on(run, attempt))
-    incomplete = sums.incomplete or any(_unaccounted(run, task) for task in run.tasks.values())
+    incomplete = sums.incomplete or any(_has_unreported_use(run, task) for task in run.tasks.values())
     return Spent(sums.tokens, sums.nano_usd, max(rounds, sums.iterations), sums.unpriced, incomplete)
 
 
 def lower_bounds(run: Run) -> tuple[str, ...]:
     """Which of the ``totals`` are lower bounds at this moment: also those to which tasks at work are adding."""
-    used = spent(run)
+    used = spending_of(run)
     at_work = any(task.status == "RUNNING" and _may_ask(task) for task in run.tasks.values())
     return replace(used, incomplete=used.incomplete or at_work).least
 
@@ -88,9 +88,9 @@ def awaited_accounts(run: Run) -> tuple[str, ...]:
 
 def totals(run: Run, now: datetime) -> dict[str, int | float]:
     """What the run has used up of everything that a budget may bound."""
-    used = spent(run)
+    used = spending_of(run)
     return {
-        "wall_sec": round(elapsed(run, now), 3),
+        "wall_sec": round(elapsed_seconds(run, now), 3),
         "tokens": used.tokens,
         "cost_usd": used.cost_usd,
         "iterations": used.iterations,
@@ -99,8 +99,8 @@ def totals(run: Run, now: datetime) -> dict[str, int | float]:
 
 def excess(run: Run, now: datetime) -> Excess | None:
     """The first budget of which more was used than there is; of time: all that there is."""
-    limits, used = budget_of(run), spent(run)
-    seconds = elapsed(run, now)
+    limits, used = budget_of(run), spending_of(run)
+    seconds = elapsed_seconds(run, now)
     if limits.wall_sec is not None and seconds >= limits.wall_sec:
         return Excess("wall_sec", limits.wall_sec, round(seconds, 3))
     if limits.tokens is not None and used.tokens > limits.tokens:
@@ -114,7 +114,7 @@ def excess(run: Run, now: datetime) -> Excess | None:
 
 def used_up(run: Run, now: datetime, attempt: int) -> Excess | None:
     """The budget because of which no worker may be given a task of this attempt: nothing is left of it, and some was used."""
-    limits, used = budget_of(run), spent(run)
+    limits, used = budget_of(run), spending_of(run)
     if (gone := excess(run, now)) is not None:
         return gone
     if limits.tokens is not None and 0 < limits.tokens <= used.tokens:
@@ -132,10 +132,10 @@ def shares(run: Run, now: datetime, count: int) -> tuple[Budget | None, ...]:
     Time is not divided: they run side by side. Tokens and money are, to the last token: together they are never more than what
     is left. Every task has one turn at least.
     """
-    limits, used = budget_of(run), spent(run)
+    limits, used = budget_of(run), spending_of(run)
     if limits == Budget():
         return (None,) * count
-    seconds = None if limits.wall_sec is None else max(_LEAST_SECONDS, limits.wall_sec - elapsed(run, now))
+    seconds = None if limits.wall_sec is None else max(_LEAST_SECONDS, limits.wall_sec - elapsed_seconds(run, now))
     tokens = None if limits.tokens is None else max(0, limits.tokens - used.tokens)
     money = None if limits.cost_usd is None else max(0, nano(limits.cost_usd) - used.nano_usd)
     turns = None if limits.iterations is None else _iterations_left(run, limits.iterations, run.attempt)
@@ -176,7 +176,7 @@ def _cut_short(task: RunTask) -> bool:
     return task.status == "RUNNING" and _may_ask(task) and not ended
 
 
-def _unaccounted(run: Run, task: RunTask) -> bool:
+def _has_unreported_use(run: Run, task: RunTask) -> bool:
     """Whether a delivery of a task asked models, and nothing tells what it had used in the end."""
     if run.ended and _cut_short(task):
         return True

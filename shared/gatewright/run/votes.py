@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from gatewright.run.events.people import ApprovalDecided, RosterHeld
 
 
-def answered(asked: AskedApproval, event: ApprovalDecided, now: str) -> AskedApproval:
-    """The request after one more answer; a comment changes nothing about it. Raises what ``voted`` does."""
+def apply_decision(asked: AskedApproval, event: ApprovalDecided, now: str) -> AskedApproval:
+    """The request after one more answer; a comment changes nothing about it. Raises what ``apply_vote`` does."""
     words = codec.decode(event.signed.document.encode(), ApprovalDecision).comment
     if words or event.verdict == "comment":
         remark = PersonsComment(person=event.approver.name, verdict=event.verdict, at=now, text=words)
@@ -33,16 +33,16 @@ def answered(asked: AskedApproval, event: ApprovalDecided, now: str) -> AskedApp
         case "comment":
             return asked
         case "vote":
-            return voted(asked, event, now)
+            return apply_vote(asked, event, now)
         case "delegate":
-            return delegated(asked, event, now)
+            return apply_delegation(asked, event, now)
         case "approve":
             return replace(asked, status="approved", person=event.approver.name, at=now)
         case "reject":
             return replace(asked, status="rejected", person=event.approver.name, at=now, words=words)
 
 
-def voted(asked: AskedApproval, event: ApprovalDecided, now: str) -> AskedApproval:
+def apply_vote(asked: AskedApproval, event: ApprovalDecided, now: str) -> AskedApproval:
     """The request after one more vote; a consensus is its yes, or its no where it is red.
 
     Raises MalformedError for a decision without a vote.
@@ -58,7 +58,7 @@ def voted(asked: AskedApproval, event: ApprovalDecided, now: str) -> AskedApprov
     return replace(asked, status=status, person=event.approver.name, at=now, consensus=event.consensus)
 
 
-def delegated(asked: AskedApproval, event: ApprovalDecided, now: str) -> AskedApproval:
+def apply_delegation(asked: AskedApproval, event: ApprovalDecided, now: str) -> AskedApproval:
     """The request after it was handed on; it waits as before. Raises MalformedError for a delegation to none."""
     to = codec.decode(event.signed.document.encode(), ApprovalDecision).delegate_to
     if to is None:
@@ -67,14 +67,14 @@ def delegated(asked: AskedApproval, event: ApprovalDecided, now: str) -> AskedAp
     return replace(asked, delegations=(*asked.delegations, Delegation(person=event.approver.name, to=name, at=now)))
 
 
-def held(approvals: Mapping[str, AskedApproval], event: RosterHeld) -> Mapping[str, AskedApproval]:
+def apply_roster(approvals: Mapping[str, AskedApproval], event: RosterHeld) -> Mapping[str, AskedApproval]:
     """The requests after the roster was held against their answers: what lapsed is gone, votes have their people's entries."""
     entries = {person_key(person.name): person for person in event.people}
     lapsed = {(each.request_id, person_key(each.person)) for each in event.lapsed}
-    return {name: _held(asked, entries, lapsed, event) for name, asked in approvals.items()}
+    return {name: _apply_roster_to(asked, entries, lapsed, event) for name, asked in approvals.items()}
 
 
-def _held(
+def _apply_roster_to(
     asked: AskedApproval, entries: Mapping[str, RosterPerson], lapsed: Collection[tuple[str, str]], event: RosterHeld
 ) -> AskedApproval:
     name = asked.request.request_id
@@ -95,7 +95,7 @@ def _held(
     return replace(asked, status="lapsed", words=why or "the votes that count are no consensus any more", consensus=None)
 
 
-def withdrawn(approvals: Mapping[str, AskedApproval]) -> Mapping[str, AskedApproval]:
+def withdraw_for_next_round(approvals: Mapping[str, AskedApproval]) -> Mapping[str, AskedApproval]:
     """The requests of a run that makes its change anew: what still waited about the one before is asked no more.
 
     A yes to the contract that was asked for anew is asked for again before the next change lands.
@@ -107,12 +107,12 @@ def withdrawn(approvals: Mapping[str, AskedApproval]) -> Mapping[str, AskedAppro
     }
 
 
-def without_asker(approvals: Mapping[str, AskedApproval], task_ids: Collection[str]) -> Mapping[str, AskedApproval]:
+def withdraw_of_tasks(approvals: Mapping[str, AskedApproval], task_ids: Collection[str]) -> Mapping[str, AskedApproval]:
     """The requests of a run in which these tasks are over: what their agents asked leave for is asked no more."""
     return _withdrawn_where(approvals, lambda question: question.task_id in task_ids)
 
 
-def taken_over(approvals: Mapping[str, AskedApproval], by: AgentQuestion) -> Mapping[str, AskedApproval]:
+def withdraw_earlier_delivery(approvals: Mapping[str, AskedApproval], by: AgentQuestion) -> Mapping[str, AskedApproval]:
     """The requests after ``by`` was asked: who had the task before has it no more, and waits for nothing."""
     return _withdrawn_where(approvals, lambda known: known.task_id == by.task_id and known.delivery < by.delivery)
 

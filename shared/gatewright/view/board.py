@@ -63,7 +63,7 @@ def advance_board(board: Board, entries: Iterable[SequencedTransition], *, most_
         if run_id in unreadable:
             continue
         try:
-            after = _followed(followed.get(run_id), entry.transition)
+            after = _follow_transition(followed.get(run_id), entry.transition)
         except MalformedError as error:
             unreadable[run_id] = error.message
             followed.pop(run_id, None)
@@ -100,7 +100,7 @@ def without_history(board: Board, run_id: str, why: str, sequence: int) -> Board
     )
 
 
-def _followed(before: FollowedRun | None, transition: Transition) -> FollowedRun:
+def _follow_transition(before: FollowedRun | None, transition: Transition) -> FollowedRun:
     """A run after one more transition. Raises MalformedError as ``evolve`` does."""
     after = before
     for record in transition.events:

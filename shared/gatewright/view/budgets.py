@@ -11,7 +11,7 @@ import msgspec
 
 from gatewright.budgets import amount_words
 from gatewright.contracts.vocabulary import Usage
-from gatewright.run.spending import budget_of, elapsed, spent
+from gatewright.run.spending import budget_of, elapsed_seconds, spending_of
 from gatewright.run.state import Run
 from gatewright.view.run_view import RunView
 
@@ -36,12 +36,12 @@ class BudgetEntry(msgspec.Struct, frozen=True):
 def budget_entry(view: RunView, now: datetime | None = None) -> BudgetEntry:
     """What the run has used; its time until ``now``, or until its last event."""
     run = view.run
-    limits, used = budget_of(run), spent(run)
-    seconds = view.seconds if run.ended or now is None else elapsed(run, now)
+    limits, used = budget_of(run), spending_of(run)
+    seconds = view.seconds if run.ended or now is None else elapsed_seconds(run, now)
     return BudgetEntry(
         wall_sec=Used(round(seconds, 3), limits.wall_sec),
-        tokens=_used(used.tokens, limits.tokens, least="tokens" in used.least),
-        cost_usd=_used(used.cost_usd, limits.cost_usd, least="cost_usd" in used.least),
+        tokens=_used_amount(used.tokens, limits.tokens, least="tokens" in used.least),
+        cost_usd=_used_amount(used.cost_usd, limits.cost_usd, least="cost_usd" in used.least),
         iterations=Used(used.iterations, limits.iterations),
     )
 
@@ -68,7 +68,7 @@ def usage_words(usage: Usage) -> str:
     return ", ".join(told) or "nothing"
 
 
-def _used(amount: float, limit: float | None, *, least: bool) -> Used:
+def _used_amount(amount: float, limit: float | None, *, least: bool) -> Used:
     return Used(None if least and not amount else amount, limit, at_least=least)
 
 
@@ -96,8 +96,8 @@ class BudgetBar:
 
 def budget_bars(run: Run, now: datetime) -> tuple[BudgetBar, ...]:
     """One bar for each thing that is limited, or of which something was used; the time of an ended run until its end."""
-    limits, used = budget_of(run), spent(run)
-    seconds = elapsed(run, datetime.fromisoformat(run.finished_at) if run.finished_at else now)
+    limits, used = budget_of(run), spending_of(run)
+    seconds = elapsed_seconds(run, datetime.fromisoformat(run.finished_at) if run.finished_at else now)
     amounts = (
         _Amount("Time", seconds, limits.wall_sec, "s"),
         _Amount("Tokens", used.tokens, limits.tokens, "tokens", "tokens" in used.least),

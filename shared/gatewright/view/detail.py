@@ -8,7 +8,7 @@ from datetime import datetime
 
 from gatewright.contracts import GateReport, OrchestratorEvent
 from gatewright.reasons import Family, advice_for
-from gatewright.run.history import followed
+from gatewright.run.history import follow_all
 from gatewright.run.state import Run
 from gatewright.view.rows import BoardRow, row_of
 from gatewright.view.timeline import Timeline, timeline_of
@@ -34,7 +34,7 @@ class RunDetail:
 
 def detail_of(records: Sequence[OrchestratorEvent], now: datetime) -> RunDetail | None:
     """The run that these events tell until ``now``; None for none. Raises MalformedError where they do not follow on."""
-    past = followed(records)
+    past = follow_all(records)
     if past is None:
         return None
     timeline = timeline_of(records, past.run.run_id, now)

@@ -44,7 +44,7 @@ def needs_of(
     """All that needs a person, what has waited longest first. ``silent``: by run, from when on its tasks are not claimed."""
     open_rows = [row for row in board.rows.values() if row.is_open]
     found = [
-        *(need for row in open_rows for need in _asked(row)),
+        *(need for row in open_rows for need in _approval_needs(row)),
         *(_silent(row, silent.get(row.run_id, "")) for row in open_rows if row.run_id in silent or is_silent(row, now)),
         *(_letter(letter) for letter in letters if letter.decision is None),
         *(_unreadable(run_id, why) for run_id, why in board.unreadable.items()),
@@ -64,7 +64,7 @@ def approval_commands(request: ApprovalRequest) -> tuple[str, ...]:
     )
 
 
-def _asked(row: BoardRow) -> Iterator[Need]:
+def _approval_needs(row: BoardRow) -> Iterator[Need]:
     for request, whom, summary in zip(row.asks, row.asked, row.summaries, strict=True):
         yield Need(
             key=request.request_id,

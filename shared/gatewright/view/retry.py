@@ -90,8 +90,8 @@ def retry_line(command: Sequence[str], options: Iterable[str]) -> str:
     """The command with ``options`` as one printable line, which a shell reads as exactly these words."""
     words = [*command]
     at = words.index(_END_OF_OPTIONS) if _END_OF_OPTIONS in words else len(words)
-    words[at:at] = _joined(options)
-    return " ".join(map(_quoted, words))
+    words[at:at] = _join_options(options)
+    return " ".join(map(_quote_word, words))
 
 
 def _opening(violation: Violation) -> _Opening | None:
@@ -137,7 +137,7 @@ def _sacred_names() -> PathMatcher:
     return PathMatcher([IN_REPOSITORIES])
 
 
-def _joined(options: Iterable[str]) -> Iterator[str]:
+def _join_options(options: Iterable[str]) -> Iterator[str]:
     """The options, each value that begins with a dash joined to its own: it would be taken for an option."""
     waiting = iter(options)
     for option in waiting:
@@ -151,15 +151,15 @@ def _joined(options: Iterable[str]) -> Iterator[str]:
             yield from (option,) if value is None else (option, value)
 
 
-def _quoted(word: str) -> str:
+def _quote_word(word: str) -> str:
     """``word`` for a shell. What does not simply print is written as escapes, which bash, zsh and ksh read back."""
     if not word.isprintable():
-        return "$'" + "".join(map(_escaped, word)) + "'"
+        return "$'" + "".join(map(_escape_shell_char, word)) + "'"
     # zsh takes a word that begins with = for the place of a program.
     return "'='" + shlex.quote(word[1:]) if word.startswith("=") else shlex.quote(word)
 
 
-def _escaped(char: str) -> str:
+def _escape_shell_char(char: str) -> str:
     if char in "\\'":
         return f"\\{char}"
     return char if char.isprintable() else "".join(f"\\x{byte:02x}" for byte in os.fsencode(char))

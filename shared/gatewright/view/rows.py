@@ -18,7 +18,7 @@ from gatewright.contracts.run_status import MovedTarget
 from gatewright.rules.approvals import pending
 from gatewright.rules.people.delegations import holders
 from gatewright.run.history import FollowedRun
-from gatewright.run.spending import spent
+from gatewright.run.spending import spending_of
 from gatewright.run.state import Run, RunTask
 from gatewright.work_documents.request_summary import gate_standing, request_summary
 
@@ -111,7 +111,7 @@ def row_of(followed: FollowedRun, sequence: int) -> BoardRow:
     run = followed.run
     stage = stage_of(run)
     failure, landed = run.failure, run.landed
-    used = spent(run)
+    used = spending_of(run)
     waiting = pending(run) if not run.ended else ()
     asks = tuple(asked.request for asked in waiting)
     gates = tuple(map(gate_standing, followed.gates)) if waiting else ()

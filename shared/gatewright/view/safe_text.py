@@ -15,7 +15,7 @@ def visible(text: str) -> str:
     """``text`` with everything but printable characters, spaces, tabs and line feeds written as an escape."""
     if text.isprintable():
         return text
-    return "".join(char if char.isprintable() or char in "\n\t" else _escaped(char) for char in text)
+    return "".join(char if char.isprintable() or char in "\n\t" else _escape_char(char) for char in text)
 
 
 def printable(text: str) -> str:
@@ -66,5 +66,5 @@ def duration_words(seconds: float) -> str:
     return f"{max(0, int(seconds))} s"
 
 
-def _escaped(char: str) -> str:
+def _escape_char(char: str) -> str:
     return char.encode("unicode_escape").decode("ascii")

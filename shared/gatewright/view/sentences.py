@@ -61,7 +61,7 @@ def lines(record: OrchestratorEvent, view: RunView) -> tuple[TimelineLine, ...]:
     """What there is to say about ``record``; ``view`` is the run after it."""
     at = seconds_between(view.run.created_at, record.ts)
     stage = stage_name(view.run.state)
-    said = _said(record, view)
+    said = _event_sentences(record, view)
     asked = consultation_in(e.event_of(record))
     said += [("plain", "", f"  {words}") for words in consulted_words(asked)] if asked is not None else []
     return tuple(TimelineLine(at, stage, mark, who, printable(text)) for mark, who, text in said)
@@ -79,14 +79,14 @@ def activity_lines(view: RunView, said: AgentActivity) -> tuple[TimelineLine, ..
     return tuple(TimelineLine(at, stage, mark, "agent", printable(line)) for line in shown)
 
 
-def _said(record: OrchestratorEvent, view: RunView) -> list[tuple[Mark, str, str]]:  # noqa: C901, PLR0912 - one case an event
+def _event_sentences(record: OrchestratorEvent, view: RunView) -> list[tuple[Mark, str, str]]:  # noqa: C901, PLR0912 - one case an event
     payload = e.event_of(record)
     match payload:
         case e.RunAccepted():
             baseline = f" at {payload.baseline_commit[:12]}" if payload.baseline_commit else ""
             return [("plain", "gatekeeper", f"accepted {record.run_id}: {payload.repository_url}{baseline}")]
         case e.GateJudged(report=report):
-            return _judged(report, view)
+            return _verdict_sentences(report, view)
         case e.TaskDispatched():
             return [("given", payload.role, f"is given {view.short(payload.task_id)}")]
         case e.ContractCompiled(contract=contract):
@@ -107,14 +107,14 @@ def _said(record: OrchestratorEvent, view: RunView) -> list[tuple[Mark, str, str
             | e.ApprovalByGrant()
             | e.ApprovalExpired()
         ):
-            return [_people(payload, view)]
+            return [_approval_sentence(payload, view)]
         case e.RosterHeld(lapsed=lapsed):
             return [("warn", "gatekeeper", words) for words in dict.fromkeys(each.words for each in lapsed)]
         case e.TaskFinished(result=result):
             mark: Mark = "good" if result.status == "SUCCESS" else "bad"
             words = _count(len(result.git.changed_files), "file") + " changed" if mark == "good" else result.failure or ""
             line = (mark, f"worker {result.producer.agent_id}", f"{view.short(result.task_id)} {result.status}: {words}")
-            return [line, *_remarked(worker_remarks(result))]
+            return [line, *_remark_sentences(worker_remarks(result))]
         case e.UsageReported(task_id=task_id, usage=usage):
             return [("plain", record.role or "", f"{view.short(task_id)} has used {usage_words(usage)}")]
         case e.TaskInterrupted(task_id=task_id, usage=usage):
@@ -125,18 +125,22 @@ def _said(record: OrchestratorEvent, view: RunView) -> list[tuple[Mark, str, str
             used = Excess(payload.budget, payload.limit, payload.used).words
             return [("bad", "gatekeeper", f"budget: {used}{whose}")]
         case e.TaskFailed(error=error):
-            return [("bad", error.role or "role", _failed(error, view))]
+            return [("bad", error.role or "role", _failure_words(error, view))]
         case e.CandidateComposed():
             which = f"candidate {payload.candidate}: tree" if payload.candidate else "candidate tree"
             return [("plain", "gatekeeper", f"{which} {payload.tree[:12]}, {_count(payload.changed_files, 'file')} changed")]
         case e.ReviewReceived(report=review):
-            about = _about(view, review.task_id)
-            return [_reviewed(review, about), *_remarked(review_remarks(review))]
+            about = _candidate_prefix(view, review.task_id)
+            return [_review_sentence(review, about), *_remark_sentences(review_remarks(review))]
         case e.TestsReceived(report=tests):
             proved: list[tuple[Mark, str, str]] = [("plain", "", f"  {line}") for line in proof_lines(tests)]
-            return [_tested(tests, _about(view, tests.task_id)), *proved, *_remarked(test_remarks(tests))]
+            return [
+                _tests_sentence(tests, _candidate_prefix(view, tests.task_id)),
+                *proved,
+                *_remark_sentences(test_remarks(tests)),
+            ]
         case e.ReviewRouted(routing=routing):
-            return [_routed(routing)]
+            return [_routing_sentence(routing)]
         case e.SummonsAsked(task=task):
             return [("given", task.item.role, f"is asked beside the run: {task.item.question}")]
         case e.SummonsAnswered(answer=answer):
@@ -162,7 +166,7 @@ def _said(record: OrchestratorEvent, view: RunView) -> list[tuple[Mark, str, str
             return []
 
 
-def _voted(payload: e.ApprovalDecided, rule: str) -> tuple[Mark, str]:
+def _vote_words(payload: e.ApprovalDecided, rule: str) -> tuple[Mark, str]:
     if payload.consensus is None:
         return "plain", f"votes on {rule}"
     if payload.consensus.red:
@@ -170,7 +174,7 @@ def _voted(payload: e.ApprovalDecided, rule: str) -> tuple[Mark, str]:
     return "good", f"votes on {rule}, which makes the consensus,"
 
 
-def _people(
+def _approval_sentence(
     payload: e.LocksReleased
     | e.ApprovalRequested
     | e.ApprovalDecided
@@ -200,28 +204,28 @@ def _people(
                 "approve": ("good", f"approves {rule}"),
                 "reject": ("bad", f"rejects {rule}"),
                 "comment": ("plain", f"comments on {rule}"),
-                "vote": _voted(payload, rule),
+                "vote": _vote_words(payload, rule),
                 "delegate": ("plain", f"hands {rule} to {payload.delegate.name if payload.delegate else 'none'}"),
             }
             return (said[verdict][0], person.name, f"{said[verdict][1]} with {key_words(payload.fingerprint, payload.signed)}")
 
 
-def _routed(routing: ReviewRouting) -> tuple[Mark, str, str]:
+def _routing_sentence(routing: ReviewRouting) -> tuple[Mark, str, str]:
     worst = [f"{each.signal}: {each.detail}" for each in routing.signals if each.tier == routing.tier]
     words = "; ".join(worst) if routing.tier != "low" else "nothing speaks against it"
     return ("warn" if routing.tier == "high" else "plain", "gatekeeper", f"the change is of {routing.tier} risk: {words}")
 
 
-def _judged(report: GateReport, view: RunView) -> list[tuple[Mark, str, str]]:
+def _verdict_sentences(report: GateReport, view: RunView) -> list[tuple[Mark, str, str]]:
     passed = report.verdict == "PASS"
     words = report.summary if passed else f"{report.code}: {in_options(report.summary)}"
     about = f" ({view.short(report.task_id)})" if report.task_id else ""
     said: list[tuple[Mark, str, str]] = [("good" if passed else "bad", f"{report.gate} gate", words + about)]
     said += [("bad", "", f"  {line}") for line in violation_lines(report)]
-    return [*said, *_remarked(gate_remarks(report))]
+    return [*said, *_remark_sentences(gate_remarks(report))]
 
 
-def _remarked(remarks: Iterable[RunRemark]) -> list[tuple[Mark, str, str]]:
+def _remark_sentences(remarks: Iterable[RunRemark]) -> list[tuple[Mark, str, str]]:
     """A line with a mark for each of the first remarks."""
     shown = first_lines(remarks, MOST_REMARKS)
     more = [f"... and {_count(shown.more, 'more remark')}"] if shown.more else []
@@ -256,25 +260,25 @@ def finding_lines(review: ReviewReport) -> list[str]:
     return [*shown, f"... and {more} more"] if more > 0 else shown
 
 
-def _failed(error: Error, view: RunView) -> str:
+def _failure_words(error: Error, view: RunView) -> str:
     task = view.short(error.task_id or "")
     about = f"{task} " if task not in ("", error.role) else ""
     return f"{about}{error.code}: {error.message}"
 
 
-def _about(view: RunView, task_id: str | None) -> str:
+def _candidate_prefix(view: RunView, task_id: str | None) -> str:
     """``candidate 2: `` where there are several, and the task is about that one."""
     task = view.run.tasks.get(task_id or "")
     return f"candidate {task.candidate}: " if task is not None and task.candidate else ""
 
 
-def _reviewed(review: ReviewReport, about: str) -> tuple[Mark, str, str]:
+def _review_sentence(review: ReviewReport, about: str) -> tuple[Mark, str, str]:
     blocking = sum(finding.blocking for finding in review.findings)
     findings = f"; {_count(len(review.findings), 'finding')}, {blocking} blocking" if review.findings else ""
     return ("good" if review.verdict == "PASS" else "bad", "reviewer", f"{about}{review.verdict}{findings}")
 
 
-def _tested(tests: TestReport, about: str) -> tuple[Mark, str, str]:
+def _tests_sentence(tests: TestReport, about: str) -> tuple[Mark, str, str]:
     good = sum(command.exit_code == 0 and not command.timed_out for command in tests.commands)
     words = f"{about}{tests.status}: {good} of {_count(len(tests.commands), 'command')} succeeded"
     words += f" (sandbox {tests.sandbox})" if tests.sandbox else ""
@@ -320,7 +324,7 @@ def consulted_words(asked: Consultation) -> list[str]:
     tokens = amount_words(asked.tokens, "tokens", least=asked.incomplete)
     cost = amount_words(asked.cost_usd, "USD", least=asked.incomplete or asked.unpriced)
     lines = [f"asked {asked.model}: {answers}, {tokens}, {cost}"]
-    lines += [_clamp(clamp) for clamp in asked.clamped[:MOST_CLAMPS]]
+    lines += [_clamp_words(clamp) for clamp in asked.clamped[:MOST_CLAMPS]]
     more = len(asked.clamped) - MOST_CLAMPS
     return [*lines, f"... and {more} more not taken"] if more > 0 else lines
 
@@ -335,7 +339,7 @@ def consulting_roles(run: Run) -> Iterator[tuple[str, Consultation]]:
     return ((role, asked) for role, asked in pairs if asked is not None)
 
 
-def _clamp(clamp: Clamp) -> str:
+def _clamp_words(clamp: Clamp) -> str:
     granted = f", {clamp.granted} instead" if clamp.granted else ""
     proposed = " ".join(clamp.proposed.split())
     shown = proposed if len(proposed) <= _CLAMP_WIDTH else f"{proposed[: _CLAMP_WIDTH - 1]}…"

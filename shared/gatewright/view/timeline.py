@@ -117,10 +117,10 @@ def _apply(drawing: _Drawing, record: OrchestratorEvent) -> None:
         case e.PlanAccepted():
             _close_task(drawing, drawing.role_task.get("techlead", ""), "good")
         case e.ReviewReceived(report=review):
-            task_id = _judged(drawing, "reviewer", review.task_id)
+            task_id = _judged_task(drawing, "reviewer", review.task_id)
             _close_task(drawing, task_id, "good" if review.verdict == "PASS" else "bad")
         case e.TestsReceived(report=tests):
-            task_id = _judged(drawing, "testrunner", tests.task_id)
+            task_id = _judged_task(drawing, "testrunner", tests.task_id)
             _close_task(drawing, task_id, "good" if tests.status == "PASS" else "bad")
         case e.GateJudged(report=report):
             mark = Mark(drawing.last, report.gate, report.verdict == "PASS", report.code)
@@ -130,7 +130,7 @@ def _apply(drawing: _Drawing, record: OrchestratorEvent) -> None:
             pass
 
 
-def _judged(drawing: _Drawing, role: str, said: str | None) -> str:
+def _judged_task(drawing: _Drawing, role: str, said: str | None) -> str:
     """The task that a judge's answer is about: the one that it names, where that was given out; else the role's last."""
     return said if said in drawing.given else drawing.role_task.get(role, "")
 

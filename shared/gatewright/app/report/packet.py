@@ -19,7 +19,7 @@ from gatewright.evidence import layout
 from gatewright.evidence.projection.history import RunHistory
 from gatewright.evidence.verification.findings import Verification
 from gatewright.run.events import CandidateComposed
-from gatewright.run.spending import budget_of, elapsed, spent
+from gatewright.run.spending import budget_of, elapsed_seconds, spending_of
 from gatewright.run.state import Run
 from gatewright.view.safe_text import seconds_words
 from gatewright.work_documents.remarks import run_remarks
@@ -269,9 +269,9 @@ def _compliance(history: RunHistory) -> list[str]:
 
 
 def _budget(run: Run) -> str:
-    limits, used = budget_of(run), spent(run)
+    limits, used = budget_of(run), spending_of(run)
     amounts = {
-        "wall_sec": (elapsed(run, datetime.fromisoformat(run.finished_at)), limits.wall_sec),
+        "wall_sec": (elapsed_seconds(run, datetime.fromisoformat(run.finished_at)), limits.wall_sec),
         "tokens": (used.tokens, limits.tokens),
         "cost_usd": (used.cost_usd, limits.cost_usd),
         "iterations": (used.iterations, limits.iterations),

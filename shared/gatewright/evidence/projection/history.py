@@ -9,7 +9,7 @@ from gatewright.contracts import OrchestratorEvent, Transition
 from gatewright.errors import MalformedError
 from gatewright.rules.gate_evidence import POLICIES
 from gatewright.run import events as e
-from gatewright.run.history import FollowedRun, followed
+from gatewright.run.history import FollowedRun, follow_all
 from gatewright.run.state import Run
 
 
@@ -44,7 +44,7 @@ def tell(run: Run, records: Sequence[OrchestratorEvent]) -> RunHistory:
 
     Raises MalformedError (``run_not_ended``) while the run is open, and for an event whose payload does not fit.
     """
-    past = followed(records)
+    past = follow_all(records)
     if past is None or not run.ended or not run.finished_at:
         raise MalformedError(f"run {run.run_id} has not ended", code="run_not_ended")
     known = {each.name: getattr(past, each.name) for each in fields(FollowedRun)}

@@ -173,7 +173,7 @@ class LabelledEvent:
     role: str | None = None
 
 
-def labelled(event: RunEvent, run: Run | None, task_id: str | None = None) -> LabelledEvent:
+def with_labels(event: RunEvent, run: Run | None, task_id: str | None = None) -> LabelledEvent:
     """The event with the labels that follow from it and from ``run``; None: it is the run's first event.
 
     ``task_id`` is the task of an ignored answer, which the event itself does not name. The decider writes the labels with this

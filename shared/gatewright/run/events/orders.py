@@ -18,7 +18,7 @@ from gatewright.run.events.base import RunEvent
 from gatewright.run.events.turns import is_turn_of, why_no_answer
 from gatewright.run.state import CandidateState, Run, RunTask, TaskRole
 from gatewright.run.states import Level
-from gatewright.run.votes import withdrawn, without_asker
+from gatewright.run.votes import withdraw_for_next_round, withdraw_of_tasks
 
 
 def _with_orders(run: Run, orders: Sequence[TaskContract]) -> Run:
@@ -132,7 +132,7 @@ class FixOrdered(RunEvent, frozen=True):
             tests_passed=False,
             routing=None,
             refusal=None,
-            approvals=without_asker(withdrawn(run.approvals), run.tasks.keys()),
+            approvals=withdraw_of_tasks(withdraw_for_next_round(run.approvals), run.tasks.keys()),
             fix_ordered_at=record.ts,
         )
         return _with_orders(run, self.contracts)

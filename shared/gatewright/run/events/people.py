@@ -17,7 +17,7 @@ from gatewright.errors import MalformedError
 from gatewright.run.events.base import RunEvent
 from gatewright.run.state import AskedApproval, AskedSummons, Run
 from gatewright.run.states import Level
-from gatewright.run.votes import answered, held, taken_over
+from gatewright.run.votes import apply_decision, apply_roster, withdraw_earlier_delivery
 
 
 def _pending(run: Run, request_id: str) -> AskedApproval:
@@ -45,7 +45,7 @@ class ApprovalRequested(RunEvent, frozen=True):
         request = self.request
         if request.request_id in run.approvals:
             raise MalformedError(f"{request.request_id} was asked before", code="bad_event")
-        before = taken_over(run.approvals, request.question) if request.question is not None else run.approvals
+        before = withdraw_earlier_delivery(run.approvals, request.question) if request.question is not None else run.approvals
         return replace(run, approvals={**before, request.request_id: AskedApproval(request)})
 
     def of_task(self) -> str | None:
@@ -77,7 +77,7 @@ class ApprovalDecided(RunEvent, frozen=True):
 
     def apply(self, run: Run, record: OrchestratorEvent) -> Run:
         """Comments change nothing about a request."""
-        return _with_approval(run, answered(_pending(run, self.request_id), self, record.ts), "")
+        return _with_approval(run, apply_decision(_pending(run, self.request_id), self, record.ts), "")
 
     def severity(self, run: Run) -> Level:
         """Raises MalformedError for a vote that cannot be decoded."""
@@ -160,7 +160,7 @@ class RosterHeld(RunEvent, frozen=True):
     reopened: tuple[str, ...] = ()
 
     def apply(self, run: Run, record: OrchestratorEvent) -> Run:
-        return replace(run, approvals=held(run.approvals, self), roster_held_at=record.ts)
+        return replace(run, approvals=apply_roster(run.approvals, self), roster_held_at=record.ts)
 
     def severity(self, run: Run) -> Level:
         del run

@@ -16,7 +16,7 @@ from gatewright.run.events.turns import role_of_task
 from gatewright.run.spending import most
 from gatewright.run.state import Run, RunTask, TaskStatus
 from gatewright.run.states import Level
-from gatewright.run.votes import without_asker
+from gatewright.run.votes import withdraw_of_tasks
 
 
 def _with_usage(run: Run, task: RunTask, usage: Usage) -> Run:
@@ -39,7 +39,7 @@ class TaskFinished(RunEvent, frozen=True):
     def apply(self, run: Run, record: OrchestratorEvent) -> Run:
         del record
         task_id = self.result.task_id
-        run = replace(run, approvals=without_asker(run.approvals, {task_id}))
+        run = replace(run, approvals=withdraw_of_tasks(run.approvals, {task_id}))
         status: TaskStatus = "SUCCESS" if self.accepted else "FAILED"
         return run.with_tasks(replace(run.task(task_id), status=status, result=self.result, tree=self.tree))
 
@@ -70,7 +70,7 @@ class TaskFailed(RunEvent, frozen=True):
     def apply(self, run: Run, record: OrchestratorEvent) -> Run:
         del record
         task_id = self.error.task_id or ""
-        run = replace(run, approvals=without_asker(run.approvals, {task_id}))
+        run = replace(run, approvals=withdraw_of_tasks(run.approvals, {task_id}))
         task = run.tasks.get(task_id)
         return run.with_tasks(replace(task, status="FAILED")) if task is not None else run
 

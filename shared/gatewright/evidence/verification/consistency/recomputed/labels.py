@@ -18,10 +18,10 @@ ROLE_CODE = "role_contradicts"
 def check_labels(telling: Telling) -> Iterator[Contradiction]:
     """Level, task, attempt and role of every event; the gatekeeper names neither an agent nor a span."""
     first = telling.history.records[0]
-    yield from _differing(first, e.labelled(telling.run.accepted, None))
+    yield from _differing(first, e.with_labels(telling.run.accepted, None))
     for moment in telling.moments:
         record = moment.record
-        yield from _differing(record, e.labelled(moment.payload, moment.whole, record.task_id))
+        yield from _differing(record, e.with_labels(moment.payload, moment.whole, record.task_id))
         if isinstance(moment.payload, e.AnswerIgnored) and not _was_given(moment.whole, record.task_id):
             yield moment.says(LABEL, layout.EVENTS, layout.EVENTS, f"{record.task_id} was never given out")
 
