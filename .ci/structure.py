@@ -17,11 +17,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PRODUCT = ("shared/gatewright", "services")
-#: Past participles that are names of functions by themselves say neither what is done nor what is given back.
+#: A past participle alone says neither what a function does nor what it returns. Those that are also present forms
+#: (read, put, split, ...) are left out.
 _IRREGULAR = """
-begun bound broken brought built chosen done drawn driven fallen found given gone got heard held hidden kept
-known laid left lent let lost made meant met paid put read said seen sent set shown shut split spoken spent
-stood stored struck sworn taken taught thrown told torn understood withdrawn won worn written
+begun broken brought built chosen done drawn driven fallen found given gone got heard held hidden kept known laid left
+lent lost made meant met paid said seen sent shown spent spoken stood stored struck sworn taken taught thrown told
+torn understood withdrawn won worn written
 """
 IRREGULAR = frozenset(_IRREGULAR.split())
 #: Words that end in -ed and are no participles here.

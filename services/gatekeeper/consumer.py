@@ -15,7 +15,7 @@ from gatewright.bus.topology import Consumer
 from gatewright.errors import BusError, GatewrightError
 from gatewright.services.gatekeeper.intake.result_consumer import ResultConsumer
 from gatewright.tasks.consumer_loop import ConsumerLoop, DeliverySource, LoopOptions
-from gatewright.tasks.heartbeat import SIGNS, kept
+from gatewright.tasks.heartbeat import SIGNS, keep_alive
 from gatewright.telemetry.logs import Logger
 
 #: Seconds after which a queue that could not be read is tried again.
@@ -43,7 +43,7 @@ class InputConsumer:
     requests: set[asyncio.Task[Reply]] = field(default_factory=set)
     _loop: ConsumerLoop | None = None
 
-    def attended(self, handler: Handler) -> Handler:
+    def attend_handler(self, handler: Handler) -> Handler:
         """``handler``, whose requests are waited for at the end, too."""
 
         async def attend(message: Message) -> Reply:
@@ -78,7 +78,7 @@ class InputConsumer:
 
     def _handling(self, consumer: Consumer) -> Callable[[Delivery], Coroutine[Any, Any, None]]:
         async def handle(delivery: Delivery) -> None:
-            async with kept(delivery, every=consumer.ack_wait / SIGNS, log=self.log, longest=LONGEST):
+            async with keep_alive(delivery, every=consumer.ack_wait / SIGNS, log=self.log, longest=LONGEST):
                 await self.results.handle(delivery)
 
         return handle

@@ -111,7 +111,7 @@ async def serve(service: Service, settings: Settings) -> None:
             doors.append({subject: subject for subject in agents.endpoints()})
             handlers |= {**people.endpoints(), **agents.endpoints()}
             await service.register(
-                {subject: inputs.attended(handlers[plain]) for door in doors for subject, plain in door.items()},
+                {subject: inputs.attend_handler(handlers[plain]) for door in doors for subject, plain in door.items()},
                 waiting=[subject for door in doors for subject, plain in door.items() if plain == EVENTS_SUBJECT],
                 apart=doors,
             )
@@ -212,7 +212,7 @@ def assemble(
         memories=memories,
         grants=StandingGrants(service.bus),
     )
-    bundles = place.writer(lambda: keyring.trusted(settings.home, settings.signing_key) or [signer.public])
+    bundles = place.writer(lambda: keyring.trusted_keys(settings.home, settings.signing_key) or [signer.public])
     orchestrator = Orchestrator(
         bus=service.bus,
         ledger=ledger,

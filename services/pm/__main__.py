@@ -7,7 +7,7 @@ from operator import attrgetter
 from gatewright.service.tasks import run_service
 from gatewright.services.pm.handler import make_handler
 from gatewright.services.pm.settings import Settings
-from gatewright.structured.summons import summoned
+from gatewright.structured.summons import summons_handlers
 
 if __name__ == "__main__":
-    raise SystemExit(run_service("pm", summoned("pm", make_handler, attrgetter("agent_id")), Settings))
+    raise SystemExit(run_service("pm", summons_handlers("pm", make_handler, attrgetter("agent_id")), Settings))

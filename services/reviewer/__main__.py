@@ -7,11 +7,11 @@ from operator import attrgetter
 from gatewright.service.tasks import run_service
 from gatewright.services.reviewer.handler import confine, make_handler, sockets_of
 from gatewright.services.reviewer.settings import Settings
-from gatewright.structured.summons import summoned
+from gatewright.structured.summons import summons_handlers
 
 if __name__ == "__main__":
     raise SystemExit(
         run_service(
-            "reviewer", summoned("reviewer", make_handler, attrgetter("agent_id"), sockets_of), Settings, before=confine
+            "reviewer", summons_handlers("reviewer", make_handler, attrgetter("agent_id"), sockets_of), Settings, before=confine
         )
     )

@@ -7,7 +7,7 @@ from operator import attrgetter
 from gatewright.service.tasks import run_service
 from gatewright.services.techlead.handler import make_handler
 from gatewright.services.techlead.settings import Settings
-from gatewright.structured.summons import summoned
+from gatewright.structured.summons import summons_handlers
 
 if __name__ == "__main__":
-    raise SystemExit(run_service("techlead", summoned("techlead", make_handler, attrgetter("agent_id")), Settings))
+    raise SystemExit(run_service("techlead", summons_handlers("techlead", make_handler, attrgetter("agent_id")), Settings))

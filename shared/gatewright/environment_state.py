@@ -67,7 +67,7 @@ class EnvironmentSnapshot:
 
     def _files(self) -> hashlib._Hash:
         # No name is there twice: facts are never compared.
-        words = "".join(f"{name}\0{_told(facts)}\0" for name, facts in sorted(self.entries.items()))
+        words = "".join(f"{name}\0{_describe_facts(facts)}\0" for name, facts in sorted(self.entries.items()))
         return hashlib.sha256(words.encode("utf-8", "surrogateescape"))
 
 
@@ -113,7 +113,7 @@ def _entries(top: str) -> dict[str, Facts]:
     while waiting:
         folder = waiting.pop()
         # What goes away meanwhile is missing from what is seen: a difference like any other.
-        with contextlib.suppress(FileNotFoundError), _opened(f"{top}/{folder}") as opened, os.scandir(opened) as entries:
+        with contextlib.suppress(FileNotFoundError), _open_folder(f"{top}/{folder}") as opened, os.scandir(opened) as entries:
             for entry in entries:
                 name = folder + entry.name
                 if not entry.is_dir(follow_symlinks=False):
@@ -125,7 +125,7 @@ def _entries(top: str) -> dict[str, Facts]:
 
 
 @contextlib.contextmanager
-def _opened(folder: str) -> Iterator[int]:
+def _open_folder(folder: str) -> Iterator[int]:
     """A folder as a descriptor: asked below it, the kernel need not follow the whole path for each entry."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -144,7 +144,7 @@ def _facts(entry: os.DirEntry[str], folder: int) -> Facts:
     return facts.st_mode, facts.st_ino, facts.st_size, facts.st_mtime_ns
 
 
-def _told(facts: Facts) -> str:
+def _describe_facts(facts: Facts) -> str:
     if isinstance(facts, str):
         return facts
     mode, inode, size, changed = facts

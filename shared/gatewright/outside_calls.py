@@ -116,11 +116,11 @@ class OutsideCalls:
         free, and after ``seconds`` without an answer (None: never). A call whose caller has left still runs to its end.
         """
         if not self._breaker.may_be_asked(self._clock()):
-            raise self._refused()
+            raise self._refusal()
         await self._take_place()
         if not self._breaker.admit(self._clock()):
             self._places.release()
-            raise self._refused()
+            raise self._refusal()
         answer = self._begin(lambda: work(*args, **kwargs))
         await asyncio.wait({answer}, timeout=seconds)
         if not answer.done():
@@ -143,7 +143,7 @@ class OutsideCalls:
                 raise self._unavailable(words) from None
             return
 
-    def _refused(self) -> UnavailableError:
+    def _refusal(self) -> UnavailableError:
         return self._unavailable(f"{self._breaker.cause}; it is asked again after a pause")
 
     def _begin(self, work: Callable[[], _T]) -> asyncio.Future[_T]:

@@ -70,19 +70,19 @@ class TextPattern:
 
     def fullmatch(self, text: str) -> dict[str, str] | None:
         """The named groups that took part when all of ``text`` matches; None when it does not."""
-        return _named(self._compiled.fullmatch(_encoded(text)))
+        return _named_groups(self._compiled.fullmatch(_encode(text)))
 
     def begins(self, text: str) -> bool:
         """Whether ``text`` begins with a match."""
-        return self._compiled.match(_encoded(text)) is not None
+        return self._compiled.match(_encode(text)) is not None
 
     def is_in(self, text: str) -> bool:
         """Whether there is a match anywhere."""
-        return self._compiled.search(_encoded(text)) is not None
+        return self._compiled.search(_encode(text)) is not None
 
     def findall(self, text: str) -> list[str]:
         """Every match, whole."""
-        return [_decoded(found[0]) for found in self._compiled.finditer(_encoded(text))]
+        return [_decode(found[0]) for found in self._compiled.finditer(_encode(text))]
 
     def without(self, text: str) -> str:
         """``text`` with every match taken out."""
@@ -90,7 +90,7 @@ class TextPattern:
 
     def replaced(self, text: str, instead: str) -> str:
         """``text`` with ``instead`` in the place of every match; ``\\1`` in it is the first group."""
-        return _decoded(self._compiled.sub(instead.encode(), _encoded(text)))
+        return _decode(self._compiled.sub(instead.encode(), _encode(text)))
 
 
 #: What is raised for a pattern that is none, or that takes more memory than patterns may.
@@ -106,15 +106,15 @@ def is_pattern(text: str) -> bool:
     return True
 
 
-def _named(found: Any) -> dict[str, str] | None:
+def _named_groups(found: Any) -> dict[str, str] | None:
     if found is None:
         return None
-    return {name.decode(): _decoded(value) for name, value in found.groupdict().items() if value is not None}
+    return {name.decode(): _decode(value) for name, value in found.groupdict().items() if value is not None}
 
 
-def _encoded(text: str) -> bytes:
+def _encode(text: str) -> bytes:
     return text.encode("utf-8", _SURROGATES)
 
 
-def _decoded(data: bytes) -> str:
+def _decode(data: bytes) -> str:
     return data.decode("utf-8", _SURROGATES)

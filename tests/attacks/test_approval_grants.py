@@ -28,7 +28,7 @@ from gatewright.errors import ConfigurationError, GatewrightError
 from gatewright.evidence.signing import keys
 from gatewright.evidence.verification.verify import verify
 from gatewright.rules.approvals import NAMESPACE, pending
-from gatewright.rules.grants import GRANT_NAMESPACE, REVOCATION_NAMESPACE, document_digest, judge_grant, uncovered
+from gatewright.rules.grants import GRANT_NAMESPACE, REVOCATION_NAMESPACE, document_digest, judge_grant, why_uncovered
 from gatewright.run.state import FoundReason, Run
 from gatewright.services.gatekeeper.gates.standing_grants import StandingGrants
 from gatewright.services.gatekeeper.policies.load import load
@@ -336,7 +336,7 @@ async def test_what_is_asked_about_each_time_is_covered_by_no_grant(inbox: Inbox
 
     def why(run: Run, paths: tuple[bytes, ...] = (b"README.md",), **changes: object) -> str:
         judged = judge_grant(signed(replace(grant, **changes)), people, now)
-        return uncovered(run, rule, judged, paths, now)
+        return why_uncovered(run, rule, judged, paths, now)
 
     def found(reason: str) -> Run:
         return replace(run, found_reasons=(FoundReason(reason, "words", run.attempt, 0),))

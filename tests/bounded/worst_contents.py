@@ -12,7 +12,7 @@ from gatewright.git.patches.outcome import has_lines
 from gatewright.git.patches.reader import read_patch
 from gatewright.sandbox import Completed
 from gatewright.secrets.scanner import SecretScanner
-from gatewright.services.gatekeeper.gates.change.remains import _Content, _gone, _is_destroyed, _moved
+from gatewright.services.gatekeeper.gates.change.remains import _Content, _gone_contents, _is_destroyed, _moved_contents
 from gatewright.services.reviewer.checks.conflict_markers import conflict_markers
 from gatewright.services.reviewer.subject import ChangedFile, Subject
 from gatewright.workspace.border import met_border
@@ -117,7 +117,7 @@ for _name, _content in {
 def _() -> object:
     changes = [TreeChange(b"%d" % n, "100644", "100644", f"{n:040}", "f" * 40, "M") for n in range(2000)]
     contents = {**{change.old_id: b"%s is one line\n" % change.path for change in changes}, "f" * 40: b"a line\n" * (MiB // 7)}
-    return _gone(changes, contents, frozenset({"f" * 40}))
+    return _gone_contents(changes, contents, frozenset({"f" * 40}))
 
 
 @case("remains of many files of one name that may have moved")
@@ -125,7 +125,7 @@ def _() -> object:
     gone = [TreeChange(b"%d/a" % n, "100644", "000000", "1" * 40, "0" * 40, "D") for n in range(500)]
     places = [TreeChange(b"x%d/a" % n, "000000", "100644", "0" * 40, f"{n:040}", "A") for n in range(8)]
     contents = {f"{n:040}": b"".join(b"line %d of %d\n" % (m, n) for m in range(7000)) for n in range(8)}
-    return _moved(gone, {b"a": places}, {**contents, "1" * 40: contents[f"{0:040}"].replace(b"of", b"in")})
+    return _moved_contents(gone, {b"a": places}, {**contents, "1" * 40: contents[f"{0:040}"].replace(b"of", b"in")})
 
 
 @case("words of a command that met a border")

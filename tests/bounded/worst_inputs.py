@@ -33,7 +33,7 @@ from gatewright.contracts.vocabulary import Scope as Opened
 from gatewright.ecosystems.runner.commands import CommandReads, read_makefile, read_scripts
 from gatewright.ecosystems.runner.settings import MOST_BYTES, changed_settings
 from gatewright.errors import ExtractionError, GatewrightError
-from gatewright.git.access.repository_patterns import covered
+from gatewright.git.access.repository_patterns import covers_address
 from gatewright.git.changes import TreeChange
 from gatewright.git.command import GitCommand
 from gatewright.git.mirror import Mirror
@@ -446,7 +446,7 @@ for _name, _output in _OUTPUTS.items():
 def _() -> object:
     for address in ("a" * MESSAGE, "a@" * MiB, "a:" * MiB, "ssh://" + "a." * MiB, "https://" + "%" * MiB, "a@b:" + "/" * MiB):
         refused(lambda address=address: parse_url(address, ("file", "https", "ssh")))  # type: ignore[misc]
-        covered(address, ("https://forge.example/acme/",))
+        covers_address(address, ("https://forge.example/acme/",))
     return None
 
 

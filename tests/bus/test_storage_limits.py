@@ -11,7 +11,7 @@ import pytest
 
 from gatewright.bus.identities import DEFAULT_PUBLISHER
 from gatewright.bus.jetstream.bus import JetStreamBus
-from gatewright.bus.jetstream.setup import ensure_topology, halved
+from gatewright.bus.jetstream.setup import ensure_topology, halved_sizes
 from gatewright.bus.topology import RESULT_CONSUMER, STREAMS, upload_stream
 from gatewright.errors import BusError, HostError
 from tests.bus.backends import Raw
@@ -106,6 +106,6 @@ async def publish_without_end(bus: JetStreamBus) -> None:
 
 def test_every_stream_that_reserves_room_says_with_how_little_it_does() -> None:
     assert {stream.name for stream in EVERY if stream.max_bytes > 0} == set(BOUNDED)
-    first, *_, last = halved(tuple(BOUNDED.values()))
+    first, *_, last = halved_sizes(tuple(BOUNDED.values()))
     assert first == {name: stream.max_bytes for name, stream in BOUNDED.items()}
     assert last == {name: stream.least_bytes for name, stream in BOUNDED.items()}

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from gatewright.contracts import ApproverRoster, codec
 from gatewright.contracts.people.approvals import ApprovalRequest, ApprovalRule, RosterKey, RosterPerson, SignedDecision
-from gatewright.rules.approvals import NAMESPACE, MatchedRule, decision_on, make_request, matched
+from gatewright.rules.approvals import NAMESPACE, MatchedRule, decision_on, make_request, matching_rules
 from gatewright.rules.standing import hold_roster, rests_on_people
 from gatewright.run import events as e
 from gatewright.run import states
@@ -62,7 +62,7 @@ class ApprovedRun(RecordedRun):
         super().step(self.tests(test), self.gate("tests", task_id=test))
         now = START + timedelta(seconds=len(self.transitions))
         run = self.run
-        (rule,) = matched(run, "candidate") or (MatchedRule(self.rule, "no reason"),)
+        (rule,) = matching_rules(run, "candidate") or (MatchedRule(self.rule, "no reason"),)
         self.step(
             e.LabelledEvent(e.ApprovalRequested(request=make_request(run, rule, 1, now))),
             e.LabelledEvent(e.StateEntered(state=states.PARKED)),

@@ -55,7 +55,7 @@ from gatewright.contracts.vocabulary import (
     Surroundings,
     TimeoutRetry,
 )
-from gatewright.evidence.projection.names import quoted
+from gatewright.evidence.projection.names import quote_path
 from gatewright.ledger.chain import link
 from gatewright.rules import task_contracts
 from gatewright.rules.gate_evidence import expected_evidence, missing_rules
@@ -96,7 +96,7 @@ NAMES = (b"src/a.py", b'src/na\xc3\xafve "quoted".py', b"src/tab\there.py")
 
 
 def _quoted(path: bytes) -> bytes:
-    return quoted(path).encode("ascii")
+    return quote_path(path).encode("ascii")
 
 
 @dataclass(frozen=True)

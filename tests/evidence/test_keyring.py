@@ -41,8 +41,8 @@ def modes(folder: Path) -> dict[str, int]:
 def test_a_new_ring_has_one_key_that_signs_and_verifies(home: Path) -> None:
     made = keyring.make(home, private_of(home))
     assert keyring.make(home, private_of(home)).public == made.public
-    assert keyring.trusted(home, private_of(home)) == [made.public]
-    (known,) = keyring.known(home, private_of(home))
+    assert keyring.trusted_keys(home, private_of(home)) == [made.public]
+    (known,) = keyring.known_keys(home, private_of(home))
     assert (known.key_id, known.state, known.retired) == (made.public.key_id, "signing", "")
     assert known.created
     assert modes(home)["gatekeeper.pem"] == 0o600
@@ -57,10 +57,10 @@ async def test_a_bundle_signed_before_a_rotation_verifies_after_it(home: Path, t
         sealed = await writer.seal(recorded.run, recorded.transitions, recorded.store, signer, recorded.sequences)
         bundles.append(Path(sealed.location))
         keyring.rotate(home, private_of(home), NOW)
-    trusted = keyring.trusted(home, private_of(home))
+    trusted = keyring.trusted_keys(home, private_of(home))
     assert len(trusted) == 4
     assert all(verify(bundle, trusted).ok for bundle in bundles)
-    states = [(key.state, bool(key.created), key.retired) for key in keyring.known(home, private_of(home))]
+    states = [(key.state, bool(key.created), key.retired) for key in keyring.known_keys(home, private_of(home))]
     assert states == [("signing", True, ""), *[("retired", True, "2026-03-04T05:06:07.000Z")] * 3]
 
 
@@ -101,9 +101,9 @@ def test_a_rotation_cut_short_leaves_a_key_that_signs_and_all_that_verify(
         else:
             keyring.rotate(home, private_of(home), NOW)
     signing = keys.load(private_of(home)).public
-    assert {first, signing} <= set(keyring.trusted(home, private_of(home)))
+    assert {first, signing} <= set(keyring.trusted_keys(home, private_of(home)))
     keyring.rotate(home, private_of(home), NOW)
-    assert {first, signing} <= set(keyring.trusted(home, private_of(home)))
+    assert {first, signing} <= set(keyring.trusted_keys(home, private_of(home)))
 
 
 def test_a_key_that_is_put_into_the_folder_is_trusted_and_one_that_is_taken_out_is_not(home: Path, tmp_path: Path) -> None:
@@ -111,17 +111,17 @@ def test_a_key_that_is_put_into_the_folder_is_trusted_and_one_that_is_taken_out_
     partner = keys.create(tmp_path / "partner.pem").public
     file = keyring.trusted_folder(home) / "partner.pub"
     shutil.copy(keys.public_path(tmp_path / "partner.pem"), file)
-    assert partner in keyring.trusted(home, private_of(home))
-    assert [key.state for key in keyring.known(home, private_of(home))] == ["signing", "trusted"]
+    assert partner in keyring.trusted_keys(home, private_of(home))
+    assert [key.state for key in keyring.known_keys(home, private_of(home))] == ["signing", "trusted"]
     file.unlink()
-    assert partner not in keyring.trusted(home, private_of(home))
+    assert partner not in keyring.trusted_keys(home, private_of(home))
 
 
 def test_something_else_among_the_trusted_keys_is_named(home: Path) -> None:
     keyring.make(home, private_of(home))
     (keyring.trusted_folder(home) / "odd.pub").write_text("not a key")
     with pytest.raises(ConfigurationError, match=r"odd\.pub"):
-        keyring.trusted(home, private_of(home))
+        keyring.trusted_keys(home, private_of(home))
 
 
 def test_the_times_above_a_key_are_no_part_of_it(home: Path) -> None:

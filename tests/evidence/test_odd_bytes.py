@@ -68,7 +68,7 @@ def test_a_pointer_of_any_shape_is_altered_or_read(values: tuple[object, ...]) -
 def test_an_envelope_of_any_shape_opens_nothing(values: tuple[object, ...], signer: Signer) -> None:
     whole: Message = json.loads(signer.envelope(b"{}"))
     for data in odd_bytes(whole, values):
-        for read in (approvals.opened, tombstone.open_tombstone):
+        for read in (approvals.open_approval, tombstone.open_tombstone):
             with pytest.raises((MalformedError, VerificationError)):
                 read(data, [signer.public])
 
@@ -82,7 +82,7 @@ def test_what_was_signed_in_any_shape_is_no_approval(values: tuple[object, ...],
         "predicate": {},
     }
     for payload in odd_bytes(statement, values):
-        for read in (approvals.opened, tombstone.open_tombstone):
+        for read in (approvals.open_approval, tombstone.open_tombstone):
             with pytest.raises((MalformedError, VerificationError)):
                 read(signer.envelope(payload), [signer.public])
 

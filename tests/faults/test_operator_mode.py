@@ -21,7 +21,7 @@ from gatewright.bus.jetstream.setup import ensure_topology
 from gatewright.bus.operator_mode.claims import scope_claims, system_claims
 from gatewright.bus.operator_mode.files import OPERATOR_KEY, make_jwt, system_credential, trust_lines
 from gatewright.bus.operator_mode.resolver import give_accounts
-from gatewright.bus.operator_mode.tokens import SigningNkey, new_seed_of, signed
+from gatewright.bus.operator_mode.tokens import SigningNkey, new_seed_of, sign_token
 from gatewright.bus.topology import intake_consumer
 from gatewright.errors import BusError, ConfigurationError
 from tests.command_line import invoke_in
@@ -102,14 +102,14 @@ async def test_an_account_of_another_hand_under_the_same_operator_reaches_nothin
         wanted: dict[str, Any] = {"name": "x", "subject": "gw.result.worker", "account": bus.public, "type": "service"}
         if token != "none":
             whose = account if token == "its own" else made.keys["worker"]
-            wanted["token"] = signed(bus, whose.public, "gw.result.worker", stolen, 1)
+            wanted["token"] = sign_token(bus, whose.public, "gw.result.worker", stolen, 1)
         claims = {**system_claims(), "imports": [wanted]}
-        accounts = {"stranger": signed(operator, account.public, "stranger", claims, 1)}
+        accounts = {"stranger": sign_token(operator, account.public, "stranger", claims, 1)}
         given = replace(made, accounts=accounts, closed=frozenset())
         with contextlib.suppress(BusError):  # the server may also refuse the account itself
             await give_accounts(BusAddress(server.url), system_credential(tmp_path / "bus", 1), given)
         unbound = {"type": "user", **dict.fromkeys(("subs", "data", "payload"), -1)}
-        stranger = Credential("stranger", user.seed, token=signed(account, user.public, "stranger", unbound, 1))
+        stranger = Credential("stranger", user.seed, token=sign_token(account, user.public, "stranger", unbound, 1))
         try:
             connection = await Connection.open(server.url, name="stranger", credential=stranger, patience=3)
         except BusError:

@@ -327,7 +327,7 @@ def test_never_more_is_used_than_the_limit_and_one_report_step(
             meter.spend(tokens=amount)
         except BudgetError:
             break  # the worker stops, and its answer ends the run
-        if meter.report_due.is_set() and not dies and (usage := meter.unreported()) is not None:
+        if meter.report_due.is_set() and not dies and (usage := meter.unreported_usage()) is not None:
             world.tell(name, usage)
             meter.reported(usage)
             meter.report_due.clear()

@@ -112,7 +112,7 @@ async def test_a_submission_that_is_being_judged_is_answered_before_the_process_
 
 
 async def _ask(fed: InputConsumer, handler: Callable[[Message], Awaitable[Reply]]) -> Reply:
-    return await fed.attended(handler)(Message("gw.submit", b"{}"))
+    return await fed.attend_handler(handler)(Message("gw.submit", b"{}"))
 
 
 async def test_a_defect_ends_the_process(bus: MemoryBus) -> None:

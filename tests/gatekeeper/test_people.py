@@ -19,7 +19,7 @@ from gatewright.errors import ConfigurationError
 from gatewright.evidence.signing import keys
 from gatewright.evidence.verification.verify import verify
 from gatewright.ledger.store import Ledger
-from gatewright.rules.approvals import cleared, decision_on, matched, pending, unasked
+from gatewright.rules.approvals import decision_on, is_cleared, matching_rules, pending, unasked_rules
 from gatewright.services.gatekeeper.decider.gate_checks import LandingCheck
 from gatewright.services.gatekeeper.decider.inputs import AbortReceived, Continue, DeadlineReached
 from gatewright.services.gatekeeper.gates.landing.locks import PathLocks
@@ -85,12 +85,12 @@ async def test_with_the_delivered_policies_no_run_asks_anybody(opened: Opened) -
 async def test_what_a_contract_orders_is_a_reason_to_ask(opened: Opened, rule: Rule, changes: dict[str, Any]) -> None:
     async with opened(rule) as inbox:
         plain = await inbox.submit()
-        assert (plain.state, matched(plain, "contract")) == ("S2", ())
+        assert (plain.state, matching_rules(plain, "contract")) == ("S2", ())
         assert plain.contract is not None
         ordered = msgspec.structs.replace(plain, contract=msgspec.structs.replace(plain.contract, **changes))
-        (found,) = matched(ordered, "contract")
+        (found,) = matching_rules(ordered, "contract")
         assert found.why
-        assert not cleared(ordered, "contract")
+        assert not is_cleared(ordered, "contract")
 
 
 async def test_a_command_of_a_class_that_a_rule_names_is_asked_about_before_any_work(
@@ -165,11 +165,11 @@ async def test_what_was_approved_is_void_for_another_tree(opened: Opened) -> Non
         await inbox.to_the_candidate()
         await inbox.decide(signed(await inbox.said()))
         run = await inbox.run()
-        assert cleared(run, "candidate")
+        assert is_cleared(run, "candidate")
         assert run.candidate is not None
         other = replace(run, candidate=msgspec.structs.replace(run.candidate, tree="f" * 40))
-        assert not cleared(other, "candidate")
-        assert [each.rule.name for each in unasked(other, "candidate")] == ["landing"]
+        assert not is_cleared(other, "candidate")
+        assert [each.rule.name for each in unasked_rules(other, "candidate")] == ["landing"]
 
 
 async def test_silence_ends_the_run_when_the_time_is_over(opened: Opened, clock: HandClock, tmp_path: Path) -> None:

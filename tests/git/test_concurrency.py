@@ -13,7 +13,7 @@ import pytest
 
 from gatewright.errors import GitError
 from gatewright.git.changes import FileChange
-from gatewright.git.locks import held
+from gatewright.git.locks import hold_lock
 from gatewright.git.mirror import Mirrors
 from tests.git.repositories import MakeRepository
 from tests.waiting import PATIENCE
@@ -71,16 +71,16 @@ async def test_tasks_share_one_mirror(make_repository: MakeRepository, mirrors: 
 
 def test_lock_excludes_until_it_is_let_go(tmp_path: Path) -> None:
     path = tmp_path / "lock"
-    with held(path, seconds=1), pytest.raises(GitError) as caught, held(path, seconds=0.05):
+    with hold_lock(path, seconds=1), pytest.raises(GitError) as caught, hold_lock(path, seconds=0.05):
         pass
     assert caught.value.reason == "mirror_busy"
     order: list[str] = []
 
     def second() -> None:
-        with held(path, seconds=5):
+        with hold_lock(path, seconds=5):
             order.append("second")
 
-    with held(path, seconds=1):
+    with hold_lock(path, seconds=1):
         thread = threading.Thread(target=second)
         thread.start()
         order.append("first")
@@ -91,18 +91,18 @@ def test_lock_excludes_until_it_is_let_go(tmp_path: Path) -> None:
 def test_lock_lives_as_long_as_the_git_that_inherited_it(tmp_path: Path) -> None:
     """The holder may be killed while its git still writes."""
     path = tmp_path / "lock"
-    with held(path, seconds=1) as descriptor:
+    with hold_lock(path, seconds=1) as descriptor:
         child = subprocess.Popen(["sleep", "60"], pass_fds=(descriptor,))
-    with pytest.raises(GitError), held(path, seconds=0.05):
+    with pytest.raises(GitError), hold_lock(path, seconds=0.05):
         pass
     child.kill()
     child.wait()
-    with held(path, seconds=1):
+    with hold_lock(path, seconds=1):
         pass
 
 
 def test_lock_that_is_a_symlink_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "lock").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(GitError), held(tmp_path / "lock", seconds=1):
+    with pytest.raises(GitError), hold_lock(tmp_path / "lock", seconds=1):
         pass
     assert not (tmp_path / "elsewhere").exists()

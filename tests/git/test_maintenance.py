@@ -16,7 +16,7 @@ import pytest
 
 from gatewright.git.changes import FileChange
 from gatewright.git.command import GitCommand
-from gatewright.git.locks import held
+from gatewright.git.locks import hold_lock
 from gatewright.git.maintenance import NOTHING, MaintenanceResult, MaintenanceThresholds, mirrors_below, tend
 from gatewright.git.mirror import Mirror, Mirrors
 from tests.git.repositories import MakeRepository, Repository
@@ -198,7 +198,7 @@ async def test_a_killed_maintenance_leaves_a_usable_mirror(
         with tending(mirror, with_git=number % 2 == 0) as process:
             # Each time after one more of the processes that a look consists of has left something new.
             await asyncio.to_thread(wait_for_something_new, mirror, process)
-    with held(mirror.path / "gate/maintenance", seconds=60):
+    with hold_lock(mirror.path / "gate/maintenance", seconds=60):
         pass  # a git that was left alone has finished
     tend(mirror.path, ALL)
     await GitCommand(mirror.path).run("fsck", "--strict", "--no-dangling")
@@ -235,7 +235,7 @@ async def test_two_processes_do_not_tend_one_mirror(make_repository: MakeReposit
     source = make_repository()
     mirror = await mirrors.open(source.url)
     await some_trees(mirror, await mirror.resolve("main"), 2)
-    with held(mirror.path / "gate/maintenance", seconds=0):
+    with hold_lock(mirror.path / "gate/maintenance", seconds=0):
         assert tend(mirror.path, ALL) == NOTHING
     assert tend(mirror.path, ALL) != NOTHING
 
@@ -245,7 +245,7 @@ async def test_no_commit_is_let_go_while_another_process_fetches(make_repository
     mirror = await mirrors.open(source.url)
     await some_commits(source, mirror, 5)
     as_if_long_ago(mirror)
-    with held(mirror.path / "gate/lock", seconds=0):
+    with hold_lock(mirror.path / "gate/lock", seconds=0):
         assert tend(mirror.path, MaintenanceThresholds(kept=1)).dropped == 0
     assert len(kept(mirror)) == 5
 

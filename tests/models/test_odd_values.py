@@ -9,7 +9,7 @@ import pytest
 from gatewright.errors import DeniedError, MalformedError
 from gatewright.models.apis.endings import ending_in, ending_of
 from gatewright.models.apis.endpoints import endpoint_of
-from gatewright.models.apis.requests import addressed, admit, read_request
+from gatewright.models.apis.requests import address_request, admit, read_request
 from gatewright.models.apis.usage import greatest, is_end, reply_bytes, usage_of, written_bytes
 from gatewright.models.cassettes import canonical_request
 from gatewright.models.policy import Provider
@@ -65,7 +65,7 @@ def test_a_request_is_refused_or_admitted_whatever_it_holds(api: Api) -> None:
         except (MalformedError, DeniedError):
             continue
         canonical_request(request, {})
-        addressed(request, "upstream")
+        address_request(request, "upstream")
         admitted += 1
     assert admitted > len(ODD)
 

@@ -190,8 +190,8 @@ def test_the_parts_of_a_price() -> None:
 def test_usage_never_shrinks_while_a_reply_streams() -> None:
     spending = Spending(Budget(), spend_freely)
     meter = CallMeter(spending, None, TokenUsage(input=10))
-    meter.streamed(100, 400, TokenUsage(input=50, output=90))
-    meter.streamed(100, 0, TokenUsage(input=50, output=90))
+    meter.count_streamed(100, 400, TokenUsage(input=50, output=90))
+    meter.count_streamed(100, 0, TokenUsage(input=50, output=90))
     assert spending.usage.tokens == 150
     assert meter.settle().output == 90
     assert meter.settle() == meter.usage

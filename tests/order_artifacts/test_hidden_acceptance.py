@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from gatewright.contracts import TestReport, codec
 from gatewright.contracts.reports import TestCommand
 from gatewright.contracts.vocabulary import AcceptanceTest, Agent, Artifact
-from gatewright.order_artifacts.hidden_acceptance import CHANGES, FAILED, completed, shown_to_makers, visible
+from gatewright.order_artifacts.hidden_acceptance import CHANGES, FAILED, shown_to_makers, visible, with_hidden_part
 from tests.factories import make_contract, make_request
 
 SEEN = AcceptanceTest(name="unit", cmd="pytest -q", must_pass=True)
@@ -53,7 +53,7 @@ def test_hidden_checks_and_their_files_are_taken_out_of_an_order_and_come_back_w
     request = make_request(acceptance_tests=(HIDDEN, SEEN), artifacts=(FILE,))
     assert b"secret" not in codec.encode(visible(request))
     compiled = make_contract(acceptance_tests=(SEEN,))
-    whole = completed(compiled, request)
+    whole = with_hidden_part(compiled, request)
     assert (whole.acceptance_tests, whole.inputs.artifacts) == ((HIDDEN, SEEN), (FILE,))
     assert visible(whole) == compiled
 
@@ -61,7 +61,7 @@ def test_hidden_checks_and_their_files_are_taken_out_of_an_order_and_come_back_w
 def test_a_compiled_contract_with_other_tests_than_the_visible_ones_is_left_for_the_gate_to_refuse() -> None:
     request = make_request(acceptance_tests=(HIDDEN, SEEN), artifacts=(FILE,))
     other = make_contract(acceptance_tests=(replace(SEEN, cmd="true"),))
-    assert completed(other, request) is other
+    assert with_hidden_part(other, request) is other
 
 
 def test_of_hidden_commands_a_further_round_is_told_how_many_failed() -> None:

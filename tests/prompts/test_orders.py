@@ -10,7 +10,7 @@ import pytest
 from gatewright.contracts import TaskContract
 from gatewright.contracts.vocabulary import AcceptanceTest
 from gatewright.ecosystems.port import TreeFiles
-from gatewright.prompts.diff_view import numbered
+from gatewright.prompts.diff_view import number_lines
 from gatewright.prompts.library import PromptLibrary
 from gatewright.prompts.orders import pm_order, recorded_worker_order, reviewer_order, techlead_order
 from gatewright.prompts.prompt import Prompt
@@ -112,12 +112,12 @@ def test_a_field_for_questions_is_offered_only_where_people_are_asked() -> None:
 
 
 def test_lines_of_a_patch_carry_the_numbers_of_the_candidate() -> None:
-    assert numbered(PATCH).splitlines()[4:] == ["     1  import os", "       -x = 1", "     2 +x = 2", "     3  y = 3"]
+    assert number_lines(PATCH).splitlines()[4:] == ["     1  import os", "       -x = 1", "     2 +x = 2", "     3  y = 3"]
 
 
 def test_a_line_that_looks_like_a_hunk_does_not_move_the_numbers() -> None:
     patch = b"@@ -1,1 +1,2 @@\n+@@ -9,9 +90,9 @@\n a\n"
-    assert numbered(patch).splitlines()[1:] == ["     1 +@@ -9,9 +90,9 @@", "     2  a"]
+    assert number_lines(patch).splitlines()[1:] == ["     1 +@@ -9,9 +90,9 @@", "     2  a"]
 
 
 async def test_the_view_of_a_large_repository_is_bounded_and_shows_what_the_words_name() -> None:

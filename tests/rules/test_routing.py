@@ -12,7 +12,7 @@ from gatewright.contracts.people.approvals import ApprovalRule, Risk
 from gatewright.contracts.reports import Finding
 from gatewright.contracts.vocabulary import Scope
 from gatewright.errors import DeniedError
-from gatewright.rules.approvals import TIERS, matched
+from gatewright.rules.approvals import TIERS, matching_rules
 from gatewright.rules.routing import is_due, path_kinds, route
 from gatewright.run.evolve import fold
 from gatewright.run.state import FoundReason, Run
@@ -139,7 +139,7 @@ def test_a_rule_asks_from_its_tier_on(wanted: Risk) -> None:
     for tier, state in (("low", run), ("medium", replace(run, attempt=2)), ("high", replace(run, attempt=3))):
         routing = route(state)
         asks = TIERS.index(tier) >= TIERS.index(wanted)
-        assert bool(matched(replace(state, routing=routing), "candidate")) == asks
+        assert bool(matching_rules(replace(state, routing=routing), "candidate")) == asks
         (person,) = (lane for lane in routing.lanes if lane.lane == "person")
         assert (person.required, person.satisfies) == (asks, "approval" if asks else None)
 
@@ -149,7 +149,7 @@ def test_a_rule_about_risk_asks_where_no_risk_was_told() -> None:
     rules = (risk, replace(risk, name="doubts", reason="critic"))
     run = make_tested()
     run = replace(run, accepted=replace(run.accepted, approval_rules=rules))
-    assert [each.rule.name for each in matched(run, "candidate")] == ["risk", "doubts"]
+    assert [each.rule.name for each in matching_rules(run, "candidate")] == ["risk", "doubts"]
 
 
 def test_it_is_due_once_for_a_tree_and_only_when_all_has_passed() -> None:

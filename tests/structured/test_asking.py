@@ -12,7 +12,7 @@ from gatewright.contracts import PlanProposal, RunRequest
 from gatewright.errors import Fault
 from gatewright.prompts.library import PromptLibrary
 from gatewright.prompts.orders import techlead_order
-from gatewright.structured.answers import MAX_BYTES, StructuredQuestion, judged
+from gatewright.structured.answers import MAX_BYTES, StructuredQuestion, judge_answer
 from gatewright.structured.asking import Asking, Said, Turn
 from gatewright.structured.errors import StructuredOutputError
 from tests.factories import make_contract
@@ -40,13 +40,13 @@ class Script:
 
 
 async def refusal(text: str) -> Fault:
-    document, faults = await judged(text, QUESTION)
+    document, faults = await judge_answer(text, QUESTION)
     assert document is None
     return faults[0]
 
 
 async def test_a_valid_answer_is_the_document() -> None:
-    document, faults = await judged(f"  {answer()}\n", QUESTION)
+    document, faults = await judge_answer(f"  {answer()}\n", QUESTION)
     assert faults == ()
     assert document is not None
     assert document.shards[0].paths == ("src",)

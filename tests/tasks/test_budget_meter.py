@@ -172,7 +172,7 @@ def test_a_crash_forgets_less_than_one_report_step(limit: int, steps: list[int])
             break
         finally:
             used += amount
-            if meter.report_due.is_set() and (usage := meter.unreported()) is not None:
+            if meter.report_due.is_set() and (usage := meter.unreported_usage()) is not None:
                 meter.reported(usage)
                 meter.report_due.clear()
                 told = usage.tokens
@@ -215,10 +215,10 @@ def test_bytes_that_may_be_sent_are_reported_by_steps_and_end_nothing_here() -> 
     meter.spend(sent_bytes=1)
     assert meter.report_due.is_set()
     meter.spend(sent_bytes=2000)
-    told = meter.unreported()
+    told = meter.unreported_usage()
     assert told is not None
     assert (told.sent_bytes, told.delivery) == (2050, "3.1")
     meter.reported(told)
-    assert meter.unreported() is None
+    assert meter.unreported_usage() is None
     with pytest.raises(MalformedError):
         meter.spend(sent_bytes=-1)

@@ -21,7 +21,7 @@ from gatewright.services.gatekeeper.decider.gate_checks import CandidateVerdict,
 from gatewright.services.gatekeeper.decider.inputs import RoleReplied
 
 
-def answered(draft: Draft, item: RoleReplied, verdicts: Sequence[Verdict]) -> None:
+def record_answer(draft: Draft, item: RoleReplied, verdicts: Sequence[Verdict]) -> None:
     """Record what a role said of one candidate and what the gate said of that; go on where it was the last of its stage."""
     match item.document:
         case Error() as error:

@@ -14,7 +14,7 @@ from typing import Literal
 from gatewright.budgets import Excess, overdrawn
 from gatewright.contracts import Error, GateReport, Plan, ReviewReport, RunRequest, TaskContract, TaskResult, TestReport, codec
 from gatewright.contracts.records import Transition
-from gatewright.order_artifacts.hidden_acceptance import completed
+from gatewright.order_artifacts.hidden_acceptance import with_hidden_part
 from gatewright.rules import endings
 from gatewright.rules import task_contracts as orders
 from gatewright.rules.endings import BUDGET_EXCEEDED
@@ -40,7 +40,7 @@ from gatewright.services.gatekeeper.decider.gate_checks import (
     PlanVerdict,
     Verdict,
     comes_before_its_turn,
-    expected,
+    expected_task,
     late,
     misfit,
     next_step,
@@ -86,11 +86,11 @@ def decide(run: Run | None, item: Input, verdicts: Sequence[Verdict], now: datet
             draft.add(abort)
             draft.end("ABORTED", "aborted", item.request.reason)
         case RoleReplied() if not run.ended:
-            _answered(draft, item, verdicts)
+            _role_reply(draft, item, verdicts)
         case UsageReceived() if run.sealed is None:
-            _used(draft, item)
+            _record_usage(draft, item)
         case DecisionsReceived() | SummonsReceived() | QuestionReceived() if not run.ended:
-            _brought(draft, item, verdicts)
+            _people_input(draft, item, verdicts)
         case DeadlineReached() if run.parked:
             people.expire_beside(draft)
             people.expire(draft)
@@ -156,36 +156,38 @@ def _plan(draft: Draft, contract: TaskContract) -> None:
     draft.dispatch(plan_task_id(draft.run.run_id), "techlead", orders.planning(contract, draft.run.run_id))
 
 
-def _brought(draft: Draft, item: DecisionsReceived | SummonsReceived | QuestionReceived, verdicts: Sequence[Verdict]) -> None:
+def _people_input(
+    draft: Draft, item: DecisionsReceived | SummonsReceived | QuestionReceived, verdicts: Sequence[Verdict]
+) -> None:
     """People have decided about the run, or want to know something about it; or an agent asks leave for something."""
     if isinstance(item, SummonsReceived):
-        summons.asked(draft, item)
+        summons.record_questions(draft, item)
     elif isinstance(item, QuestionReceived):
         people.ask_leave(draft, item.question)
     else:
-        people.decided(draft, verdict_of(verdicts, DecisionVerdict))
+        people.record_decisions(draft, verdict_of(verdicts, DecisionVerdict))
 
 
-def _answered(draft: Draft, item: RoleReplied, verdicts: Sequence[Verdict]) -> None:
-    if (question := summons.summoned(draft.run, item)) is not None:
-        summons.answered(draft, item, question)
+def _role_reply(draft: Draft, item: RoleReplied, verdicts: Sequence[Verdict]) -> None:
+    if (question := summons.question_of(draft.run, item)) is not None:
+        summons.record_answer(draft, item, question)
         return
     if misfit(draft.run, item) is not None:
         words = f"the {item.role} answered with a document that is not the one its task is bound to"
         draft.end("FAILED", "output_schema_mismatch", words)
         return
-    task = expected(draft.run, item)
+    task = expected_task(draft.run, item)
     if task is None:
-        _ignored(draft, item)
+        _record_ignored(draft, item)
     elif _within_budget(draft, item, task):
         if task.candidate:
-            candidates.answered(draft, item, verdicts)
+            candidates.record_answer(draft, item, verdicts)
         else:
-            _counted(draft, item, verdicts)
+            _record_reply(draft, item, verdicts)
         people.ask_beside(draft)
 
 
-def _counted(draft: Draft, item: RoleReplied, verdicts: Sequence[Verdict]) -> None:
+def _record_reply(draft: Draft, item: RoleReplied, verdicts: Sequence[Verdict]) -> None:
     match item.document:
         case Error() as error:
             draft.add(e.TaskFailed(error=error))
@@ -193,7 +195,7 @@ def _counted(draft: Draft, item: RoleReplied, verdicts: Sequence[Verdict]) -> No
         case TaskContract() as contract:
             if _passing(draft, verdicts):
                 request = draft.run.request
-                contract = contract if request is None else completed(contract, request)
+                contract = contract if request is None else with_hidden_part(contract, request)
                 compiled = verdict_of(verdicts, ContractVerdict)
                 pools = compiled.pools if compiled is not None else {}
                 draft.add(e.ContractCompiled(contract=contract, pools=pools))
@@ -205,7 +207,7 @@ def _counted(draft: Draft, item: RoleReplied, verdicts: Sequence[Verdict]) -> No
                     draft.add(e.TransferPlanned(manifest=manifest))
                 draft.add(e.PlanAccepted(plan=plan))
         case TaskResult() as result:
-            _worked(draft, result, verdicts)
+            _record_work(draft, result, verdicts)
         case ReviewReport() as review:
             draft.add(e.ReviewReceived(report=review))
             if _passing(draft, verdicts[:1], evidence=review):
@@ -239,7 +241,7 @@ def _within_budget(draft: Draft, item: RoleReplied, task: RunTask) -> bool:
     return not (draft.over_budget() or draft.over_leave())
 
 
-def _used(draft: Draft, item: UsageReceived) -> None:
+def _record_usage(draft: Draft, item: UsageReceived) -> None:
     """Reports of any attempt and any delivery count, also after the end: what was used up was used up."""
     task = draft.run.tasks.get(item.document.task_id)
     if task is not None and task.role == item.role and task.status != "PENDING":
@@ -248,7 +250,7 @@ def _used(draft: Draft, item: UsageReceived) -> None:
             draft.over_leave()
 
 
-def _ignored(draft: Draft, item: RoleReplied) -> None:
+def _record_ignored(draft: Draft, item: RoleReplied) -> None:
     """An answer of a stale attempt changes nothing; that there was one is evidence."""
     task = late(draft.run, item)
     if task is not None:
@@ -261,7 +263,7 @@ def _ignored(draft: Draft, item: RoleReplied) -> None:
         draft.add(event, task_id=task.task_id)
 
 
-def _worked(draft: Draft, result: TaskResult, verdicts: Sequence[Verdict]) -> None:
+def _record_work(draft: Draft, result: TaskResult, verdicts: Sequence[Verdict]) -> None:
     draft.finished(result, verdict_of(verdicts, DiffVerdict))
     if result.status != "SUCCESS":
         why, task = endings.worker_failed(result), draft.run.tasks[result.task_id]
@@ -345,7 +347,7 @@ def _land(draft: Draft, verdicts: Sequence[Verdict]) -> None:
         )
         draft.add(landed)
         draft.add(e.StateEntered(state="S6"))
-        draft.finish("SUCCESS", *endings.landed(verdict.ref))
+        draft.finish("SUCCESS", *endings.landed_ending(verdict.ref))
 
 
 def _passing(

@@ -93,7 +93,7 @@ class Draft:
 
     def refuse(self, report: GateReport) -> None:
         """End the run for the reason that a gate gave."""
-        self.fail(endings.refused(report))
+        self.fail(endings.refused_ending(report))
 
     def finish(self, status: states.Status, code: str, message: str) -> None:
         self.add(e.RunFinished(status=status, code=code, message=message))
@@ -214,7 +214,7 @@ class Draft:
 
     def escalate(self, report: GateReport) -> None:
         """End the run, for a person to go on with: another round would be one more of the same."""
-        self.fail(endings.escalated(report, self.run.attempt))
+        self.fail(endings.escalated_ending(report, self.run.attempt))
 
     def fix(self, reason: str, failed: Iterable[tuple[RunTask, FoundFault]]) -> None:
         """Turn to S5, and after the back-off to S2, with new contracts; or end, where the budget has nothing left for it.

@@ -14,7 +14,7 @@ from gatewright.contracts.routing import RoutingRules
 from gatewright.contracts.transfers import TransferManifest
 from gatewright.contracts.vocabulary import Judging, MutationBounds
 from gatewright.git.patches.version_moves import Move
-from gatewright.rules.approvals import JudgedDecision, cleared, stage_of, unapprovable, unasked
+from gatewright.rules.approvals import JudgedDecision, is_cleared, stage_of, unapprovable, unasked_rules
 from gatewright.rules.grants import JudgedGrant, grantable
 from gatewright.rules.routing import is_due
 from gatewright.rules.standing import HeldRoster
@@ -286,7 +286,7 @@ def required_checks(run: Run | None, item: Input) -> tuple[GateCheck, ...]:
 
 
 def _about_answer(run: Run, item: RoleReplied) -> tuple[GateCheck, ...]:
-    task = expected(run, item)
+    task = expected_task(run, item)
     match item.document:
         case _ if task is None:
             return ()
@@ -334,8 +334,8 @@ def next_step(run: Run) -> str | None:
     stage = stage_of(run)
     if not run.parked and unapprovable(run):
         return "refuse"
-    if stage is not None and not cleared(run, stage):
-        return "ask" if unasked(run, stage) and not run.parked else None
+    if stage is not None and not is_cleared(run, stage):
+        return "ask" if unasked_rules(run, stage) and not run.parked else None
     if run.state == "S1" and run.plan is not None:
         return "locks"
     if run.state == "S5" and run.locks is None:
@@ -369,7 +369,7 @@ def misfit(run: Run, item: RoleReplied) -> RunTask | None:
     return task if task is not None and task.role == item.role and task.status == "RUNNING" else None
 
 
-def expected(run: Run, item: RoleReplied) -> RunTask | None:
+def expected_task(run: Run, item: RoleReplied) -> RunTask | None:
     """The running task that ``item`` answers; None for an answer out of turn, out of date or of another role's kind."""
     document = item.document
     task = run.running("pm") if isinstance(document, TaskContract) else run.tasks.get(document.task_id or "")

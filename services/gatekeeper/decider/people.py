@@ -12,20 +12,20 @@ from gatewright.contracts.people.approvals import LEFT_OPEN
 from gatewright.errors import DeniedError
 from gatewright.rules.approvals import (
     MatchedRule,
-    cleared,
+    is_cleared,
     is_over,
     make_request,
     next_asked,
     stage_of,
     unapprovable,
-    unasked,
+    unasked_rules,
     waited_for,
 )
 from gatewright.rules.blocked.agent_questions import known_question, question_request
 from gatewright.rules.blocked.asking import beside, next_request
 from gatewright.rules.endings import approval_expired
 from gatewright.rules.grants import in_force
-from gatewright.rules.repairs import recorded, revision_order
+from gatewright.rules.repairs import decision_event, revision_order
 from gatewright.rules.rounds import refused_by
 from gatewright.rules.standing import HeldRoster
 from gatewright.run import events as e
@@ -41,7 +41,7 @@ def ask(draft: Draft, granted: GrantsVerdict | None = None) -> None:
         return
     gives_up, used = False, False
     claims = {claim.rule: claim for claim in granted.claims if in_force(claim.judged, draft.now)} if granted is not None else {}
-    for each in unasked(draft.run, stage):
+    for each in unasked_rules(draft.run, stage):
         request_id = _request(draft, each)
         if each.rule.autopilot:
             draft.add(e.ApprovalByRule(request_id=request_id, rule=each.rule.name))
@@ -52,13 +52,13 @@ def ask(draft: Draft, granted: GrantsVerdict | None = None) -> None:
             gives_up = gives_up or each.rule.release_locks
     if used and granted is not None:
         draft.judged(granted.report)
-    if not cleared(draft.run, stage):
+    if not is_cleared(draft.run, stage):
         if gives_up and stage == "candidate" and draft.run.locks is not None:
             draft.add(e.LocksReleased())
         draft.add(e.StateEntered(state=states.PARKED))
 
 
-def decided(draft: Draft, verdict: DecisionVerdict | None) -> None:
+def record_decisions(draft: Draft, verdict: DecisionVerdict | None) -> None:
     """What people have said, with the gate's verdict on it. The last yes lets the run go on, a no ends it or sends it back."""
     if verdict is None:
         return
@@ -66,7 +66,7 @@ def decided(draft: Draft, verdict: DecisionVerdict | None) -> None:
         hold(draft, verdict.held, verdict.roster_sha256)
     answered = False
     for each in verdict.judged:
-        said = recorded(draft.run, each, verdict.roster_sha256)
+        said = decision_event(draft.run, each, verdict.roster_sha256)
         draft.add(said)
         answered = answered or each.decision.verdict not in LEFT_OPEN
     if not answered:
@@ -92,7 +92,7 @@ def _ask_anew(draft: Draft) -> None:
     """Ask again what a person had said yes to, where that counts no more; the run is parked already."""
     stage = stage_of(draft.run)
     if draft.run.parked and stage is not None:
-        for each in unasked(draft.run, stage):
+        for each in unasked_rules(draft.run, stage):
             _request(draft, each)
 
 
@@ -162,7 +162,7 @@ def _request(draft: Draft, each: MatchedRule) -> str:
 def _go_on(draft: Draft) -> None:
     run = draft.run
     stage = stage_of(run)
-    if run.parked_from is None or stage is None or not cleared(run, stage):
+    if run.parked_from is None or stage is None or not is_cleared(run, stage):
         return
     found = refused_by(run)
     if stage == "round" and run.refusal is not None and found is not None:

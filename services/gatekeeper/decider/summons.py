@@ -15,7 +15,7 @@ from gatewright.services.gatekeeper.decider.draft import Draft
 from gatewright.services.gatekeeper.decider.inputs import RoleDocument, RoleReplied, SummonsReceived
 
 
-def asked(draft: Draft, item: SummonsReceived) -> None:
+def record_questions(draft: Draft, item: SummonsReceived) -> None:
     """Ask all questions of a request, or none: who sent it finds out why by the same rules."""
     try:
         orders = summons_orders(draft.run, item.request, item.bounds, item.publisher)
@@ -25,13 +25,13 @@ def asked(draft: Draft, item: SummonsReceived) -> None:
         draft.summon(order)
 
 
-def summoned(run: Run, item: RoleReplied) -> AskedSummons | None:
+def question_of(run: Run, item: RoleReplied) -> AskedSummons | None:
     """The question that an answer names; None for an answer to a task of the run. A contract names no task of it."""
     document = item.document
     return None if isinstance(document, TaskContract) else run.summonses.get(document.task_id or "")
 
 
-def answered(draft: Draft, item: RoleReplied, question: AskedSummons) -> None:
+def record_answer(draft: Draft, item: RoleReplied, question: AskedSummons) -> None:
     """Record what became of a question, once; of another role than the one that was asked, nothing."""
     task, now = question.task, timestamp(draft.now)
     if question.answer is not None or item.role != task.item.role:

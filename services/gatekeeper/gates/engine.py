@@ -26,9 +26,9 @@ from gatewright.git.patches.version_moves import version_move
 from gatewright.git.process import in_thread
 from gatewright.host_errors import is_waited_for
 from gatewright.host_facts import host
-from gatewright.order_artifacts.hidden_acceptance import completed, shown_to_makers, visible
+from gatewright.order_artifacts.hidden_acceptance import shown_to_makers, visible, with_hidden_part
 from gatewright.rules import gate_evidence as seen
-from gatewright.rules.approvals import cleared, judge_batch, judge_decision
+from gatewright.rules.approvals import is_cleared, judge_batch, judge_decision
 from gatewright.rules.landing import landing_ref
 from gatewright.rules.people.ownership import orderers_of
 from gatewright.rules.repairs import REFUSED_BEFORE, after, refused_trees, rejections, revision_order
@@ -123,7 +123,7 @@ class GateEngine:
             case q.DiffCheck():
                 return await self._diff(question)
             case q.IntegratedCheck(run=run):
-                return await self._integrated(run)
+                return await self._judge_integrated(run)
             case q.ReviewCheck(run=run, report=review):
                 context = self._begin(run, "reviewer", review.task_id)
                 await asyncio.to_thread(judge_review, context, review, run, question.makers)
@@ -204,12 +204,12 @@ class GateEngine:
     async def _contract(self, run: Run, contract: TaskContract) -> q.ContractVerdict:
         context = self._begin(run, "policy")
         await judge_consultation(context, run, "pm", contract.consultation)
-        return await asyncio.to_thread(self._compiled, context, run, contract)
+        return await asyncio.to_thread(self._judge_compiled, context, run, contract)
 
-    def _compiled(self, context: GateContext, run: Run, contract: TaskContract) -> q.ContractVerdict:
+    def _judge_compiled(self, context: GateContext, run: Run, contract: TaskContract) -> q.ContractVerdict:
         if run.request is not None:
             judge_compiled(context, contract, visible(run.request), run.accepted.baseline_commit)
-            contract = completed(contract, run.request)
+            contract = with_hidden_part(contract, run.request)
         judge_contract(context, contract, from_outside=False)
         if run.request is not None:
             judge_form(context, contract)
@@ -248,7 +248,7 @@ class GateEngine:
                 report.violate(*broken)
             _judge_times(context, run, result.started_at, result.finished_at)
             contract = task.contract or _contract(run)
-            change = await self._approved(context.of_change(contract, await self._mirror(run)), run)
+            change = await self._with_approval(context.of_change(contract, await self._mirror(run)), run)
             tree = await candidates.judge_patch(change, self.secrets, patch, run)
             if tree and report.clean:
                 changes = await change.mirror.changes(run.accepted.baseline_tree, tree)
@@ -263,7 +263,7 @@ class GateEngine:
             await self.artifacts.put_artifact(codec.encode(verdict))  # a round of fixing is shown it
         return q.DiffVerdict(verdict, tree)
 
-    async def _integrated(self, run: Run) -> q.CandidateVerdict:
+    async def _judge_integrated(self, run: Run) -> q.CandidateVerdict:
         context = self._begin(run, "integrated", run.workers()[0].task_id if run.chosen else None)
         candidate, patch, names = None, "", ""
         try:
@@ -273,7 +273,7 @@ class GateEngine:
             if candidate is not None:
                 if candidate.tree in refused_trees(run):
                     context.report.violate(REFUSED_BEFORE, "approval", "people refused just this change in a round before")
-                change = await self._approved(change, run)
+                change = await self._with_approval(change, run)
                 await candidates.judge_candidate(change, self.secrets, candidate, run)
                 await judge_losses(change, candidate.changes, candidate.tree)
                 await judge_whole_change(change, candidate, made_by(run), run.accepted.approval_rules)
@@ -339,7 +339,7 @@ class GateEngine:
         records = await self.grants.listed() if used and self.grants is not None else ()
         return frozenset(each.grant.grant_id for each in records if each.revocation is not None) & used
 
-    async def _held(self, run: Run, now: datetime) -> tuple[HeldRoster | None, str]:
+    async def _hold_roster(self, run: Run, now: datetime) -> tuple[HeldRoster | None, str]:
         """What the roster in force leaves of what people have said, and its digest.
 
         Raises UnavailableError (``approvers_unusable``) where it cannot be read: the run waits until it can.
@@ -356,18 +356,18 @@ class GateEngine:
     async def _landing(self, run: Run) -> q.LandingVerdict:
         context = self._begin(run, "landing")
         landed = LandingOutcome()
-        held, sha256 = await self._held(run, context.now)
+        held, sha256 = await self._hold_roster(run, context.now)
         if held is not None:
             context.report.saw(seen.ROSTER, sha256)
         try:
-            change = await self._approved(context.of_change(_contract(run), await self._mirror(run)), run)
+            change = await self._with_approval(context.of_change(_contract(run), await self._mirror(run)), run)
             await bring_candidate(change, run)
             await judge_opened(change, run)
             await judge_completion(change, run)
             await judge_evidence_rules(change, run)
             if is_due(run):
                 context.report.violate("routing_missing", "routing", "how much the change risks was not recorded")
-            if not cleared(run, "contract") or not cleared(run, "candidate"):
+            if not is_cleared(run, "contract") or not is_cleared(run, "candidate"):
                 context.report.violate("approval_missing", "approval", "a rule asks a person, who has not approved just this")
             if context.report.clean and run.locks is not None:
                 await self._fence(context.report, run, run.locks)
@@ -385,7 +385,7 @@ class GateEngine:
         if not await self.locks.holds(locks.repository_url, claim_of(run, _contract(run)), locks.token):
             report.violate("locks_lost", "locks", f"token {locks.token} holds nothing any more")
 
-    async def _approved(self, context: ChangeContext, run: Run) -> ChangeContext:
+    async def _with_approval(self, context: ChangeContext, run: Run) -> ChangeContext:
         """The same with what the run's approval lets through."""
         approved = await read_approval(context, _contract(run), run.accepted.repository_url, self.approvers)
         return context.of_change(context.contract, context.mirror, approved)

@@ -6,7 +6,7 @@ from gatewright.contracts import ApproverRoster
 from gatewright.errors import ConfigurationError, GatewrightError
 from gatewright.rules.approvals import MatchedRule, stage_of
 from gatewright.rules.gate_evidence import CANDIDATE_TREE, ROSTER, decided_rule
-from gatewright.rules.grants import grantable, judge_grant, subject_of, uncovered
+from gatewright.rules.grants import grantable, judge_grant, subject_of, why_uncovered
 from gatewright.run.state import Run
 from gatewright.services.gatekeeper.decider.gate_checks import GrantClaim
 from gatewright.services.gatekeeper.gates.context import GateContext
@@ -59,7 +59,7 @@ async def _claim(
             judged = judge_grant(record.signed, roster, context.now)
         except GatewrightError:
             continue  # its key is not on the roster, or not in force, any more
-        if record.revocation is not None or uncovered(run, asked.rule, judged, paths, context.now):
+        if record.revocation is not None or why_uncovered(run, asked.rule, judged, paths, context.now):
             continue
         use = await grants.claim(judged.grant.grant_id, run.run_id, subject_of(run, asked.rule), context.now)
         if use:

@@ -59,9 +59,9 @@ class GateReportBuilder:
         if len(self.violations) == MOST_VIOLATIONS:
             self.unlisted += 1
             return
-        self.violations.append(Violation(code=code, rule=rule, detail=detail, path=_shown(path)))
+        self.violations.append(Violation(code=code, rule=rule, detail=detail, path=_shown_path(path)))
 
-    def violated(self, rule: str, detail: str) -> None:
+    def note_violated(self, rule: str, detail: str) -> None:
         """A part of a rule that is broken already: told in the report, and not counted as a violation of its own."""
         self.rules[rule] = RuleOutcome(rule=rule, verdict="FAIL", detail=detail)
 
@@ -80,7 +80,7 @@ class GateReportBuilder:
         for rule, paths in tuple(self.touches.items()):
             if rule.startswith(prefix):
                 name = rule.removeprefix(prefix).partition(".")[0]
-                self.asks(f"{reason}:{name}", f"{name}: {_listed(paths)}")
+                self.asks(f"{reason}:{name}", f"{name}: {_list_paths(paths)}")
 
     def saw(self, name: str, digest: str) -> None:
         """Something that was looked at."""
@@ -100,7 +100,7 @@ class GateReportBuilder:
             self.unlisted_remarks += 1
             return
         words = _short(redact_words(message, _PATTERNS))
-        self.remarks.append(Remark(rule=rule, message=words, path=_shown(path), line=line))
+        self.remarks.append(Remark(rule=rule, message=words, path=_shown_path(path), line=line))
 
     @property
     def clean(self) -> bool:
@@ -121,7 +121,7 @@ class GateReportBuilder:
             evidence=tuple(self.evidence),
             evaluated_at=timestamp(clock.now()),
             duration_ms=round((clock.monotonic() - started) * 1000, 3),
-            rules=tuple(self._told(outcome) for outcome in self.rules.values()),
+            rules=tuple(self._shown_outcome(outcome) for outcome in self.rules.values()),
             family=family_of(first.code) if first else None,
             remarks=self._listed_remarks(),
         )
@@ -133,11 +133,11 @@ class GateReportBuilder:
         more = Remark(rule=last.rule, message=f"{self.unlisted_remarks} more remarks are not listed.")
         return (*self.remarks, more)
 
-    def _told(self, outcome: RuleOutcome) -> RuleOutcome:
+    def _shown_outcome(self, outcome: RuleOutcome) -> RuleOutcome:
         paths = self.touches.get(outcome.rule)
         if not paths or outcome.verdict == "FAIL":
             return outcome
-        return replace(outcome, detail=f"{outcome.detail}, touched: {_listed(paths)}")
+        return replace(outcome, detail=f"{outcome.detail}, touched: {_list_paths(paths)}")
 
     def _summary(self, first: Violation | None) -> str:
         if first is None:
@@ -147,13 +147,13 @@ class GateReportBuilder:
         return f"{words} (and {more} more)" if more else words
 
 
-def _listed(paths: list[bytes]) -> str:
+def _list_paths(paths: list[bytes]) -> str:
     named = redact_words(", ".join(display(path) for path in paths[:MAX_TOUCHED]), _PATTERNS)
     more = f" and {len(paths) - MAX_TOUCHED} more" if len(paths) > MAX_TOUCHED else ""
     return f"{named}{more}"
 
 
-def _shown(path: bytes | None) -> str | None:
+def _shown_path(path: bytes | None) -> str | None:
     """A path for people: its name may itself be a secret."""
     return None if path is None else _short(redact_words(display(path), _PATTERNS))
 

@@ -38,9 +38,9 @@ class AgentQuestionService:
 
     def endpoints(self) -> dict[str, Handler]:
         """Handlers by subject."""
-        return {LEAVE_SUBJECT: self._brought}
+        return {LEAVE_SUBJECT: self._answer_message}
 
-    async def _brought(self, message: Message) -> Reply:
+    async def _answer_message(self, message: Message) -> Reply:
         try:
             with host_errors():
                 return reply(await self.ask(message))
@@ -66,10 +66,10 @@ class AgentQuestionService:
             question_request(run, question, self.orchestrator.clock.now())  # 3
             name = f"question:{question.question_id}"
             await self.orchestrator.advance(question.run_id, QuestionReceived(question, name))
-            asked = self._taken(await self.orchestrator.reload(question.run_id), question)
+            asked = self._taken_question(await self.orchestrator.reload(question.run_id), question)
         return leave_of(await self.orchestrator.reload(question.run_id), asked, self.orchestrator.clock.now())
 
-    def _taken(self, run: Run, question: AgentQuestion) -> AskedApproval:
+    def _taken_question(self, run: Run, question: AgentQuestion) -> AskedApproval:
         """The task may have ended in the same moment."""
         asked = known_question(run, question)
         if asked is None:

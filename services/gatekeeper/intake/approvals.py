@@ -67,9 +67,9 @@ class ApprovalService:
 
     def endpoints(self) -> dict[str, Handler]:
         """Handlers by subject."""
-        return {APPROVALS_SUBJECT: self._endpoint(self.listed), DECIDE_SUBJECT: self._endpoint(self._brought)}
+        return {APPROVALS_SUBJECT: self._endpoint(self.listed), DECIDE_SUBJECT: self._endpoint(self._take_signed)}
 
-    async def _brought(self, data: bytes, schema: str = "") -> Document:
+    async def _take_signed(self, data: bytes, schema: str = "") -> Document:
         """What people sign: decisions, unless the message says that it is about a grant."""
         return await self.change_grant(data) if schema == codec.schema_name(GrantChange) else await self.decide(data)
 
@@ -98,12 +98,12 @@ class ApprovalService:
             if position.run is None:
                 raise MalformedError(f"there is no run {run_id}", code="run_unknown")
             draft = draft_of(position.run) if request.run_id is not None else None
-            for each in _wanted(position.run, pending_only=request.pending_only):
+            for each in _wanted_requests(position.run, pending_only=request.pending_only):
                 if len(found) == request.limit:
                     return ApprovalList(approvals=await self._with_targets(found), more=True, draft=draft)
                 gates = status_of(position.history()).gates
                 if request.details and request.run_id is not None:
-                    found.append(await self._detailed(position.run, each, gates))
+                    found.append(await self._with_details(position.run, each, gates))
                 else:
                     found.append(standing_of(position.run, each, gates))
         return ApprovalList(approvals=await self._with_targets(found), more=False, draft=draft)
@@ -127,7 +127,7 @@ class ApprovalService:
         decided about one of several runs in the meantime: the message says which were.
         """
         batch = codec.decode(data, DecisionBatch)
-        judged = await self._judged(batch)
+        judged = await self._judge_batch(batch)
         recorded: list[RecordedDecision] = []
         for run_id in dict.fromkeys(each.decision.run_id for each in judged):
             mine = tuple(each for each in judged if each.decision.run_id == run_id)
@@ -177,7 +177,7 @@ class ApprovalService:
         now = self.orchestrator.clock.now()
         return ApprovalList(approvals=(), more=False, grants=tuple(record.standing(now) for record in records))
 
-    async def _judged(self, batch: DecisionBatch) -> tuple[JudgedDecision, ...]:
+    async def _judge_batch(self, batch: DecisionBatch) -> tuple[JudgedDecision, ...]:
         roster, _ = await asyncio.to_thread(self.orchestrator.policies.people.roster)
         judged: list[JudgedDecision] = []
         for signed in batch.decisions:
@@ -201,7 +201,7 @@ class ApprovalService:
             raise DeniedError(outcome.report.summary, code=outcome.report.code)
         run = await self.orchestrator.reload(run_id)
         # They may also have been recorded before: by another gatekeeper, to which the same request was sent.
-        recorded = await self._recorded(run_id) if isinstance(outcome, Ignored) else outcome.events
+        recorded = await self._ledger_events(run_id) if isinstance(outcome, Ignored) else outcome.events
         counted = {event.signed for event in recorded if isinstance(event, ApprovalDecided)}
         for each in judged:
             if each.signed not in counted:
@@ -220,11 +220,11 @@ class ApprovalService:
             for each in judged
         ]
 
-    async def _recorded(self, run_id: str) -> list[RunEvent]:
+    async def _ledger_events(self, run_id: str) -> list[RunEvent]:
         position = await self.orchestrator.ledger.get(run_id)
         return [event_of(record) for transition in position.transitions for record in transition.events]
 
-    async def _detailed(self, run: Run, asked: AskedApproval, gates: tuple[GateStanding, ...]) -> ApprovalStanding:
+    async def _with_details(self, run: Run, asked: AskedApproval, gates: tuple[GateStanding, ...]) -> ApprovalStanding:
         """With every verdict, and the patch that is to land."""
         patch = await self.orchestrator.gates.artifacts.get_artifact(asked.request.patch) if asked.request.patch else b""
         shown = patch[:MOST_PATCH].decode("utf-8", "replace")
@@ -247,7 +247,7 @@ def standing_of(run: Run, asked: AskedApproval, gates: tuple[GateStanding, ...])
     )
 
 
-def _wanted(run: Run, *, pending_only: bool) -> list[AskedApproval]:
+def _wanted_requests(run: Run, *, pending_only: bool) -> list[AskedApproval]:
     return [asked for asked in run.approvals.values() if not pending_only or (asked.status == "pending" and not run.ended)]
 
 

@@ -9,9 +9,9 @@ from gatewright.bus.port import Bus, Message
 from gatewright.contracts import Error
 from gatewright.errors import DeniedError, MalformedError
 from gatewright.reasons import family_of
-from gatewright.services.gatekeeper.decider.gate_checks import expected
+from gatewright.services.gatekeeper.decider.gate_checks import expected_task
 from gatewright.services.gatekeeper.decider.inputs import RoleReplied
-from gatewright.services.gatekeeper.decider.summons import summoned
+from gatewright.services.gatekeeper.decider.summons import question_of
 from gatewright.services.gatekeeper.dispatch.task_tokens import check_held
 from gatewright.services.gatekeeper.intake.reading import read
 from gatewright.services.gatekeeper.intake.role_replies import answer_of, run_of
@@ -35,8 +35,8 @@ async def end_its_run(message: Message, defect: Exception, bus: Bus, orchestrato
     except (MalformedError, DeniedError) as error:
         log.warning("answer_ends_no_run", code=error.reason, cause=error.message)
         return
-    in_hand = expected(run, answered)
-    question = summoned(run, answered)
+    in_hand = expected_task(run, answered)
+    question = question_of(run, answered)
     task_id = in_hand.task_id if in_hand is not None else question.task.task_id if question is not None else None
     if task_id is None:
         return

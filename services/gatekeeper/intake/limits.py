@@ -16,7 +16,7 @@ from typing import Literal
 
 from gatewright.clock import Clock
 from gatewright.errors import LimitError, MalformedError
-from gatewright.git.access.repository_patterns import covered
+from gatewright.git.access.repository_patterns import covers_address
 from gatewright.git.host.identity import repository_identity
 from gatewright.services.gatekeeper.policies.publishers import Publisher, Rate
 from gatewright.services.gatekeeper.policies.quotas import RepositoryQuota
@@ -113,7 +113,7 @@ class PublisherLimits:
     def _of_repository(self, url: str) -> list[_Quota]:
         """What holds for a repository; nothing for an address that the gates will refuse."""
         try:
-            found = next((each for each in self._repositories if covered(url, each.repositories)), None)
+            found = next((each for each in self._repositories if covers_address(url, each.repositories)), None)
             return [] if found is None else [_Quota(repository_identity(url), f"the repository {url[:200]}", found)]
         except MalformedError:
             return []

@@ -14,7 +14,7 @@ from gatewright.bus.topology import ABORT_SUBJECT, CONTRACT_SUBJECT, QUESTION_SU
 from gatewright.bus.topology import TASK_CLASSES as CLASSES
 from gatewright.contracts import RunRequest, TaskContract
 from gatewright.errors import DeniedError, Fault, MalformedError
-from gatewright.git.access.repository_patterns import covered, ref_covered
+from gatewright.git.access.repository_patterns import covers_address, ref_covered
 from gatewright.git.refs import holds_credentials
 from gatewright.rules.landing import landing_ref
 from gatewright.run.state import Run
@@ -99,7 +99,7 @@ def document_faults(
             # What is accepted is kept for ever, and the address goes into every bundle.
             words = "an address holds no user and no password: repositories.json refers to credentials"
             faults.append(Fault("/repository/url", "repository_has_credentials", words))
-        if not covered(repository.url, rule.repositories):  # 4
+        if not covers_address(repository.url, rule.repositories):  # 4
             faults.append(Fault("/repository/url", "repository_not_allowed", f"not a repository of {rule.name}"))
         ref = landing_ref(run_id, repository)
         if ref and not ref_covered(ref, rule.landing_refs):  # 5

@@ -115,7 +115,7 @@ class RunQueries:
         """What there is beyond ``after``, or comes within the time where there is nothing yet; a run may be to come."""
         request = codec.decode(message.data, EventsRequest)
         with self.index.watching(request.run_id) as news:
-            position = self._known(request, rule) or await self._load(request.run_id, rule)
+            position = self._known_position(request, rule) or await self._load(request.run_id, rule)
             if not _beyond(position, request.after) and not _over(position) and self.waiting[rule.name] < MOST_WAITING:
                 self.waiting[rule.name] += 1
                 try:
@@ -177,7 +177,7 @@ class RunQueries:
             raise MalformedError(f"nothing is known of earlier runs on {repository[:200]}", code="memory_unknown")
         return memory
 
-    def _known(self, request: EventsRequest, rule: Publisher) -> Position | None:
+    def _known_position(self, request: EventsRequest, rule: Publisher) -> Position | None:
         """What this process remembers, where that is enough of an answer; another gatekeeper may have moved the run since."""
         known = self.orchestrator.ledger.known(request.run_id)
         if known is None or known.run is None or not publishers.may_see(known.run, rule):

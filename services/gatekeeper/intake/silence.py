@@ -40,9 +40,9 @@ class Silence:
             return run
         since = self._silent.silent_since(run.run_id, self._tick)
         silent_since = self._when(since) if since is not None else None
-        return msgspec.structs.replace(run, silent_since=silent_since, claimed=self._claimed(run.run_id))
+        return msgspec.structs.replace(run, silent_since=silent_since, claimed=self._claimed_tasks(run.run_id))
 
-    def _claimed(self, run_id: str) -> tuple[ClaimedTask, ...]:
+    def _claimed_tasks(self, run_id: str) -> tuple[ClaimedTask, ...]:
         claims = (life.claim for life in self._silent.tasks(run_id, self._tick).values() if life.claim is not None)
         named = (ClaimedTask(task_id=claim.task_id, process=claim.process) for claim in claims if claim.process)
         return tuple(islice(named, MOST_CLAIMED))

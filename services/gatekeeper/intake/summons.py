@@ -37,9 +37,9 @@ class SummonsService:
 
     def endpoints(self) -> dict[str, Handler]:
         """Handlers by plain subject."""
-        return {SUMMON_SUBJECT: self._brought}
+        return {SUMMON_SUBJECT: self._answer_message}
 
-    async def _brought(self, message: Message) -> Reply:
+    async def _answer_message(self, message: Message) -> Reply:
         try:
             _, rule = publishers.sender(message, self.orchestrator.policies.publishers)
             self.limits.take(rule, "questions")

@@ -21,7 +21,7 @@ from gatewright.contracts import ApprovalRules, ApproverRoster, codec
 from gatewright.contracts.people.approvals import DEFAULT_BEAT, LONGEST_WAIT, ApprovalRule, RosterKey
 from gatewright.contracts.people.identities import person_key
 from gatewright.errors import ConfigurationError, GatewrightError, MalformedError
-from gatewright.git.access.repository_patterns import check_pattern, check_ref_pattern, covered
+from gatewright.git.access.repository_patterns import check_pattern, check_ref_pattern, covers_address
 from gatewright.models.policy import MODELS_FILE, ModelsPolicy
 from gatewright.path_patterns.code_owners import read_code_owners
 from gatewright.policy_files import policy_path, read_policy
@@ -48,7 +48,7 @@ class ApprovalPolicy:
 
     def of(self, repository: str) -> tuple[ApprovalRule, ...]:
         """The rules about runs of this repository. Looks at the file system for a local one."""
-        return tuple(rule for rule in self.rules if not rule.repositories or covered(repository, rule.repositories))
+        return tuple(rule for rule in self.rules if not rule.repositories or covers_address(repository, rule.repositories))
 
     def asks(self, reason: str, repository: str) -> bool:
         """Whether a rule asks a person for this reason."""
@@ -150,7 +150,7 @@ def _rules(path: Path, data: bytes, roster: ApproverRoster, beat: int) -> tuple[
         rules = codec.decode(data, ApprovalRules).rules
         for rule in rules:
             _check_rule(rule, roster)
-        rules = tuple(_measured(rule, beat) for rule in rules)
+        rules = tuple(_in_seconds(rule, beat) for rule in rules)
     except GatewrightError as error:
         raise ConfigurationError(f"{path}: {error.message}") from error
     twice = [name for name, count in Counter(rule.name for rule in rules).items() if count > 1]
@@ -159,7 +159,7 @@ def _rules(path: Path, data: bytes, roster: ApproverRoster, beat: int) -> tuple[
     return rules
 
 
-def _measured(rule: ApprovalRule, beat: int) -> ApprovalRule:
+def _in_seconds(rule: ApprovalRule, beat: int) -> ApprovalRule:
     """``rule`` with its time in seconds, which count from then on. Raises ConfigurationError."""
     if (rule.within_seconds is None) == (rule.within_beats is None):
         raise ConfigurationError(

@@ -110,13 +110,13 @@ def _load(path: Path) -> CelRule:
         raise ConfigurationError(f"{path}: {fault_lines(error)}") from None
     except ValueError as error:
         raise ConfigurationError(f"{path}: {error}") from error
-    rule = CelRule(header, _compiled(path, text, header.stage), hashlib.sha256(data).hexdigest())
+    rule = CelRule(header, _compile_rule(path, text, header.stage), hashlib.sha256(data).hexdigest())
     if (refused := rule.refusal(sample(sizes=header.needs == "sizes"))) is not None and refused != header.message:
         raise ConfigurationError(f"{path}: tried on a sample: {refused}")
     return rule
 
 
-def _compiled(path: Path, text: str, stage: Stage) -> Any:
+def _compile_rule(path: Path, text: str, stage: Stage) -> Any:
     environment = cel.NewEnv(variables=dict.fromkeys(VARIABLES[stage], cel.Type.DYN))
     try:
         program = environment.compile(text)

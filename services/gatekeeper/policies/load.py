@@ -251,7 +251,7 @@ def load(folder: Path, named: tuple[str, ...] = ()) -> Policies:
         raise ConfigurationError(f"GATEWRIGHT_PUBLISHERS: {error}") from error
     models = parse_policy(paths[MODELS_FILE], ModelsPolicy, contents[MODELS_FILE])
     check_models(people.rules, models)
-    named_publishers = _named(contents, publishers)
+    named_publishers = _named_publishers(contents, publishers)
     digests = {name: hashlib.sha256(contents[name]).hexdigest() for name in FILES} | optional_digests
     digests |= {f"{ORGANISATION}/{rule.name}": rule.sha256 for rule in rules}
     return Policies(
@@ -289,7 +289,7 @@ def _matcher(path: Path, protected: ProtectedPaths) -> PathMatcher:
         raise ConfigurationError(f"{path}: {error}") from error
 
 
-def _named(contents: dict[str, bytes], publishers: Publishers) -> tuple[str, ...]:
+def _named_publishers(contents: dict[str, bytes], publishers: Publishers) -> tuple[str, ...]:
     """The publishers that the settings name and the file does not list."""
     listed = {each.name for each in TypeAdapter(Publishers).validate_json(contents["publishers.json"]).publishers}
     return tuple(publisher.name for publisher in publishers.publishers if publisher.name not in listed)

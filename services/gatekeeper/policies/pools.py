@@ -105,13 +105,13 @@ class PoolsPolicy(PolicyModel):
         wanted = needs.of_role(role)
         known = {word for pool in self.pools for word in pool.offers}
         if unknown := sorted(wanted.named - known):
-            words = f"no pool offers {', '.join(unknown)}; there are {self._listed(self.pools)}"
+            words = f"no pool offers {', '.join(unknown)}; there are {self._list_pools(self.pools)}"
             raise DeniedError(words, code="need_unknown")
         pools = [pool for pool in self.pools if role in pool.roles]
         for pool in pools:
             if pool.has(wanted):
                 return pool.name
-        words = f"no pool of the {role} has {wanted.words} together; there are {self._listed(pools)}"
+        words = f"no pool of the {role} has {wanted.words} together; there are {self._list_pools(pools)}"
         raise DeniedError(words, code="no_pool_for_needs")
 
     def placement(self, needs: RunNeeds) -> dict[str, str]:
@@ -134,7 +134,7 @@ class PoolsPolicy(PolicyModel):
             )
 
     @staticmethod
-    def _listed(pools: Iterable[Pool]) -> str:
+    def _list_pools(pools: Iterable[Pool]) -> str:
         return "; ".join(f"{pool.name} ({_capabilities(pool)})" for pool in pools)
 
 

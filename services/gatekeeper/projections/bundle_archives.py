@@ -93,11 +93,11 @@ class BundleArchives:
         making = self._making.get(digest)
         if making is None:
             making = self._making[digest] = asyncio.ensure_future(self._make(run_id, sealed))
-            making.add_done_callback(lambda done: self._made(digest, done))
+            making.add_done_callback(lambda done: self._forget_made(digest, done))
         # Shielded: other requests may wait for the same archive, and a repeated request finds it.
         return await asyncio.shield(making)
 
-    def _made(self, digest: str, done: asyncio.Future[_Archive]) -> None:
+    def _forget_made(self, digest: str, done: asyncio.Future[_Archive]) -> None:
         self._making.pop(digest, None)
         if done.cancelled() or done.exception() is not None:
             return

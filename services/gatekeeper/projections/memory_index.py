@@ -67,7 +67,7 @@ class MemoryIndex:
                     if accepted.memory is not None:
                         self._open.setdefault(entry.run_id, accepted.place)
                 elif event.event_type == BundleSealed.event_type:
-                    self._sealed(entry.run_id, _SEALED.decode(event.payload).memory)
+                    self._note_sealed(entry.run_id, _SEALED.decode(event.payload).memory)
                 elif event.event_type == RunExpired.event_type:
                     self._forget(entry.run_id, _EXPIRED.decode(event.payload).accepted.place)
             except UnreadableDocumentError:
@@ -77,7 +77,7 @@ class MemoryIndex:
         """A run that this gatekeeper has just sealed; the ledger tells of it soon."""
         if run.accepted.memory is not None and run.sealed is not None:
             self._open.setdefault(run.run_id, (run.accepted.repository_key, run.publisher))
-            self._sealed(run.run_id, run.sealed.memory)
+            self._note_sealed(run.run_id, run.sealed.memory)
 
     def read_to_the_end(self) -> None:
         """The ledger has been read up to now."""
@@ -93,7 +93,7 @@ class MemoryIndex:
             raise UnavailableError(words, code="ledger_being_read") from None
         return self._entries.get((repository_key, publisher), ())
 
-    def _sealed(self, run_id: str, memory: MemoryEntry | None) -> None:
+    def _note_sealed(self, run_id: str, memory: MemoryEntry | None) -> None:
         place = self._open.pop(run_id, None)
         if place is not None and memory is not None and memory.run_id == run_id:
             self._entries[place] = newest([*self._entries.get(place, ()), memory], self.most)

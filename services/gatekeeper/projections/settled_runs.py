@@ -85,7 +85,7 @@ class SettlingRuns:
         if not begun.over:
             begun.number, begun.stored_at = entry.number, entry.stored_at
             begun.over = entry.has(RunFinished.event_type)
-        begun.events += (EntryEvent(e.event_type, e.ts, _kept(e)) for e in entry.events if e.event_type in _KEPT)
+        begun.events += (EntryEvent(e.event_type, e.ts, _kept_payload(e)) for e in entry.events if e.event_type in _KEPT)
         if not settled:
             return None
         del self._runs[entry.run_id]
@@ -108,7 +108,7 @@ def _is_remembered(accepted: EntryEvent) -> bool:
         return True  # as far as can be told
 
 
-def _kept(event: EntryEvent) -> msgspec.Raw:
+def _kept_payload(event: EntryEvent) -> msgspec.Raw:
     try:
         return _KEPT[event.event_type](event.payload)
     except UnreadableDocumentError:

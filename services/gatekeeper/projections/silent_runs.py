@@ -94,7 +94,7 @@ class SilentRuns:
         elif kind in _ANSWERS_OF:
             self._drop(run_id, [name for name, task in self._of(run_id).items() if task.role == _ANSWERS_OF[kind]])
         elif kind in _NAMED:
-            self._drop(run_id, _named(event))
+            self._drop(run_id, _named_tasks(event))
 
     def _of(self, run_id: str) -> dict[str, _InHand]:
         return self._runs.get(run_id, {})
@@ -152,7 +152,7 @@ class SilentRuns:
         return self.since is not None and now - max(task.last, self.since) > self.policy.silence
 
 
-def _named(event: EntryEvent) -> list[str]:
+def _named_tasks(event: EntryEvent) -> list[str]:
     try:
         answer = _ANSWERED.decode(event.payload)
     except UnreadableDocumentError:

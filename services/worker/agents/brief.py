@@ -11,7 +11,7 @@ from typing import Final
 
 from gatewright.contracts import CanonicalMemory, TaskContract
 from gatewright.git.paths import display
-from gatewright.prompts.fence import fenced
+from gatewright.prompts.fence import fence_text
 from gatewright.prompts.library import PromptLibrary, ReplyForm
 from gatewright.prompts.prompt import Prompt
 from gatewright.prompts.worker_brief import BRIEF, PreviousAttempt, RepositoryAccess, WorkerBrief, worker_prompt
@@ -79,8 +79,8 @@ def out_of_scope(paths: Sequence[bytes], version: int = BRIEF) -> str:
 def _refusal(earlier: EarlierRound | None) -> Sequence[str]:
     if earlier is None:
         return ()
-    patch = (fenced("the refused patch", earlier.patch, limit=_PATCH),) if earlier.patch else ()
-    return (fenced("why the previous change was refused", earlier.failed), *patch)
+    patch = (fence_text("the refused patch", earlier.patch, limit=_PATCH),) if earlier.patch else ()
+    return (fence_text("why the previous change was refused", earlier.failed), *patch)
 
 
 def _answers(contract: TaskContract) -> Sequence[str]:
@@ -90,7 +90,7 @@ def _answers(contract: TaskContract) -> Sequence[str]:
         f"{each.person} {'confirms the guess' if each.stands else 'comments'}: {each.words or '(no words)'}"
         for each in said
     ]
-    return (fenced("people's answers to questions of this run", "\n\n".join(lines)),) if lines else ()
+    return (fence_text("people's answers to questions of this run", "\n\n".join(lines)),) if lines else ()
 
 
 def _operator_words(contract: TaskContract) -> Sequence[str]:
@@ -98,4 +98,4 @@ def _operator_words(contract: TaskContract) -> Sequence[str]:
         f"{each.person} {'allows this attempt' if each.grants else 'comments'}: {each.words}"
         for each in contract.operator_words
     ]
-    return (fenced("people's words on this attempt", "\n\n".join(lines)),) if lines else ()
+    return (fence_text("people's words on this attempt", "\n\n".join(lines)),) if lines else ()

@@ -17,7 +17,7 @@ from gatewright.git.changes import FileChange, TreeEntry
 from gatewright.git.mirror import Mirror
 from gatewright.git.modes import REGULAR, SYMLINK
 from gatewright.git.paths import display
-from gatewright.prompts.fence import fenced
+from gatewright.prompts.fence import fence_text
 from gatewright.secrets.redaction import redact_output
 from gatewright.secrets.scanner import SecretScanner
 
@@ -59,8 +59,8 @@ class Conventions:
         for path, text in self.files:
             limit = min(MOST_CHARACTERS, left)
             left -= min(limit, len(text))
-            blocks.append(fenced(path, text, limit=limit, kind="CONVENTIONS"))
-        return [*blocks, fenced("conventions that are left out", "\n".join(self.omitted))] if self.omitted else blocks
+            blocks.append(fence_text(path, text, limit=limit, kind="CONVENTIONS"))
+        return [*blocks, fence_text("conventions that are left out", "\n".join(self.omitted))] if self.omitted else blocks
 
 
 def folder_of(path: bytes) -> bytes | None:
@@ -110,7 +110,7 @@ async def restore_conventions(mirror: Mirror, baseline: str, tree: str, contract
 
 def restored_block(paths: Sequence[str]) -> tuple[str, ...]:
     """What an order says of conventions that were put back; nothing where none was."""
-    return (fenced("files of the refused change that are again as they were", "\n".join(paths)),) if paths else ()
+    return (fence_text("files of the refused change that are again as they were", "\n".join(paths)),) if paths else ()
 
 
 async def read_conventions(mirror: Mirror, baseline: str, allowed: Sequence[str], scanner: SecretScanner) -> Conventions:

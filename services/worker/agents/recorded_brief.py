@@ -10,7 +10,7 @@ from typing import Final
 
 from gatewright.contracts import CanonicalMemory, TaskContract
 from gatewright.git.paths import display
-from gatewright.prompts.fence import fenced
+from gatewright.prompts.fence import fence_text
 from gatewright.prompts.library import PromptLibrary, ReplyForm
 from gatewright.prompts.orders import recorded_worker_order
 from gatewright.prompts.prompt import Prompt
@@ -89,7 +89,7 @@ def _answers(contract: TaskContract) -> Sequence[str]:
         f"{each.person} {'lets the guess stand' if each.stands else 'comments'}: {each.words or '(no words)'}"
         for each in said
     ]
-    return (fenced("what people said to questions of this run", "\n\n".join(lines)),) if lines else ()
+    return (fence_text("what people said to questions of this run", "\n\n".join(lines)),) if lines else ()
 
 
 def _operator_words(contract: TaskContract) -> Sequence[str]:
@@ -98,12 +98,12 @@ def _operator_words(contract: TaskContract) -> Sequence[str]:
         f"{each.person} {'gives the run this round' if each.grants else 'comments'}: {each.words}"
         for each in contract.operator_words
     ]
-    return (fenced("words of the operator about this round", "\n\n".join(lines)),) if lines else ()
+    return (fence_text("words of the operator about this round", "\n\n".join(lines)),) if lines else ()
 
 
 def _blocks(earlier: EarlierRound) -> Sequence[str]:
-    patch = (fenced("the change of the round before", earlier.patch, limit=_PATCH),) if earlier.patch else ()
-    return (fenced("what came of the round before", earlier.failed), *patch)
+    patch = (fence_text("the change of the round before", earlier.patch, limit=_PATCH),) if earlier.patch else ()
+    return (fence_text("what came of the round before", earlier.failed), *patch)
 
 
 def _rules(contract: TaskContract) -> Sequence[str]:

@@ -14,7 +14,7 @@ from gatewright.models.choice import TEXT_APIS, api_of
 from gatewright.models.gateway import ModelGateway
 from gatewright.models.policy import Api, LoadedModels, ModelsPolicy
 from gatewright.order_artifacts.canonical_memory import read_memory
-from gatewright.prompts.fence import fenced
+from gatewright.prompts.fence import fence_text
 from gatewright.prompts.library import PromptLibrary
 from gatewright.prompts.worker_brief import RepositoryAccess
 from gatewright.secrets.scanner import SecretScanner
@@ -113,8 +113,8 @@ async def _files(job: Job) -> list[str]:
             hidden.append(name)
             continue
         left -= len(content)
-        parts.append(fenced(name, content, limit=_SHOWN_BYTES))
-    return [*parts, fenced("files that are not shown", "\n".join(hidden))] if hidden else parts
+        parts.append(fence_text(name, content, limit=_SHOWN_BYTES))
+    return [*parts, fence_text("files that are not shown", "\n".join(hidden))] if hidden else parts
 
 
 class _Reply(NamedTuple):

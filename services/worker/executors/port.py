@@ -15,7 +15,7 @@ from gatewright.environment_state import EnvironmentSnapshot
 from gatewright.git.mirror import Mirror
 from gatewright.services.worker.executors.blocked_file import NO_FILE, BlockedFile
 from gatewright.tasks.activity import TellLive, untold
-from gatewright.tasks.questions import AskPublisher, unasked
+from gatewright.tasks.questions import AskPublisher, refuse_question
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Job:
     spend: Spend = spend_freely
     kept: dict[str, bytes] = field(default_factory=dict)
     tell: TellLive = untold
-    ask: AskPublisher = unasked
+    ask: AskPublisher = refuse_question
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,11 +35,11 @@ class InstalledAgent:
 
 def find_agent(entry: AgentEntry, installations: Iterable[Path]) -> InstalledAgent | None:
     """The agent in the first installation that has a fitting version, else in the first that has any; None where none has."""
-    found = tuple(_found(entry, installations))
+    found = tuple(_installed_agents(entry, installations))
     return next((each for each in found if each.version_holds), next(iter(found), None))
 
 
-def _found(entry: AgentEntry, installations: Iterable[Path]) -> Iterator[InstalledAgent]:
+def _installed_agents(entry: AgentEntry, installations: Iterable[Path]) -> Iterator[InstalledAgent]:
     for folder in installations:
         program = _first(folder, entry.program)
         interpreter = _first(folder, entry.interpreter) if entry.interpreter else None

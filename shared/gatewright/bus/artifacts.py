@@ -28,7 +28,7 @@ def digest_in(uri: str) -> str:
         raise ArtifactError(error.message, code=error.reason) from None
 
 
-def checked(digest: str, data: bytes) -> bytes:
+def check_digest(digest: str, data: bytes) -> bytes:
     """``data`` when it has this digest; raises ArtifactError (code ``artifact_digest_mismatch``).
 
     The store is shared by all roles, so what it hands out is not believed.

@@ -83,7 +83,7 @@ class Credential:
         Roles share a stream's window of message ids: one that could guess an id of another's could have that message taken
         for a repetition.
         """
-        return _keyed(self.seed, public_id)
+        return _keyed_digest(self.seed, public_id)
 
     @property
     def public_key(self) -> str:
@@ -104,7 +104,7 @@ class Credential:
         given out under an earlier key is accepted, however often the key was replaced meanwhile.
         """
         first = (self.earlier[0], self.seed, *self.earlier[1:]) if self.replacing else (self.seed, *self.earlier)
-        return tuple(_keyed(seed, text) for seed in first)
+        return tuple(_keyed_digest(seed, text) for seed in first)
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +219,7 @@ def load(path: Path) -> Credential:
         text = read_private(path)
     except OSError as error:
         raise ConfigurationError(f"{path} cannot be read: {error.strerror}", code="key_unreadable") from error
-    return _parsed(identity, text, path) if path.suffix == SEED_SUFFIX else _parsed_credentials(identity, text, path)
+    return _parse_credential(identity, text, path) if path.suffix == SEED_SUFFIX else _parsed_credentials(identity, text, path)
 
 
 def read_private(path: Path) -> str:
@@ -232,7 +232,7 @@ def read_private(path: Path) -> str:
     return data.decode("ascii", "replace")
 
 
-def _parsed(identity: str, text: str, path: Path) -> Credential:
+def _parse_credential(identity: str, text: str, path: Path) -> Credential:
     seed, *lines = text.strip().split("\n")
     _public_key(seed, path)
     earlier = []
@@ -251,7 +251,7 @@ def _parsed_credentials(identity: str, text: str, path: Path) -> Credential:
     token, _, rest = rest.partition("\n-")
     _, _, rest = rest.partition(_SEED_BEGINS)
     seed, _, earlier = rest.partition(_SEED_ENDS)
-    held = _parsed(identity, f"{seed.strip()}\n{earlier.strip()}", path)
+    held = _parse_credential(identity, f"{seed.strip()}\n{earlier.strip()}", path)
     if not token.strip():
         raise ConfigurationError(f"{path} holds no token of a user", code="key_not_nkey")
     return replace(held, token=token.strip())
@@ -327,12 +327,12 @@ def new_seed() -> str:
 
 def write_seed(path: Path, credential: Credential) -> None:
     """Replace a seed file, and then the public one beside it: whole files of mode 0600 and 0644. Raises OSError."""
-    part = _written(path, credential)
+    part = _write_credential(path, credential)
     part.replace(path)
     write_public(path)
 
 
-def _written(path: Path, credential: Credential) -> Path:
+def _write_credential(path: Path, credential: Credential) -> Path:
     return _private_part(path, f"{credential.seed}\n{_earlier_lines(credential)}")
 
 
@@ -389,7 +389,7 @@ def write_public(path: Path) -> bool:
     return True
 
 
-def _keyed(seed: str, text: str) -> str:
+def _keyed_digest(seed: str, text: str) -> str:
     return hashlib.blake2b(text.encode(), key=hashlib.sha256(seed.encode()).digest(), digest_size=32).hexdigest()
 
 

@@ -41,7 +41,7 @@ def known(directory: Path) -> tuple[KnownIdentity, ...]:
 
 def add(directory: Path, names: Iterable[str]) -> tuple[str, ...]:
     """Make the files of further identities; returns those that were missing. Raises MalformedError, ConfigurationError."""
-    wanted = [_checked(name) for name in names]
+    wanted = [_check_name(name) for name in names]
     with _changing(directory):
         return identities.make(directory, wanted)
 
@@ -133,7 +133,7 @@ def was_refused(files: Iterable[Path]) -> None:
             path.parent.rmdir()
 
 
-def _checked(name: str) -> str:
+def _check_name(name: str) -> str:
     if not identities.is_known(name):
         raise MalformedError(
             f"{name!r} can name no identity: say publisher-NAME, or ROLE-NAME for one more process of a role",
@@ -143,7 +143,7 @@ def _checked(name: str) -> str:
 
 
 def _existing(directory: Path, name: str) -> Path:
-    path = seed_file(directory, _checked(name))
+    path = seed_file(directory, _check_name(name))
     if not path.is_file():
         raise MalformedError(f"{directory} has no identity {name}", code="identity_unknown")
     return path

@@ -34,7 +34,7 @@ async def ledger_replay(layout: LedgerLayout, subject: str, read: ReadStream, *,
     """Messages of the ledger under ``gw.run.<run id>`` or ``gw.run.*``, by the names and places that all others know."""
     seen = layout.seen(after)
     sources = [
-        _named(layout, runs, read(runs.stream, runs.subject, follow=follow, after=seen[runs.partition]))
+        _with_public_subjects(layout, runs, read(runs.stream, runs.subject, follow=follow, after=seen[runs.partition]))
         for runs in layout.stored(subject)
     ]
     whole = _as_they_come(sources) if follow else _as_they_were_stored(sources)
@@ -43,7 +43,7 @@ async def ledger_replay(layout: LedgerLayout, subject: str, read: ReadStream, *,
             yield message
 
 
-async def _named(layout: LedgerLayout, runs: StoredRuns, source: Source) -> Source:
+async def _with_public_subjects(layout: LedgerLayout, runs: StoredRuns, source: Source) -> Source:
     async with contextlib.aclosing(source) as messages:
         async for message in messages:
             place = layout.place(runs.partition, message.sequence)

@@ -81,17 +81,17 @@ class ServerConfig:
 def render(config: ServerConfig) -> str:
     """The file's text. ``sync_interval: always``: by default an acknowledged message may be lost for two minutes."""
     lines = [
-        f"server_name: {quoted(config.server_name)}",
-        f"listen: {quoted(config.listen)}",
-        f"http: {quoted(config.monitor)}",
-        *([f"ports_file_dir: {quoted(config.ports_file)}"] if config.ports_file else []),
-        *([f"log_file: {quoted(config.log_file)}"] if config.log_file else []),
+        f"server_name: {quote_string(config.server_name)}",
+        f"listen: {quote_string(config.listen)}",
+        f"http: {quote_string(config.monitor)}",
+        *([f"ports_file_dir: {quote_string(config.ports_file)}"] if config.ports_file else []),
+        *([f"log_file: {quote_string(config.log_file)}"] if config.log_file else []),
         f"max_payload: {config.max_payload}",
         # A connection that swallows everything holds open pulls: each would be given one more message, which is lost to others
         # until it is delivered again.
         'ping_interval: "2s"',
         "ping_max: 2",
-        *("jetstream {", f"  store_dir: {quoted(config.store)}", "  sync_interval: always", "}"),
+        *("jetstream {", f"  store_dir: {quote_string(config.store)}", "  sync_interval: always", "}"),
         *_tls_lines(config.tls),
         *_cluster_lines(config.cluster),
         *(config.trust or (accounts_text(config.accounts, config.pools, config.partitions),)),
@@ -129,7 +129,7 @@ def with_identities(
     return before + accounts_text(table, pools, partitions) + block[end:].removeprefix("\n")
 
 
-def quoted(value: str | Path) -> str:
+def quote_string(value: str | Path) -> str:
     """A string of the server's configuration language, whatever stands in ``value``.
 
     It knows fewer escapes than JSON does (no ``\\u``), and ``\\x`` of any byte; between quotes nothing is a variable. A path
@@ -181,9 +181,10 @@ def _guest(access: Access, guests: Iterable[Access], keys: Mapping[str, tuple[st
     What it tells other guests, and is told by them, passes from account to account.
     """
     told = {
-        subject: [other.identity for other in guests if subject in _between(access, other)] for subject in _told(access, guests)
+        subject: [other.identity for other in guests if subject in _between(access, other)]
+        for subject in _guest_imports(access, guests)
     }
-    services = [{"service": {"account": BUS_ACCOUNT, "subject": subject}, **to} for subject, to in _asked(access)]
+    services = [{"service": {"account": BUS_ACCOUNT, "subject": subject}, **to} for subject, to in _guest_exports(access)]
     heard = [{"stream": {"account": BUS_ACCOUNT, "subject": subject}} for subject in access.hear]
     answered = [{"service": subject, "accounts": [BUS_ACCOUNT], **_MANY} for subject in access.serve]
     return {
@@ -194,7 +195,7 @@ def _guest(access: Access, guests: Iterable[Access], keys: Mapping[str, tuple[st
     }
 
 
-def _told(access: Access, guests: Iterable[Access]) -> tuple[str, ...]:
+def _guest_imports(access: Access, guests: Iterable[Access]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(subject for other in guests for subject in _between(access, other)))
 
 
@@ -216,7 +217,7 @@ def _limits(limits: AccountLimits) -> dict[str, int]:
     return bounds | ({"max_payload": limits.payload} if limits.payload else {})
 
 
-def _asked(access: Access) -> Iterable[tuple[str, dict[str, str]]]:
+def _guest_exports(access: Access) -> Iterable[tuple[str, dict[str, str]]]:
     """Every subject of the bus's account that a guest reaches, and under which name."""
     for subject in (*access.publish, *access.settles()):
         yield subject, {}
@@ -231,7 +232,7 @@ def _exports(guests: Iterable[Access]) -> Iterable[dict[str, Any]]:
     services: dict[str, list[str]] = {}
     streams: dict[str, list[str]] = {}
     for guest in guests:
-        for subject, _ in _asked(guest):
+        for subject, _ in _guest_exports(guest):
             services.setdefault(subject, []).append(guest.identity)
         for subject in guest.hear:
             streams.setdefault(subject, []).append(guest.identity)
@@ -245,20 +246,20 @@ def _exports(guests: Iterable[Access]) -> Iterable[dict[str, Any]]:
 def _tls_lines(tls: Tls | None) -> list[str]:
     if tls is None:
         return []
-    files = [f"  cert_file: {quoted(tls.certificate)}", f"  key_file: {quoted(tls.key)}"]
+    files = [f"  cert_file: {quote_string(tls.certificate)}", f"  key_file: {quote_string(tls.key)}"]
     if tls.ca is not None:
-        files += [f"  ca_file: {quoted(tls.ca)}", "  verify: true"]
+        files += [f"  ca_file: {quote_string(tls.ca)}", "  verify: true"]
     return ["tls {", *files, "}"]
 
 
 def _cluster_lines(cluster: Cluster | None) -> list[str]:
     if cluster is None:
         return []
-    routes = ", ".join(map(quoted, cluster.routes))
+    routes = ", ".join(map(quote_string, cluster.routes))
     return [
         "cluster {",
-        f"  name: {quoted(cluster.name)}",
-        f"  listen: {quoted(cluster.listen)}",
+        f"  name: {quote_string(cluster.name)}",
+        f"  listen: {quote_string(cluster.listen)}",
         f"  authorization {{ user: gatewright, password: ${CLUSTER_PASSWORD} }}",
         f"  routes: [{routes}]",
         "}",

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, Final
 import msgspec
 from nats.aio.msg import Msg
 
-from gatewright.bus.jetstream.api import MISSING, ApiReply, decoded
+from gatewright.bus.jetstream.api import MISSING, ApiReply, decode_reply
 from gatewright.bus.jetstream.connection import Connection
 from gatewright.bus.jetstream.rights import known_publishers
 from gatewright.bus.jetstream.setup import check_partitions
@@ -168,9 +168,9 @@ async def give_back(
     for data in _parts(source):
         answer = await connection.request(place, data, timeout=_SILENCE)
         if answer.data:
-            decoded(answer.data, ApiReply, call)  # it says no more than that it has come, or that it was refused
+            decode_reply(answer.data, ApiReply, call)  # it says no more than that it has come, or that it was refused
     last = await connection.request(place, b"", timeout=_RECOVERY)
-    return decoded(last.data, _StreamReply, call).state.messages
+    return decode_reply(last.data, _StreamReply, call).state.messages
 
 
 def _parts(source: BinaryIO) -> Iterator[bytes]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from gatewright.bus.port import Bus
 from gatewright.bus.topology import APPROVALS_SUBJECT, DECIDE_SUBJECT
-from gatewright.client.refusals import answered
+from gatewright.client.refusals import decode_answer
 from gatewright.contracts import ApprovalList, ApprovalsRequest, DecisionBatch, DecisionReply, GrantChange, codec
 from gatewright.contracts.people.approvals import ApprovalStanding, GrantStanding, SignedDecision
 from gatewright.contracts.people.review_votes import ReviewStanding
@@ -29,7 +29,7 @@ class ApprovalInbox:
         """The requests there are. Raises MalformedError (``run_unknown``), UnavailableError."""
         data = codec.encode(request)
         answer = await self._bus.request(APPROVALS_SUBJECT, data, schema="approvals_request.v1", timeout=_ASKING)
-        return answered(answer, ApprovalList)
+        return decode_answer(answer, ApprovalList)
 
     async def review(self, name: str) -> ApprovalStanding:
         """How the review stands that a request or a run names: the last one, where a run has several.
@@ -54,16 +54,16 @@ class ApprovalInbox:
         """Bring decisions that count together or not at all. Raises DeniedError, MalformedError."""
         data = codec.encode(DecisionBatch(decisions=tuple(decisions)))
         answer = await self._bus.request(DECIDE_SUBJECT, data, schema="decision_batch.v1", timeout=_DECIDING)
-        return answered(answer, DecisionReply)
+        return decode_answer(answer, DecisionReply)
 
     async def grants(self) -> tuple[GrantStanding, ...]:
         """What has been approved in advance, the oldest first. Raises UnavailableError."""
         data = codec.encode(ApprovalsRequest(grants=True))
         answer = await self._bus.request(APPROVALS_SUBJECT, data, schema="approvals_request.v1", timeout=_ASKING)
-        return answered(answer, ApprovalList).grants
+        return decode_answer(answer, ApprovalList).grants
 
     async def change_grant(self, change: GrantChange) -> GrantStanding:
         """Bring a signed grant, or a signed revocation of one; how it stands then. Raises DeniedError, MalformedError."""
         data = codec.encode(change)
         answer = await self._bus.request(DECIDE_SUBJECT, data, schema="grant_change.v1", timeout=_ASKING)
-        return answered(answer, ApprovalList).grants[0]
+        return decode_answer(answer, ApprovalList).grants[0]

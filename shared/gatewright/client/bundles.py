@@ -8,7 +8,7 @@ import hashlib
 from typing import IO
 
 from gatewright.bus.port import Bus
-from gatewright.client.refusals import answered
+from gatewright.client.refusals import decode_answer
 from gatewright.contracts import BundlePart, BundleRequest, codec
 from gatewright.errors import StoreError, VerificationError
 
@@ -26,7 +26,7 @@ async def receive_bundle(bus: Bus, subject: str, run_id: str, file: IO[bytes], l
     first: BundlePart | None = None
     while first is None or offset < first.size:
         question = codec.encode(BundleRequest(run_id=run_id, offset=offset))
-        part = answered(await bus.request(subject, question, schema="bundle_request.v1", timeout=PART_SECONDS), BundlePart)
+        part = decode_answer(await bus.request(subject, question, schema="bundle_request.v1", timeout=PART_SECONDS), BundlePart)
         data = _bytes(part)
         if first is None and part.size > limit:
             words = f"the bundle of {run_id} has {part.size} bytes; at most {limit} are received"

@@ -19,7 +19,7 @@ from gatewright.bus.port import KEY_HEADER, Bus, Message
 from gatewright.bus.topology import answer_subject, question_subject
 from gatewright.client.bundles import receive_bundle
 from gatewright.client.histories import EventHistory, LedgerHistory, ServedHistory
-from gatewright.client.refusals import UNANSWERED, answered
+from gatewright.client.refusals import UNANSWERED, decode_answer
 from gatewright.clock import Clock, SystemClock, new_id
 from gatewright.contracts import (
     AbortRequest,
@@ -158,10 +158,10 @@ class Client:
 
         Raises MalformedError (code ``run_unknown``), LimitError.
         """
-        request = codec.encode(StatusRequest(run_id=_checked(run_id)))
+        request = codec.encode(StatusRequest(run_id=_check_run_id(run_id)))
         subject = self._subjects["status"]
         answer = await self._bus.request(subject, request, schema="status_request.v1", timeout=STATUS_TIMEOUT)
-        return answered(answer, RunStatus)
+        return decode_answer(answer, RunStatus)
 
     async def context(
         self, run_id: str, selectors: Sequence[str] = ("summary", "decisions"), *, scope: str = "brief"
@@ -171,11 +171,11 @@ class Client:
         ``selectors``: of ``summary``, ``decisions``, ``review`` and ``diff``; ``scope``: ``brief`` (4,000 characters of a
         section) or ``full`` (64,000). Raises MalformedError (``run_unknown``, ``run_expired``), LimitError.
         """
-        wanted = {"run_id": _checked(run_id), "selectors": list(selectors), "scope": scope}
+        wanted = {"run_id": _check_run_id(run_id), "selectors": list(selectors), "scope": scope}
         request = codec.encode(_document(wanted, ContextRequest))
         subject = self._subjects["context"]
         answer = await self._bus.request(subject, request, schema="context_request.v1", timeout=STATUS_TIMEOUT)
-        return answered(answer, RunContext)
+        return decode_answer(answer, RunContext)
 
     async def memory(self, repository: str) -> CanonicalMemory:
         """What the sealed runs of this publisher on a repository came to, in references: what its next run there is told.
@@ -185,7 +185,7 @@ class Client:
         request = codec.encode(_document({"repository": repository}, MemoryRequest))
         subject = self._subjects["context"]
         answer = await self._bus.request(subject, request, schema="memory_request.v1", timeout=STATUS_TIMEOUT)
-        return answered(answer, CanonicalMemory)
+        return decode_answer(answer, CanonicalMemory)
 
     async def hear_questions(self, hear: Callable[[AgentQuestion], Awaitable[None]]) -> None:
         """Be told from now on what agents of this publisher's interactive runs ask leave for. Raises BusError."""
@@ -235,7 +235,7 @@ class Client:
         A run that does not exist yet is waited for. The hash chain is checked: raises VerificationError when the events
         are not a chain, MalformedError when entries are missing or damaged. Messages that are no entries are passed over.
         """
-        async with contextlib.aclosing(self._history.events(_checked(run_id), follow=True)) as events:
+        async with contextlib.aclosing(self._history.events(_check_run_id(run_id), follow=True)) as events:
             async for event in events:
                 yield event
                 if event.event_type in ABOUT_BUNDLES:
@@ -259,7 +259,7 @@ class Client:
     async def get(self, run_id: str) -> Run:
         """The run as it stands now. Raises MalformedError (code ``run_unknown``), as ``events`` does."""
         run: Run | None = None
-        async for event in self._history.events(_checked(run_id), follow=False):
+        async for event in self._history.events(_check_run_id(run_id), follow=False):
             run = evolve(run, event)
         if run is None:
             raise MalformedError(f"there is no run {run_id}", code="run_unknown")
@@ -280,7 +280,7 @@ class Client:
 
     async def events(self, run_id: str) -> tuple[OrchestratorEvent, ...]:
         """The events of a run so far, their chain checked; none for a run that does not exist."""
-        return tuple([event async for event in self._history.events(_checked(run_id), follow=False)])
+        return tuple([event async for event in self._history.events(_check_run_id(run_id), follow=False)])
 
     async def runs(self) -> tuple[Run, ...]:
         """Every run in the ledger that can be read, oldest first; for those who may read it. Publishers ``list_runs``."""
@@ -298,11 +298,11 @@ class Client:
         wanted = {"limit": limit, "before": before, "prefix": prefix, "open_only": open_only}
         request = codec.encode(_document(wanted, RunsRequest))
         answer = await self._bus.request(self._subjects["runs"], request, schema="runs_request.v1", timeout=STATUS_TIMEOUT)
-        return answered(answer, RunList)
+        return decode_answer(answer, RunList)
 
     async def abort(self, run_id: str, reason: str) -> None:
         """Ask that a run be ended. The run says itself when it is: follow it. Asking for an ended run changes nothing."""
-        request = AbortRequest(run_id=_checked(run_id), reason=reason, requested_by=self._requested_by)
+        request = AbortRequest(run_id=_check_run_id(run_id), reason=reason, requested_by=self._requested_by)
         await self._bus.publish(
             self._subjects["abort"], codec.encode(request), schema="abort_request.v1", message_id=f"{run_id}:abort:{new_id()}"
         )
@@ -313,11 +313,11 @@ class Client:
         ``key``: 8 to 64 letters, digits, ``_`` and ``-``; the same questions under the same key are asked once.
         Raises MalformedError (``run_unknown``), DeniedError (``too_many_summonses``, ...), LimitError.
         """
-        return await self._summoned(_checked(run_id), tuple(items), key or new_id())
+        return await self._send_summons(_check_run_id(run_id), tuple(items), key or new_id())
 
     async def summonses(self, run_id: str) -> SummonsList:
         """What roles were asked about a run, and their answers. Raises MalformedError (``run_unknown``), LimitError."""
-        return await self._summoned(_checked(run_id), (), None)
+        return await self._send_summons(_check_run_id(run_id), (), None)
 
     async def summons_answered(self, asked: SummonsList, *, timeout: float | None = None) -> SummonsList:  # noqa: ASYNC109 - part of the offer
         """The same once all that ``asked`` has asked is answered, or the run has ended.
@@ -341,11 +341,11 @@ class Client:
             words = f"not all roles have answered within {timeout} s; `gatewright summon RUN` shows what comes later"
             raise UnavailableError(words, code="summons_unanswered") from None
 
-    async def _summoned(self, run_id: str, items: tuple[SummonsItem, ...], key: str | None) -> SummonsList:
+    async def _send_summons(self, run_id: str, items: tuple[SummonsItem, ...], key: str | None) -> SummonsList:
         request = SummonsRequest(run_id=run_id, questions=items, key=key, requested_by=self._requested_by[:200])
         data, subject = codec.encode(request), self._subjects["summon"]
         answer = await self._bus.request(subject, data, schema="summons_request.v1", timeout=STATUS_TIMEOUT)
-        return answered(answer, SummonsList)
+        return decode_answer(answer, SummonsList)
 
     async def put_artifact(self, data: bytes) -> str:
         """Store bytes; returns the URI ``artifact:sha256:<hex>``."""
@@ -361,7 +361,7 @@ class Client:
         It is still to be verified. Returns what is said of it, without data. Raises MalformedError (``run_unknown``,
         ``run_not_ended``), UnavailableError (``stored_bundle_missing``), VerificationError, LimitError.
         """
-        return await receive_bundle(self._bus, self._subjects["bundle"], _checked(run_id), file, limit)
+        return await receive_bundle(self._bus, self._subjects["bundle"], _check_run_id(run_id), file, limit)
 
     async def attach(self, name: str, data: bytes) -> Artifact:
         """``data`` as an entry of ``artifacts``: inside the document when it is small, else through the object store."""
@@ -375,7 +375,7 @@ class Client:
         while True:
             try:
                 answer = await self._bus.request(subject, data, schema=schema, timeout=ASK_AGAIN, headers=headers)
-                return answered(answer, SubmitReply).run_id
+                return decode_answer(answer, SubmitReply).run_id
             except UnavailableError as error:
                 if error.reason == "bus_no_answer" and self._clock.monotonic() < silent_until:
                     continue
@@ -439,7 +439,7 @@ def json_of(given: object) -> bytes:
         raise MalformedError(f"this cannot be written as JSON: {error}") from error
 
 
-def _checked(run_id: str) -> str:
+def _check_run_id(run_id: str) -> str:
     """A run id becomes part of a subject, where ``*`` and ``.`` have a meaning: only a well-formed one may."""
     try:
         return msgspec.convert(run_id, RunId)

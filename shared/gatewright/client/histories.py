@@ -12,7 +12,7 @@ from typing import Protocol
 
 from gatewright.bus.port import Bus
 from gatewright.bus.topology import run_subject
-from gatewright.client.refusals import UNANSWERED, answered
+from gatewright.client.refusals import UNANSWERED, decode_answer
 from gatewright.contracts import EventsRequest, OrchestratorEvent, RunEvents, codec
 from gatewright.contracts.run_status import LONGEST_EVENTS_WAIT
 from gatewright.errors import LimitError, MalformedError, UnavailableError
@@ -83,7 +83,7 @@ class ServedHistory:
     async def _ask(self, run_id: str, after: int, *, wait: int) -> RunEvents:
         request = codec.encode(EventsRequest(run_id=run_id, after=after, wait_seconds=wait))
         answer = await self._bus.request(self._subject, request, schema="events_request.v1", timeout=wait + _ANSWER)
-        return answered(answer, RunEvents)
+        return decode_answer(answer, RunEvents)
 
     async def _patiently(self, run_id: str, after: int) -> RunEvents:
         """The next events, however long it takes: while there is no such run yet, no gatekeeper, or too much was asked."""

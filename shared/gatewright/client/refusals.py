@@ -41,7 +41,7 @@ def _exception(answer: Error, family: Family) -> GatewrightError:
             return UnavailableError(answer.message, code=answer.code)
 
 
-def answered(answer: Message, kind: type[D]) -> D:
+def decode_answer(answer: Message, kind: type[D]) -> D:
     """The document of an answer; raises the exception that an ``error.v1`` stands for."""
     if answer.headers.get(SCHEMA_HEADER) == "error.v1":
         raise error_of(codec.decode(answer.data, Error))

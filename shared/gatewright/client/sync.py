@@ -48,7 +48,7 @@ class SyncClient:
         self._thread = threading.Thread(target=self._loop.run_forever, name="gatewright-client", daemon=True)
         self._thread.start()
         try:
-            self._client: Client = self._call(_connected(address, seed, requested_by, patience))
+            self._client: Client = self._call(_connect(address, seed, requested_by, patience))
         except BaseException:
             self._stop_loop()
             raise
@@ -152,7 +152,7 @@ class SyncClient:
         self._loop.close()
 
 
-async def _connected(address: str | BusAddress, seed: Path | None, requested_by: str, patience: float) -> Client:
+async def _connect(address: str | BusAddress, seed: Path | None, requested_by: str, patience: float) -> Client:
     return await Client.connect(address, seed=seed, requested_by=requested_by, patience=patience)
 
 

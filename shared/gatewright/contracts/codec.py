@@ -146,7 +146,7 @@ def decode(data: bytes, kind: type[D]) -> D:
         if not (is_shallow(data) and _CANONICAL.encode(document) == data):
             parse(data)  # not our own bytes: a struct does not see a key that stands twice
     except MalformedError as error:
-        raise _malformed(kind, error.faults) from error
+        raise _malformed_error(kind, error.faults) from error
     except _REFUSALS as error:
         document = _by_schema(data, kind, error)
     assert isinstance(document, kind)  # noqa: S101 - narrows the type for the checker; the decoder guarantees it
@@ -174,7 +174,7 @@ def _by_schema(data: bytes, kind: type[Document], refusal: Exception) -> Documen
                 refusal = error
         elif forms.is_cortexpilots(_NAMES[kind], data):
             raise _other_form(kind, faults) from refusal
-    raise _malformed(kind, faults or (_decoder_fault(refusal),)) from refusal
+    raise _malformed_error(kind, faults or (_decoder_fault(refusal),)) from refusal
 
 
 def _integers(value: Any) -> Any:
@@ -194,7 +194,7 @@ def _decoder_fault(refusal: Exception) -> Fault:
     return Fault(pointer(name or index for name, index in steps), "invalid", words[:MAX_WORDS])
 
 
-def _malformed(kind: type[Document], faults: tuple[Fault, ...]) -> MalformedError:
+def _malformed_error(kind: type[Document], faults: tuple[Fault, ...]) -> MalformedError:
     first = faults[0]
     return MalformedError(f"not a valid {_NAMES[kind]}: {first.pointer or '/'}: {first.message}", faults=faults)
 

@@ -80,7 +80,7 @@ def schema_files() -> dict[str, str]:
 
 
 def _document(name: str, kind: Struct) -> Json:
-    title = _TITLES.get(name) or " ".join(_words(kind.__name__)).capitalize()
+    title = _TITLES.get(name) or " ".join(_split_name(kind.__name__)).capitalize()
     head = {"$schema": DIALECT, "$id": f"{name}.json", "title": title, "description": description_of_document(kind)}
     pieces = sorted((piece for piece, home in _homes().items() if home is kind), key=_piece_name)
     definitions = {_piece_name(piece): _object(piece, name, nullable=piece in _nullable()) for piece in pieces}
@@ -97,7 +97,7 @@ def _object(kind: Struct, home: str, *, nullable: bool = False) -> Json:
     properties = {field.encode_name: _property(kind, field, hints[field.name], home) for field in fields}
     required = [field.encode_name for field in fields if field.required]
     made: Json = {"type": ["object", "null"] if nullable else "object", "additionalProperties": False, "properties": properties}
-    return _ordered(made | ({"required": required} if required else {}))
+    return _in_written_order(made | ({"required": required} if required else {}))
 
 
 def _property(kind: Struct, field: msgspec.structs.FieldInfo, hint: Any, home: str) -> Json:
@@ -106,7 +106,7 @@ def _property(kind: Struct, field: msgspec.structs.FieldInfo, hint: Any, home: s
         made["default"] = msgspec.to_builtins(field.default)
     if words := description_of_field(kind, field.name):
         made["description"] = words
-    return _ordered(made)
+    return _in_written_order(made)
 
 
 def schema_of(hint: Any, home: str = "") -> Json:
@@ -119,7 +119,7 @@ def schema_of(hint: Any, home: str = "") -> Json:
     if hint in _TYPES:
         return {"type": _TYPES[hint]}
     if origin is Annotated:
-        return _bounded(schema_of(arguments[0], home), hint.__metadata__)
+        return _with_bounds(schema_of(arguments[0], home), hint.__metadata__)
     if origin is Literal:
         return _literal(arguments)
     if origin is tuple and arguments[1:] == (...,):
@@ -132,13 +132,13 @@ def schema_of(hint: Any, home: str = "") -> Json:
     raise TypeError(f"no JSON Schema is known for the annotation {hint!r}")
 
 
-def _bounded(made: Json, metadata: tuple[Any, ...]) -> Json:
+def _with_bounds(made: Json, metadata: tuple[Any, ...]) -> Json:
     lengths = "Length" if made["type"] == "string" else "Items"
     keywords = _BOUNDS | {"min_length": f"min{lengths}", "max_length": f"max{lengths}"}
     for meta in metadata:
         bounds = {name: value for name, value, *_ in meta.__rich_repr__() if name != "extra_json_schema"}
         made |= {keywords[name]: bound for name, bound in bounds.items()} | (meta.extra_json_schema or {})
-    return _ordered(made)
+    return _in_written_order(made)
 
 
 def _literal(values: tuple[Any, ...]) -> Json:
@@ -166,7 +166,7 @@ def _piece(kind: Struct, home: str) -> Json:
     return {"$ref": f"{'' if file == home else f'{file}.json'}#/$defs/{_piece_name(kind)}"}
 
 
-def _ordered(made: Json) -> Json:
+def _in_written_order(made: Json) -> Json:
     return dict(sorted(made.items(), key=lambda item: _ORDER.index(item[0])))
 
 
@@ -184,17 +184,17 @@ def _uses() -> tuple[Use, ...]:
             continue
         seen.add(user)
         for hint in get_type_hints(user, include_extras=True).values():
-            uses += (found := [Use(user, held, nullable) for held, nullable in _held(hint)])
+            uses += (found := [Use(user, held, nullable) for held, nullable in _held_structs(hint)])
             waiting += [use.held for use in found]
     return tuple(uses)
 
 
-def _held(hint: Any, *, nullable: bool = False) -> Iterator[tuple[Struct, bool]]:
+def _held_structs(hint: Any, *, nullable: bool = False) -> Iterator[tuple[Struct, bool]]:
     if _is_struct(hint):
         yield hint, nullable
     elif get_origin(hint) is not Literal:
         for each in get_args(hint):
-            yield from _held(each, nullable=type(None) in get_args(hint))
+            yield from _held_structs(each, nullable=type(None) in get_args(hint))
 
 
 @cache
@@ -239,10 +239,10 @@ def _is_struct(hint: Any) -> bool:
 
 
 def _piece_name(kind: Struct) -> str:
-    return "_".join(_words(kind.__name__))
+    return "_".join(_split_name(kind.__name__))
 
 
-def _words(name: str) -> list[str]:
+def _split_name(name: str) -> list[str]:
     return [word.lower() for word in re.findall(r"[A-Z][a-z0-9]*", name)]  # noqa: TID251 - names of our own classes
 
 

@@ -37,14 +37,14 @@ def parse(data: bytes) -> Any:
         _check_depth(value)
         json.dumps(value, ensure_ascii=False).encode("utf-8")  # a lone surrogate has no UTF-8 form
     except RecursionError:
-        raise _malformed(Fault("", "too_deep", f"nested deeper than {MAX_DEPTH} levels")) from None
+        raise _malformed_error(Fault("", "too_deep", f"nested deeper than {MAX_DEPTH} levels")) from None
     except ValueError as error:
-        raise _malformed(Fault("", "not_json", f"not JSON: {error}"[:MAX_WORDS])) from None
+        raise _malformed_error(Fault("", "not_json", f"not JSON: {error}"[:MAX_WORDS])) from None
     if repeated:
         last = repeated[-1]  # an earlier one may lie in what a later one dropped
         key = Counter(name for name, _ in last.pairs).most_common(1)[0][0]
         path = _path_to(last, value) or ()
-        raise _malformed(Fault(pointer((*path, key)), "duplicate_key", "stands twice in its object"))
+        raise _malformed_error(Fault(pointer((*path, key)), "duplicate_key", "stands twice in its object"))
     return value
 
 
@@ -58,7 +58,7 @@ def pointer(path: Iterable[str | int]) -> str:
     return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in path)[:MAX_WORDS]
 
 
-def _malformed(fault: Fault) -> MalformedError:
+def _malformed_error(fault: Fault) -> MalformedError:
     return MalformedError(f"{fault.pointer or '/'}: {fault.message}", faults=(fault,))
 
 

@@ -60,14 +60,14 @@ class _Statement(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename
     predicate: ContentApproval
 
 
-def signed(approval: ContentApproval, signer: Signer) -> bytes:
+def sign_approval(approval: ContentApproval, signer: Signer) -> bytes:
     """The envelope. The same bytes for the same approval and key."""
     subjects = tuple(_Subject(change.path, {"gitBlob": change.new.split(" ")[1]}) for change in approval.changes)
     statement = _Statement(type=STATEMENT_TYPE, subject=subjects, predicate_type=APPROVAL_TYPE, predicate=approval)
     return signer.envelope(msgspec.json.encode(statement, order="sorted"))
 
 
-def opened(envelope: bytes, approvers: Sequence[PublicKey]) -> tuple[ContentApproval, PublicKey]:
+def open_approval(envelope: bytes, approvers: Sequence[PublicKey]) -> tuple[ContentApproval, PublicKey]:
     """The approval in ``envelope`` and the key of ``approvers`` that signed it.
 
     Raises MalformedError (``bad_envelope``, ``bad_approval``), VerificationError (``untrusted_key``, ``bad_signature``, ...).

@@ -62,7 +62,7 @@ def append(path: Path, tail: LogTail, records: Sequence[OrchestratorEvent], disk
         if records[0].seq != 1:
             return tail
         tail = LogTail()
-    fresh = records[_known(tail, records) :]
+    fresh = records[_known_length(tail, records) :]
     if not fresh or fresh[0].seq != len(tail.hashes) + 1 or fresh[0].prev_hash != tail.head:
         return tail
     data = b"".join(line(record) for record in fresh)
@@ -70,9 +70,9 @@ def append(path: Path, tail: LogTail, records: Sequence[OrchestratorEvent], disk
     return LogTail((*tail.hashes, *(record.hash for record in fresh)), tail.size + len(data))
 
 
-def _known(tail: LogTail, records: Sequence[OrchestratorEvent]) -> int:
+def _known_length(tail: LogTail, records: Sequence[OrchestratorEvent]) -> int:
     return sum(1 for record in records if record.seq <= len(tail.hashes))
 
 
 def _agree(tail: LogTail, records: Sequence[OrchestratorEvent]) -> bool:
-    return all(tail.hashes[record.seq - 1] == record.hash for record in records[: _known(tail, records)])
+    return all(tail.hashes[record.seq - 1] == record.hash for record in records[: _known_length(tail, records)])

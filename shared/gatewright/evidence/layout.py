@@ -126,7 +126,7 @@ def consultation(task_id: str, name: str) -> str:
     return f"consultations/{safe(task_id)}/{safe(name)}"
 
 
-def interrupted(task_id: str, number: int, name: str) -> str:
+def interrupted_artifact(task_id: str, number: int, name: str) -> str:
     """Where what the ``number``-th interrupted delivery of a task (from 1) left behind lies, by the name of the artifact."""
     return f"interrupted/{safe(task_id)}/{number:02}/{_INTERRUPTED.get(name) or safe(name)}"
 

@@ -187,7 +187,7 @@ class BundleWriter:
                 for path, data in sorted(files.items(), key=lambda file: file[0] in layout.ENVELOPES):
                     if path in kept:
                         disk.protect(folder / path)
-                    elif not self._linked(folder, firsts.get(path), path):
+                    elif not self._link_first(folder, firsts.get(path), path):
                         disk.create(folder / path, data)
                 disk.sync([folder, *(folder / path for path in (*files, *folders))])  # 3
                 if not sealed:  # 4
@@ -201,7 +201,7 @@ class BundleWriter:
                 raise
         return folder
 
-    def _linked(self, folder: Path, first: str | None, path: str) -> bool:
+    def _link_first(self, folder: Path, first: str | None, path: str) -> bool:
         """Store a large file once: whether ``path`` is a further name of ``first`` now."""
         if first is None or first == path:
             return False

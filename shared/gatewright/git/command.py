@@ -157,7 +157,7 @@ class CommandFailedError(GitError):
         self.stderr = stderr
         self.said = words(stderr)
 
-    def cleaned(self, clean: Callable[[bytes], bytes]) -> CommandFailedError:
+    def with_clean_words(self, clean: Callable[[bytes], bytes]) -> CommandFailedError:
         """The same failure with other words."""
         return CommandFailedError(self.command, self.status, clean(self.stdout), clean(self.stderr))
 

@@ -18,7 +18,7 @@ MODES = REGULAR | {SYMLINK}
 _UNQUOTED = re.compile(rb'[\x00-\x1f"\\\x7f-\xff]')  # noqa: TID251 - linear: single characters
 
 
-def checked(changes: Sequence[FileChange]) -> Sequence[FileChange]:
+def check_changes(changes: Sequence[FileChange]) -> Sequence[FileChange]:
     """``changes`` when they can be written, in any order, into one tree.
 
     DeniedError ``git_path`` for a path that git must not hold; MalformedError ``bad_mode`` and ``bad_changes`` (one path twice,
@@ -46,19 +46,19 @@ def stream(tree: str, changes: Sequence[FileChange], scratch_ref: str) -> bytes:
     What a change leaves no room for goes away: a directory in the place of a new file, a file in the place of a new directory.
     ``scratch_ref`` is never written.
     """
-    parts = [b"D %s\n" % _quoted(change.path) for change in changes if change.mode is None]
+    parts = [b"D %s\n" % _quote_path(change.path) for change in changes if change.mode is None]
     for change in changes:
         if change.mode is not None:
-            head = b"M %s inline %s\ndata %d\n" % (change.mode.encode(), _quoted(change.path), len(change.content))
+            head = b"M %s inline %s\ndata %d\n" % (change.mode.encode(), _quote_path(change.path), len(change.content))
             parts += (head, change.content, b"\n")
     return _whole(tree, parts, scratch_ref)
 
 
 def stream_of_objects(tree: str, changes: Sequence[TreeChange], scratch_ref: str) -> bytes:
     """The same for changes whose objects are there already."""
-    parts = [b"D %s\n" % _quoted(change.path) for change in changes if change.new_mode == ABSENT]
+    parts = [b"D %s\n" % _quote_path(change.path) for change in changes if change.new_mode == ABSENT]
     parts += [
-        b"M %s %s %s\n" % (change.new_mode.encode(), change.new_id.encode(), _quoted(change.path))
+        b"M %s %s %s\n" % (change.new_mode.encode(), change.new_id.encode(), _quote_path(change.path))
         for change in changes
         if change.new_mode != ABSENT
     ]
@@ -79,7 +79,7 @@ def tree_in(answer: bytes) -> str | None:
     return match[1].decode() if match else None
 
 
-def _quoted(path: bytes) -> bytes:
+def _quote_path(path: bytes) -> bytes:
     return b'"%s"' % _UNQUOTED.sub(lambda found: b"\\%03o" % found[0][0], path)
 
 

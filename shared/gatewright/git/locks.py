@@ -12,7 +12,7 @@ from gatewright.file_locks import lock_file
 
 
 @contextlib.contextmanager
-def held(path: Path, *, seconds: float) -> Iterator[int]:
+def hold_lock(path: Path, *, seconds: float) -> Iterator[int]:
     """Hold the lock file ``path`` (created on demand), waiting at most ``seconds`` for it; blocks the thread.
 
     Yields the descriptor: a process that inherits it keeps the lock alive when this one dies, so that none cleans up under a

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from gatewright.errors import GitError
 from gatewright.git.command import GitCommand, executable
-from gatewright.git.locks import held
+from gatewright.git.locks import hold_lock
 from gatewright.git.mirror_room import used
 
 #: How long an object stays that nothing leads to: longer than any run is open whose baseline its repository has given up.
@@ -86,7 +86,7 @@ def tend(path: Path, limits: MaintenanceThresholds, needed: Collection[str] = ()
     nothing leads to, without what is older than ``EXPIRY``.
     """
     try:
-        with used(path), held(path / "gate" / "maintenance", seconds=0) as lock:
+        with used(path), hold_lock(path / "gate" / "maintenance", seconds=0) as lock:
             return _tend(path, limits, needed, lock)
     except GitError as error:
         if error.reason == "mirror_busy":
@@ -103,7 +103,7 @@ def _tend(path: Path, limits: MaintenanceThresholds, needed: Collection[str], lo
         git.execute(*settings, *words, timeout=_LONGEST, pass_fds=(lock,), walls=(executable("nice"), "-n", "19"))
 
     _remove_leavings(path)  # 1
-    unused = _unused(path, limits, needed)
+    unused = _unused_commits(path, limits, needed)
     pack = bool(unused) or _loose(path) >= limits.loose
     if pack:  # 2
         _pack_loose(path, run)
@@ -142,7 +142,7 @@ def _loose(path: Path) -> int:
     return sum(name != _STAYS for name in names)
 
 
-def _unused(path: Path, limits: MaintenanceThresholds, needed: Collection[str]) -> tuple[str, ...]:
+def _unused_commits(path: Path, limits: MaintenanceThresholds, needed: Collection[str]) -> tuple[str, ...]:
     """The commits to let go."""
     kept: list[tuple[float, str]] = []
     with contextlib.suppress(FileNotFoundError), os.scandir(path / _KEEP) as entries:
@@ -162,7 +162,7 @@ def _drop(path: Path, git: GitCommand, names: tuple[str, ...]) -> int:
         with contextlib.suppress(FileNotFoundError):
             os.utime(pack)
     try:
-        with held(path / "gate" / "lock", seconds=_PATIENCE) as lock:
+        with hold_lock(path / "gate" / "lock", seconds=_PATIENCE) as lock:
             # Both locks are ours: no git of an earlier holder lives, and what it left is not in use.
             (path / "packed-refs.lock").unlink(missing_ok=True)
             commands = "".join(f"delete {_KEEP}/{name}\n" for name in names)

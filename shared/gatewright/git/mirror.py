@@ -28,7 +28,7 @@ from gatewright.git.host.identity import PROTOCOLS, mirror_keys
 from gatewright.git.host.new_mirror import PRIVATE, make_mirror
 from gatewright.git.host.target_rules import TargetRules
 from gatewright.git.kept.readers import KeptReaders
-from gatewright.git.locks import held
+from gatewright.git.locks import hold_lock
 from gatewright.git.mirror_room import ORIGIN, MirrorRoom, nothing_needed, touch, use
 from gatewright.git.modes import NO_CONTENT
 from gatewright.git.names import NameFault, TreeLimits, surely_readable, surely_within_limits
@@ -97,8 +97,8 @@ class Mirrors:
         if mirror is None:
             calls = self._hosts.of(source)
             # What is here already needs nothing of the repository's host, which may hang.
-            mirror = await in_thread(self._opened, url, source, calls, make=calls is None)
-            mirror = mirror or await in_thread_of(calls, self._opened, url, source, calls, make=True)
+            mirror = await in_thread(self._open_mirror, url, source, calls, make=calls is None)
+            mirror = mirror or await in_thread_of(calls, self._open_mirror, url, source, calls, make=True)
             assert mirror is not None  # noqa: S101 - it was made
             mirror = self._open.setdefault(url, mirror)
         self._recent[url] = (time.monotonic(), mirror)
@@ -119,7 +119,7 @@ class Mirrors:
         if self._forgetting is not None:
             self._forgetting.call_later(_RECENT_SECONDS, self._forget_later)
 
-    def _left(self) -> int | None:
+    def _bytes_left(self) -> int | None:
         """Bytes that a fetch may bring. GitError (``mirrors_full``)."""
         try:
             return self._room.left()
@@ -127,7 +127,7 @@ class Mirrors:
             self.let_go()
             return self._room.left()
 
-    def _opened(self, url: str, source: refs.Source, calls: OutsideCalls | None, *, make: bool) -> Mirror | None:
+    def _open_mirror(self, url: str, source: refs.Source, calls: OutsideCalls | None, *, make: bool) -> Mirror | None:
         """The mirror; None where it would have to be made and is not to be."""
         self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
         paths = [self._root / f"{key}.git" for key in mirror_keys(source)]
@@ -142,7 +142,7 @@ class Mirrors:
                 (path / ORIGIN).write_text(url, "utf-8")
             kept, listings = self._kept, self._listings
             mirror = Mirror(
-                url, path, remote, seconds=self._seconds, room=self._left, calls=calls, kept=kept, listings=listings
+                url, path, remote, seconds=self._seconds, room=self._bytes_left, calls=calls, kept=kept, listings=listings
             )
         except BaseException:
             os.close(descriptor)
@@ -264,11 +264,11 @@ class Mirror:
 
         ``reading`` is what ``read_patch`` made of the patch, where that is known.
         """
-        return self._made(await in_thread(lambda: self._objects.apply(self._tree_of(baseline), patch, reading)))
+        return self._note_written(await in_thread(lambda: self._objects.apply(self._tree_of(baseline), patch, reading)))
 
     async def apply_to_tree(self, tree: str, patch: bytes) -> str:
         """The same from any tree, to put disjoint patches together."""
-        return self._made(await in_thread(self._objects.apply, tree, patch))
+        return self._note_written(await in_thread(self._objects.apply, tree, patch))
 
     async def changes(self, old: str, new: str) -> tuple[TreeChange, ...]:
         """What differs between two commits or trees, by path, renames as what they are: a deletion and an addition."""
@@ -403,7 +403,7 @@ class Mirror:
 
     def _resolve(self, ref: str) -> str:
         if refs.is_object_id(ref):
-            return self._fetched(ref)
+            return self._fetch_commit(ref)
         found = self._remote.refs(*refs.full_names(ref))
         commits = {found.get(f"{name}^{{}}", found[name]) for name in found if not name.endswith("^{}")}
         if not commits:
@@ -412,17 +412,17 @@ class Mirror:
             raise MalformedError(
                 f"{ref!a} is a branch and a tag; write the full name, refs/heads/... or refs/tags/...", code="bad_ref"
             )
-        return self._fetched(commits.pop())
+        return self._fetch_commit(commits.pop())
 
     def _ensure(self, commit: str) -> None:
-        if self._fetched(commit) != commit:
+        if self._fetch_commit(commit) != commit:
             raise GitError(f"{commit} is not a commit", code="ref_not_found")
 
-    def _fetched(self, object_id: str) -> str:
+    def _fetch_commit(self, object_id: str) -> str:
         """The commit that ``object_id`` stands for, fetched unless a ref keeps it already."""
         commit = self._recall(object_id)
         if commit is None:
-            with held(self.path / PRIVATE / "lock", seconds=self._seconds) as lock:
+            with hold_lock(self.path / PRIVATE / "lock", seconds=self._seconds) as lock:
                 commit = self._kept_commit(object_id) or self._fetch(object_id, lock)
             self._remember(commit)
         return commit
@@ -481,7 +481,7 @@ class Mirror:
         self._remember_tree(commit, tree)
         return tree
 
-    def _made(self, tree: str) -> str:
+    def _note_written(self, tree: str) -> str:
         """A tree that was written here need not be looked for later."""
         self._remember_tree(tree, tree)
         return tree

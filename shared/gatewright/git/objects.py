@@ -136,11 +136,11 @@ class Objects:
         reading = reading or read_patch(patch)  # 1
         self._refuse_beyond_limits(tree, reading.paths(), PatchError)  # 2
         known = self._present(file.new_id.decode() for file in reading.files if file.binary is not None)
-        made = self._applied(tree, patch, reading)  # 3
+        made = self._apply_reading(tree, patch, reading)  # 3
         self._verify(tree, made, patch, reading, known)  # 4
         return made
 
-    def _applied(self, tree: str, patch: bytes, reading: Reading) -> str:
+    def _apply_reading(self, tree: str, patch: bytes, reading: Reading) -> str:
         try:
             return self._apply(tree, patch, reading)
         except CommandFailedError as error:
@@ -210,7 +210,7 @@ class Objects:
             return error
         words, path, missing = refusals.explain(error.stderr, error.said, patch, reading)
         if missing and path is not None:
-            words = f"{words} {refusals.advice_for_missing(path, sorted(self._known(tree).files))}"
+            words = f"{words} {refusals.advice_for_missing(path, sorted(self._known_tree(tree).files))}"
         return PatchError(words, path=path)
 
     def _refuse_beyond_limits(self, tree: str, paths: Iterable[bytes], kind: type[DeniedError]) -> None:
@@ -218,18 +218,18 @@ class Objects:
 
         Before git meets them: it looks for attributes in every folder above a path, and builds trees by recursion.
         """
-        for fault in limit_faults(paths, cache(lambda: self._known(tree))):
+        for fault in limit_faults(paths, cache(lambda: self._known_tree(tree))):
             raise kind(f"{display(fault.path[:_QUOTED])!r}: {fault.words}", code=fault.code)
 
     def limit_faults(self, tree: str, added: Sequence[bytes], limits: TreeLimits) -> tuple[NameFault, ...]:
         """What is too much about paths that a change of ``tree`` adds, as far as it is told."""
-        return tuple(islice(limit_faults(added, cache(lambda: self._known(tree)), limits), _MOST_FAULTS))
+        return tuple(islice(limit_faults(added, cache(lambda: self._known_tree(tree)), limits), _MOST_FAULTS))
 
     def unreadable_faults(self, tree: str, added: Sequence[bytes]) -> tuple[NameFault, ...]:
         """New names in paths that a change of ``tree`` adds that are not what a reader takes them for."""
-        return tuple(islice(unreadable_faults(added, cache(lambda: self._known(tree))), _MOST_FAULTS))
+        return tuple(islice(unreadable_faults(added, cache(lambda: self._known_tree(tree))), _MOST_FAULTS))
 
-    def _known(self, tree: str) -> Known:
+    def _known_tree(self, tree: str) -> Known:
         listed = self._git.execute(
             "ls-tree", "-r", "-z", "--name-only", "--full-tree", check_object_id(tree), limit=NAMES_LIMIT
         )
@@ -371,7 +371,7 @@ class Objects:
         if not changes:
             return check_object_id(tree)
         self._refuse_beyond_limits(tree, (change.path for change in changes if change.mode is not None), DeniedError)
-        wanted = fast_import.checked(changes)
+        wanted = fast_import.check_changes(changes)
         return self._import(lambda scratch: fast_import.stream(check_object_id(tree), wanted, scratch))
 
     def _import(self, stream: Callable[[str], bytes]) -> str:

@@ -40,13 +40,13 @@ def is_gitmodules(component: bytes) -> bool:
 
 
 def folded_path(path: bytes) -> str:
-    """``path`` with each component ``folded``."""
+    """``path`` with ``fold_component`` applied to each component."""
     if path.isascii() and _TRIMMED.search(path + b"/") is None:
         return path.decode("ascii").lower()
-    return "/".join(map(folded, path.split(b"/")))
+    return "/".join(map(fold_component, path.split(b"/")))
 
 
-def folded(component: bytes) -> str:
+def fold_component(component: bytes) -> str:
     """What a path component is to a file system that ignores case, normalises, or drops what cannot be seen.
 
     Two components of one directory with the same result may be one file somewhere: compatibility caseless matching (Unicode,

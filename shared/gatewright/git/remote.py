@@ -16,7 +16,7 @@ from gatewright.confinement import CONFINED, run_confined
 from gatewright.errors import DeniedError, GitError, SandboxError
 from gatewright.git.access.credentials import NO_ACCESS, RepositoryAccess
 from gatewright.git.access.refusals import TOO_LARGE, refusal
-from gatewright.git.access.remote_git import RemoteGit, bounded
+from gatewright.git.access.remote_git import RemoteGit, limit_words
 from gatewright.git.command import CommandFailedError, GitCommand, remote_command
 from gatewright.git.host.checkout import checked_out_at
 from gatewright.git.host.damage import PARTIAL, damage, is_partial
@@ -124,7 +124,7 @@ class Remote:
         try:
             if names and self._source.local:
                 return self._read(names)
-            output = self._listed(*_only(names), "--end-of-options", self._looked_at(), *names)
+            output = self._list_remote(*_only(names), "--end-of-options", self._looked_at(), *names)
         except CommandFailedError as error:
             cause = self._damage(error)
             raise cause or GitError(f"the repository cannot be read: {error.said}", code="repository_unreadable") from error
@@ -143,7 +143,7 @@ class Remote:
     def branches_and_tags(self) -> dict[str, str]:
         """As ``refs``, of all refs of these two kinds: others may be the merge requests of years."""
         try:
-            output = self._listed(*_KINDS.values(), "--end-of-options", self._looked_at())
+            output = self._list_remote(*_KINDS.values(), "--end-of-options", self._looked_at())
         except CommandFailedError as error:
             raise GitError(f"the repository cannot be read: {error.said}", code="repository_unreadable") from error
         return dict(_ref_lines(output))
@@ -211,7 +211,7 @@ class Remote:
         words = ("fetch", *options, f"{object_id}:{ref}")
         if self._source.local:
             mirror = (self._git.git_dir,)
-            walls = () if room is None else bounded(file=room)
+            walls = () if room is None else limit_words(file=room)
             run_confined(mirror, lambda _how: self._git.execute(*words, timeout=self._seconds, pass_fds=(lock,), walls=walls))
         else:
             self._far.run("read", *words, timeout=self._seconds, pass_fds=(lock,), room=room)
@@ -278,7 +278,7 @@ class Remote:
         words = ("push", *options, *self._receive(ref), "--end-of-options")
         try:
             if self._source.local:
-                if expected is None and self._made(commit, ref):
+                if expected is None and self._make_ref(commit, ref):
                     return
                 self._push_into(self._find(writing=True), *words, refspec=f"{commit}:{ref}")
             else:
@@ -315,7 +315,7 @@ class Remote:
         walls = as_owner(find_repository(self._source.address))
         return (f"--receive-pack={remote_command('receive-pack', {**_RECEIVE, **hidden}, walls)}",)
 
-    def _made(self, commit: str, ref: str) -> bool:
+    def _make_ref(self, commit: str, ref: str) -> bool:
         """Make ``ref`` where there is none, without a look at any other ref; False when that cannot be done so.
 
         ``receive-pack`` opens and tells every ref that there is, twice: what one landing costs would grow with the landings
@@ -366,7 +366,7 @@ class Remote:
             raise GitError(f"the repository cannot be read: {error}", code="repository_unreadable") from error
         return repository
 
-    def _listed(self, *options: str) -> bytes:
+    def _list_remote(self, *options: str) -> bytes:
         """What ``ls-remote`` says."""
         words, seconds = ("ls-remote", "--quiet", *self._serve, *options), min(_LIST_SECONDS, self._seconds)
         if not self._source.local:

@@ -54,20 +54,20 @@ class RemoteRunRefs:
 
     def found(self) -> tuple[RunRef, ...]:
         """All of them by name, without date and subject, which only a fetch of each would tell."""
-        runs = self._asked(lambda: self._look(refresh=True))
+        runs = self._with_remote(lambda: self._look(refresh=True))
         return tuple(self._ref(name, runs[name]) for name in sorted(runs))
 
     def again(self, name: str) -> RunRef | None:
         """One of those that were found, as it is now. At another commit than then it counts as unmerged."""
-        runs = self._asked(self._look)
+        runs = self._with_remote(self._look)
         return self._ref(name, runs[name]) if name in runs else None
 
     def delete(self, found: RunRef) -> None:
         """Delete it, if it still is at that commit. See ``Remote.delete``."""
         check_full_ref(found.ref)
-        self._asked(lambda: self._remote.delete(found.ref, expected=found.commit))
+        self._with_remote(lambda: self._remote.delete(found.ref, expected=found.commit))
 
-    def _asked(self, ask: Callable[[], T]) -> T:
+    def _with_remote(self, ask: Callable[[], T]) -> T:
         if self._lost is not None:
             raise self._lost
         try:
@@ -83,20 +83,20 @@ class RemoteRunRefs:
     def _look(self, *, refresh: bool = False) -> Mapping[str, str]:
         """Names of runs to commits, as they are now; with what is merged by now. ``refresh``: these are the runs that count."""
         try:
-            runs, tips, commits = self._listed()
+            runs, tips, commits = self._list_refs()
             self._fetch(tips)
         except GitError as error:
             if error.reason != "ref_not_found":
                 raise
-            runs, tips, commits = self._listed()  # what was listed may have gone before it was fetched
+            runs, tips, commits = self._list_refs()  # what was listed may have gone before it was fetched
             self._fetch(tips)
         if refresh:
             self._wanted = frozenset(runs.values())
         if refresh or commits != self._owners:
-            self._merged, self._owners = self._reached(commits) if commits else frozenset(), commits
+            self._merged, self._owners = self._reached_commits(commits) if commits else frozenset(), commits
         return runs
 
-    def _listed(self) -> tuple[dict[str, str], frozenset[str], frozenset[str]]:
+    def _list_refs(self) -> tuple[dict[str, str], frozenset[str], frozenset[str]]:
         """Names of runs to commits; the owner's branches and tags, and what they stand for."""
         found = self._remote.branches_and_tags()
         runs = {
@@ -130,7 +130,7 @@ class RemoteRunRefs:
             (copy / "config").write_bytes(self._settings)
         self._kept |= missing
 
-    def _reached(self, owners: frozenset[str]) -> frozenset[str]:
+    def _reached_commits(self, owners: frozenset[str]) -> frozenset[str]:
         """Those of the wanted commits that ``owners`` lead to; what is no commit leads to none."""
         lines = "".join(f"{each}\n" for each in sorted(owners)).encode()
         kinds = self._git.execute("cat-file", "--batch-check=%(objectname) %(objecttype)", stdin=lines, limit=_LIMIT)

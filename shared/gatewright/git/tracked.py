@@ -34,7 +34,7 @@ async def refuse_tracked_environment(prefix: Path, mirror: Mirror, baseline: str
     for place, names in asked:
         entries = await mirror.files(baseline, names if names[0] else ())
         if _meets(names, (os.fsdecode(entry.path) for entry in entries)):
-            raise _refused(place, f"{baseline[:12]} tracks {names[0]}")
+            raise _refuse_file(place, f"{baseline[:12]} tracks {names[0]}")
 
 
 def refuse_tracked_folder(prefix: Path) -> None:
@@ -54,13 +54,13 @@ def _places_in_work_trees(prefix: Path, url: str) -> list[tuple[Path, tuple[str,
     found = []
     for place in _spellings(prefix):
         if source is not None and source.local and Path(os.path.realpath(source.address)).is_relative_to(place):
-            raise _refused(place, "it holds the repository itself")
+            raise _refuse_file(place, "it holds the repository itself")
         for top in (folder for folder in (place, *place.parents) if os.path.lexists(folder / ".git")):
             repository = _repository(top)
             if repository is not None:
                 names = _names(top, place)
                 if _meets(names, _in_index(top, repository, names)):
-                    raise _refused(place, f"the repository in {top} tracks {names[0] or 'files of it'}")
+                    raise _refuse_file(place, f"the repository in {top} tracks {names[0] or 'files of it'}")
                 found.append((place, names))
     return found
 
@@ -91,7 +91,7 @@ def _repository(top: Path) -> LocalRepository | None:
     except GitError as error:
         if error.reason == "repository_unreadable" and not (top / ".git").is_file():
             return None
-        raise _refused(top, error.message) from error
+        raise _refuse_file(top, error.message) from error
 
 
 def _in_index(top: Path, repository: LocalRepository, names: tuple[str, ...]) -> list[str]:
@@ -101,14 +101,14 @@ def _in_index(top: Path, repository: LocalRepository, names: tuple[str, ...]) ->
     try:
         PlantedLinks().refuse(repository, writing=False)
         if not index.is_file():
-            raise _refused(top, "its index is no file")
+            raise _refuse_file(top, "its index is no file")
         wanted = names if names[0] else ()
         listed = GitCommand(repository.git_dir).execute("ls-files", "--cached", "-z", "--", *wanted)
     except (GitError, OSError) as error:
-        raise _refused(top, f"what it tracks cannot be read: {error}") from error
+        raise _refuse_file(top, f"what it tracks cannot be read: {error}") from error
     return [os.fsdecode(path) for path in listed.split(b"\0") if path]
 
 
-def _refused(place: Path, why: str) -> DeniedError:
+def _refuse_file(place: Path, why: str) -> DeniedError:
     words = f"{place} is no environment for commands that a repository brings ({why}); make one outside of what it tracks"
     return DeniedError(words, code=TRACKED)

@@ -28,7 +28,7 @@ def expire(run: Run, now: datetime, by: str, reason: str) -> Transition:
         raise MalformedError(f"the bundle of {run.run_id} is not sealed: the ledger alone tells of it", code="run_not_sealed")
     failure = run.failure or RunFailure("", "")
     payload = e.RunExpired(
-        accepted=_remembered(run.accepted),
+        accepted=_shortened(run.accepted),
         sealed=run.sealed.without_memory(),
         state=state,
         attempt=run.attempt,
@@ -64,7 +64,7 @@ def is_remains(transition: Transition) -> bool:
     return len(transition.events) == 1 and transition.events[0].event_type == e.RunExpired.event_type
 
 
-def _remembered(accepted: e.RunAccepted) -> e.RunAccepted:
+def _shortened(accepted: e.RunAccepted) -> e.RunAccepted:
     return msgspec.structs.replace(
         accepted,
         user_request=accepted.user_request[:_SHOWN],

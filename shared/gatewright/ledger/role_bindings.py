@@ -95,7 +95,9 @@ def workflow_case(run: Run, others: Iterable[Run]) -> WorkflowCaseReadModel:
     A run without requirements is a case of its own.
     """
     requirements = requirements_of(run)
-    linked = {other.run_id: other for other in others if _linked(run, other, frozenset(requirements))} | {run.run_id: run}
+    linked = {other.run_id: other for other in others if _shares_requirement(run, other, frozenset(requirements))} | {
+        run.run_id: run
+    }
     runs = sorted(linked.values(), key=lambda each: (each.created_at, each.run_id))
     newest = runs[-1]
     return WorkflowCaseReadModel(
@@ -112,7 +114,7 @@ def workflow_case(run: Run, others: Iterable[Run]) -> WorkflowCaseReadModel:
     )
 
 
-def _linked(run: Run, other: Run, requirements: frozenset[str]) -> bool:
+def _shares_requirement(run: Run, other: Run, requirements: frozenset[str]) -> bool:
     return (
         other.publisher == run.publisher
         and _repository(other) == _repository(run)

@@ -122,7 +122,7 @@ class _Story:
         yield self._part(
             f"task {task.role}", context, state, record, answered, attributes=attributes, error=self._failure(answered)
         )
-        yield self._sent(task.role, task.pool, task.task_id, context, record)
+        yield self._send_span(task.role, task.pool, task.task_id, context, record)
 
     def _summons(self, number: int, state: str) -> Iterator[FinishedSpan]:
         """A question beside the run, from being asked to being answered, and in it the message that asked it.
@@ -146,9 +146,11 @@ class _Story:
         said = known.answer if (known := self._run.summonses.get(task.task_id)) is not None else None
         error = "unanswered" if said is None else "" if said.status == "ANSWERED" else said.code
         yield self._part(f"summons {role}", context, state, record, answered, attributes=attributes, error=error)
-        yield self._sent(role, known.pool if known is not None else DEFAULT_POOL, task.task_id, context, record)
+        yield self._send_span(role, known.pool if known is not None else DEFAULT_POOL, task.task_id, context, record)
 
-    def _sent(self, role: TaskRole, pool: str, task_id: str, context: TraceContext, record: OrchestratorEvent) -> FinishedSpan:
+    def _send_span(
+        self, role: TaskRole, pool: str, task_id: str, context: TraceContext, record: OrchestratorEvent
+    ) -> FinishedSpan:
         """The message that gave work out, which is what the spans of the role are parts of."""
         queue = task_queue(task_subject(role, pool))
         sent: dict[str, AttributeValue] = {

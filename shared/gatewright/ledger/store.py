@@ -127,9 +127,9 @@ class Ledger:
 
     def _after(self, before: Position, message: Message, run_id: str) -> Position:
         """The position after one more message of the run's subject."""
-        return read_version(message, lambda: self._linked(before, message, run_id))
+        return read_version(message, lambda: self._with_message(before, message, run_id))
 
-    def _linked(self, before: Position, message: Message, run_id: str) -> Position:
+    def _with_message(self, before: Position, message: Message, run_id: str) -> Position:
         run = before.run
         end = End() if run is None else End(run.transitions, run.seq, run.head)
         try:

@@ -178,14 +178,14 @@ class ModelsPolicy(PolicyModel):
         start = 0 if model is None else route.index(model)
         asked = route if model is None else (model,)
         allowed = route[start:] if fallback or model is None else asked
-        if budget.cost_usd is not None and (unknown := tuple(self._unpriced(allowed))):
+        if budget.cost_usd is not None and (unknown := tuple(self._unpriced_models(allowed))):
             raise DeniedError(
                 f"the budget is in money, and {MODELS_FILE} has no price for {', '.join(unknown)}", code="model_price_unknown"
             )
         routes = {name: route[route.index(name) :] if fallback else (name,) for name in asked}
         return ModelGrant(role=role, routes=routes, budget=budget)
 
-    def _unpriced(self, names: Iterable[str]) -> Iterator[str]:
+    def _unpriced_models(self, names: Iterable[str]) -> Iterator[str]:
         return (name for name in names if (model := self.model(name)) is not None and model.price is None)
 
 

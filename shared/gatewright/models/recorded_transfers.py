@@ -44,12 +44,12 @@ def broken_by_calls(
         calls = [_CALLS.decode(line) for line in records.splitlines()]  # 2
     except UnreadableDocumentError as error:
         return (f"the records of the {role}'s calls cannot be read: {str(error)[:200]}",)
-    misplaced = (f"call {call.number}: {words}" for call in calls for words in _misplaced(role, leave, call))
+    misplaced = (f"call {call.number}: {words}" for call in calls for words in _uncovered_call(role, leave, call))
     too_much = _too_much(leave, [sent for call in calls for sent in call.sent], usage)
     return tuple(islice(chain(misplaced, too_much), _MOST_TOLD))
 
 
-def _misplaced(role: str, leave: TransferLeave | None, call: CallRecord) -> Iterator[str]:
+def _uncovered_call(role: str, leave: TransferLeave | None, call: CallRecord) -> Iterator[str]:
     if call.played and call.sent:  # 3
         yield "it was played, and sent all the same"
     if not call.played and call.model_used is not None and not call.sent:  # 3

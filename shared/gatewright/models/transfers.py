@@ -130,19 +130,21 @@ class TransferGuard:
             return
         if self.leave is None:
             if not self.stays(provider):
-                raise _refused(f"no manifest was approved by which the {self.role} may send anything to {provider.name}")
+                raise _refuse_transfer(
+                    f"no manifest was approved by which the {self.role} may send anything to {provider.name}"
+                )
             return
         if (self.leave.run_id, self.leave.role) != (self.run_id, self.role):
-            raise _refused(f"the manifest is that of the {self.leave.role} of {self.leave.run_id}")
+            raise _refuse_transfer(f"the manifest is that of the {self.leave.role} of {self.leave.run_id}")
         endpoint, name = endpoint_of_provider(provider), model.upstream_name
         named = any((e.provider, e.endpoint, e.model) == (provider.name, endpoint, name) for e in self.leave.destinations)
         if not named:
-            raise _refused(f"the approved manifest does not name {name} of {provider.name} at {endpoint}")
+            raise _refuse_transfer(f"the approved manifest does not name {name} of {provider.name} at {endpoint}")
         if self.sent + size > self.leave.most_bytes:
-            raise _refused(f"{self.leave.most_bytes} bytes may be sent, {self.sent} were, and these are {size} more")
+            raise _refuse_transfer(f"{self.leave.most_bytes} bytes may be sent, {self.sent} were, and these are {size} more")
         self.sent += size
         self.spend(sent_bytes=size)
 
 
-def _refused(words: str) -> DeniedError:
+def _refuse_transfer(words: str) -> DeniedError:
     return DeniedError(words, code=NOT_APPROVED)

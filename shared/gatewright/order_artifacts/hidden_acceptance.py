@@ -51,7 +51,7 @@ def visible(order: _Order) -> _Order:
     return replace(order, acceptance_tests=tests, inputs=replace(order.inputs, artifacts=files))
 
 
-def completed(contract: TaskContract, request: RunRequest) -> TaskContract:
+def with_hidden_part(contract: TaskContract, request: RunRequest) -> TaskContract:
     """What was compiled from the visible part of ``request``, with the hidden part in the places that it had there."""
     if contract.acceptance_tests != visible(request).acceptance_tests or visible(request) is request:
         return contract
@@ -70,7 +70,7 @@ def shown_to_makers(report: FoundFault, contract: TaskContract) -> FoundFault:
     commands = tuple(command for command in report.commands if command.name not in hidden)
     failing = _failing([command for command in report.commands if command.name in hidden])
     words = f"{FAILED}: {failing} of {len(hidden)} hidden checks did not pass"
-    seen_failure = report.failure if any(_failed(command) for command in commands) or report.status == "ERROR" else None
+    seen_failure = report.failure if any(_command_failed(command) for command in commands) or report.status == "ERROR" else None
     artifacts = tuple(artifact for artifact in report.artifacts if not _about(artifact, hidden))
     return replace(
         report, commands=commands, artifacts=artifacts, summary=None, failure=seen_failure or (words if failing else None)
@@ -80,10 +80,10 @@ def shown_to_makers(report: FoundFault, contract: TaskContract) -> FoundFault:
 def _failing(commands: Sequence[TestCommand]) -> int:
     """How many of them did not pass in the end; a second run decides."""
     final = {command.name: command for command in commands}
-    return sum(map(_failed, final.values()))
+    return sum(map(_command_failed, final.values()))
 
 
-def _failed(command: TestCommand) -> bool:
+def _command_failed(command: TestCommand) -> bool:
     return command.exit_code != 0 or command.timed_out or bool(command.stopped)
 
 

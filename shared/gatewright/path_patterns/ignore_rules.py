@@ -13,7 +13,7 @@ from typing import Final
 import pathspec
 
 from gatewright.git import names
-from gatewright.path_patterns.matcher import translated
+from gatewright.path_patterns.matcher import translate_line
 from gatewright.patterns import PatternError
 
 NAME: Final = b".gitignore"
@@ -64,7 +64,7 @@ class IgnoreRules:
         if content is None:
             return None
         lines = content.removeprefix(_MARK).split(b"\n")[:_MOST_LINES]
-        found = [translated(line.removesuffix(b"\r").decode("latin-1")) for line in lines]
+        found = [translate_line(line.removesuffix(b"\r").decode("latin-1")) for line in lines]
         # Git, too, passes over a line that is no pattern. Pathspec's default engine backtracks.
         try:
             return pathspec.GitIgnoreSpec([each for each in found if each is not None], backend="re2")

@@ -51,7 +51,7 @@ class _Translated(NamedTuple):
         return GitIgnoreSpecPattern(expression, self.include)
 
 
-def translated(line: str) -> GitIgnoreSpecPattern | None:
+def translate_line(line: str) -> GitIgnoreSpecPattern | None:
     """One line of a gitignore for the RE2 backend of pathspec; None for what is no pattern."""
     try:
         found = _Translated.of(line)

@@ -11,7 +11,7 @@ _BINARY = "GIT binary patch"
 _WIDTH = 6
 
 
-def numbered(patch: bytes) -> str:
+def number_lines(patch: bytes) -> str:
     """The canonical patch, each line with its number in the candidate; removed ones have none. Binary content is left out."""
     return "\n".join(_lines(patch.decode("utf-8", "replace").split("\n")))
 

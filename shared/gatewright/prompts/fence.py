@@ -22,7 +22,7 @@ _PLAIN = frozenset("\n\t")
 Kind = Literal["DATA", "CONVENTIONS"]
 
 
-def fenced(name: str, text: str | bytes, *, limit: int = MAX_CHARACTERS, kind: Kind = "DATA") -> str:
+def fence_text(name: str, text: str | bytes, *, limit: int = MAX_CHARACTERS, kind: Kind = "DATA") -> str:
     """``text`` as a labelled block of data. ``name`` says what it is, a path for instance; it is a stranger's word as well."""
     whole = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
     cut = len(whole) > limit

@@ -79,7 +79,7 @@ class PromptLibrary:
             "defaults": texts.defaults,
             f"reply.{form}": _text(_BUILTIN / f"reply_{form}.md"),
         }
-        return _composed(parts)
+        return _compose(parts)
 
     def compose_worker(self, form: ReplyForm) -> SystemPrompt:
         """The system prompt of a worker. The operator's persona and rules replace the built-in ones. Raises PromptsError."""
@@ -91,7 +91,7 @@ class PromptLibrary:
             "defaults": texts.defaults if own_rules else _text(_WORKER / "rules.md"),
             f"reply.{form}": _text(_WORKER / f"{form}.md"),
         }
-        return _composed(parts)
+        return _compose(parts)
 
     def _current(self) -> _Texts:
         if self._folder is None:
@@ -103,7 +103,7 @@ class PromptLibrary:
         return self._texts
 
 
-def _composed(parts: Mapping[str, str]) -> SystemPrompt:
+def _compose(parts: Mapping[str, str]) -> SystemPrompt:
     whole = "\n\n".join(part.strip() for part in parts.values()) + "\n"
     return SystemPrompt(whole, {name: digest(part) for name, part in parts.items()})
 

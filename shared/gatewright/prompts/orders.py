@@ -12,8 +12,8 @@ from typing import Any
 
 from gatewright.contracts import CanonicalMemory, RunRequest, SummonsTask, TaskContract, schemas
 from gatewright.order_artifacts.canonical_memory import lines_of
-from gatewright.prompts.diff_view import numbered
-from gatewright.prompts.fence import fenced
+from gatewright.prompts.diff_view import number_lines
+from gatewright.prompts.fence import fence_text
 from gatewright.prompts.library import PromptLibrary, ReplyForm, RoleId
 from gatewright.prompts.prompt import Prompt, make_prompt
 from gatewright.prompts.repository_view import RepositoryView, listing_of
@@ -47,7 +47,7 @@ def pm_order(
     sections = FreshContext(
         mission=mission_line(request.request),
         purpose=request.request,
-        context=(f"baseline commit {baseline}", *_detected(view.tests)),
+        context=(f"baseline commit {baseline}", *_detected_frameworks(view.tests)),
         current_task="Propose the contract for this request. What the request fixes stays; what it leaves open is yours.",
         done_criteria="The proposed commands fail without the change and succeed with it.",
         verify_command=" && ".join(tests) or _OPEN,
@@ -63,7 +63,7 @@ def pm_order(
         "Acceptance commands are an argv each: no shell, no pipes, no redirections. Use the detected commands, or narrow "
         "them to some test files. For an executor of kind `command`, `{paths}` in a command stands for the allowed paths."
     )
-    return _asked(library, "pm", sections, [*view.blocks(), *_past(memory), rules], PM_ANSWER, may_ask)
+    return _make_prompt(library, "pm", sections, [*view.blocks(), *_past(memory), rules], PM_ANSWER, may_ask)
 
 
 def techlead_order(
@@ -78,8 +78,8 @@ def techlead_order(
     """A contract to be split into ``most`` shards at most; ``files`` are those below its paths. Raises PromptsError."""
     task = f"Split the files in scope into at most {most} disjoint shards. Every path lies inside the files in scope."
     sections = of_contract(contract, task, memories=_memories(memory))
-    data = fenced("the files in scope", "\n".join(listing_of(files, contract.allowed_paths)))
-    return _asked(library, "techlead", sections, [data, *_past(memory)], TECHLEAD_ANSWER, may_ask)
+    data = fence_text("the files in scope", "\n".join(listing_of(files, contract.allowed_paths)))
+    return _make_prompt(library, "techlead", sections, [data, *_past(memory)], TECHLEAD_ANSWER, may_ask)
 
 
 def reviewer_order(library: PromptLibrary, contract: TaskContract, patch: bytes, *, may_ask: bool = False) -> Prompt:
@@ -90,8 +90,8 @@ def reviewer_order(library: PromptLibrary, contract: TaskContract, patch: bytes,
         "verdict without evidence is refused."
     )
     sections = of_contract(contract, task)
-    data = fenced("the change", numbered(patch), limit=MAX_PATCH)
-    return _asked(library, "reviewer", sections, [data], REVIEWER_ANSWER, may_ask)
+    data = fence_text("the change", number_lines(patch), limit=MAX_PATCH)
+    return _make_prompt(library, "reviewer", sections, [data], REVIEWER_ANSWER, may_ask)
 
 
 def summons_order(library: PromptLibrary, task: SummonsTask, patch: bytes | None) -> Prompt:
@@ -107,11 +107,11 @@ def summons_order(library: PromptLibrary, task: SummonsTask, patch: bytes | None
         done_criteria="The question is answered, or it is said what is missing.",
         key_decisions=("nothing is changed, run or approved by the answer",),
     )
-    data = [fenced("the question", item.question), fenced("the brief of the run", task.brief)]
-    data += [fenced("what the answer is to keep to", "\n".join(item.constraints))] if item.constraints else []
+    data = [fence_text("the question", item.question), fence_text("the brief of the run", task.brief)]
+    data += [fence_text("what the answer is to keep to", "\n".join(item.constraints))] if item.constraints else []
     if patch is not None:
-        data.append(fenced("the change", numbered(patch), limit=MAX_PATCH))
-    return _asked(library, item.role, sections, data, SUMMONS_ANSWER)
+        data.append(fence_text("the change", number_lines(patch), limit=MAX_PATCH))
+    return _make_prompt(library, item.role, sections, data, SUMMONS_ANSWER)
 
 
 def recorded_worker_order(
@@ -131,20 +131,20 @@ def recorded_worker_order(
     ``task`` is the objective of this round. Raises PromptsError.
     """
     sections = of_contract(contract, task, done=done, decisions=decisions, memories=_memories(memory))
-    return make_prompt(library.compose("worker", form), _joined(sections, [*data, *_past(memory)]))
+    return make_prompt(library.compose("worker", form), _join_sections(sections, [*data, *_past(memory)]))
 
 
-def _asked(
+def _make_prompt(
     library: PromptLibrary, role: RoleId, sections: FreshContext, parts: Sequence[str], schema: str, may_ask: bool = False
 ) -> Prompt:
-    text = json.dumps(_offered(_plain(schemas.written_out(schema)), may_ask), ensure_ascii=False, separators=(",", ":"))
+    text = json.dumps(_offered_schema(_plain(schemas.written_out(schema)), may_ask), ensure_ascii=False, separators=(",", ":"))
     words = f"One JSON document that is valid under this schema ({schema}), with the marker in `directive_ack`:"
     answer = f"## Answer\n\n{words}\n\n{text}"
     system = library.compose(role, "json")
-    return make_prompt(system, _joined(sections, [*parts, answer]))
+    return make_prompt(system, _join_sections(sections, [*parts, answer]))
 
 
-def _joined(sections: FreshContext, parts: Sequence[str]) -> str:
+def _join_sections(sections: FreshContext, parts: Sequence[str]) -> str:
     return "\n\n".join((sections.render(), *parts))
 
 
@@ -154,14 +154,14 @@ def _memories(memory: CanonicalMemory | None) -> tuple[str, ...]:
 
 def _past(memory: CanonicalMemory | None) -> tuple[str, ...]:
     """Names of files stand in it, which strangers chose: it is data, behind a fence."""
-    return (fenced("canonical memory of earlier runs", "\n".join(lines_of(memory))),) if memory is not None else ()
+    return (fence_text("canonical memory of earlier runs", "\n".join(lines_of(memory))),) if memory is not None else ()
 
 
-def _detected(tests: Sequence[str]) -> tuple[str, ...]:
+def _detected_frameworks(tests: Sequence[str]) -> tuple[str, ...]:
     return (f"test commands that were detected: {'; '.join(tests)}",) if tests else ("no test command was detected",)
 
 
-def _offered(schema: dict[str, Any], may_ask: bool) -> dict[str, Any]:
+def _offered_schema(schema: dict[str, Any], may_ask: bool) -> dict[str, Any]:
     """Without the field for questions where no rule asks people: such orders stay what they were, byte by byte."""
     fields = schema["properties"].items()
     return schema if may_ask else schema | {"properties": {name: each for name, each in fields if name != BLOCKED}}

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from gatewright.ecosystems.detection import proposed_commands
 from gatewright.ecosystems.port import TreeFiles
-from gatewright.prompts.fence import fenced
+from gatewright.prompts.fence import fence_text
 
 #: Paths of a listing; of a larger tree the directories are listed, with how many files lie below each.
 MAX_LISTED = 400
@@ -37,8 +37,8 @@ class RepositoryView:
     def blocks(self) -> list[str]:
         """The view as fenced data."""
         return [
-            fenced("the files of the repository", "\n".join(self.listing)),
-            *(fenced(path, text) for path, text in self.files),
+            fence_text("the files of the repository", "\n".join(self.listing)),
+            *(fence_text(path, text) for path, text in self.files),
         ]
 
 

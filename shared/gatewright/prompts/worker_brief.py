@@ -20,7 +20,7 @@ from gatewright.budgets import command_seconds
 from gatewright.contracts import CanonicalMemory, TaskContract
 from gatewright.contracts.vocabulary import Shell
 from gatewright.order_artifacts.canonical_memory import lines_of
-from gatewright.prompts.fence import fenced
+from gatewright.prompts.fence import fence_text
 from gatewright.prompts.library import PromptLibrary, ReplyForm
 from gatewright.prompts.prompt import Prompt, make_order
 from gatewright.rules.blocked.legal import BLOCKED_NAME
@@ -216,7 +216,7 @@ def _blocks(words: str, blocks: Sequence[str]) -> str:
 
 def _past(memory: CanonicalMemory | None) -> tuple[str, ...]:
     """Strangers chose the names of files in it: it is data, behind a fence."""
-    return (fenced("earlier runs on this repository", "\n".join(lines_of(memory))),) if memory is not None else ()
+    return (fence_text("earlier runs on this repository", "\n".join(lines_of(memory))),) if memory is not None else ()
 
 
 def _duration(seconds: float) -> str:

@@ -31,7 +31,7 @@ from gatewright.rules.people.signers import signer_on
 from gatewright.rules.people.signing_times import check_signing_time
 from gatewright.rules.quorum import names_person, seats_of
 from gatewright.rules.reviewing import check_vote, owned_lines
-from gatewright.rules.rounds import handed_over, unrepaired
+from gatewright.rules.rounds import handed_over, why_unrepaired
 from gatewright.rules.transfers import asked_transfers, transfer_words
 from gatewright.run.state import COMMAND, AskedApproval, Run
 
@@ -101,7 +101,7 @@ def stage_of(run: Run) -> AskStage | None:
             return None
 
 
-def matched(run: Run, stage: AskStage) -> tuple[MatchedRule, ...]:
+def matching_rules(run: Run, stage: AskStage) -> tuple[MatchedRule, ...]:
     """The rules of the run's policy that ask about it at this stage.
 
     Before the change lands also those about the contract whose yes has lapsed since.
@@ -134,9 +134,9 @@ def _lapse(run: Run, rule: ApprovalRule) -> str:
     return f"asked anew, because {lapsed[-1]}; " if lapsed else ""
 
 
-def unasked(run: Run, stage: AskStage) -> tuple[MatchedRule, ...]:
+def unasked_rules(run: Run, stage: AskStage) -> tuple[MatchedRule, ...]:
     """Those of which nothing that still counts was asked: what was decided of another contract or tree is void."""
-    return tuple(each for each in matched(run, stage) if not _counting(run, each.rule))
+    return tuple(each for each in matching_rules(run, stage) if not _counting(run, each.rule))
 
 
 def unapprovable(run: Run) -> str:
@@ -148,9 +148,9 @@ def unapprovable(run: Run) -> str:
     stage = stage_of(run)
     if stage is None or not is_orderer_unknown(run):
         return ""
-    asking = unasked(run, stage)
+    asking = unasked_rules(run, stage)
     if stage == "contract":
-        asking += tuple(each for each in matched(run, "candidate") if each.rule.reason in _CERTAIN)
+        asking += tuple(each for each in matching_rules(run, "candidate") if each.rule.reason in _CERTAIN)
     names = sorted({each.rule.name for each in asking if wants_another(each.rule)})
     words = f"it is not known who ordered the run, and approval by another person is asked for by: {', '.join(names)}"
     return words if names else ""
@@ -163,16 +163,16 @@ def wants_another(rule: ApprovalRule) -> bool:
 
 def draft_of(run: Run) -> ReviewStanding | None:
     """The review that a rule will ask for once the change is made; None: there is none, or it was asked for."""
-    if run.ended or not any(each.rule.quorum is not None for each in unasked(run, "candidate")):
+    if run.ended or not any(each.rule.quorum is not None for each in unasked_rules(run, "candidate")):
         return None
     stands = run.parked_from if run.parked and run.parked_from is not None else run.state
     words = f"the change is not made, reviewed and tested yet: the run stands in {stands}, in round {run.attempt}"
     return ReviewStanding(phase="DRAFT", votes=(), blockers=(words,))
 
 
-def cleared(run: Run, stage: AskStage) -> bool:
+def is_cleared(run: Run, stage: AskStage) -> bool:
     """Whether every rule that asks has its yes, about exactly what the run has now."""
-    return all(any(asked.status in _GRANTED for asked in _counting(run, each.rule)) for each in matched(run, stage))
+    return all(any(asked.status in _GRANTED for asked in _counting(run, each.rule)) for each in matching_rules(run, stage))
 
 
 def waited_for(run: Run) -> tuple[AskedApproval, ...]:
@@ -233,7 +233,7 @@ def _on_no(run: Run, rule: ApprovalRule) -> str:
     ends = "it stays in review until that vote is changed" if review else "the run ends (approval_rejected); nothing lands"
     if rule.on_reject == "end" or rule.stage != "candidate":
         return ends
-    if why := unrepaired(run):
+    if why := why_unrepaired(run):
         return f"{ends}; nothing is sent back: {why}"
     back = f"it goes back to who made it, for round {run.attempt + 1}"
     return f"a quorum with a red vote: {back}" if review else f"with a comment: {back}; without one {ends}"
@@ -409,7 +409,7 @@ def _why(rule: ApprovalRule, run: Run, contract: TaskContract) -> str:
     """In words; empty when the rule has nothing to ask."""
     match rule.reason:
         case "broad_scope" | "command" | "protected_class":
-            return _found(rule, run)
+            return _reason_words(rule, run)
         case "network":
             network = contract.tool_permissions.network
             return f"network access: {network}" if network != "deny" else ""
@@ -437,7 +437,7 @@ def _why(rule: ApprovalRule, run: Run, contract: TaskContract) -> str:
             return f"{quorum.reviewers} reviewers vote, of the domain ({domain}) and of quality"
 
 
-def _found(rule: ApprovalRule, run: Run) -> str:
+def _reason_words(rule: ApprovalRule, run: Run) -> str:
     """What gates found that the rule is about."""
     wanted: list[str] = [rule.reason]
     if rule.reason == "command":

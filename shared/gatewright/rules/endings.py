@@ -26,17 +26,17 @@ class Ending(NamedTuple):
     message: str
 
 
-def landed(ref: str) -> Ending:
+def landed_ending(ref: str) -> Ending:
     """A candidate is on ``ref``; empty: nothing was to be landed."""
     return Ending("ok", "landed" if ref else "proven; nothing was to be landed")
 
 
-def refused(report: GateReport) -> Ending:
+def refused_ending(report: GateReport) -> Ending:
     """A gate refused."""
     return Ending(report.code, f"{report.gate} gate: {report.summary}")
 
 
-def escalated(report: GateReport, attempt: int) -> Ending:
+def escalated_ending(report: GateReport, attempt: int) -> Ending:
     """A gate refused as often as it may without a person."""
     words = f"{report.gate} gate ({report.code}): {report.summary}; refused {attempt} times in a row"
     return Ending(ESCALATED, f"{words}, a person has to look at it")

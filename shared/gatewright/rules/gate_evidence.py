@@ -188,7 +188,7 @@ def expected_evidence(
         case "diff":
             return tuple(_diff(run, report))
         case "integrated":
-            return tuple(_integrated(run, _first(following, e.CandidateComposed)))
+            return tuple(_integrated_evidence(run, _first(following, e.CandidateComposed)))
         case "landing":
             return tuple(_landing(run, _first(following, e.Landed), held))
         case _:
@@ -311,7 +311,7 @@ def _diff(run: Run, report: GateReport) -> Iterator[LookedAt]:
     yield from _calls(run, task.result.artifacts)
 
 
-def _integrated(run: Run, composed: e.CandidateComposed | None) -> Iterator[LookedAt]:
+def _integrated_evidence(run: Run, composed: e.CandidateComposed | None) -> Iterator[LookedAt]:
     yield LookedAt(CANDIDATE_TREE, composed.tree if composed is not None else None)
     yield LookedAt(PATCH, composed.patch if composed is not None else None)
     for task in run.workers():

@@ -17,7 +17,7 @@ from gatewright.contracts.people.approvals import ApprovalRule, AskStage, Roster
 from gatewright.contracts.people.identities import same_person
 from gatewright.errors import DeniedError, GatewrightError
 from gatewright.git.patches.version_moves import MOVES
-from gatewright.rules.approvals import TIERS, MatchedRule, contract_digest, found_words, unasked
+from gatewright.rules.approvals import TIERS, MatchedRule, contract_digest, found_words, unasked_rules
 from gatewright.rules.people.ownership import is_orderer_unknown, is_own
 from gatewright.rules.people.signers import signer_on
 from gatewright.rules.people.signing_times import check_signing_time, read_time
@@ -99,7 +99,7 @@ def in_force(judged: JudgedGrant, now: datetime) -> bool:
 
 def grantable(run: Run, stage: AskStage) -> tuple[MatchedRule, ...]:
     """What is to be asked, and may have been approved in advance."""
-    return tuple(each for each in unasked(run, stage) if each.rule.grants is not None and not each.rule.autopilot)
+    return tuple(each for each in unasked_rules(run, stage) if each.rule.grants is not None and not each.rule.autopilot)
 
 
 def subject_of(run: Run, rule: ApprovalRule) -> str:
@@ -109,7 +109,7 @@ def subject_of(run: Run, rule: ApprovalRule) -> str:
     return contract_digest(run.contract) if run.contract is not None else ""
 
 
-def uncovered(
+def why_uncovered(
     run: Run, rule: ApprovalRule, judged: JudgedGrant, paths: Sequence[bytes], now: datetime, *, recorded: bool = False
 ) -> str:
     """Why a grant does not answer what ``rule`` asks about ``run``, in words; empty when it does.

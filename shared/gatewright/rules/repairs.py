@@ -25,7 +25,7 @@ APPROVAL_REJECTED: Final = "approval_rejected"
 REFUSED_BEFORE: Final = "change_refused_before"
 
 
-def recorded(run: Run, each: JudgedDecision, roster_sha256: str) -> ApprovalDecided:
+def decision_event(run: Run, each: JudgedDecision, roster_sha256: str) -> ApprovalDecided:
     """What the ledger takes down of a decision that counts: with the consensus that a vote makes with those before it."""
     decision = each.decision
     cast = CastVote(each.person, decision.vote, decision.decided_at, "") if decision.vote is not None else None
@@ -46,7 +46,7 @@ def after(run: Run, judged: Sequence[JudgedDecision]) -> Run:
     """The run as it will be when these decisions are recorded, as far as its requests go."""
     for each in judged:
         name = each.request.request_id
-        known = apply_decision(run.approvals[name], recorded(run, each, ""), "")
+        known = apply_decision(run.approvals[name], decision_event(run, each, ""), "")
         run = replace(run, approvals={**run.approvals, name: known})
     return run
 
@@ -70,7 +70,7 @@ def revision_order(run: Run) -> RevisionOrder | None:
     refused = refused_now(run)
     if run.candidate is None or not refused or not all(sends_back(run, asked.request) for asked in refused):
         return None
-    findings = [tuple(_words(run, asked)) for asked in refused]
+    findings = [tuple(_refusal_words(run, asked)) for asked in refused]
     if not all(findings):
         return None
     return RevisionOrder(
@@ -90,7 +90,7 @@ def rejections(run: Run, judged: Sequence[JudgedDecision]) -> Iterator[Broken]:
     by_votes = order is not None and order.reason == REVIEW_REJECTED
     for asked in refused_now(run):
         rule = f"approval.{asked.request.rule}"
-        for each in _words(run, asked):
+        for each in _refusal_words(run, asked):
             where = next((path for path in map(_path, each.evidence) if path), None)
             yield Broken(REVIEW_REJECTED if by_votes else APPROVAL_REJECTED, rule, f"{each.person}: {each.words}", where)
         if not asked.words and asked.consensus is None:
@@ -109,7 +109,7 @@ def refused_trees(run: Run) -> frozenset[str]:
     return frozenset(request.candidate_tree for request in refused if request.candidate_tree)
 
 
-def _words(run: Run, asked: AskedApproval) -> Iterator[RefusalWords]:
+def _refusal_words(run: Run, asked: AskedApproval) -> Iterator[RefusalWords]:
     request = asked.request
     if request.reason != REVIEW:
         if asked.words:

@@ -85,7 +85,7 @@ def candidates_escalate(run: Run) -> bool:
     )
 
 
-def unrepaired(run: Run) -> str:
+def why_unrepaired(run: Run) -> str:
     """Why a change that people refuse is not sent back to who made it, in words; empty when it is."""
     contract = run.contract
     if contract is None or contract.candidates:
@@ -100,7 +100,7 @@ def unrepaired(run: Run) -> str:
 def sends_back(run: Run, request: ApprovalRequest) -> bool:
     """Whether a refusal of this request sends the change back, in the place of what a refusal does else."""
     rule = next((each for each in run.accepted.approval_rules if each.name == request.rule), None)
-    return rule is not None and rule.on_reject == "repair" and request.stage == "candidate" and not unrepaired(run)
+    return rule is not None and rule.on_reject == "repair" and request.stage == "candidate" and not why_unrepaired(run)
 
 
 def handed_over(run: Run) -> bool:

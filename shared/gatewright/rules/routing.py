@@ -16,7 +16,7 @@ from gatewright.contracts.reports import TestCommand
 from gatewright.contracts.routing import CriticTrigger, ReviewLane, RoutingSignal, SignalName, TriggerCode
 from gatewright.errors import DeniedError
 from gatewright.git.paths import folded_path
-from gatewright.rules.approvals import TIERS, contract_digest, found_words, matched
+from gatewright.rules.approvals import TIERS, contract_digest, found_words, matching_rules
 from gatewright.run.state import Run
 
 #: From this round on a change that was refused so often is of high risk.
@@ -149,7 +149,7 @@ def _triggers(run: Run, review: ReviewReport, tests: TestReport) -> Iterator[Cri
     if tests.sandbox in {None, "none"}:  # 2
         yield _trigger("unconfined_tests", "the commands ran outside of a sandbox", *refs)
     final = {command.name: command for command in tests.commands if command.must_pass}
-    unproven = sorted(name for name, command in final.items() if not _proved(command))
+    unproven = sorted(name for name, command in final.items() if not _is_proved(command))
     if unproven or not final:  # 3
         words = f"nothing shows what was tested by: {', '.join(unproven[:_NAMED])}" if final else "no command had to pass"
         yield _trigger("proof_missing", words, *refs)
@@ -167,7 +167,7 @@ def _trigger(doubt: TriggerCode, detail: str, *refs: str | None) -> CriticTrigge
     return CriticTrigger(code=doubt, detail=detail[:2000], refs=tuple(ref for ref in refs if ref))
 
 
-def _proved(command: TestCommand) -> bool:
+def _is_proved(command: TestCommand) -> bool:
     """Tests were counted to their end, or a tool has noticed an error that was planted for it."""
     proof = command.proof
     if proof is None or proof.unproven:
@@ -252,7 +252,7 @@ def _opinion(review: ReviewReport) -> ReviewLane:
 
 def _people(run: Run, *, critic: bool) -> ReviewLane:
     """What people are asked: by the rules about doubts, or by all others."""
-    asking = [each.rule for each in matched(run, "candidate") if (each.rule.reason == "critic") == critic]
+    asking = [each.rule for each in matching_rules(run, "candidate") if (each.rule.reason == "critic") == critic]
     triggers = run.routing.critic_triggers if run.routing is not None else ()
     codes = ", ".join(trigger.code for trigger in triggers)
     if asking:
@@ -279,15 +279,15 @@ class PathPatterns:
 
     def __init__(self, patterns: Iterable[str], *, folded: bool) -> None:
         self._folded = folded
-        spelled = [self._spelled(pattern.encode()) for pattern in patterns]
+        spelled = [self._path_bytes(pattern.encode()) for pattern in patterns]
         self._endings = tuple(each[1:] for each in spelled if each.startswith(b"*"))
         self._exact = frozenset(each for each in spelled if not each.startswith(b"*") and not each.endswith(b"/"))
         self._below = tuple(each for each in spelled if each.endswith(b"/"))
 
     def cover(self, path: bytes) -> bool:
         """Whether a pattern is about ``path``."""
-        path = self._spelled(path)
+        path = self._path_bytes(path)
         return path in self._exact or path.startswith(self._below) or path.endswith(self._endings)
 
-    def _spelled(self, path: bytes) -> bytes:
+    def _path_bytes(self, path: bytes) -> bytes:
         return folded_path(path).encode("utf-8", "surrogateescape") if self._folded else path

@@ -64,7 +64,7 @@ def broken_by_shard(shard: TaskContract, contract: TaskContract, allowed: scope.
     name = shard.task_id.removeprefix(prefix)
     if name == shard.task_id or not SHARD.fullmatch(name):  # 1
         yield Broken("plan_invalid", "task_id", f"{shard.task_id!r} is not a shard of this plan")
-    yield from _changed(shard, contract)  # 2
+    yield from _check_unchanged(shard, contract)  # 2
     yield from _outside(shard, allowed)  # 3
     if len(set(shard.allowed_paths)) != len(shard.allowed_paths) and shard.allowed_paths != contract.allowed_paths:
         yield Broken("plan_invalid", "allowed_paths", f"{shard.task_id} names a path twice")
@@ -94,7 +94,7 @@ def broken_by_split(plan: Plan) -> Iterator[Broken]:
         yield Broken("plan_invalid", "batches", "the batches do not hold every shard exactly once")
 
 
-def _changed(shard: TaskContract, contract: TaskContract) -> Iterator[Broken]:
+def _check_unchanged(shard: TaskContract, contract: TaskContract) -> Iterator[Broken]:
     """``shard`` is what ``shard_of`` makes of the contract; its resolved role is that of its own permissions."""
     expected = shard_of(contract, shard.task_id, shard.allowed_paths, shard.owner_agent)
     expected = replace(expected, role_contract=resolve_role(shard))

@@ -66,7 +66,7 @@ class HeldRoster:
 
 def rests_on_people(run: Run) -> bool:
     """Whether anything that people have said counts for what the run has now."""
-    return any(True for _ in _words(run))
+    return any(True for _ in _counting_words(run))
 
 
 def revoked_words(grant_id: str) -> str:
@@ -76,7 +76,7 @@ def revoked_words(grant_id: str) -> str:
 
 def used_grants(run: Run) -> frozenset[str]:
     """The grants that have answered what the run asked."""
-    return frozenset(word.grant_id for _, word in _words(run) if isinstance(word, ApprovalByGrant))
+    return frozenset(word.grant_id for _, word in _counting_words(run) if isinstance(word, ApprovalByGrant))
 
 
 def hold_roster(run: Run, roster: ApproverRoster, now: datetime, revoked: Collection[str] = ()) -> HeldRoster:
@@ -89,12 +89,12 @@ def hold_roster(run: Run, roster: ApproverRoster, now: datetime, revoked: Collec
     moment = datetime.fromisoformat(at)
     lapsed: list[LapsedWord] = []
     people: dict[str, RosterPerson] = {}
-    for asked, word in _words(run):
+    for asked, word in _counting_words(run):
         people |= {person.name: person for person in _entries(roster, word)}
         try:
             _check(run, asked, word, roster, moment, revoked)  # 1, 2, 3, 4
         except GatewrightError as error:
-            lapsed += _lapsed(run, asked, word, error)
+            lapsed += _lapsed_words(run, asked, word, error)
     found = HeldRoster(at, tuple(people[name] for name in sorted(people)), tuple(lapsed), ())
     left = with_roster(run, found)
     gone = {each.request_id for each in lapsed}
@@ -121,7 +121,7 @@ def _counts(run: Run, asked: AskedApproval) -> bool:
     return contract is not None and asked.request.stage in _STAGES and is_about(asked.request, run, contract)
 
 
-def _words(run: Run) -> Iterator[tuple[AskedApproval, Word]]:
+def _counting_words(run: Run) -> Iterator[tuple[AskedApproval, Word]]:
     """What was said of the requests that count, the oldest first: of each person's votes the last one."""
     for asked in run.approvals.values():
         if not _counts(run, asked) or asked.status not in _COUNTING | {"expired"}:
@@ -175,7 +175,7 @@ def _check(run: Run, asked: AskedApproval, word: Word, roster: ApproverRoster, n
         check_right(run, request, to, "delegate_not_allowed")
 
 
-def _lapsed(run: Run, asked: AskedApproval, word: Word, error: GatewrightError) -> Iterator[LapsedWord]:
+def _lapsed_words(run: Run, asked: AskedApproval, word: Word, error: GatewrightError) -> Iterator[LapsedWord]:
     """Of a vote also the earlier ones of its person, in whose place it stood: none of them counts again."""
     what = _NAMES[word.verdict] if isinstance(word, ApprovalDecided) else "grant for"
     words = f"{word.approver.name}'s {what} {asked.request.rule} counts no more: {error.message}"[:1000]

@@ -86,7 +86,7 @@ def fixing(contract: TaskContract, attempt: int, evidence: FoundFault, result: T
     """
     digest = hashlib.sha256(codec.encode(evidence)).hexdigest()
     uri = stored_uri(digest)
-    name = name_of(_left(evidence), attempt - 1)
+    name = name_of(_left_over(evidence), attempt - 1)
     handed = handed_on(contract, result, Artifact(name=name, uri=uri, sha256=digest))
     return replace(
         contract,
@@ -98,7 +98,7 @@ def fixing(contract: TaskContract, attempt: int, evidence: FoundFault, result: T
     )
 
 
-def _left(evidence: FoundFault) -> Left:
+def _left_over(evidence: FoundFault) -> Left:
     match evidence:
         case ReviewReport():
             return "review_report"

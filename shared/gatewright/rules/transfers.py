@@ -61,7 +61,7 @@ def transfer_words(run: Run) -> str:
     """What a person is asked about, each manifest by its digest; empty when there is nothing to ask."""
     asked = [each for each in run.transfers if asks_person(each)]
     digests = ", ".join(manifest_digest(each) for each in asked)
-    words = _words if run.accepted.recording >= SHOWN_SINCE else _earlier_words
+    words = _manifest_words if run.accepted.recording >= SHOWN_SINCE else _earlier_words
     return f"manifests {digests}: {'; '.join(map(words, asked))}" if asked else ""
 
 
@@ -69,7 +69,7 @@ def asked_transfers(run: Run) -> tuple[AskedTransfer, ...]:
     """What a person is asked to approve, as it is shown and signed; empty in runs of earlier versions."""
     if run.accepted.recording < SHOWN_SINCE:
         return ()
-    return tuple(_asked(each) for each in run.transfers if asks_person(each))
+    return tuple(_asked_transfer(each) for each in run.transfers if asks_person(each))
 
 
 def transfer_lines(transfers: Iterable[AskedTransfer]) -> Iterator[str]:
@@ -94,7 +94,7 @@ def transfer_lines(transfers: Iterable[AskedTransfer]) -> Iterator[str]:
         yield f"  manifest {each.manifest_sha256}"
 
 
-def _asked(manifest: TransferManifest) -> AskedTransfer:
+def _asked_transfer(manifest: TransferManifest) -> AskedTransfer:
     named = tuple(replace(each, name=each.name[:_NAME]) for each in manifest.sources[:MOST_SOURCES])
     return AskedTransfer(
         role=manifest.role,
@@ -126,7 +126,7 @@ def leave_for(run: Run, role: str, artifacts: Iterable[Artifact] = (), sent: int
     approved.
     """
     manifest = manifest_of(run, role)
-    if manifest is None or any(True for _ in unnamed(manifest, artifacts)):
+    if manifest is None or any(True for _ in unnamed_artifacts(manifest, artifacts)):
         return None
     return TransferLeave(
         run_id=manifest.run_id,
@@ -143,7 +143,7 @@ def task_leave(run: Run, task: RunTask) -> TransferLeave | None:
     return leave_for(run, task.role, given, sent_by(task))
 
 
-def unnamed(manifest: TransferManifest, artifacts: Iterable[Artifact]) -> Iterator[Artifact]:
+def unnamed_artifacts(manifest: TransferManifest, artifacts: Iterable[Artifact]) -> Iterator[Artifact]:
     """Those that the manifest names neither by their digest nor as made later by the run."""
     known = {each.digest for each in manifest.sources}
     for artifact in artifacts:
@@ -166,7 +166,7 @@ def oversent(run: Run) -> str:
     return ""
 
 
-def _words(manifest: TransferManifest) -> str:
+def _manifest_words(manifest: TransferManifest) -> str:
     """One role on one line: to whom, how much at most, and what is special about it."""
     outside = [each for each in manifest.destinations if not each.internal]
     providers = list(dict.fromkeys(each.provider for each in outside))

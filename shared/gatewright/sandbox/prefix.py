@@ -71,7 +71,7 @@ def inspect_prefix(path: Path, *, homes: Iterable[Path], account: SandboxAccount
     binds: dict[Path, Path] = {}
     borrowed = _Borrowed(path)
     for shown in (path, *borrowed.folders):
-        source = _checked(shown, refused, account)
+        source = _check_prefix(shown, refused, account)
         for inside in (shown, source):
             if not _within(inside, _SYSTEM):
                 binds[inside] = source
@@ -86,17 +86,17 @@ def inspect_folder(path: Path, *, homes: Iterable[Path], account: SandboxAccount
     """Raises ConfigurationError when ``path`` must not be shown to a command within its workspace, or cannot be read."""
     if not path.is_absolute() or ".." in path.parts:
         raise ConfigurationError(f"the folder {path} is not an absolute path")
-    _checked(path, frozenset(homes), account)
+    _check_prefix(path, frozenset(homes), account)
 
 
 def inspect_installation(path: Path, *, homes: Iterable[Path], account: SandboxAccount) -> Path:
     """The folder of a program's installation, with all links resolved. Raises ConfigurationError as ``inspect_prefix`` does."""
     if not path.is_absolute() or ".." in path.parts:
         raise ConfigurationError(f"the installation {path} is not an absolute path")
-    return _checked(path, frozenset(homes), account)
+    return _check_prefix(path, frozenset(homes), account)
 
 
-def _checked(shown: Path, homes: frozenset[Path], account: SandboxAccount) -> Path:
+def _check_prefix(shown: Path, homes: frozenset[Path], account: SandboxAccount) -> Path:
     try:
         real = shown.resolve(strict=True)
         entries = {entry.name for entry in os.scandir(real)}

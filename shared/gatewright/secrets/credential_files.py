@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from gatewright.git.paths import folded
+from gatewright.git.paths import fold_component
 from gatewright.patterns import BytesPattern, TextPattern
 from gatewright.secrets.values import is_placeholder, states_fact
 
@@ -47,7 +47,7 @@ def holds_credentials(path: bytes, content: bytes) -> bool:
     """
     if len(content) > MOST_BYTES:
         return True
-    name = folded(path.rpartition(b"/")[2])
+    name = fold_component(path.rpartition(b"/")[2])
     if name.endswith((".tfvars", ".tfvars.json")):
         return _sets_secrets(content)
     if name.startswith(".env"):

@@ -49,7 +49,7 @@ def redact_document(document: D, scanner: SecretScanner) -> tuple[D, tuple[str, 
     places = _places(document, scanner, inline=True)
     if not places:
         return document, ()
-    value = _redacted(msgspec.to_builtins(document), scanner)
+    value = _redact_value(msgspec.to_builtins(document), scanner)
     return codec.decode(msgspec.json.encode(value), type(document)), tuple(f"{pointer} {rule}" for pointer, rule in places)
 
 
@@ -59,7 +59,7 @@ def redact_message(data: bytes, scanner: SecretScanner) -> bytes:
         value = strict_json.parse(data)
     except MalformedError:
         return redact_output("message", data, scanner).data
-    decoded = msgspec.json.encode(_redacted(value, scanner))
+    decoded = msgspec.json.encode(_redact_value(value, scanner))
     # Texts first: what was cut out of their escapes would leave no JSON.
     return redact_output("message", data if decoded == msgspec.json.encode(value) else decoded, scanner).data
 
@@ -115,13 +115,13 @@ def _texts(value: Any, pointer: str) -> Iterator[_Text]:
             yield from _texts(item, f"{pointer}/{number}")
 
 
-def _redacted(value: Any, scanner: SecretScanner) -> Any:
+def _redact_value(value: Any, scanner: SecretScanner) -> Any:
     if isinstance(value, str):
         return redact_words(value, scanner)
     if isinstance(value, dict):
-        return {redact_words(key, scanner): _redacted(item, scanner) for key, item in value.items()}
+        return {redact_words(key, scanner): _redact_value(item, scanner) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_redacted(item, scanner) for item in value]
+        return [_redact_value(item, scanner) for item in value]
     return value
 
 

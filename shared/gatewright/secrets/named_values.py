@@ -151,12 +151,12 @@ _ANY_RARER: Final = _together(RARER_VALUES)
 
 def find_named_values(data: bytes) -> Iterator[tuple[str, int, int]]:
     """Rule, start and end of each value that its name and its letters make a credential."""
-    yield from _found(NAMED_VALUES, _ANY, data)
+    yield from _find_values(NAMED_VALUES, _ANY, data)
     if _GLANCE.is_in(data):
-        yield from _found(RARER_VALUES, _ANY_RARER, data)
+        yield from _find_values(RARER_VALUES, _ANY_RARER, data)
 
 
-def _found(values: tuple[NamedValue, ...], pattern: BytesPattern, data: bytes) -> Iterator[tuple[str, int, int]]:
+def _find_values(values: tuple[NamedValue, ...], pattern: BytesPattern, data: bytes) -> Iterator[tuple[str, int, int]]:
     for number, start, end in pattern.spans(data):
         rule = values[number - 1]
         if end - start <= _LONGEST and rule.judge(data[start:end].decode("latin-1")):

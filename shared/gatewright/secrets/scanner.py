@@ -75,9 +75,9 @@ class SecretScanner:
         hits += (Hit(*found) for found in find_named_values(data))
         if self._engine is not None:
             hits += self._engine.find(data)
-        return [*hits, *self._encoded(data, depth)] if depth else hits
+        return [*hits, *self._scan_decoded(data, depth)] if depth else hits
 
-    def _encoded(self, data: bytes, depth: int) -> Iterator[Hit]:
+    def _scan_decoded(self, data: bytes, depth: int) -> Iterator[Hit]:
         """What is found in the decoded texts, all looked at in one go, where their encoded forms lie."""
         texts = list(decoded_texts(data))
         if not texts:

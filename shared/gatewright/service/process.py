@@ -161,20 +161,20 @@ def run_process(
         route_foreign_output(log)
         asyncio.run(_live(role, body, settings, log))
     except GatewrightError as error:
-        return _failed(error, log)
+        return _report_failure(error, log)
     except BaseExceptionGroup as failures:
         # Of tasks that ran together; when one of them failed in a way that was not foreseen, that is what counts.
         if failures.split(_is_expected)[1] is not None:
             raise
         first = _first(failures)
-        return _failed(host_error(first) or first, log)
+        return _report_failure(host_error(first) or first, log)
     except KeyboardInterrupt:
         return EXIT_CLEAN
     except (OSError, MemoryError) as error:
         found = host_error(error)
         if found is None:
             raise
-        return _failed(found, log)
+        return _report_failure(found, log)
     log.info("service_stopped")
     return EXIT_CLEAN
 
@@ -184,7 +184,7 @@ async def _live(role: Role, body: Callable[[Service, S], Awaitable[None]], setti
         await body(connected, settings)
 
 
-def _failed(error: BaseException, log: Logger) -> int:
+def _report_failure(error: BaseException, log: Logger) -> int:
     """The exit code of a process that ended with ``error``, which is told in one line."""
     code = error.reason if isinstance(error, GatewrightError) else GatewrightError.code
     log.error("service_failed", code=code, cause=str(error))
@@ -231,7 +231,7 @@ def _room(home: Path) -> dict[str, str]:
     return {}
 
 
-def _shown(metrics: Metrics, accept: str) -> Page:
+def _render_metrics(metrics: Metrics, accept: str) -> Page:
     """The metrics in the richest form that is taken."""
     if takes_open_metrics(accept):
         return Page(HTTPStatus.OK, metrics.open_exposition(), OPEN_METRICS_TEXT)
@@ -262,7 +262,7 @@ async def _serve_health(
     pages: Pages = {
         "/healthz": lambda _accept: verdict_page(alive()),
         "/readyz": lambda _accept: verdict_page({**readiness.missing, **alive()}),
-        "/metrics": lambda accept: _shown(metrics, accept),
+        "/metrics": lambda accept: _render_metrics(metrics, accept),
     }
     if settings.metrics_port == OFF:
         return OFF

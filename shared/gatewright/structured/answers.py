@@ -51,7 +51,7 @@ class StructuredQuestion(Generic[P]):
         return hashlib.sha256((schema_directory() / f"{self.schema}.json").read_bytes()).hexdigest()
 
 
-async def judged(text: str, question: StructuredQuestion[P]) -> tuple[P | None, tuple[Fault, ...]]:
+async def judge_answer(text: str, question: StructuredQuestion[P]) -> tuple[P | None, tuple[Fault, ...]]:
     """The document in an answer, or what is wrong with it."""
     try:
         data = text.strip().encode()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Generic, Literal, NamedTuple, Protocol
 
 from gatewright.errors import Fault
-from gatewright.structured.answers import P, StructuredQuestion, judged
+from gatewright.structured.answers import P, StructuredQuestion, judge_answer
 from gatewright.structured.errors import StructuredOutputError
 
 #: How often a model is asked for one answer.
@@ -56,20 +56,22 @@ class Asking(Generic[P]):
         for _ in range(attempts):
             text, cut_off = await speaker.say(prompt.system, turns)
             self.answers.append(text)
-            document, faults = await judged(text, self.question)
+            document, faults = await judge_answer(text, self.question)
             if cut_off:
                 # A document that happens to end where the reply was cut is no complete answer either.
                 faults = (Fault("", "answer_cut_off", f"the answer ended early ({cut_off}); write a shorter one"),)
             elif document is not None:
                 return document
             turns = [Turn("user", prompt.order), Turn("model", text[:_MOST_SHOWN] or "(nothing)"), Turn("user", _again(faults))]
-        raise StructuredOutputError(f"no valid {schema} in {attempts} answers: {_words(faults[0])}", faults=faults[:_MOST_TOLD])
+        raise StructuredOutputError(
+            f"no valid {schema} in {attempts} answers: {_fault_words(faults[0])}", faults=faults[:_MOST_TOLD]
+        )
 
 
 def _again(faults: Sequence[Fault]) -> str:
-    listed = "\n".join(f"- {_words(fault)}" for fault in faults[:_MOST_TOLD])
+    listed = "\n".join(f"- {_fault_words(fault)}" for fault in faults[:_MOST_TOLD])
     return f"That answer cannot be used:\n{listed}\n\nAnswer again: one JSON document under the same schema, and nothing else."
 
 
-def _words(fault: Fault) -> str:
+def _fault_words(fault: Fault) -> str:
     return f"{fault.pointer or '/'}: {fault.message}"

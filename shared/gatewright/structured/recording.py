@@ -56,7 +56,7 @@ async def consultation_of(
     if spent.records:
         cassette = await asyncio.to_thread(spent.recording.as_jsonl, SecretScanner())
         parts += [(CALLS_PART, spent.records), (CASSETTE_PART, cassette)]
-    stored = [await _stored(name, data, artifacts) for name, data in (*parts, *more)]
+    stored = [await _store_artifact(name, data, artifacts) for name, data in (*parts, *more)]
     return Consultation(
         model=spent.model,
         answer_schema=question.schema,
@@ -82,6 +82,6 @@ async def failure_of(asking: Asking[P], error: GatewrightError, spent: Consultat
     return Error(code=error.reason, message=error.message, faults=faults, family=error.family, consultation=record)
 
 
-async def _stored(name: str, data: bytes, artifacts: ArtifactPort) -> Artifact:
+async def _store_artifact(name: str, data: bytes, artifacts: ArtifactPort) -> Artifact:
     await artifacts.put(data)
     return reference(name, data)

@@ -32,7 +32,7 @@ _NOT_THERE: Final = "line_not_there"
 S = TypeVar("S", bound=ServiceSettings)
 
 
-def summoned(
+def summons_handlers(
     role: SummonsRole,
     make_handler: Callable[[S], TaskHandler[Any]],
     agent_of: Callable[[S], str],
@@ -81,7 +81,7 @@ class SummonsConsultant:
             words = (
                 f"the {self._role} has no model to ask: name the role in GATEWRIGHT_CONSULT, and give it a route and its key"
             )
-            return self._made(task, context, status="NOT_ANSWERED", code=NO_MODEL, message=words)
+            return self._make_answer(task, context, status="NOT_ANSWERED", code=NO_MODEL, message=words)
         patch = await self._change(task, context)
         asking = Asking(StructuredQuestion(summons_order(self._library, task, patch), SummonsOpinion))
         async with self._models.session(task.budget, context, task.run_id, task.task_id, task.transfer) as session:
@@ -92,7 +92,7 @@ class SummonsConsultant:
         kept, dropped = anchored_places(opinion, patch)
         context.log.info("summons_answered", model=session.spent.model, asked=len(asking.answers), dropped=len(dropped))
         record = await consultation_of(asking, opinion, session.spent, context.artifacts, clamped=dropped)
-        return self._made(
+        return self._make_answer(
             task,
             context,
             status="ANSWERED",
@@ -108,7 +108,7 @@ class SummonsConsultant:
         found = next((each for each in task.evidence if each.name == CHANGE), None)
         return await context.artifacts.get(found.uri) if found is not None else None
 
-    def _made(self, task: SummonsTask, context: TaskContext, **said: Any) -> SummonsAnswer:
+    def _make_answer(self, task: SummonsTask, context: TaskContext, **said: Any) -> SummonsAnswer:
         return SummonsAnswer(
             run_id=task.run_id,
             task_id=task.task_id,

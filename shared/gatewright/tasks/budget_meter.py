@@ -150,7 +150,7 @@ class BudgetMeter:
         self._check()
         return doing.result()
 
-    def unreported(self) -> Usage | None:
+    def unreported_usage(self) -> Usage | None:
         """What was used, if it is more than was reported."""
         flags = (self._unpriced, self._incomplete)
         return None if (self._counts(), flags) == (self._reported, self._reported_flags) else self.usage

@@ -15,7 +15,7 @@ from gatewright.contracts.vocabulary import Artifact, Document
 from gatewright.tasks.activity import TellLive, untold
 from gatewright.tasks.budget_meter import BudgetMeter
 from gatewright.tasks.inputs import reference
-from gatewright.tasks.questions import AskPublisher, unasked
+from gatewright.tasks.questions import AskPublisher, refuse_question
 from gatewright.telemetry.logs import Logger
 
 TaskKind_contra = TypeVar("TaskKind_contra", bound=Document, contravariant=True)
@@ -34,7 +34,7 @@ class BusArtifacts:
         return await self._bus.get_artifact(uri)
 
 
-def _unwatched() -> None:
+def _run_unwatched() -> None:
     return None
 
 
@@ -55,10 +55,10 @@ class TaskContext:
     clock: Clock
     log: Logger
     attempts: int
-    progress: Callable[[], None] = _unwatched
+    progress: Callable[[], None] = _run_unwatched
     meter: BudgetMeter = field(default_factory=BudgetMeter)
     tell: TellLive = untold
-    ask: AskPublisher = unasked
+    ask: AskPublisher = refuse_question
     left: list[Artifact] = field(default_factory=list)
 
     @property

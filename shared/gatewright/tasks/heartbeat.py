@@ -16,7 +16,7 @@ SIGNS = 3
 
 
 @contextlib.asynccontextmanager
-async def kept(delivery: Delivery, *, every: float, log: Logger, longest: float = math.inf) -> AsyncIterator[None]:
+async def keep_alive(delivery: Delivery, *, every: float, log: Logger, longest: float = math.inf) -> AsyncIterator[None]:
     """While the body runs, say every so many seconds that ``delivery`` is at work, for ``longest`` seconds at most."""
     beating = asyncio.create_task(_beat(delivery, every, log, longest))
     try:

@@ -73,19 +73,19 @@ class PeopleQuestions:
         )
         try:
             async with asyncio.timeout(left):
-                leave = await self._answered(question)
+                leave = await self._await_leave(question)
         except (TimeoutError, BusError):
             leave = Leave(allow=False, by="silence")
         self._silent = leave.by == "silence"
         return leave
 
-    async def _answered(self, question: AgentQuestion) -> Leave:
+    async def _await_leave(self, question: AgentQuestion) -> Leave:
         """What the gatekeeper says at last. Raises BusError when none was heard for too long."""
         loop = asyncio.get_running_loop()
         heard = loop.time()
         while True:
             try:
-                answer = await self._told(question)
+                answer = await self._ask_once(question)
             except BusError:
                 if loop.time() - heard > self._lost:
                     raise
@@ -95,7 +95,7 @@ class PeopleQuestions:
                     return answer
             await asyncio.sleep(self._look)
 
-    async def _told(self, question: AgentQuestion) -> Leave | None:
+    async def _ask_once(self, question: AgentQuestion) -> Leave | None:
         """How it stands; None: it waits. What cannot be read is no answer. Raises BusError."""
         headers = {TASK_TOKEN_HEADER: self._token}
         data, schema = codec.encode(question), codec.schema_of(question)

@@ -85,9 +85,9 @@ class ClassQueue:
         waiting = [asyncio.create_task(subscription.next(seconds)) for subscription in self._subscriptions]
         try:
             await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-            arrived = await _settled(waiting)
+            arrived = await _settle_waiting(waiting)
         except asyncio.CancelledError:
-            for _, delivery in await _settled(waiting):
+            for _, delivery in await _settle_waiting(waiting):
                 await _give_back(delivery)
             raise
         if not arrived:
@@ -99,7 +99,7 @@ class ClassQueue:
         return arrived[0][1]
 
 
-async def _settled(waiting: Sequence[asyncio.Task[Delivery | None]]) -> list[tuple[int, Delivery]]:
+async def _settle_waiting(waiting: Sequence[asyncio.Task[Delivery | None]]) -> list[tuple[int, Delivery]]:
     """End what still waits; what came, with the number of its queue. Raises BusError when nothing came and one failed."""
     for task in waiting:
         task.cancel()

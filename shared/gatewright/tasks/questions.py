@@ -44,7 +44,7 @@ class Leave:
 AskPublisher = Callable[[str, str], Awaitable[Leave]]
 
 
-async def unasked(agent: str, subject: str) -> Leave:
+async def refuse_question(agent: str, subject: str) -> Leave:
     """For tasks that no publisher can be asked about."""
     del agent, subject
     return Leave(allow=False, by="unreachable")
@@ -60,7 +60,7 @@ class PublisherQuestions:
     def of(self, ref: TaskRef, message: Message) -> AskPublisher:
         """How an agent of the task that came with ``message`` asks."""
         publisher = message.headers.get(PUBLISHER_HEADER, "")
-        return _TaskQuestions(self, publisher, ref).ask if publisher else unasked
+        return _TaskQuestions(self, publisher, ref).ask if publisher else refuse_question
 
     async def put(self, publisher: str, question: AgentQuestion) -> AgentAnswer:
         """The answer of ``publisher``, heard on a connection of its own while it is waited for. Raises TimeoutError, BusError.

@@ -207,7 +207,7 @@ class Runner:
 
         def progress() -> None:
             watch.progress()
-            claims.stepped()
+            claims.count_step()
 
         ask = self._asking(task, delivery)
         tell = claims.heard(live.tell)

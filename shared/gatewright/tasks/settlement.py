@@ -14,7 +14,7 @@ from gatewright.errors import BusError, GatewrightError, MalformedError, Sandbox
 from gatewright.host_errors import BUS_FULL
 from gatewright.tasks.dead_letter import publish_dead_letter
 from gatewright.tasks.disposition import Disposition, disposition, waiting_pause
-from gatewright.tasks.heartbeat import SIGNS, kept
+from gatewright.tasks.heartbeat import SIGNS, keep_alive
 from gatewright.tasks.protocol import DeliveredTask, TaskAnswer, TaskRef, blames_sandbox, carried_headers, make_answer, refusal
 from gatewright.telemetry.logs import Logger
 from gatewright.telemetry.metrics import Metrics, TaskOutcome
@@ -98,7 +98,7 @@ class Settlement:
         """
         deadline = self._clock.monotonic() + self._patience
         attempts = 1
-        async with kept(delivery, every=self._consumer.ack_wait / SIGNS, log=log):
+        async with keep_alive(delivery, every=self._consumer.ack_wait / SIGNS, log=log):
             while True:
                 try:
                     return await publish()

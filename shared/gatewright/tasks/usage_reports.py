@@ -96,7 +96,7 @@ class UsageReports:
             await self._report()
 
     async def _report(self, account: InterruptedWork | None = None) -> None:
-        usage = self._meter.account if account is not None else self._meter.unreported()
+        usage = self._meter.account if account is not None else self._meter.unreported_usage()
         if usage is None:
             return
         self._number += 1

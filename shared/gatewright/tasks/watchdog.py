@@ -10,7 +10,7 @@ from gatewright.bus.port import Delivery
 from gatewright.clock import Clock
 from gatewright.contracts.vocabulary import Document
 from gatewright.errors import GatewrightError
-from gatewright.tasks.heartbeat import kept
+from gatewright.tasks.heartbeat import keep_alive
 from gatewright.telemetry.logs import Logger
 
 #: Why work was ended from outside: its run was aborted; it made no progress; the process leaves.
@@ -51,7 +51,7 @@ class TaskWatch:
         handling = asyncio.create_task(work)
         woken = asyncio.create_task(self._woken.wait())
         try:
-            async with kept(self._delivery, every=self._beat, log=self._log):
+            async with keep_alive(self._delivery, every=self._beat, log=self._log):
                 while self.interruption is None and not handling.done():
                     left = max(0.0, self._deadline - self._clock.monotonic())
                     await asyncio.wait({handling, woken}, timeout=left, return_when=asyncio.FIRST_COMPLETED)

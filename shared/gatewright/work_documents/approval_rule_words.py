@@ -50,7 +50,7 @@ def rule_words(rule: ApprovalRule) -> RuleWords:
         who=", ".join(rule.approvers),
         takes=_takes(rule),
         silence=_silence(rule),
-        owners=tuple((each.pattern, ", ".join(each.owners) or "the domain") for each in _owned(rule)),
+        owners=tuple((each.pattern, ", ".join(each.owners) or "the domain") for each in _owned_paths(rule)),
     )
 
 
@@ -105,5 +105,5 @@ def _silence(rule: ApprovalRule) -> str:
     return f"After {wait} the run ends, and nothing lands."
 
 
-def _owned(rule: ApprovalRule) -> tuple[OwnedPaths, ...]:
+def _owned_paths(rule: ApprovalRule) -> tuple[OwnedPaths, ...]:
     return rule.quorum.owners[:MOST_OWNERS] if rule.quorum is not None and rule.quorum.by_owner else ()

@@ -41,7 +41,7 @@ def brief_of(run: Run, records: Sequence[OrchestratorEvent]) -> Brief:
         current_task=_task(contract),
         done_criteria=_criteria(contract),
         verify_command=command,
-        key_decisions=_decided(run, records),
+        key_decisions=_binding_decisions(run, records),
         spec=BriefSpec(scope=BriefScope(files_owned=contract.allowed_paths)),
         relevant_memories=(),
         ship=repository is not None and repository.landing == "target",
@@ -65,7 +65,7 @@ def approvals_required(run: Run) -> tuple[AskedApproval, ...]:
     return tuple(each for each in every if each.request.stage != "beside" and each.status not in _NOT_REQUIRED)
 
 
-def _decided(run: Run, records: Sequence[OrchestratorEvent]) -> tuple[str, ...]:
+def _binding_decisions(run: Run, records: Sequence[OrchestratorEvent]) -> tuple[str, ...]:
     """What was settled before the work and binds it; how it came out is no part of an order."""
     decisions = decisions_of(run, records).decisions
     return tuple(f"{each.title}: {each.decision}" for each in decisions if each.title in BINDING)

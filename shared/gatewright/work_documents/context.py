@@ -17,7 +17,7 @@ from gatewright.contracts.work_documents import Decision
 from gatewright.errors import MalformedError
 from gatewright.evidence.projection.decisions import as_markdown, decisions_of, standing
 from gatewright.order_artifacts.hidden_acceptance import hidden_tests
-from gatewright.prompts.fence import fenced
+from gatewright.prompts.fence import fence_text
 from gatewright.rules import reviewing
 from gatewright.rules.approvals import draft_of
 from gatewright.rules.summons import brief_of
@@ -65,7 +65,7 @@ def wants_patch(request: ContextRequest) -> bool:
 
 def _section(selector: ContextSelector, text: str, scope: Scope) -> ContextSection:
     bound = BOUNDS[scope]
-    shown = fenced(_TITLES[selector], text, limit=bound)
+    shown = fence_text(_TITLES[selector], text, limit=bound)
     return ContextSection(selector=selector, text=shown, characters=len(text), cut=len(text) > bound)
 
 

@@ -25,7 +25,7 @@ def done_of(history: RunHistory) -> Done:
     run, contract = history.run, history.run.contract
     succeeded = run.status == "SUCCESS"
     required = gates_required(history.run)
-    passed = tuple(gate for gate in required if _passed(history, gate))
+    passed = tuple(gate for gate in required if _gate_passed(history, gate))
     done = Done(
         agent=GATEKEEPER.agent_id,
         project=run.accepted.repository_url or "unknown",
@@ -85,7 +85,7 @@ def check(done: Done) -> tuple[Fault, ...]:
     return tuple(faults)
 
 
-def _passed(history: RunHistory, gate: str) -> bool:
+def _gate_passed(history: RunHistory, gate: str) -> bool:
     if gate == "locks":
         # Taken once, perhaps after waiting, and held through every round.
         return any(report.verdict == "PASS" for report in history.gates if report.gate == gate)

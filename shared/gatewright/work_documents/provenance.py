@@ -25,7 +25,7 @@ def provenance_of(history: RunHistory, listed: Mapping[str, FileRecord]) -> Prov
     run = history.run
     workers = [task.task_id for task in run.tasks.values() if task.role == "worker" and task.status != "PENDING"]
     tasks = [_work(history, task_id, listed) for task_id in workers]
-    tasks += [_tested(history, task_id, listed) for task_id in history.tests]
+    tasks += [_test_task(history, task_id, listed) for task_id in history.tests]
     return ProvenanceManifest(
         run_id=run.run_id,
         baseline_commit=run.accepted.baseline_commit,
@@ -55,7 +55,7 @@ def _work(history: RunHistory, task_id: str, listed: Mapping[str, FileRecord]) -
     )
 
 
-def _tested(history: RunHistory, task_id: str, listed: Mapping[str, FileRecord]) -> ProvenanceTask:
+def _test_task(history: RunHistory, task_id: str, listed: Mapping[str, FileRecord]) -> ProvenanceTask:
     report = history.tests[task_id]
     task = history.run.tasks.get(task_id)
     contract = task.contract if task else None

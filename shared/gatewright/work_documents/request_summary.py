@@ -54,7 +54,7 @@ def request_summary(run: Run, asked: AskedApproval, gates: Iterable[GateStanding
         gates=tuple(_last_verdicts(run, request, gates)),
         changed_files=candidate.changed_files if candidate is not None else None,
         changed_lines=candidate.changed_lines if candidate is not None else None,
-        quoted=tuple(_quoted(run, request)),
+        quoted=tuple(_quoted_words(run, request)),
         comments=asked.remarks,
     )
 
@@ -176,7 +176,7 @@ def _why(run: Run, request: ApprovalRequest) -> str:
     return request.why
 
 
-def _quoted(run: Run, request: ApprovalRequest) -> Iterator[QuotedWords]:
+def _quoted_words(run: Run, request: ApprovalRequest) -> Iterator[QuotedWords]:
     """The words of roles and agents that the request is about."""
     if (block := request.blocked) is not None:
         for about, text in (

@@ -95,7 +95,7 @@ class _Difference:
                         self._hidden.add(parts)
                     else:
                         self._see_file(parts, status, folder)
-        for parts in self._gone():
+        for parts in self._gone_paths():
             self._record(parts, FileChange(_path(parts), None))
         return tuple(sorted(self._changed.values(), key=lambda change: change.path))
 
@@ -130,7 +130,7 @@ class _Difference:
             if below is None or not self._is_same(parts, status, below, folder):
                 mode = EXECUTABLE if status.st_mode & stat.S_IXUSR else FILE
                 self._check_size(parts, status.st_size)
-                with _opened(folder, parts[-1]) as file:
+                with _open_entry(folder, parts[-1]) as file:
                     self._record(parts, FileChange(_path(parts), mode, _read(file, status.st_size)))
         else:
             raise DeniedError(f"{display(_path(parts))} is a pipe, a socket or a device", code="special_file")
@@ -139,7 +139,7 @@ class _Difference:
         same_kind = stat.S_ISREG(below.st_mode) and not (status.st_mode ^ below.st_mode) & stat.S_IXUSR
         if not same_kind or status.st_size != below.st_size:
             return False
-        with _opened(folder, parts[-1]) as ours, self._lower.opened(parts) as theirs:
+        with _open_entry(folder, parts[-1]) as ours, self._lower.opened(parts) as theirs:
             while True:
                 one, other = os.read(ours, _CHUNK), os.read(theirs, _CHUNK)
                 if one != other:
@@ -147,7 +147,7 @@ class _Difference:
                 if not one:
                     return True
 
-    def _gone(self) -> Iterator[Parts]:
+    def _gone_paths(self) -> Iterator[Parts]:
         for root in self._hidden:
             # What lies below another hidden folder is found from there.
             if any(root[:depth] in self._hidden for depth in range(len(root))):
@@ -175,7 +175,7 @@ def _path(parts: Parts) -> bytes:
 
 
 @contextmanager
-def _opened(folder: int, name: str) -> Iterator[int]:
+def _open_entry(folder: int, name: str) -> Iterator[int]:
     file = os.open(name, FILE_FLAGS, dir_fd=folder)
     try:
         yield file

@@ -57,10 +57,10 @@ def remove_unless_held(directory: Path) -> None:
 
 def longest_unused(root: Path) -> list[Path]:
     """What lies directly in ``root``, but for hidden names: the one whose time is longest ago first. Raises OSError."""
-    return sorted((place for place in root.iterdir() if not place.name.startswith(".")), key=_used)
+    return sorted((place for place in root.iterdir() if not place.name.startswith(".")), key=_used_at)
 
 
-def _used(place: Path) -> float:
+def _used_at(place: Path) -> float:
     try:
         return place.stat().st_mtime
     except FileNotFoundError:

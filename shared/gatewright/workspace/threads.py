@@ -8,7 +8,7 @@ from typing import ParamSpec, TypeVar
 
 from gatewright.errors import UnavailableError
 from gatewright.host_errors import host_error
-from gatewright.sandbox.process.uncancelled import uncancelled
+from gatewright.sandbox.process.uncancelled import finish_uncancelled
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -21,7 +21,7 @@ async def finish(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     UnavailableError (``workspace_unavailable``).
     """
     try:
-        return await uncancelled(asyncio.to_thread(work, *args, **kwargs))
+        return await finish_uncancelled(asyncio.to_thread(work, *args, **kwargs))
     except OSError as error:
         words = f"the files of the workspace cannot be used: {error}"
         raise host_error(error) or UnavailableError(words, code="workspace_unavailable") from error

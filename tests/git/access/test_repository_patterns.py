@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gatewright.errors import MalformedError
-from gatewright.git.access.repository_patterns import check_pattern, check_ref_pattern, covered, ref_covered
+from gatewright.git.access.repository_patterns import check_pattern, check_ref_pattern, covers_address, ref_covered
 from tests.git.repositories import MakeRepository
 
 
@@ -29,7 +29,7 @@ from tests.git.repositories import MakeRepository
     ],
 )
 def test_a_place_covers_itself_and_what_lies_below(address: str, pattern: str) -> None:
-    assert covered(address, (check_pattern(pattern),))
+    assert covers_address(address, (check_pattern(pattern),))
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_a_place_covers_itself_and_what_lies_below(address: str, pattern: str) -
     ],
 )
 def test_what_only_looks_alike_is_not_covered(address: str, pattern: str) -> None:
-    assert not covered(address, (check_pattern(pattern),))
+    assert not covers_address(address, (check_pattern(pattern),))
 
 
 def test_a_link_to_a_repository_outside_is_not_covered(make_repository: MakeRepository, tmp_path: Path) -> None:
@@ -76,9 +76,9 @@ def test_a_link_to_a_repository_outside_is_not_covered(make_repository: MakeRepo
     (allowed / "inside").symlink_to(own.path)
     other.git("worktree", "add", "--quiet", "-b", "x", str(allowed / "worktree"))
     named = ("own", "own/.git", "inside", "missing", "link", "worktree")
-    assert [name for name in named if covered(f"{allowed}/{name}", (check_pattern(str(allowed)),))] == [*named[:4]]
+    assert [name for name in named if covers_address(f"{allowed}/{name}", (check_pattern(str(allowed)),))] == [*named[:4]]
     both = (str(allowed), str(tmp_path / "other"))
-    assert all(covered(f"{allowed}/{name}", both) for name in named)
+    assert all(covers_address(f"{allowed}/{name}", both) for name in named)
 
 
 def test_a_place_that_an_operator_names_through_a_link_covers_what_lies_there(
@@ -86,12 +86,12 @@ def test_a_place_that_an_operator_names_through_a_link_covers_what_lies_there(
 ) -> None:
     make_repository("volume/own")
     (tmp_path / "srv").symlink_to(tmp_path / "volume")
-    assert covered(f"{tmp_path}/srv/own", (check_pattern(f"{tmp_path}/srv"),))
-    assert not covered(f"{tmp_path}/volume/own", (check_pattern(f"{tmp_path}/srv"),))
+    assert covers_address(f"{tmp_path}/srv/own", (check_pattern(f"{tmp_path}/srv"),))
+    assert not covers_address(f"{tmp_path}/volume/own", (check_pattern(f"{tmp_path}/srv"),))
 
 
 def test_nothing_is_covered_by_no_pattern() -> None:
-    assert not covered("https://forge.example/acme", ())
+    assert not covers_address("https://forge.example/acme", ())
 
 
 @pytest.mark.parametrize(

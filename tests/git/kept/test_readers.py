@@ -165,7 +165,7 @@ def test_a_git_that_does_not_know_the_command_is_not_tried_for_ever(
 def test_an_answer_is_not_waited_for_behind_a_long_one(source: Repository, readers: KeptReaders) -> None:
     git, _, kept = _both(source, readers)
     (small,) = _ids(source, "HEAD:new/file")
-    with readers._held(git.git_dir, CAT_FILE) as taken:
+    with readers._hold_place(git.git_dir, CAT_FILE) as taken:
         assert taken is not None
         answers: list[dict[str, bytes]] = []
         other = threading.Thread(target=lambda: answers.append(kept.blobs([small])))
@@ -192,7 +192,7 @@ def test_only_a_few_stay(make_repository: MakeRepository, monkeypatch: pytest.Mo
 
 def test_one_that_was_dropped_while_it_was_asked_is_ended_after_its_answer(source: Repository, readers: KeptReaders) -> None:
     git, _, _ = _both(source, readers)
-    with readers._held(git.git_dir, CAT_FILE) as kept:
+    with readers._hold_place(git.git_dir, CAT_FILE) as kept:
         assert kept is not None
         kept.process = KeptProcess(lambda: git.start(*CAT_FILE))
         process = kept.process._process

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from gatewright.contracts import TaskContract
 from gatewright.errors import GatewrightError, MalformedError, VerificationError
-from gatewright.evidence.approvals import APPROVAL, has_expired, opened
+from gatewright.evidence.approvals import APPROVAL, has_expired, open_approval
 from gatewright.evidence.signing.keys import PublicKey
 from gatewright.run.state import Run
 from gatewright.services.gatekeeper.gates.approved import NOTHING, Approved
@@ -31,7 +31,7 @@ async def read_approval(
     context.report.saw(APPROVAL, given[0].sha256)
     data = await context.artifacts.get_artifact(given[0].uri)
     try:
-        approval, key = opened(data, await asyncio.to_thread(approvers))  # 2
+        approval, key = open_approval(data, await asyncio.to_thread(approvers))  # 2
     except (MalformedError, VerificationError) as error:
         return _nothing(error)
     if approval.repository != repository:  # 3

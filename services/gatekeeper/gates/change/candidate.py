@@ -210,14 +210,14 @@ class _Contents(NamedTuple):
     beginnings: Mapping[str, bytes]
 
 
-def _written(changes: Sequence[TreeChange]) -> list[TreeChange]:
+def _written_changes(changes: Sequence[TreeChange]) -> list[TreeChange]:
     return [change for change in changes if change.new_mode in REGULAR and change.new_id != change.old_id]
 
 
 async def _read(context: ChangeContext, changes: Sequence[TreeChange]) -> _Contents:
     """All at once where that is not too much, else in portions. Raises GitError."""
     mirror = context.mirror
-    ids = {change.new_id for change in _written(changes)}
+    ids = {change.new_id for change in _written_changes(changes)}
     try:
         blobs = await mirror.blobs(ids, READ_AT_ONCE)
     except OutputTooLargeError:
@@ -255,7 +255,7 @@ def _judge_contents(context: ChangeContext, changes: Sequence[TreeChange], conte
     limit = context.policies.protected.limits.max_file_bytes
     opened = (context.contract.scope or Scope()).allow
     report.checked(BINARY_RULE, "opened by scope.allow" if "binary" in opened else "")
-    written = _written(changes)
+    written = _written_changes(changes)
     for change in written:
         added = contents.growth.get(change.path, 0)
         if added > limit and "large_file" not in opened:

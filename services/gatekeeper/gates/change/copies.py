@@ -50,7 +50,7 @@ class SacredFiles:
 
     async def of(self, tree: str, mirror: Mirror, policies: Policies) -> tuple[SacredFile, ...]:
         """Those of ``tree`` by ``policies``, with those that hold credentials where the content decides. Raises GitError."""
-        named = await self._named(tree, mirror, policies)
+        named = await self._named_files(tree, mirror, policies)
         asked = [file for file in named if policies.content_decides(file.path)]
         unknown = [file for file in asked if _ending(file) not in self._judged]
         if unknown:
@@ -65,7 +65,7 @@ class SacredFiles:
             self._judged.popitem(last=False)
         return tuple(file for file in named if file not in cleared)
 
-    async def _named(self, tree: str, mirror: Mirror, policies: Policies) -> tuple[SacredFile, ...]:
+    async def _named_files(self, tree: str, mirror: Mirror, policies: Policies) -> tuple[SacredFile, ...]:
         found: dict[tuple[bytes, str], tuple[SacredFile, ...]] = {}
         below: dict[tuple[bytes, str], list[tuple[bytes, str]]] = {}
         level = [(b"", tree)]

@@ -25,7 +25,7 @@ async def judge_name_limits(context: ChangeContext, changes: Sequence[TreeChange
     limits = context.policies.protected.limits.tree
     words = f"{limits.path_bytes} bytes of path, {limits.name_bytes} of name, {limits.depth - 1} folders deep"
     report.checked(LIMITS_RULE, f"{words}; {limits.new_files} new files, {limits.new_directories} new folders")
-    faults = await context.mirror.limit_faults(baseline, _added(changes), limits)
+    faults = await context.mirror.limit_faults(baseline, _added_names(changes), limits)
     for fault in faults:
         report.violate(fault.code, LIMITS_RULE, fault.words, fault.path)
     return not faults
@@ -34,9 +34,9 @@ async def judge_name_limits(context: ChangeContext, changes: Sequence[TreeChange
 async def judge_readable_names(context: ChangeContext, changes: Sequence[TreeChange], baseline: str) -> None:
     """No added name has characters that cannot be seen, lead a terminal or an editor, or are no text. Raises GitError."""
     context.report.checked(READABLE_RULE)
-    for fault in await context.mirror.unreadable_faults(baseline, _added(changes)):
+    for fault in await context.mirror.unreadable_faults(baseline, _added_names(changes)):
         context.report.violate(fault.code, READABLE_RULE, fault.words, fault.path)
 
 
-def _added(changes: Sequence[TreeChange]) -> list[bytes]:
+def _added_names(changes: Sequence[TreeChange]) -> list[bytes]:
     return [change.path for change in changes if change.old_mode == ABSENT]

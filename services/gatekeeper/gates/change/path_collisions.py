@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from gatewright.git.changes import Node, TreeChange
 from gatewright.git.modes import ABSENT, DIRECTORY
-from gatewright.git.paths import display, folded
+from gatewright.git.paths import display, fold_component
 from gatewright.services.gatekeeper.gates.context import ChangeContext
 from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
 
@@ -62,7 +62,7 @@ def _judge_level(
     groups = _groups(level.new, listed)
     old = {_join(where, node.name): node for where, tree_id in level.old.items() for node in listed[tree_id]}
     for parts in level.paths:
-        name, path = folded(parts[depth]), b"/".join(parts[: depth + 1])
+        name, path = fold_component(parts[depth]), b"/".join(parts[: depth + 1])
         same = groups[name]
         if path not in old and path not in told:
             other = next((each for each in same if each != path), None)
@@ -83,7 +83,7 @@ def _groups(directories: Mapping[bytes, str], listed: Mapping[str, tuple[Node, .
     groups: defaultdict[str, dict[bytes, Node]] = defaultdict(dict)
     for where, tree_id in directories.items():
         for node in listed[tree_id]:
-            groups[folded(node.name)][_join(where, node.name)] = node
+            groups[fold_component(node.name)][_join(where, node.name)] = node
     return groups
 
 

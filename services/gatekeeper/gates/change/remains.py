@@ -47,7 +47,7 @@ async def destroyed_files(changes: Sequence[TreeChange], mirror: Mirror) -> froz
     except OutputTooLargeError:
         # Too much to look into: the sizes alone decide.
         return frozenset(change.path for change in smaller if sizes[change.new_id] * _LITTLE <= sizes[change.old_id])
-    return await asyncio.to_thread(_gone, smaller, contents, alike)
+    return await asyncio.to_thread(_gone_contents, smaller, contents, alike)
 
 
 async def moved_files(lost: Sequence[bytes], changes: Sequence[TreeChange], mirror: Mirror) -> frozenset[bytes]:
@@ -64,10 +64,10 @@ async def moved_files(lost: Sequence[bytes], changes: Sequence[TreeChange], mirr
         contents = await mirror.blobs(ids, _READ_AT_ONCE) if ids else {}
     except OutputTooLargeError:
         return frozenset()
-    return await asyncio.to_thread(_moved, gone, places, contents)
+    return await asyncio.to_thread(_moved_contents, gone, places, contents)
 
 
-def _moved(
+def _moved_contents(
     gone: Sequence[TreeChange], places: Mapping[bytes, Sequence[TreeChange]], contents: Mapping[str, bytes]
 ) -> frozenset[bytes]:
     lines = cache(lambda object_id: _lines(contents[object_id]))  # of one content, however many files have it
@@ -88,7 +88,7 @@ def _name(path: bytes) -> bytes:
     return path.rpartition(b"/")[2]
 
 
-def _gone(smaller: Sequence[TreeChange], contents: Mapping[str, bytes], alike: frozenset[str]) -> frozenset[bytes]:
+def _gone_contents(smaller: Sequence[TreeChange], contents: Mapping[str, bytes], alike: frozenset[str]) -> frozenset[bytes]:
     """Each content is taken apart once, however many files had it or have become it."""
     pairs = {(change.old_id, change.new_id) for change in smaller}
     uses = Counter(new_id for _, new_id in pairs)

@@ -48,7 +48,7 @@ def judge_commands(
             rule = check_command(text, use, context.policies, strict=strict)
         except CommandRefusedError as error:
             report.violate(error.reason, RULE, error.message)
-            report.violated(name, error.message)
+            report.note_violated(name, error.message)
         else:
             kinds = sorted(classes_of(text, rule))
             report.checked(name, f"{text} ({', '.join(kinds)})")

@@ -72,7 +72,7 @@ class _Reader:
             if word == "--" and not self._rule.wraps:
                 self._read_rest(left)
             elif self._rule.wraps and (not word.startswith("-") or (word == "-m" and self._rule.wraps_as)):
-                return self._wrapped((word, *left))
+                return self._unwrap_command((word, *left))
             elif word.startswith("-") and word != "-":
                 self._option(word, left)
             else:
@@ -88,7 +88,7 @@ class _Reader:
         self._judge_operands()
         return self._found
 
-    def _wrapped(self, words: tuple[str, ...]) -> CommandWords:
+    def _unwrap_command(self, words: tuple[str, ...]) -> CommandWords:
         inner = (*self._rule.wraps_as, *words)
         if inner[0] not in self._rule.wraps and not (inner[0] == "python3" and "python" in self._rule.wraps):
             raise self._refuse(f"may not start {inner[0]!r}; it may start {_names(self._rule.wraps)}")
@@ -117,7 +117,7 @@ class _Reader:
             if equals or known not in self._optional or (left and not left[0].startswith("-")):
                 self._value(known, value if equals else self._next(known, left))
         elif known not in self._plain or equals:
-            raise self._refuse(f"may not be given {name}{self._allowed()}")
+            raise self._refuse(f"may not be given {name}{self._allowed_words()}")
         self._found.options.add(known)
 
     def _cluster(self, word: str, left: deque[str]) -> None:
@@ -136,7 +136,7 @@ class _Reader:
                 return
             if letter not in self._plain or (letter in self._lonely and rest):
                 where = f" (in {word})" if len(word) > 2 else ""
-                raise self._refuse(f"may not be given {letter}{where}{self._allowed()}")
+                raise self._refuse(f"may not be given {letter}{where}{self._allowed_words()}")
             self._found.options.add(letter)
 
     def _next(self, option: str, left: deque[str]) -> str:
@@ -185,7 +185,7 @@ class _Reader:
         if not named:
             raise self._refuse(f"needs one of {_names(targets)}")
 
-    def _allowed(self) -> str:
+    def _allowed_words(self) -> str:
         """The options to choose from; the first ones where there are many."""
         return f"; allowed are {_names(self._rule.options)}" if self._rule.options else "; it takes no options"
 

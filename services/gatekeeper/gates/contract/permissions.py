@@ -54,10 +54,10 @@ def judge_permissions(context: GateContext, contract: TaskContract, pack: PackRu
     _tools(context, contract)  # 3
     meaning = SHELL_MEANINGS[granted.shell]
     report.checked("approval_policy", f"{meaning.approval_policy or 'unset'}: {meaning.words}")  # 4
-    return narrowed(contract, granted) if clamp else contract
+    return narrow_permissions(contract, granted) if clamp else contract
 
 
-def narrowed(contract: TaskContract, granted: ToolPermissions) -> TaskContract:
+def narrow_permissions(contract: TaskContract, granted: ToolPermissions) -> TaskContract:
     """The contract with the granted permissions; what was asked is kept beside them where it was more."""
     role, asked = contract.role_contract, contract.tool_permissions
     if role is not None:
@@ -75,7 +75,7 @@ def judge_full_access(context: GateContext, contract: TaskContract) -> None:
     """Nothing that an agent's tool may read as "no sandbox" or "no approvals" is let through, wherever it hides."""
     report = context.report
     report.checked(FULL_ACCESS, "never")
-    for place, words in (*_words(contract), *_executor_words(ways(contract))):
+    for place, words in (*_contract_words(contract), *_executor_words(ways(contract))):
         if names_full_access(words):
             report.violate(FULL_ACCESS, FULL_ACCESS, f"{place} would switch the sandbox or the approvals off")
 
@@ -117,7 +117,7 @@ def _tools(context: GateContext, contract: TaskContract) -> None:
                 report.violate("tool_unknown", rule, f"the tool {tool!r} is not for a {contract.assigned_agent.role}")
 
 
-def _words(contract: TaskContract) -> Iterator[tuple[str, str]]:
+def _contract_words(contract: TaskContract) -> Iterator[tuple[str, str]]:
     for test in contract.acceptance_tests:
         yield f"acceptance_tests {test.name!r}", test.cmd
     for tool in (*contract.tool_permissions.mcp_tools, *contract.mcp_tool_set):

@@ -23,7 +23,7 @@ def judge_plan(context: GateContext, contract: TaskContract, plan: Plan) -> None
     _planner(context, plan)  # 0
     allowed = scope.AllowedPaths(contract.allowed_paths)
     for shard in plan.contracts:
-        _dispatched(context, shard, plan)  # 0
+        _judge_dispatch(context, shard, plan)  # 0
         for broken in broken_by_shard(shard, contract, allowed, report.run_id):  # 1, 2, 3
             report.violate(*broken)
     for broken in (*broken_by_split(plan), *broken_by_candidates(plan, contract), *broken_by_count(plan, contract)):  # 4, 5, 6
@@ -36,7 +36,7 @@ def _planner(context: GateContext, plan: Plan) -> None:
         context.report.violate(FORBIDDEN, "dispatch.owner", f"{planner.role} {planner.agent_id!r} is no registered tech lead")
 
 
-def _dispatched(context: GateContext, shard: TaskContract, plan: Plan) -> None:
+def _judge_dispatch(context: GateContext, shard: TaskContract, plan: Plan) -> None:
     """The tech lead who planned gives the work out itself, to a registered worker that is another agent."""
     report, policies = context.report, context.policies
     owner, assigned = shard.owner_agent, shard.assigned_agent

@@ -72,7 +72,7 @@ async def plan_transfers(
             most_bytes=policy.most_bytes,
             secrets=secrets,
             unscanned_bytes=unscanned,
-            protected=_protected(context, contract, entries),
+            protected=_protected_classes(context, contract, entries),
             low_risk_bytes=policy.low_risk_bytes,
             mode=policy.external_transfers,
             risk="high",
@@ -199,7 +199,7 @@ async def _secrets(
     return found, unscanned
 
 
-def _protected(context: GateContext, contract: TaskContract, entries: Iterable[TreeEntry]) -> tuple[str, ...]:
+def _protected_classes(context: GateContext, contract: TaskContract, entries: Iterable[TreeEntry]) -> tuple[str, ...]:
     """The protected classes of files that the contract lets the task change."""
     allowed = AllowedPaths(contract.allowed_paths)
     found = {kind.name for entry in entries if allowed.cover(entry.path) for kind in context.policies.path_classes(entry.path)}

@@ -46,10 +46,10 @@ class TargetWatch:
         started = [task for run in waiting if (task := self._look(run)) is not None]
         if started and patience > 0:
             await asyncio.wait(started, timeout=patience)
-        found = ((run.run_id, self._moved(run)) for run in waiting)
+        found = ((run.run_id, self._moved_target(run)) for run in waiting)
         return {run_id: moved for run_id, moved in found if moved is not None}
 
-    def _moved(self, run: Run) -> MovedTarget | None:
+    def _moved_target(self, run: Run) -> MovedTarget | None:
         seen = self._seen.get(run.run_id)
         if seen is None or seen.head == run.accepted.baseline_commit:
             return None

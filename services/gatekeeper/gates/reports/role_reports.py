@@ -35,7 +35,7 @@ def judge_review(context: GateContext, review: ReviewReport, run: Run, makers: I
     for broken in not_independent(review, makers):  # 2
         report.violate(*broken)
     report.checked("read_only")
-    for uri in sorted(_handed_over(review) - _shown(run)):  # 3
+    for uri in sorted(_handed_over(review) - _shown_files(run)):  # 3
         report.violate("reviewer_produced_diff", "read_only", f"the report points to {uri[:100]}, which it was not given")
     for broken in not_passed(review):  # 4
         report.violate(*broken)
@@ -129,7 +129,7 @@ def _handed_over(report: ReviewReport) -> set[str]:
     return {uri for text in words for uri in _URI.findall(text)}
 
 
-def _shown(run: Run) -> set[str]:
+def _shown_files(run: Run) -> set[str]:
     """What the reviewer was given to look at."""
     uris = {run.candidate.patch, run.candidate.names} if run.candidate is not None else set()
     tasks = [task.contract for task in run.tasks.values() if task.role == "reviewer" and task.contract is not None]

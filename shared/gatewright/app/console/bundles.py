@@ -55,7 +55,7 @@ class BundleShelf:
             words = f"the bundle of {run.run_id} is not on this host: `gatewright verify {run.run_id}` where it is"
             raise MalformedError(words, code="not_a_bundle")
         async with self._one_at_a_time:
-            return await asyncio.to_thread(lambda: verify(folder, keyring.trusted(self.home, self.key)))
+            return await asyncio.to_thread(lambda: verify(folder, keyring.trusted_keys(self.home, self.key)))
 
     async def archive(self, run: Run) -> Path:
         """The bundle as one new file, in a folder called after the run, for the caller to remove.

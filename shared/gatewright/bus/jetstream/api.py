@@ -43,7 +43,7 @@ ReplyT = TypeVar("ReplyT", bound=ApiReply)
 
 
 @contextlib.contextmanager
-def translated(doing: str) -> Iterator[None]:
+def translate_errors(doing: str) -> Iterator[None]:
     """Errors of the NATS client leave as BusError; ``doing`` opens the message."""
     try:
         yield
@@ -55,7 +55,7 @@ def translated(doing: str) -> Iterator[None]:
         raise BusError(f"{doing}: {str(error) or type(error).__name__}") from error
 
 
-def decoded(data: bytes, kind: type[ReplyT], call: str) -> ReplyT:
+def decode_reply(data: bytes, kind: type[ReplyT], call: str) -> ReplyT:
     """An answer of JetStream as ``kind``; raises BusError when it is an error, or no answer at all."""
     try:
         answer = read_json(data, kind)

@@ -44,7 +44,7 @@ class JetStreamBus:
         self._agreed = False
         #: Which streams have been found to take no messages.
         self.streams = StreamStates(self._clock.monotonic)
-        connection.watch(self._changed)
+        connection.watch(self._note_state_change)
         self._storage = Storage(connection, patience, self.streams)
         self._artifacts = ArtifactStore(connection, self._storage, self._clock)
         self._services = Services(connection, self._clock)
@@ -66,9 +66,9 @@ class JetStreamBus:
     def connected(self) -> bool:
         return self.connection.connected
 
-    def _changed(self) -> None:
+    def _note_state_change(self) -> None:
         if self.connected:
-            self.streams.restarted()
+            self.streams.forget_states()
 
     @property
     def publisher(self) -> str:

@@ -25,7 +25,7 @@ from nats.aio.subscription import Subscription
 
 from gatewright.bus import identities
 from gatewright.bus.identities import BusAddress, Credential
-from gatewright.bus.jetstream.api import ReplyT, decoded, translated
+from gatewright.bus.jetstream.api import ReplyT, decode_reply, translate_errors
 from gatewright.bus.permissions import API_PREFIX
 from gatewright.bus.port import NO_ANSWER, NO_RESPONDERS
 from gatewright.bus.subjects import check_service, check_size
@@ -103,7 +103,7 @@ class Connection:
         trust = _trust(address.ca) if address.ca else None
         try:
             async with asyncio.timeout(patience):
-                with translated(f"cannot connect to {public_address(url)}"):
+                with translate_errors(f"cannot connect to {public_address(url)}"):
                     await self._connect(url, trust)
         except TimeoutError as error:
             await self._disconnect()
@@ -223,7 +223,7 @@ class Connection:
         """
         self.check()
         self.check_size(data)
-        with translated(f"request on {subject}"):
+        with translate_errors(f"request on {subject}"):
             async with asyncio.timeout(timeout) as limit:
                 if not survives_reconnect:
                     self._open_requests.add(limit)
@@ -239,7 +239,7 @@ class Connection:
         """Send without waiting for anything; kept back while the server is away. Raises BusError."""
         self.check()
         self.check_size(data)
-        with translated(f"send to {subject}"):
+        with translate_errors(f"send to {subject}"):
             await self.client.publish(subject, data, reply=reply, headers=dict(headers) if headers else None)
 
     async def subscribe(self, subject: str, receiver: Receiver, *, queue: str = "") -> Subscription:
@@ -248,7 +248,7 @@ class Connection:
         Of all who name the same ``queue``, one gets it.
         """
         self.check()
-        with translated(f"subscribe to {subject}"):
+        with translate_errors(f"subscribe to {subject}"):
             return await self.client.subscribe(subject, queue=queue, cb=receiver, pending_bytes_limit=0)
 
     def unique(self) -> str:
@@ -258,7 +258,7 @@ class Connection:
     async def flush(self) -> None:
         """Wait until the server has seen all that was sent."""
         self.check()
-        with translated("flush"):
+        with translate_errors("flush"):
             async with asyncio.timeout(_FLUSH_SECONDS):
                 # The client writes its PING before what it still holds back: alone, that asks about too little.
                 if (queue := self.client._flush_queue) is not None:  # noqa: SLF001
@@ -280,7 +280,7 @@ class Connection:
         A refusal raises BusError with reason ``jetstream_<err_code>``.
         """
         message = await self.request(api_subject(call), msgspec.json.encode(body), timeout=timeout)
-        return decoded(message.data, kind, call)
+        return decode_reply(message.data, kind, call)
 
     @property
     def guest(self) -> bool:

@@ -14,7 +14,7 @@ import math
 
 from nats.aio.msg import Msg
 
-from gatewright.bus.jetstream.api import translated
+from gatewright.bus.jetstream.api import translate_errors
 from gatewright.bus.jetstream.connection import Connection
 from gatewright.bus.jetstream.pull import Pull
 from gatewright.bus.port import Message
@@ -33,7 +33,7 @@ class JetStreamDelivery:
     """One delivery. The first settlement counts; later ones, and signs of life after it, do nothing."""
 
     def __init__(self, connection: Connection, raw: Msg) -> None:
-        with translated("delivery"):
+        with translate_errors("delivery"):
             facts = raw.metadata
         self.message = Message(raw.subject, raw.data, raw.headers or {}, facts.sequence.stream, facts.timestamp.timestamp())
         self.attempts = facts.num_delivered

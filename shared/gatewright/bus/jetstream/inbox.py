@@ -6,7 +6,7 @@ from typing import Self
 
 from nats.aio.subscription import Subscription
 
-from gatewright.bus.jetstream.api import translated
+from gatewright.bus.jetstream.api import translate_errors
 from gatewright.bus.jetstream.connection import Connection, Receiver
 
 
@@ -29,10 +29,10 @@ class Inbox:
         if not self._connection.connected:
             await self.forsake()
             return
-        with translated("leave an inbox"):
+        with translate_errors("leave an inbox"):
             await self._subscription.drain()  # type: ignore[no-untyped-call] # nats-py left it untyped
 
     async def forsake(self) -> None:
         """Give the inbox up at once. Raises BusError."""
-        with translated("forsake an inbox"):
+        with translate_errors("forsake an inbox"):
             await self._subscription.unsubscribe()

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 
 from gatewright.artifacts import stored_uri
-from gatewright.bus.artifacts import MAX_ARTIFACT_BYTES, checked, digest_of
+from gatewright.bus.artifacts import MAX_ARTIFACT_BYTES, check_digest, digest_of
 from gatewright.bus.identities import OPERATOR_PUBLISHER, is_publisher, publisher_of
 from gatewright.bus.jetstream.api import MISSING, is_stream_full
 from gatewright.bus.jetstream.connection import Connection
@@ -111,7 +111,7 @@ class ArtifactStore:
         while first := await self._storage.following(ARTIFACTS.name, artifact_subject("*", digest, 0), sequence + 1):
             sequence = first.seq
             try:
-                return checked(digest, await self._read(first, digest))
+                return check_digest(digest, await self._read(first, digest))
             except ArtifactError as error:
                 spoilt = error
         raise spoilt or ArtifactError(f"there is no {stored_uri(digest)}", code="artifact_missing")
@@ -131,7 +131,7 @@ class ArtifactStore:
             first = None
         if first is None:
             raise ArtifactError(f"the publisher {publisher} has uploaded no {stored_uri(digest)}", code="artifact_missing")
-        return checked(digest, await self._read(first, digest))
+        return check_digest(digest, await self._read(first, digest))
 
     async def _write(self, digest: str, number: int, data: bytes, *, suffix: str = "") -> StoredMessage | None:
         """Store one piece; returns it where it was there before. ``suffix`` makes its message id another one."""

@@ -57,7 +57,7 @@ async def fullness(connection: Connection, stream: str) -> float:
     return max((used / limit for used, limit in taken if limit > 0), default=0.0)
 
 
-def reserved(streams: Sequence[StreamSpec]) -> tuple[int, int]:
+def reserved_bytes(streams: Sequence[StreamSpec]) -> tuple[int, int]:
     """Bytes that the streams reserve: as they are meant to be, and at the least."""
     bounded = [stream for stream in streams if stream.least_bytes > 0]
     return sum(stream.max_bytes for stream in bounded), sum(stream.least_bytes for stream in bounded)

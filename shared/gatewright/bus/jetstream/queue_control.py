@@ -121,7 +121,7 @@ async def pause(connection: Connection, queue: Consumer, seconds: float) -> date
     """
     if not 0 < seconds <= LONGEST_PAUSE:
         raise MalformedError(f"a queue is paused for at most {LONGEST_PAUSE / 86_400:.0f} days", code="pause_too_long")
-    until = (await _known(connection, queue)).ts + timedelta(seconds=seconds)
+    until = (await _consumer_state(connection, queue)).ts + timedelta(seconds=seconds)
     reply = await connection.api(_call(queue), {"pause_until": timestamp(until)}, _PauseReply)
     if not reply.paused:
         raise BusError(f"{queue.durable} was not paused")
@@ -130,7 +130,7 @@ async def pause(connection: Connection, queue: Consumer, seconds: float) -> date
 
 async def resume(connection: Connection, queue: Consumer) -> bool:
     """Hand out messages again; whether it had been paused. Raises BusError, MalformedError (``queue_unknown``)."""
-    was_paused = (await _known(connection, queue)).paused
+    was_paused = (await _consumer_state(connection, queue)).paused
     await connection.api(_call(queue), {}, _PauseReply)
     return was_paused
 
@@ -139,7 +139,7 @@ def _call(queue: Consumer) -> str:
     return f"CONSUMER.PAUSE.{queue.stream}.{queue.durable}"
 
 
-async def _known(connection: Connection, queue: Consumer) -> _PausedReply:
+async def _consumer_state(connection: Connection, queue: Consumer) -> _PausedReply:
     try:
         return await _info(connection, queue)
     except BusError as error:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from gatewright.bus.identities import DEFAULT_PUBLISHER, BusAddress, Credential, publisher_of
-from gatewright.bus.jetstream.api import ApiReply, decoded
+from gatewright.bus.jetstream.api import ApiReply, decode_reply
 from gatewright.bus.jetstream.connection import ANSWER_SECONDS, REFUSED, Connection, api_subject
 from gatewright.bus.permissions import OWN_RIGHTS, access_of, created_uploads
 from gatewright.bus.port import NO_ANSWER, NO_RESPONDERS
@@ -54,7 +54,7 @@ async def known_publishers(connection: Connection, patience: float) -> Sequence[
             f"({error.message})",
             code=error.reason,
         ) from error
-    return created_uploads(decoded(answer.data, _UserReply, OWN_RIGHTS).data.permissions.publish.allow)
+    return created_uploads(decode_reply(answer.data, _UserReply, OWN_RIGHTS).data.permissions.publish.allow)
 
 
 async def accepts(address: BusAddress, credential: Credential) -> bool:

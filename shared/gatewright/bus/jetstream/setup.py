@@ -18,7 +18,7 @@ from gatewright.bus.identities import PROVISIONER, BusAddress
 from gatewright.bus.jetstream.api import MISSING, ApiReply
 from gatewright.bus.jetstream.bus import JetStreamBus
 from gatewright.bus.jetstream.connection import Connection
-from gatewright.bus.jetstream.offered import reserved
+from gatewright.bus.jetstream.offered import reserved_bytes
 from gatewright.bus.jetstream.rights import known_publishers
 from gatewright.bus.ledger_layout import LedgerLayout
 from gatewright.bus.memory.bus import MemoryBus
@@ -165,7 +165,7 @@ async def _ensure(
 
     bounded = tuple(stream for stream in streams if stream.least_bytes > 0)
     await agree((*(stream_config(each) for each in streams if each not in bounded), lock_bucket_config()))
-    sizes = await _bounded(bounded, agree)
+    sizes = await _reserve_streams(bounded, agree)
     await asyncio.gather(*(_KeptConsumer(connection, queue).agree() for queue in queues))
     return {stream.name: sizes[stream.name] for stream in bounded if sizes[stream.name] < stream.max_bytes}
 
@@ -175,11 +175,11 @@ async def check_partitions(connection: Connection) -> None:
 
     Raises ConfigurationError (``ledger_partitions_differ``) where this process was told another, BusError.
     """
-    for subject in ((await _kept(connection, f"STREAM.INFO.{LEDGER}")) or {}).get("subjects", ()):
+    for subject in ((await _server_config(connection, f"STREAM.INFO.{LEDGER}")) or {}).get("subjects", ()):
         LedgerLayout(connection.address.partitions).check(subject)
 
 
-async def _kept(connection: Connection, call: str) -> Config | None:
+async def _server_config(connection: Connection, call: str) -> Config | None:
     """How the server keeps what this call asks about; None where there is none. Raises BusError."""
     try:
         reply = await connection.patiently(lambda: connection.api(call, {}, _ConfigReply), _PATIENCE_SECONDS)
@@ -190,9 +190,11 @@ async def _kept(connection: Connection, call: str) -> Config | None:
     return reply.config
 
 
-async def _bounded(streams: Sequence[StreamSpec], agree: Callable[[Iterable[Config]], Awaitable[None]]) -> Mapping[str, int]:
+async def _reserve_streams(
+    streams: Sequence[StreamSpec], agree: Callable[[Iterable[Config]], Awaitable[None]]
+) -> Mapping[str, int]:
     """Streams whose room the server reserves: all halved until it has so much. Returns the bytes of each."""
-    for sizes in halved(streams):
+    for sizes in halved_sizes(streams):
         try:
             for wave in _waves(streams):
                 await agree(stream_config(dataclasses.replace(stream, max_bytes=sizes[stream.name])) for stream in wave)
@@ -201,7 +203,7 @@ async def _bounded(streams: Sequence[StreamSpec], agree: Callable[[Iterable[Conf
                 raise
         else:
             return sizes
-    needed = reserved(streams)[1] >> 20
+    needed = reserved_bytes(streams)[1] >> 20
     raise HostError(
         f"the NATS server has not the {needed} MiB that its streams need at the least: free some space on its volume and "
         "start it anew (it gives out three quarters of what is free then), or raise the limit of the server or the account",
@@ -215,7 +217,7 @@ def _waves(streams: Sequence[StreamSpec]) -> tuple[Sequence[StreamSpec], Sequenc
     return tuple(stream for stream in streams if stream not in named), named
 
 
-def halved(streams: Sequence[StreamSpec]) -> Iterator[Mapping[str, int]]:
+def halved_sizes(streams: Sequence[StreamSpec]) -> Iterator[Mapping[str, int]]:
     """The sizes to try, the wanted ones first: stream -> bytes. The last ones are the least of each."""
     halvings = 0
     while True:
@@ -290,7 +292,7 @@ class _Kept:
         await self._connection.patiently(lambda: self._connection.api(call, body, ApiReply), _PATIENCE_SECONDS)
 
     async def _look(self) -> Config | None:
-        return await _kept(self._connection, self._call.format("INFO"))
+        return await _server_config(self._connection, self._call.format("INFO"))
 
     def _differences(self, actual: Config) -> list[str]:
         """Absent, zero and false are one to the server."""

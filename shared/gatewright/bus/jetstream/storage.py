@@ -14,7 +14,7 @@ from datetime import datetime
 import msgspec
 
 from gatewright.bus.identities import is_publisher
-from gatewright.bus.jetstream.api import ApiReply, decoded, is_stream_full
+from gatewright.bus.jetstream.api import ApiReply, decode_reply, is_stream_full
 from gatewright.bus.jetstream.connection import ANSWER_SECONDS, Connection, api_subject
 from gatewright.bus.jetstream.stream_states import StreamStates
 from gatewright.bus.port import MESSAGE_ID_HEADER, PublishAck
@@ -163,7 +163,7 @@ class Storage:
 
     async def _store_once(self, subject: str, data: bytes, header: Mapping[str, str]) -> PublishAck:
         answer = await self._connection.request(subject, data, header, timeout=ANSWER_SECONDS)
-        ack = decoded(answer.data, _PubAck, f"a message under {subject}")
+        ack = decode_reply(answer.data, _PubAck, f"a message under {subject}")
         return PublishAck(ack.stream, ack.seq, ack.duplicate)
 
     async def _get(self, stream: str, question: Mapping[str, object]) -> StoredMessage | None:

@@ -43,7 +43,7 @@ class StreamStates:
         elif error.reason == BUS_FULL:
             self._failures[stream] = _Failure(error.message, silent=False, at=self.now())
 
-    def restarted(self) -> None:
+    def forget_states(self) -> None:
         """The connection was made anew: what was found out is about another server, or about this one before its restart."""
         self._failures.clear()
 

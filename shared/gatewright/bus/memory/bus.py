@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from gatewright.artifacts import stored_uri
-from gatewright.bus.artifacts import checked, digest_in, digest_of
+from gatewright.bus.artifacts import check_digest, digest_in, digest_of
 from gatewright.bus.ledger_layout import LedgerLayout, Seen
 from gatewright.bus.ledger_replay import ledger_replay
 from gatewright.bus.listening import hear
@@ -51,10 +51,10 @@ class MemoryDelivery:
         self._settled = False
 
     async def ack(self) -> None:
-        self._done()
+        self._finish_handlers()
 
     async def term(self) -> None:
-        self._done()
+        self._finish_handlers()
 
     async def nak(self, delay: float = 0.0) -> None:
         if not self._settled:
@@ -66,7 +66,7 @@ class MemoryDelivery:
         if not self._settled:
             self._queue.postpone(self.message.sequence, self._queue.config.ack_wait)
 
-    def _done(self) -> None:
+    def _finish_handlers(self) -> None:
         if not self._settled:
             self._settled = True
             self._queue.settle(self.message.sequence)
@@ -229,7 +229,7 @@ class MemoryBus:
                 answer: asyncio.Future[Message | BusError] = asyncio.get_running_loop().create_future()
                 question = Message(check_subject(subject), check_size(data), sent)
                 offer.start(_answer(handler, question, answer))
-                return await _awaited(answer, subject, timeout)
+                return await _await_reply(answer, subject, timeout)
         raise BusError(f"request on {subject}: no process answers", code="bus_no_responders")
 
     async def serve(
@@ -262,7 +262,7 @@ class MemoryBus:
         digest = digest_in(uri)
         if digest not in self.server.artifacts:
             raise ArtifactError(f"there is no {uri}", code="artifact_missing")
-        return checked(digest, self.server.artifacts[digest])
+        return check_digest(digest, self.server.artifacts[digest])
 
     async def get_upload(self, uri: str, publisher: str) -> bytes:  # noqa: ARG002 - the port's
         """There are no identities here: what any party stored, this publisher did."""
@@ -319,7 +319,7 @@ async def _answer(handler: Handler, question: Message, answer: asyncio.Future[Me
             answer.set_result(outcome)
 
 
-async def _awaited(answer: asyncio.Future[Message | BusError], subject: str, seconds: float) -> Message:
+async def _await_reply(answer: asyncio.Future[Message | BusError], subject: str, seconds: float) -> Message:
     try:
         async with asyncio.timeout(seconds):
             outcome = await answer

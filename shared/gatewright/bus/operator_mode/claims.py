@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gatewright.bus.operator_mode.tokens import SigningNkey, signed
+from gatewright.bus.operator_mode.tokens import SigningNkey, sign_token
 from gatewright.errors import ConfigurationError
 
 _NANOSECONDS = 1_000_000_000
@@ -118,7 +118,7 @@ def _import(each: Mapping[str, Any], importer: SigningNkey, keys: Mapping[str, S
         "name": subject,
         "subject": subject,
         "account": exporter.public,
-        "token": signed(exporter, importer.public, subject, activation, issued),
+        "token": sign_token(exporter, importer.public, subject, activation, issued),
         "type": kind,
     }
     return {**claim, "local_subject": each["to"]} if "to" in each else claim

@@ -13,8 +13,8 @@ from pathlib import Path
 from gatewright.bus import identities, identity_limits
 from gatewright.bus.identities import CREDENTIALS_SUFFIX, RESIDENTS, SEED_SUFFIX, Credential, seed_file
 from gatewright.bus.operator_mode import claims
-from gatewright.bus.operator_mode.tokens import KeyKind, SigningNkey, new_seed_of, signed
-from gatewright.bus.server_config import BUS_ACCOUNT, accounts, quoted
+from gatewright.bus.operator_mode.tokens import KeyKind, SigningNkey, new_seed_of, sign_token
+from gatewright.bus.server_config import BUS_ACCOUNT, accounts, quote_string
 from gatewright.errors import ConfigurationError
 
 #: The operator's own key, the account in which servers speak of themselves, and the user that may give them accounts.
@@ -71,12 +71,12 @@ def make_jwt(
         scopes = [claims.scope_claims(_scope(directory, who), who, user) for who, user in users]
         documents[name] = claims.account_claims(name, block, keys, scopes, revoked, issued)
     tokens = {
-        name: signed(keys[name] if self_signed else operator, keys[name].public, name, document, issued)
+        name: sign_token(keys[name] if self_signed else operator, keys[name].public, name, document, issued)
         for name, document in documents.items()
     }
     system = claims.operator_claims(keys[SYSTEM].public)
     return JwtIdentities(
-        signed(operator, operator.public, "gatewright", system, issued),
+        sign_token(operator, operator.public, "gatewright", system, issued),
         keys,
         tokens,
         frozenset(keys) - {*table, SYSTEM},
@@ -112,14 +112,14 @@ def system_credential(directory: Path, issued: int) -> Credential:
         "sub": {"allow": [f"_INBOX_{SYSTEM}.>"]},
         **dict.fromkeys(("subs", "data", "payload"), -1),
     }
-    return Credential(SYSTEM, seed, token=signed(account, user.public, SYSTEM, may, issued))
+    return Credential(SYSTEM, seed, token=sign_token(account, user.public, SYSTEM, may, issued))
 
 
 def token_of(directory: Path, user: Credential, issued: int) -> str:
     """What the account of an identity signs for its key. Raises ConfigurationError."""
     account = BUS_ACCOUNT if user.identity in RESIDENTS else user.identity
     claim = claims.user_claims(_key(directory, account, "account"))
-    return signed(_scope(directory, user.identity), SigningNkey.of(user.seed).public, user.identity, claim, issued)
+    return sign_token(_scope(directory, user.identity), SigningNkey.of(user.seed).public, user.identity, claim, issued)
 
 
 def _users(directory: Path, issued: int) -> dict[str, Credential]:
@@ -163,7 +163,7 @@ def trust_lines(trust: OperatorTrust, directory: Path) -> tuple[str, ...]:
     return (
         f"operator: {trust.operator}",
         f"system_account: {trust.system_account}",
-        f'resolver {{ type: full, dir: {quoted(directory)}, allow_delete: false, interval: "2m" }}',
+        f'resolver {{ type: full, dir: {quote_string(directory)}, allow_delete: false, interval: "2m" }}',
         "resolver_preload {",
         *(f"  {key}: {token}" for key, token in trust.accounts.items()),
         "}",

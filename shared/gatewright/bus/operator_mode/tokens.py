@@ -59,7 +59,7 @@ def new_seed_of(kind: KeyKind) -> str:
     return bytes(nkeys.encode_seed(os.urandom(32), prefix)).decode("ascii")  # type: ignore[no-untyped-call] # no types there
 
 
-def signed(issuer: SigningNkey, subject: str, name: str, claims: Mapping[str, Any], issued: int) -> str:
+def sign_token(issuer: SigningNkey, subject: str, name: str, claims: Mapping[str, Any], issued: int) -> str:
     """A token. ``claims``: the part that is NATS' own, with its ``type``; ``issued`` in seconds of Unix time.
 
     The id is the digest of the rest, as the Go library makes it.
@@ -73,13 +73,13 @@ def signed(issuer: SigningNkey, subject: str, name: str, claims: Mapping[str, An
         "nats": {**claims, "version": 2},
     }
     body["jti"] = base64.b32encode(hashlib.new("sha512_256", _compact(body)).digest()).decode().rstrip("=")
-    text = f"{_encoded(_compact(_HEADER))}.{_encoded(_compact(body))}"
-    return f"{text}.{_encoded(issuer.sign(text.encode('ascii')))}"
+    text = f"{_encode_base64(_compact(_HEADER))}.{_encode_base64(_compact(body))}"
+    return f"{text}.{_encode_base64(issuer.sign(text.encode('ascii')))}"
 
 
 def _compact(value: Mapping[str, Any]) -> bytes:
     return json.dumps(value, separators=(",", ":")).encode()
 
 
-def _encoded(data: bytes) -> str:
+def _encode_base64(data: bytes) -> str:
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode("ascii")

@@ -23,7 +23,7 @@ def decisions_of(run: Run, records: Sequence[OrchestratorEvent]) -> DecisionsLog
     made: list[Decision] = []
     latest: dict[str, str] = {}
     for record in records:
-        said = _said(e.event_of(record))
+        said = _decision_words(e.event_of(record))
         if said is None:
             continue
         title, decision, rationale, falsifier = said
@@ -88,7 +88,7 @@ def _size(run: Run) -> Size:
     return "SIMPLE" if parts == 1 else "MEDIUM" if parts <= 4 else "COMPLEX" if parts <= 16 else "EPIC"
 
 
-def _said(payload: e.RunEvent) -> tuple[str, str, str, str] | None:
+def _decision_words(payload: e.RunEvent) -> tuple[str, str, str, str] | None:
     """Title, decision, rationale and falsifier; None for an event that decides nothing."""
     match payload:
         case e.RunAccepted(baseline_commit=commit) if commit:
@@ -98,7 +98,7 @@ def _said(payload: e.RunEvent) -> tuple[str, str, str, str] | None:
         case e.PlanAccepted(plan=plan):
             count = len(plan.contracts)
             paths = "; ".join(", ".join(shard.allowed_paths) for shard in plan.contracts)
-            why = f"their paths are disjoint{_asked(plan.consultation)}"
+            why = f"their paths are disjoint{_consultation_words(plan.consultation)}"
             return "Split", f"{count} shard{'s' * (count != 1)}: {paths}", why, "plan gate: disjoint"
         case e.GateJudged(report=report) if report.verdict == "FAIL":
             rules = ", ".join(dict.fromkeys(violation.rule for violation in report.violations))
@@ -129,10 +129,10 @@ def _contract(contract: TaskContract) -> tuple[str, str, str, str]:
     clamped = (
         f"; not taken: {', '.join(dict.fromkeys(each.field for each in asked.clamped))}" if asked and asked.clamped else ""
     )
-    return "Contract", decision, f"it is what the request says{_asked(asked)}{clamped}", "policy gate: request"
+    return "Contract", decision, f"it is what the request says{_consultation_words(asked)}{clamped}", "policy gate: request"
 
 
-def _asked(consultation: Consultation | None) -> str:
+def _consultation_words(consultation: Consultation | None) -> str:
     return f", and what {consultation.model} proposed" if consultation is not None else ""
 
 

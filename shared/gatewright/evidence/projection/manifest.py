@@ -63,7 +63,7 @@ def make_manifest(history: RunHistory, files: Iterable[FileRecord], *, span: Led
     ``signer`` is the key id of the signing gatekeeper.
     """
     run = history.run
-    listed = _listed(history, files)
+    listed = _file_records(history, files)
     digests = {file.path: file.sha256 for file in listed}
     last = history.records[-1]
     contract = run.contract
@@ -99,7 +99,7 @@ def make_manifest(history: RunHistory, files: Iterable[FileRecord], *, span: Led
     )
 
 
-def _listed(history: RunHistory, files: Iterable[FileRecord]) -> tuple[FileRecord, ...]:
+def _file_records(history: RunHistory, files: Iterable[FileRecord]) -> tuple[FileRecord, ...]:
     """The files by path, each second place of a fact with the name of the first."""
     ranked = sorted((file for file in files if file.path not in layout.UNLISTED), key=lambda file: file.path)
     digests = {file.path: file.sha256 for file in ranked}

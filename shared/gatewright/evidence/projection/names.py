@@ -7,7 +7,7 @@ _QUOTED = {byte: _ESCAPES.get(byte, f"\\{byte:03o}") for byte in range(256) if b
 _TABLE = [_QUOTED.get(byte, chr(byte)) for byte in range(256)]
 
 
-def quoted(path: bytes) -> str:
+def quote_path(path: bytes) -> str:
     """``path`` as git prints it: C-quoted when it holds a control character, a quote, a backslash or a byte above 126."""
     if any(byte in _QUOTED for byte in path):
         return '"' + "".join(_TABLE[byte] for byte in path) + '"'
@@ -17,4 +17,4 @@ def quoted(path: bytes) -> str:
 def name_list(names: bytes) -> bytes:
     """What ``git diff --name-only`` prints for these paths (each ended by a NUL): one a line, quoted, sorted by their bytes."""
     paths = sorted(set(names.split(b"\0")) - {b""})
-    return "".join(f"{quoted(path)}\n" for path in paths).encode("ascii")
+    return "".join(f"{quote_path(path)}\n" for path in paths).encode("ascii")

@@ -32,7 +32,7 @@ from gatewright.contracts.vocabulary import Document
 from gatewright.evidence import layout
 from gatewright.evidence.projection.decisions import decisions_of
 from gatewright.evidence.projection.history import RunHistory
-from gatewright.evidence.projection.names import quoted
+from gatewright.evidence.projection.names import quote_path
 from gatewright.order_artifacts.hidden_acceptance import hidden_tests
 from gatewright.rules.shards import attempt_id
 from gatewright.run import events as e
@@ -76,7 +76,7 @@ def progress_of(history: RunHistory, names: bytes) -> ProgressPacket:
         started_at=run.created_at,
         finished_at=run.finished_at,
         order=_order(run),
-        touched=named(touched),
+        touched=name_paths(touched),
         proofs=_proofs(run),
         open=_newest(open_items, MOST),
         repairs=_newest(repairs, MOST_REPAIRS),
@@ -87,7 +87,7 @@ def progress_of(history: RunHistory, names: bytes) -> ProgressPacket:
         landed=PacketLanding(mode=landed.mode, tree=landed.tree, commit=landed.commit, ref=landed.ref[:300])
         if landed
         else None,
-        reconciliation=_reconciled(run, touched),
+        reconciliation=_reconcile(run, touched),
     )
 
 
@@ -96,9 +96,9 @@ def repository_digest(key: str) -> str:
     return hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def named(paths: Iterable[bytes], most: int = MOST_PATHS) -> NamedPaths:
+def name_paths(paths: Iterable[bytes], most: int = MOST_PATHS) -> NamedPaths:
     """The first of ``paths``, as git quotes them; those for which there is no room, and longer ones, are counted."""
-    every = [quoted(path) for path in paths]
+    every = [quote_path(path) for path in paths]
     short = [path for path in every if path and len(path) <= LONGEST_PATH][:most]
     return NamedPaths(paths=tuple(short), more=len(every) - len(short))
 
@@ -125,7 +125,7 @@ def _order(run: Run) -> PacketOrder:
     tests = order.acceptance_tests if order else ()
     hidden = len(hidden_tests(tests))
     return PacketOrder(
-        allowed=named(_bytes(order.allowed_paths if order else ())),
+        allowed=name_paths(_bytes(order.allowed_paths if order else ())),
         acceptance_tests=len(tests) - hidden,
         hidden_tests=hidden,
         task_type=contract.task_type if contract else None,
@@ -144,7 +144,7 @@ def _last(run: Run) -> list[tuple[int, TestCommand]]:
     return sorted({command.name: (number, command) for number, command in enumerate(commands, 1)}.values(), key=lambda c: c[0])
 
 
-def _passed(command: TestCommand) -> bool:
+def _command_passed(command: TestCommand) -> bool:
     return command.exit_code == 0 and not command.timed_out and not command.stopped
 
 
@@ -152,13 +152,13 @@ def _proofs(run: Run) -> PacketProofs:
     tests = run.contract.acceptance_tests if run.contract else ()
     hidden = {test.name for test in hidden_tests(tests)}
     seen = [(number, command) for number, command in _last(run) if command.name not in hidden]
-    unseen = [_passed(command) for _, command in _last(run) if command.name in hidden]
+    unseen = [_command_passed(command) for _, command in _last(run) if command.name in hidden]
     proofs = tuple(
         PacketProof(
             number=number,
             argv_sha256=hashlib.sha256(msgspec.json.encode(command.cmd_argv)).hexdigest(),
             must_pass=command.must_pass,
-            passed=_passed(command),
+            passed=_command_passed(command),
             exit_code=command.exit_code,
         )
         for number, command in seen[:MOST]
@@ -184,7 +184,7 @@ def _open(history: RunHistory) -> Iterable[OpenItem]:
         if task.status != "SUCCESS" and task.attempt == run.attempt:
             yield OpenItem(kind="task", reason=_TASKS[task.status], ref=_reference(task))
     for number, command in _last(run):
-        if command.must_pass and not _passed(command):
+        if command.must_pass and not _command_passed(command):
             yield OpenItem(kind="test", reason="test_failed", ref=f"{layout.TEST_REPORT}#/commands/{number - 1}")
     for request_id, asked in run.approvals.items():
         if asked.status not in {"approved", "autopilot"}:
@@ -210,7 +210,7 @@ def _codes(history: RunHistory) -> Iterable[str]:
         yield _end(history.run)
 
 
-def _reconciled(run: Run, touched: Sequence[bytes]) -> Reconciliation | None:
+def _reconcile(run: Run, touched: Sequence[bytes]) -> Reconciliation | None:
     """The plan against what was found; None where there was no plan. Of several candidates, the chosen one's part."""
     if run.plan is None:
         return None
@@ -224,7 +224,7 @@ def _reconciled(run: Run, touched: Sequence[bytes]) -> Reconciliation | None:
         shards.append(
             PlannedShard(
                 task_id=contract.task_id,
-                planned=named(_bytes(contract.allowed_paths), MOST_SHARD_PATHS),
+                planned=name_paths(_bytes(contract.allowed_paths), MOST_SHARD_PATHS),
                 touched=sum(inside),
                 state=_shard_state(task, sum(inside)),
             )

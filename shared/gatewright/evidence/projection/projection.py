@@ -181,7 +181,7 @@ def _interrupted_files(files: FilePlan, history: RunHistory) -> None:
     for task in history.run.tasks.values():
         for number, left in enumerate(task.interrupted.values(), 1):
             for artifact in left.artifacts:
-                path = layout.interrupted(task.task_id, number, artifact.name) if layout.is_safe(artifact.name) else ""
+                path = layout.interrupted_artifact(task.task_id, number, artifact.name) if layout.is_safe(artifact.name) else ""
                 if path and path not in files:
                     files.artifact(path, artifact.uri)
 

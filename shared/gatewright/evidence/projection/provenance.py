@@ -57,7 +57,7 @@ def meta(history: RunHistory) -> RunMeta:
         policies=accepted.policies,
         versions=accepted.versions,
         host=accepted.host,
-        acted=tuple(_acted(history)),
+        acted=tuple(_actors(history)),
         executor=contract.executor.kind if contract and contract.executor else None,
         environment=contract.environment.prefixes if contract and contract.environment else None,
         sandbox=run.tests.sandbox if run.tests else None,
@@ -70,7 +70,7 @@ def digest_of(surroundings: Surroundings | None) -> str | None:
     return hashlib.sha256(codec.encode(surroundings)).hexdigest() if surroundings else None
 
 
-def _acted(history: RunHistory) -> Iterator[Acted]:
+def _actors(history: RunHistory) -> Iterator[Acted]:
     """In the order of the work; a compiled contract names its pm, and tells nothing of what it was made with."""
     run = history.run
     if run.request and run.contract:

@@ -42,8 +42,8 @@ class ScreenedArtifacts:
         self._scanner = scanner
         self._candidate = run.candidate.patch if run.candidate is not None else ""
         self._judged = frozenset({run.candidate.patch, run.candidate.names} if run.candidate is not None else ())
-        self._applied = frozenset(_applied(run))
-        self._composed = frozenset(_composed(run))
+        self._applied = frozenset(_applied_patches(run))
+        self._composed = frozenset(_composed_patches(run))
 
     async def get_artifact(self, uri: str) -> bytes:
         """Raises ArtifactError (``secret_found``) for what looks like a secret, and what the source and the scanner raise."""
@@ -81,14 +81,14 @@ class ScreenedArtifacts:
         return values
 
 
-def _applied(run: Run) -> Iterator[str]:
+def _applied_patches(run: Run) -> Iterator[str]:
     """The patches that the diff gate has applied: what they remove or leave stood in the repository."""
     for task in run.tasks.values():
         if task.tree and task.result is not None:
             yield task.result.git.patch
 
 
-def _composed(run: Run) -> Iterator[str]:
+def _composed_patches(run: Run) -> Iterator[str]:
     """The patches that together are the run's candidate."""
     if run.candidate is not None:
         for task in run.workers():

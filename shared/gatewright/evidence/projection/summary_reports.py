@@ -138,10 +138,10 @@ def _outcome(gates: Iterable[GateReport]) -> GateOutcome:
 
 
 def _violations(gate: GateReport) -> tuple[str, ...]:
-    return tuple(_words(violation) for violation in gate.violations) or (f"{gate.code}: {gate.summary}",)
+    return tuple(_violation_words(violation) for violation in gate.violations) or (f"{gate.code}: {gate.summary}",)
 
 
-def _words(violation: Violation) -> str:
+def _violation_words(violation: Violation) -> str:
     return ": ".join(part for part in (violation.code, violation.path or "", violation.detail) if part)
 
 

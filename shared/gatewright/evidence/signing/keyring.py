@@ -59,7 +59,7 @@ def make(home: Path, private: Path) -> keys.PrivateKey:
     """The signing key in ``private``, made when there is none, and known to the ring. Raises ConfigurationError."""
     key = keys.load_or_create(private)
     with _ours(home):
-        _note(home, key.public, created=_made(private))
+        _note(home, key.public, created=_made_at(private))
     return key
 
 
@@ -74,7 +74,7 @@ def rotate(home: Path, private: Path, now: datetime, *, discard: bool = False) -
     new = keys.generate()
     try:
         with _ours(home):
-            _note(home, old.public, created=_made(private), retired=timestamp(now))  # 1
+            _note(home, old.public, created=_made_at(private), retired=timestamp(now))  # 1
             if not discard:
                 put_file(home / "keys" / RETIRED / f"{old.public.key_id}.pem", keys.private_pem(old), mode=0o600)  # 2
             _note(home, new.public, created=timestamp(now))  # 3
@@ -93,20 +93,20 @@ def signing_file(home: Path, private: Path, key_id: str) -> Path:
     return retired if key_id and retired.is_file() else private
 
 
-def trusted(home: Path, private: Path) -> list[keys.PublicKey]:
+def trusted_keys(home: Path, private: Path) -> list[keys.PublicKey]:
     """Every key that verifying accepts in this home: that of ``private`` first. Empty when there is none.
 
     Raises ConfigurationError for a file among them that is no key.
     """
     public = keys.public_path(private)
     own = [keys.load_public(public)] if public.exists() else []
-    others = [replace(keys.load_public(file), retired=_retired(file)) for file in _files(home)]
+    others = [replace(keys.load_public(file), retired=_retirement_of(file)) for file in _files(home)]
     return list(dict.fromkeys([*own, *others]))
 
 
 def retired_at(home: Path, key_id: str) -> datetime | None:
     """When this key was retired, by the note in the ring; None for one that was not. Raises ConfigurationError."""
-    noted = next((_retired(file) for file in _files(home) if keys.load_public(file).key_id == key_id), "")
+    noted = next((_retirement_of(file) for file in _files(home) if keys.load_public(file).key_id == key_id), "")
     return datetime.fromisoformat(noted) if noted else None
 
 
@@ -118,7 +118,7 @@ def approvers(home: Path, own: keys.PublicKey) -> tuple[keys.PublicKey, ...]:
     return (own, *(keys.load_public(file) for file in sorted((home / "keys" / "approvers").glob("*.pub"))))
 
 
-def known(home: Path, private: Path) -> list[KnownKey]:
+def known_keys(home: Path, private: Path) -> list[KnownKey]:
     """The whole ring, the signing key first, then by the time of making. Raises ConfigurationError."""
     public = keys.public_path(private)
     beside = keys.load_public(public).key_id if public.exists() else ""
@@ -130,7 +130,7 @@ def known(home: Path, private: Path) -> list[KnownKey]:
         retired = "" if key_id == own else notes.get("Retired", "")
         found.setdefault(key_id, KnownKey(key_id, _state(key_id, own, retired), notes.get("Created", ""), retired, file))
     if beside:
-        found.setdefault(beside, KnownKey(beside, _state(beside, own, ""), _made(private), "", public))
+        found.setdefault(beside, KnownKey(beside, _state(beside, own, ""), _made_at(private), "", public))
     return sorted(found.values(), key=lambda key: (key.state != "signing", key.created, key.key_id))
 
 
@@ -144,7 +144,7 @@ def _files(home: Path) -> list[Path]:
     return sorted(trusted_folder(home).glob("*.pub"))
 
 
-def _retired(file: Path) -> str:
+def _retirement_of(file: Path) -> str:
     """When the key in ``file`` was retired. Raises ConfigurationError for a note that is no time: it is not passed over."""
     noted = _notes(file).get("Retired", "")
     try:
@@ -174,7 +174,7 @@ def _note(home: Path, key: keys.PublicKey, *, created: str, retired: str = "") -
         put_file(file, data, mode=0o644)
 
 
-def _made(private: Path) -> str:
+def _made_at(private: Path) -> str:
     """When a key file was made, as the file system knows it."""
     return timestamp(datetime.fromtimestamp(private.stat().st_mtime, UTC)) if private.exists() else ""
 

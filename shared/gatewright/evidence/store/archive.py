@@ -70,20 +70,20 @@ def unpack(archive: Path, folder: Path) -> None:
             ValueError,
             UnicodeError,
         ) as error:
-            raise _altered("it is no archive of a bundle") from error
+            raise _altered_error("it is no archive of a bundle") from error
 
 
 def _unpack(packed: zipfile.ZipFile, folder: Path, size: int) -> None:
     entries = packed.infolist()
     names = {entry.filename for entry in entries}
     if len(names) != len(entries) or any(_parents(name) & names for name in names):
-        raise _altered("it holds a name twice")
+        raise _altered_error("it holds a name twice")
     if sum(entry.file_size for entry in entries) > size:
-        raise _altered("its entries claim more bytes than it has")
+        raise _altered_error("its entries claim more bytes than it has")
     folder.mkdir(parents=True)
     for entry in entries:
         if entry.compress_type != zipfile.ZIP_STORED or entry.flag_bits & 1 or not _is_plain(entry.filename):
-            raise _altered("it holds what no bundle holds: another name, compression or encryption")
+            raise _altered_error("it holds what no bundle holds: another name, compression or encryption")
         place = folder / entry.filename
         place.parent.mkdir(parents=True, exist_ok=True)
         fd = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, READ_ONLY)
@@ -92,19 +92,19 @@ def _unpack(packed: zipfile.ZipFile, folder: Path, size: int) -> None:
             while block := source.read(_BLOCK):
                 left -= len(block)
                 if left < 0:
-                    raise _altered("an entry is longer than it claims")
+                    raise _altered_error("an entry is longer than it claims")
                 target.write(block)
 
 
 def _check_end(file: BinaryIO, size: int) -> None:
     """The table is read into memory: its size is looked at first. Nothing may follow it."""
     if size < _END.size:
-        raise _altered("it is cut off")
+        raise _altered_error("it is cut off")
     file.seek(size - _END.size)
     mark, disk, table_disk, here, entries, table, start, comment = _END.unpack(file.read(_END.size))
     whole = mark == b"PK\x05\x06" and disk == table_disk == 0 and here == entries and comment == 0
     if not whole or start + table + _END.size != size or entries > MAX_ENTRIES or table > MAX_TABLE_BYTES:
-        raise _altered("it is cut off, or no archive of a bundle")
+        raise _altered_error("it is cut off, or no archive of a bundle")
 
 
 def _is_plain(name: str) -> bool:
@@ -124,7 +124,7 @@ def _files(folder: Path) -> Iterator[str]:
             yield str((Path(parent) / name).relative_to(folder))
 
 
-def _altered(why: str) -> StoreError:
+def _altered_error(why: str) -> StoreError:
     return StoreError(f"what the store gave for the bundle was altered: {why}", code="stored_bundle_altered")
 
 

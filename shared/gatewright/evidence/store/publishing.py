@@ -86,7 +86,7 @@ class BundlePublisher:
         self._scratch.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=self._scratch, prefix="put-") as scratch:
             packed = Path(scratch) / "bundle.zip"
-            pointer = _packed(folder, packed)
+            pointer = _pack_folder(folder, packed)
             name = archive_name(pointer.manifest_sha256)
             self._store.create(name, packed, locked=self._locked)  # 1
         self._look(pointer)  # 2
@@ -126,7 +126,7 @@ class BundlePublisher:
             raise StoreError(words, code="store_lock_refused")
 
 
-def _packed(folder: Path, packed: Path) -> BundlePointer:
+def _pack_folder(folder: Path, packed: Path) -> BundlePointer:
     """Write the archive of the sealed bundle in ``folder``; its pointer.
 
     The folder is locked meanwhile, so that no process replaces or removes it: an archive with the name of one bundle and the

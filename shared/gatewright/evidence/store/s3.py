@@ -109,7 +109,9 @@ class S3Store:
             for block in self._blocks(name, body):
                 size += len(block)
                 if size > MAX_RECORD_BYTES:
-                    raise self._failed(name, "stored_bundle_too_large", f"more than {MAX_RECORD_BYTES} bytes are no record")
+                    raise self._failure_error(
+                        name, "stored_bundle_too_large", f"more than {MAX_RECORD_BYTES} bytes are no record"
+                    )
                 blocks.append(block)
         return b"".join(blocks)
 
@@ -122,7 +124,9 @@ class S3Store:
             for block in self._blocks(name, body):
                 size += len(block)
                 if size > limit:
-                    raise self._failed(name, "stored_bundle_too_large", f"the store sends more than the {limit} bytes of it")
+                    raise self._failure_error(
+                        name, "stored_bundle_too_large", f"the store sends more than the {limit} bytes of it"
+                    )
                 digest.update(block)
                 file.write(block)
         return StoredObject(size, digest.hexdigest(), _lock(found))
@@ -148,16 +152,16 @@ class S3Store:
                     **lock,
                 )
             except self._errors.ClientError as error:
-                status, code = _told(error)
+                status, code = _status_and_code(error)
                 if status == 412:
                     return False
                 if status == 409:
-                    raise self._failed(name, "store_unreachable", "another write of it is under way") from None
+                    raise self._failure_error(name, "store_unreachable", "another write of it is under way") from None
                 if lock and (code in _NO_LOCKS or status == 501):
-                    raise self._failed(name, "store_lock_refused", f"the store locks no object here ({code})") from None
+                    raise self._failure_error(name, "store_lock_refused", f"the store locks no object here ({code})") from None
                 if status == 501:
-                    raise self._failed(name, "store_not_write_once", "the store knows no conditional writes") from None
-                raise self._refused(name, error) from None
+                    raise self._failure_error(name, "store_not_write_once", "the store knows no conditional writes") from None
+                raise self._refusal_error(name, error) from None
             except (self._errors.BotoCoreError, OSError, *_UNREADABLE) as error:
                 raise self._unreachable(name, error) from None
         return True
@@ -173,7 +177,7 @@ class S3Store:
                 seen += 1
                 name = str(entry.get("Key", ""))
                 if seen > MAX_LISTED or not name.startswith(self._address.key(prefix)):
-                    raise self._failed(prefix, "stored_bundle_too_large", "the list of the store cannot be right")
+                    raise self._failure_error(prefix, "stored_bundle_too_large", "the list of the store cannot be right")
                 yield name.removeprefix(own)
             following = page.get("NextContinuationToken")
             if not page.get("IsTruncated") or not following or following == token.get("ContinuationToken"):
@@ -223,7 +227,7 @@ class S3Store:
             except StoreError as error:
                 if error.reason != "store_denied":
                     raise
-                raise self._failed(name, "store_locked", "the store does not let it be removed") from None
+                raise self._failure_error(name, "store_locked", "the store does not let it be removed") from None
 
     def _get(self, name: str) -> Mapping[str, Any] | None:
         wanted = {"Bucket": self._address.authority, "Key": self._address.key(name)}
@@ -234,9 +238,9 @@ class S3Store:
         try:
             return call()
         except self._errors.ClientError as error:
-            if _told(error)[1] in missing:
+            if _status_and_code(error)[1] in missing:
                 return None
-            raise self._refused(name, error) from None
+            raise self._refusal_error(name, error) from None
         except (self._errors.BotoCoreError, OSError, *_UNREADABLE) as error:
             raise self._unreachable(name, error) from None
 
@@ -247,23 +251,25 @@ class S3Store:
         except (self._errors.BotoCoreError, OSError) as error:
             raise self._unreachable(name, error) from None
 
-    def _refused(self, name: str, error: Any) -> StoreError:
-        status, code = _told(error)
+    def _refusal_error(self, name: str, error: Any) -> StoreError:
+        status, code = _status_and_code(error)
         words = f"the store answers {status} ({code})"
         if 300 <= status < 400:
-            return self._failed(name, "store_redirects", f"{words}: it lies elsewhere, and that is not followed")
+            return self._failure_error(name, "store_redirects", f"{words}: it lies elsewhere, and that is not followed")
         if status in {401, 403}:
-            return self._failed(name, "store_denied", words)
+            return self._failure_error(name, "store_denied", words)
         if status == 404:
-            return self._failed(name, "store_missing", words)
-        return self._failed(name, "store_unreachable" if status >= 500 or status in {408, 429} else "store_refused", words)
+            return self._failure_error(name, "store_missing", words)
+        return self._failure_error(
+            name, "store_unreachable" if status >= 500 or status in {408, 429} else "store_refused", words
+        )
 
     def _unreachable(self, name: str, error: Exception) -> StoreError:
         # Its words may repeat an address that a server made up.
         words = "its answer cannot be read" if isinstance(error, _UNREADABLE) else "the store cannot be reached"
-        return self._failed(name, "store_unreachable", f"{words}: {type(error).__name__}")
+        return self._failure_error(name, "store_unreachable", f"{words}: {type(error).__name__}")
 
-    def _failed(self, name: str, code: str, words: str) -> StoreError:
+    def _failure_error(self, name: str, code: str, words: str) -> StoreError:
         return StoreError(f"{self._address}: {name}: {words}", code=code)
 
 
@@ -313,7 +319,7 @@ def _lock(found: Mapping[str, Any]) -> ObjectLock:
         return ObjectLock(datetime.max.replace(tzinfo=UTC).isoformat(timespec="seconds"), held)
 
 
-def _told(error: Any) -> tuple[int, str]:
+def _status_and_code(error: Any) -> tuple[int, str]:
     """The status and the code of an error, the latter in letters that no terminal acts upon."""
     status = int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0) or 0)
     code = str(error.response.get("Error", {}).get("Code", ""))[:64]

@@ -59,12 +59,14 @@ class StaticExport:
             with error:
                 if error.code in {404, 410}:
                     return None
-                raise self._failed(name, _code_of(error.code), f"the store answers {error.code}") from None
+                raise self._failure_error(name, _code_of(error.code), f"the store answers {error.code}") from None
         except (OSError, http.client.HTTPException) as error:
-            raise self._failed(name, "store_unreachable", f"the store cannot be reached: {type(error).__name__}") from None
+            raise self._failure_error(
+                name, "store_unreachable", f"the store cannot be reached: {type(error).__name__}"
+            ) from None
         return StoredObject(size, digest.hexdigest())
 
-    def _failed(self, name: str, code: str, words: str) -> StoreError:
+    def _failure_error(self, name: str, code: str, words: str) -> StoreError:
         return StoreError(f"{self._address}: {name}: {words}", code=code)
 
 

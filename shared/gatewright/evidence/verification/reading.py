@@ -137,7 +137,7 @@ def scan(root: Path) -> Shape:
         with os.scandir(root / prefix) as entries:
             for entry in entries:
                 path = prefix + entry.name
-                _enter(shape, shown(path), entry.stat(follow_symlinks=False))
+                _enter(shape, show_path(path), entry.stat(follow_symlinks=False))
                 if len(shape.files) + len(shape.folders) + len(shape.odd) > MAX_ENTRIES:
                     raise MalformedError(f"more than {MAX_ENTRIES} files", code="too_many_files")
                 if entry.is_dir(follow_symlinks=False):
@@ -150,7 +150,7 @@ def scan(root: Path) -> Shape:
     return shape
 
 
-def shown(path: str) -> str:
+def show_path(path: str) -> str:
     """A path for people and JSON: bytes that are not UTF-8 become ``\\xNN``. No listed file can have such a name."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 

@@ -111,16 +111,16 @@ class RepositoryAccess:
         entry = self.policy.entry(source)
         credential = entry.credential(purpose) if entry is not None else None
         if purpose == "push" and self.role not in PUSHING:
-            raise self._denied(source, purpose)
+            raise self._refuse_source(source, purpose)
         if purpose == "read" and entry is not None and entry.read is not None and self.role not in entry.read.roles:
-            raise self._denied(source, purpose)
+            raise self._refuse_source(source, purpose)
         if source.protocol == "ssh":
             return self._by_ssh(source, entry, credential, purpose)
         if purpose == "push" and entry is not None and credential is None and entry.read is not None:
             raise _missing(source, purpose)
         return _by_https(source, entry, credential)
 
-    def _denied(self, source: Source, purpose: Purpose) -> DeniedError:
+    def _refuse_source(self, source: Source, purpose: Purpose) -> DeniedError:
         words = f"the {self.role} may not {purpose} {source.address}: {REPOSITORIES_FILE} has no credential for it"
         return DeniedError(words, code=NOT_FOR_ROLE)
 

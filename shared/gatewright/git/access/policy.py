@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, ConfigDict, Field, field_validator, model_validator
 
 from gatewright.errors import MalformedError
-from gatewright.git.access.repository_patterns import EVERYTHING, check_pattern, covered
+from gatewright.git.access.repository_patterns import EVERYTHING, check_pattern, covers_address
 from gatewright.git.refs import Source
 from gatewright.policy_files import EnvironmentKey, KeyReference, PolicyModel, parse_policy, policy_path, read_policy
 
@@ -163,7 +163,7 @@ class RepositoriesPolicy(PolicyModel):
 
     def entry(self, source: Source) -> RepositoryEntry | None:
         """What holds for a repository of another host."""
-        return next((each for each in self.repositories if covered(source.address, each.places)), None)
+        return next((each for each in self.repositories if covers_address(source.address, each.places)), None)
 
     def variables(self, role: str) -> frozenset[str]:
         """The names of the variables that hold keys for ``role``."""

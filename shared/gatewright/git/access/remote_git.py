@@ -18,7 +18,7 @@ MOST_MEMORY: Final = 4 << 30
 _ONE_PACK: Final = {"fetch.unpackLimit": "1"}
 
 
-def bounded(*, memory: int = MOST_MEMORY, file: int | None = None) -> tuple[str, ...]:
+def limit_words(*, memory: int = MOST_MEMORY, file: int | None = None) -> tuple[str, ...]:
     """Words before a command that bound its memory, and each file that it writes, in bytes."""
     return (executable("prlimit"), f"--data={memory}", *(() if file is None else (f"--fsize={file}",)), "--")
 
@@ -56,10 +56,10 @@ class RemoteGit:
                     pass_fds=(*pass_fds, *descriptors),
                     environment=access.environment,
                     settings={**settings, **_ONE_PACK},
-                    walls=bounded(file=room),
+                    walls=limit_words(file=room),
                 )
             except CommandFailedError as error:
-                cleaned = error.cleaned(access.without_credentials)
+                cleaned = error.with_clean_words(access.without_credentials)
         if (refused := refusal(self.source.address, cleaned)) is not None:
             raise refused from cleaned
         raise cleaned

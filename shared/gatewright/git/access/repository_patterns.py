@@ -68,7 +68,7 @@ def check_pattern(pattern: str) -> str:
     return pattern
 
 
-def covered(address: str, patterns: tuple[str, ...]) -> bool:
+def covers_address(address: str, patterns: tuple[str, ...]) -> bool:
     """Whether one of ``patterns`` covers ``address``. Looks at the file system for a local one."""
     if EVERYTHING in patterns:
         return True

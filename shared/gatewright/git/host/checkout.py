@@ -12,7 +12,7 @@ from pathlib import Path
 from gatewright.errors import GitError, MalformedError
 from gatewright.git.command import CommandFailedError, GitCommand
 from gatewright.git.host.branch_merge import merge_change
-from gatewright.git.host.damage import damage, damaged
+from gatewright.git.host.damage import damage, damage_error
 from gatewright.git.host.staged import common_directory, git_directory, top_directory
 from gatewright.git.objects import Objects
 from gatewright.git.refs import check_ref, full_names, is_object_id, is_ref_name
@@ -153,7 +153,7 @@ def _refuse_unreadable(git: GitCommand, object_id: str, objects: Path) -> None:
         git.execute("cat-file", "-t", object_id)
     except CommandFailedError as error:
         cause = damage(error, "the repository", objects)
-        raise cause or damaged("the repository", f"the object {object_id}", objects) from error
+        raise cause or damage_error("the repository", f"the object {object_id}", objects) from error
 
 
 def uncommitted(start: Path, excludes: Path | None = None, *, beyond_index: bool = False) -> Uncommitted:

@@ -50,10 +50,10 @@ def damage(error: CommandFailedError, repository: str, objects: Path | None = No
     what = f"the object {found.group()}" if found is not None else "an object"
     if is_partial(error):
         return GitError(f"{repository} is a partial clone and lacks {what}", code=PARTIAL)
-    return damaged(repository, what, objects) if any(words in said for words in _DAMAGES) else None
+    return damage_error(repository, what, objects) if any(words in said for words in _DAMAGES) else None
 
 
-def damaged(repository: str, what: str, objects: Path | None = None) -> GitError:
+def damage_error(repository: str, what: str, objects: Path | None = None) -> GitError:
     """The error of a repository that lacks ``what``."""
     gone = next(missing_stores(objects), None) if objects is not None else None
     why = f": objects/info/alternates borrows from {gone!a}, which is not there" if gone is not None else ""

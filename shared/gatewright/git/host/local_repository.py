@@ -87,13 +87,13 @@ def _git_dir(place: Path) -> Path | None:
         case stat.S_IFDIR if _kind(inner / "HEAD"):
             return inner
         case stat.S_IFREG | stat.S_IFLNK:
-            return _agreed(inner)
+            return _confirmed_pointer(inner)
     if _kind(place) == stat.S_IFREG:
-        return _agreed(place)
+        return _confirmed_pointer(place)
     return place if _kind(place / "HEAD") and (_kind(place / "objects") or _kind(place / "commondir")) else None
 
 
-def _agreed(pointer: Path) -> Path:
+def _confirmed_pointer(pointer: Path) -> Path:
     """Where the ``.git`` of a linked worktree, of a submodule or of a separate git folder leads, if that knows of it."""
     if pointer.is_symlink():
         git_dir = Path(os.path.realpath(pointer))

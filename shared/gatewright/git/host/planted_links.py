@@ -64,7 +64,7 @@ class PlantedLinks:
         With ``refs`` (full names) git will open these alone: of the others, of which there may be many thousands, none is
         looked at.
         """
-        names = _opened(repository.folders, refs)
+        names = _refs_opened_with(repository.folders, refs)
         for folder in repository.folders:
             self._git_folder(folder, writing=writing, refs=names)
         worktrees = repository.common / "worktrees"
@@ -129,7 +129,7 @@ class PlantedLinks:
         """The object stores that ``objects`` borrows from, and those that these borrow from: read, never written."""
         waiting, seen = [objects], {objects}
         while waiting:
-            for store in _borrowed(waiting.pop()):
+            for store in _alternate_folders(waiting.pop()):
                 if store in seen:
                     continue
                 seen.add(store)
@@ -161,7 +161,7 @@ def _refuse_second_name(path: str) -> NoReturn:
     raise GitError(f"{path!a} has a second name elsewhere; replace it by a copy", code=HAS_LINKS)
 
 
-def _opened(folders: Sequence[Path], refs: Sequence[str]) -> tuple[str, ...]:
+def _refs_opened_with(folders: Sequence[Path], refs: Sequence[str]) -> tuple[str, ...]:
     """``refs`` and those that symbolic ones of them lead to; nothing when that cannot be said, so that all are looked at."""
     found = list(refs)
     for name in found:
@@ -205,7 +205,7 @@ def _refuse(path: str, mode: int) -> NoReturn:
     raise GitError(f"{path!a} is not what git keeps there (mode {mode:o}); remove it", code=HAS_SPECIAL_FILES)
 
 
-def _borrowed(objects: Path) -> Iterator[Path]:
+def _alternate_folders(objects: Path) -> Iterator[Path]:
     """The real folders that ``info/alternates`` names, as far as they exist."""
     alternates = objects / "info" / "alternates"
     if not _plain(objects / "info", stat.S_IFDIR) or not _plain(alternates, stat.S_IFREG):
@@ -246,10 +246,10 @@ def _check_includes(folder: Path) -> None:
         if not (stored and config.is_file()):
             raise GitError(f"{folder / 'config'} includes {config}, which is no file; remove it", code=HAS_SPECIAL_FILES)
         if b"include" in config.read_bytes().lower():
-            waiting += _included(folder, config)
+            waiting += _included_files(folder, config)
 
 
-def _included(folder: Path, config: Path) -> Iterator[Path]:
+def _included_files(folder: Path, config: Path) -> Iterator[Path]:
     query = ("config", "--file", str(config), "--no-includes", "--null", "--get-regexp", r"^include(if\..*)?\.path$")
     for record in GitCommand(folder).execute(*query, ok=(0, 1)).split(b"\0"):
         value = os.fsdecode(record.partition(b"\n")[2])

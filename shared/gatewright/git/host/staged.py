@@ -21,23 +21,23 @@ BRANCH = "refs/heads/staged"
 
 def common_directory(start: Path) -> Path:
     """The common git directory of the repository that ``start`` lies in. GitError (``not_a_repository``)."""
-    return _asked(start, "--git-common-dir")
+    return _rev_parse_path(start, "--git-common-dir")
 
 
 def git_directory(start: Path) -> Path:
     """The git directory of the work tree that ``start`` lies in: its own, where it is a linked one. GitError."""
-    return _asked(start, "--git-dir")
+    return _rev_parse_path(start, "--git-dir")
 
 
 def top_directory(start: Path) -> Path | None:
     """The top of the work tree that ``start`` lies in; None in a bare repository. GitError."""
-    inside = _said(start, "--is-inside-work-tree")
-    return _asked(start, "--show-toplevel") if inside == "true" else None
+    inside = _rev_parse(start, "--is-inside-work-tree")
+    return _rev_parse_path(start, "--show-toplevel") if inside == "true" else None
 
 
 def hooks_directory(start: Path) -> Path:
     """Where git looks for the hooks of the repository that ``start`` lies in, core.hooksPath included. GitError."""
-    return _asked(start, "--git-path", "hooks")
+    return _rev_parse_path(start, "--git-path", "hooks")
 
 
 def staged_commit(start: Path, index: Path | None, baseline: str, scratch: Path) -> tuple[str, str]:
@@ -89,12 +89,12 @@ def head_commit(start: Path, ref: str = "HEAD") -> str:
     return commit
 
 
-def _asked(start: Path, *question: str) -> Path:
+def _rev_parse_path(start: Path, *question: str) -> Path:
     """Where git finds the directory, by its own search upwards."""
-    return (start / _said(start, *question)).resolve()
+    return (start / _rev_parse(start, *question)).resolve()
 
 
-def _said(start: Path, *question: str) -> str:
+def _rev_parse(start: Path, *question: str) -> str:
     variables = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null"}
     asked = [executable("git"), "-c", "core.fsmonitor=false", "-C", str(start), "rev-parse", *question]
     finished = run_to_end(asked, variables, stdin=None, timeout=30, limit=1 << 16)

@@ -91,7 +91,7 @@ class KeptReaders:
     def _ask(self, git: GitCommand, words: tuple[str, ...], question: bytes, ending: bytes, limit: int | None) -> bytes | None:
         if self._deaths.get(words, 0) >= _TRIES:
             return None
-        with self._held(git.git_dir, words) as kept:
+        with self._hold_place(git.git_dir, words) as kept:
             if kept is None:
                 return None
             try:
@@ -114,7 +114,7 @@ class KeptReaders:
             return answer
 
     @contextlib.contextmanager
-    def _held(self, git_dir: Path, words: tuple[str, ...]) -> Iterator[_Kept | None]:
+    def _hold_place(self, git_dir: Path, words: tuple[str, ...]) -> Iterator[_Kept | None]:
         """The place of one process, which no other thread uses meanwhile; None when another one does for long."""
         key = (git_dir, words)
         with self._lock:

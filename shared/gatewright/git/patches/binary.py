@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Final, Literal
 
 from gatewright.git.patches.cursor import Cursor
-from gatewright.git.patches.faults import REMAKE, SEND_WHOLE, malformed, quoted
+from gatewright.git.patches.faults import REMAKE, SEND_WHOLE, patch_fault, quote_path
 from gatewright.git.patches.files import BinaryBody, BinaryPart
 
 BINARY: Final = b"GIT binary patch"
@@ -28,7 +28,7 @@ def read_binary(cursor: Cursor, path: bytes) -> BinaryBody:
     cursor.advance()
     forward = _read_part(cursor, path)
     if forward is None:
-        raise malformed(cursor.number, f"the content of the binary file {quoted(path)} is missing", SEND_WHOLE, path)
+        raise patch_fault(cursor.number, f"the content of the binary file {quote_path(path)} is missing", SEND_WHOLE, path)
     lines = cursor.number - first - 2  # without the header and the empty line
     reverse = _read_part(cursor, path)
     if reverse is not None:
@@ -62,7 +62,7 @@ def apply_delta(source: bytes, delta: bytes, most: int) -> bytes | None:
     while 0 <= at < len(delta) and len(target) <= after:
         order = delta[at]
         if order & 0x80:
-            at, offset, size = _copied(delta, at)
+            at, offset, size = _read_copy(delta, at)
             if offset + size > len(source):
                 return None
             target += source[offset : offset + size]
@@ -86,7 +86,7 @@ def _size(delta: bytes, at: int) -> tuple[int, int]:
     return -1, 0
 
 
-def _copied(delta: bytes, at: int) -> tuple[int, int, int]:
+def _read_copy(delta: bytes, at: int) -> tuple[int, int, int]:
     """Where the next order begins, and which bytes of the source this one copies: offset and size."""
     order, numbers = delta[at], [0, 0]
     at += 1
@@ -108,12 +108,12 @@ def _read_part(cursor: Cursor, path: bytes) -> BinaryPart | None:
     start = cursor.at
     while cursor.line:
         if not _is_data(cursor.line):
-            cause = f"the line does not hold content of the binary file {quoted(path)}"
-            raise malformed(cursor.number, cause, REMAKE, path)
+            cause = f"the line does not hold content of the binary file {quote_path(path)}"
+            raise patch_fault(cursor.number, cause, REMAKE, path)
         cursor.advance()
     end = cursor.at
     if cursor.line is None or not cursor.complete or end == start:
-        raise malformed(cursor.number, f"the content of the binary file {quoted(path)} is cut off", SEND_WHOLE, path)
+        raise patch_fault(cursor.number, f"the content of the binary file {quote_path(path)} is cut off", SEND_WHOLE, path)
     cursor.advance()
     method: Literal["literal", "delta"] = "literal" if found[1] == b"literal" else "delta"
     return BinaryPart(method, int(found[2]), start, end)

@@ -23,11 +23,11 @@ ONE_DIFF: Final = "Send one diff of the whole change: `git diff --binary BASE HE
 REMOVE_TEXT: Final = "Remove the text that is not part of the patch"
 
 
-def malformed(line: int, cause: str, advice: str, path: bytes | None = None) -> PatchError:
+def patch_fault(line: int, cause: str, advice: str, path: bytes | None = None) -> PatchError:
     """A patch that cannot be read: ``cause`` is about its ``line``, from 1, and about the file ``path`` where that is known."""
     return PatchError(f"line {line}: {cause}. {advice}.", code=MALFORMED, path=path)
 
 
-def quoted(path: bytes) -> str:
+def quote_path(path: bytes) -> str:
     """A path for a message."""
     return display(path if len(path) <= _QUOTED else path[:_QUOTED] + b"...")

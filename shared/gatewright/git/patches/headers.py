@@ -20,8 +20,8 @@ from gatewright.git.patches.faults import (
     SEND_WHOLE,
     USE_PREFIXES,
     WRITE_UNIFIED,
-    malformed,
-    quoted,
+    patch_fault,
+    quote_path,
 )
 from gatewright.git.patches.files import BinaryBody, FilePatch, Hunk, Prefixes
 from gatewright.git.patches.hunks import HUNK, read_hunks
@@ -85,21 +85,21 @@ class GitHeader:
         while cursor.line and (found := next((each for each in _FIELDS if cursor.starts(each[0])), None)):
             beginning, name = found
             if name in self._fields:
-                raise malformed(cursor.number, f"the header `{beginning.decode().strip()}` stands there twice", REMAKE)
+                raise patch_fault(cursor.number, f"the header `{beginning.decode().strip()}` stands there twice", REMAKE)
             self._fields[name] = _Field(cursor.number, _plain(cursor)[len(beginning) :])
             cursor.advance()
         self.move = self._move()
-        moved = self._moved()
+        moved = self._read_rename()
         split = split_names(self._words, moved)
         if split is None:
             cause = "the two names are not those of one file with prefixes that git writes"
-            raise malformed(self.line, cause, USE_PREFIXES)
+            raise patch_fault(self.line, cause, USE_PREFIXES)
         self.prefixes, self.old_name, self.new_name = split
         strip = self.prefixes.strip * 2
         self.old, self.new = moved or (self.old_name[strip:], self.new_name[strip:])
         for path in (self.old, self.new):
             if not is_relative(path):
-                raise malformed(self.line, f"{quoted(path)} is no path of a file below the repository", REMAKE, path)
+                raise patch_fault(self.line, f"{quote_path(path)} is no path of a file below the repository", REMAKE, path)
         self._check_modes()
         self._check_share()
 
@@ -129,18 +129,18 @@ class GitHeader:
         path = self.new if not self.deleted else self.old
         if has_body:
             if self._value("similarity") == b"100%":
-                raise malformed(self._at("similarity"), f"{quoted(path)} is alike to 100% and is changed", REMAKE, path)
+                raise patch_fault(self._at("similarity"), f"{quote_path(path)} is alike to 100% and is changed", REMAKE, path)
             return
         old_id, new_id = self.ids
-        missing = f"nothing follows the header of {quoted(path)}"
+        missing = f"nothing follows the header of {quote_path(path)}"
         if not (self.move or self.created or self.deleted or "new_mode" in self._fields):
-            raise malformed(self.line, missing, SEND_WHOLE, path)
+            raise patch_fault(self.line, missing, SEND_WHOLE, path)
         if self.created or self.deleted:
             shown = new_id if self.created else old_id
             if len(shown) < 4 or not any(each.startswith(shown.decode()) for each in EMPTY_BLOBS):
-                raise malformed(self.line, f"the content of {quoted(path)} is missing", SEND_WHOLE, path)
+                raise patch_fault(self.line, f"the content of {quote_path(path)} is missing", SEND_WHOLE, path)
         elif old_id != new_id or (self.move and self._value("similarity") not in {b"", b"100%"}):
-            raise malformed(self.line, f"the content of {quoted(path)} is missing", SEND_WHOLE, path)
+            raise patch_fault(self.line, f"the content of {quote_path(path)} is missing", SEND_WHOLE, path)
 
     def _move(self) -> Literal["", "rename", "copy"]:
         names = [name for name in ("copy_from", "copy_to", "rename_from", "rename_to") if name in self._fields]
@@ -155,42 +155,42 @@ class GitHeader:
             case ["rename_from", "rename_to"]:
                 return "rename"
         cause = "the headers of the file contradict each other: one of created, deleted, renamed and copied"
-        raise malformed(self._at(kinds[-1]), cause, REMAKE)
+        raise patch_fault(self._at(kinds[-1]), cause, REMAKE)
 
-    def _moved(self) -> tuple[bytes, bytes] | None:
+    def _read_rename(self) -> tuple[bytes, bytes] | None:
         if not self.move:
             return None
         names = unquote(self._value(f"{self.move}_from")), unquote(self._value(f"{self.move}_to"))
         if names[0] is None or names[1] is None:
-            raise malformed(self._at(f"{self.move}_from"), "the name is not written as git writes it", REMAKE)
+            raise patch_fault(self._at(f"{self.move}_from"), "the name is not written as git writes it", REMAKE)
         return names[0], names[1]
 
     def _check_modes(self) -> None:
         for name in ("old_mode", "new_mode", "created", "deleted"):
             if name in self._fields and self._value(name) not in _MODES:
-                raise malformed(self._at(name), "no file has this mode", REMAKE, self.new)
+                raise patch_fault(self._at(name), "no file has this mode", REMAKE, self.new)
         if ("old_mode" in self._fields) != ("new_mode" in self._fields):
-            raise malformed(self.line, f"one of the two modes of {quoted(self.new)} is missing", SEND_WHOLE, self.new)
+            raise patch_fault(self.line, f"one of the two modes of {quote_path(self.new)} is missing", SEND_WHOLE, self.new)
         if "new_mode" in self._fields and self._value("old_mode") == self._value("new_mode"):
-            raise malformed(self._at("new_mode"), f"the mode of {quoted(self.new)} does not change", REMAKE, self.new)
+            raise patch_fault(self._at("new_mode"), f"the mode of {quote_path(self.new)} does not change", REMAKE, self.new)
         if ("new_mode" in self._fields) and (self.created or self.deleted):
-            raise malformed(self._at("new_mode"), f"{quoted(self.new)} has two modes on one side", REMAKE, self.new)
+            raise patch_fault(self._at("new_mode"), f"{quote_path(self.new)} has two modes on one side", REMAKE, self.new)
         if "index" not in self._fields:
             return
         if _INDEX.fullmatch(self._value("index")) is None:
-            raise malformed(self._at("index"), "the line does not name two objects", REMAKE, self.new)
+            raise patch_fault(self._at("index"), "the line does not name two objects", REMAKE, self.new)
         mode, others = self._mode_of_index(), {self._first("new_mode", "created"), self._first("old_mode", "deleted")} - {""}
         if mode and (mode.encode() not in _MODES or others - {mode}):
-            raise malformed(
-                self._at("index"), f"the mode of {quoted(self.new)} is not that of the other lines", REMAKE, self.new
+            raise patch_fault(
+                self._at("index"), f"the mode of {quote_path(self.new)} is not that of the other lines", REMAKE, self.new
             )
 
     def _check_share(self) -> None:
         """How alike two files are is told of a rename or a copy, how unlike of a file that is written anew."""
         for name, fits in (("similarity", bool(self.move)), ("dissimilarity", not (self.move or self.created or self.deleted))):
             if name in self._fields and (not fits or _SHARE.fullmatch(self._value(name)) is None):
-                raise malformed(
-                    self._at(name), f"the line does not belong to the change of {quoted(self.new)}", REMAKE, self.new
+                raise patch_fault(
+                    self._at(name), f"the line does not belong to the change of {quote_path(self.new)}", REMAKE, self.new
                 )
 
     def _first(self, *names: str) -> str:
@@ -224,15 +224,17 @@ def read_git_file(cursor: Cursor, mail: int) -> ReadFile:
         end = cursor.at
         hunks = read_hunks(cursor, path)
         if not hunks:
-            raise malformed(header.line, f"no hunk follows the header of {quoted(path)}", SEND_WHOLE, path)
+            raise patch_fault(header.line, f"no hunk follows the header of {quote_path(path)}", SEND_WHOLE, path)
     elif cursor.line == BINARY:
         binary = read_binary(cursor, path)
     elif cursor.starts(b"Binary files ", b"Files "):
-        raise malformed(cursor.number, f"the content of the binary file {quoted(path)} is not in the patch", REMAKE, path)
+        raise patch_fault(cursor.number, f"the content of the binary file {quote_path(path)} is not in the patch", REMAKE, path)
     elif cursor.starts(HUNK, NEW):
-        raise malformed(cursor.number, f"the lines --- and +++ are missing before the hunks of {quoted(path)}", REMAKE, path)
+        raise patch_fault(
+            cursor.number, f"the lines --- and +++ are missing before the hunks of {quote_path(path)}", REMAKE, path
+        )
     elif cursor.starts(b"@@@"):
-        raise malformed(cursor.number, "a combined diff of a merge cannot be applied", REMAKE, path)
+        raise patch_fault(cursor.number, "a combined diff of a merge cannot be applied", REMAKE, path)
     elif cursor.line is not None and cursor.line.endswith(b"\r"):
         raise _windows(cursor)
     header.check_body(has_body=bool(hunks or binary))
@@ -266,27 +268,27 @@ def read_plain_file(cursor: Cursor, mail: int, known: Prefixes | None) -> ReadFi
         index = unquote(_plain(cursor)[len(INDEX) :])
         cursor.advance()
         if cursor.line is None or not cursor.line or cursor.line.strip(b"="):
-            raise malformed(cursor.number, "a line of = is missing below `Index:`", SEND_WHOLE)
+            raise patch_fault(cursor.number, "a line of = is missing below `Index:`", SEND_WHOLE)
         cursor.advance()
     elif not cursor.starts(OLD):  # the command that made the diff
         _plain(cursor)
         cursor.advance()
     if not cursor.starts(OLD):
         cause = "a content of a binary file is not in the patch" if cursor.starts(b"Cannot display") else "no diff follows"
-        raise malformed(cursor.number, cause, WRITE_UNIFIED)
+        raise patch_fault(cursor.number, cause, WRITE_UNIFIED)
     start = cursor.number
     names = _name(cursor), _name_below(cursor)
     prefixes = _prefixes(start, names, known)
     old, new = (None if name == NULL else name[prefixes.strip * 2 :] for name in names)
     path = new if new is not None else old or b""
     if not is_relative(path):
-        raise malformed(start, f"{quoted(path)} is no path of a file below the repository", REMAKE, path)
+        raise patch_fault(start, f"{quote_path(path)} is no path of a file below the repository", REMAKE, path)
     if index is not None and index not in {*names, path}:
-        raise malformed(line, f"`Index:` names another file than {quoted(path)}", REMAKE, path)
+        raise patch_fault(line, f"`Index:` names another file than {quote_path(path)}", REMAKE, path)
     end = cursor.at
     hunks = read_hunks(cursor, path)
     if not hunks:
-        raise malformed(start, f"no hunk follows the header of {quoted(path)}", SEND_WHOLE, path)
+        raise patch_fault(start, f"no hunk follows the header of {quote_path(path)}", SEND_WHOLE, path)
     file = FilePatch(line=line, start=first, end=end, mail=mail, old=old, new=new, hunks=hunks)
     _check_sides(file)
     return ReadFile(file, prefixes)
@@ -299,27 +301,27 @@ def _check_names(cursor: Cursor, header: GitHeader) -> None:
     expected = NULL if header.created else header.old_name, NULL if header.deleted else header.new_name
     for name, other, number in ((old, expected[0], line), (new, expected[1], line + 1)):
         if name != other:
-            cause = f"the name is {quoted(name)} where line {header.line} and those below it have {quoted(other)}"
-            raise malformed(number, cause, REMAKE, header.new)
+            cause = f"the name is {quote_path(name)} where line {header.line} and those below it have {quote_path(other)}"
+            raise patch_fault(number, cause, REMAKE, header.new)
 
 
 def _check_sides(file: FilePatch) -> None:
     """A new file has no old lines, a deleted one no new lines."""
     for hunk in file.hunks:
         if file.old is None and hunk.old_count:
-            raise malformed(hunk.line, f"{quoted(file.path)} is new, and the hunk has old lines", REMAKE, file.path)
+            raise patch_fault(hunk.line, f"{quote_path(file.path)} is new, and the hunk has old lines", REMAKE, file.path)
         if file.new is None and hunk.new_count:
-            raise malformed(hunk.line, f"{quoted(file.path)} is deleted, and the hunk has new lines", REMAKE, file.path)
+            raise patch_fault(hunk.line, f"{quote_path(file.path)} is deleted, and the hunk has new lines", REMAKE, file.path)
     if (file.old is None or file.new is None) and len(file.hunks) > 1:
-        cause = f"{quoted(file.path)} is new or deleted, and has more than one hunk"
-        raise malformed(file.hunks[1].line, cause, REMAKE, file.path)
+        cause = f"{quote_path(file.path)} is new or deleted, and has more than one hunk"
+        raise patch_fault(file.hunks[1].line, cause, REMAKE, file.path)
 
 
 def _prefixes(line: int, names: tuple[bytes, bytes], known: Prefixes | None) -> Prefixes:
     if NULL not in names:
         found = common_prefixes(*names)
     elif names == (NULL, NULL):
-        raise malformed(line, "both names are /dev/null", REMAKE)
+        raise patch_fault(line, "both names are /dev/null", REMAKE)
     elif known is not None:
         found = (
             known if all(name == NULL or name.startswith(prefix) for name, prefix in zip(names, known, strict=True)) else None
@@ -327,7 +329,7 @@ def _prefixes(line: int, names: tuple[bytes, bytes], known: Prefixes | None) -> 
     else:  # the convention, where nothing else tells
         found = DEFAULT_PREFIXES if all(map(_has_default, names, DEFAULT_PREFIXES)) else NO_PREFIXES
     if found is None:
-        raise malformed(line, "the two names are not those of one file with prefixes that git writes", USE_PREFIXES)
+        raise patch_fault(line, "the two names are not those of one file with prefixes that git writes", USE_PREFIXES)
     return found
 
 
@@ -339,14 +341,14 @@ def _name(cursor: Cursor) -> bytes:
     """The name on a line ``---`` or ``+++``; the cursor stands behind it then."""
     found = name_on_line(_plain(cursor)[len(OLD) :])
     if found is None:
-        raise malformed(cursor.number, "the name is not written as git writes it", REMAKE)
+        raise patch_fault(cursor.number, "the name is not written as git writes it", REMAKE)
     cursor.advance()
     return found
 
 
 def _name_below(cursor: Cursor) -> bytes:
     if not cursor.starts(NEW):
-        raise malformed(cursor.number - 1, "no line +++ follows the line ---", REMAKE)
+        raise patch_fault(cursor.number - 1, "no line +++ follows the line ---", REMAKE)
     return _name(cursor)
 
 
@@ -356,9 +358,9 @@ def _plain(cursor: Cursor) -> bytes:
     if line.endswith(b"\r"):
         raise _windows(cursor)
     if not cursor.complete:
-        raise malformed(cursor.number, "the last line has no line end", SEND_WHOLE)
+        raise patch_fault(cursor.number, "the last line has no line end", SEND_WHOLE)
     return line
 
 
 def _windows(cursor: Cursor) -> PatchError:
-    return malformed(cursor.number, "the line ends are those of Windows", SEND_UNALTERED)
+    return patch_fault(cursor.number, "the line ends are those of Windows", SEND_UNALTERED)

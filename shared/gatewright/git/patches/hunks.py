@@ -7,7 +7,7 @@ from typing import Final
 
 from gatewright.errors import PatchError
 from gatewright.git.patches.cursor import Cursor
-from gatewright.git.patches.faults import REMAKE, SEND_UNALTERED, SEND_WHOLE, malformed, quoted
+from gatewright.git.patches.faults import REMAKE, SEND_UNALTERED, SEND_WHOLE, patch_fault, quote_path
 from gatewright.git.patches.files import Hunk
 
 HUNK: Final = b"@@ -"
@@ -57,14 +57,14 @@ class _Body:
                 self.at += 1
                 last = b" "
             else:
-                raise self._unexpected()
+                raise self._unexpected_line()
         if self._goes_on():
-            raise self._miscounted()
+            raise self._count_mismatch()
         if not self.added and not self.removed:
-            raise malformed(self.line, f"the hunk of {quoted(self.path)} changes nothing", REMAKE, self.path)
+            raise patch_fault(self.line, f"the hunk of {quote_path(self.path)} changes nothing", REMAKE, self.path)
         if not self.common and self.old_start > 1 - (self.old_count == 0):  # git would put it at the end of the file
-            cause = f"the hunk of {quoted(self.path)} has no lines of context"
-            raise malformed(self.line, cause, "Make the patch again without -U0", self.path)
+            cause = f"the hunk of {quote_path(self.path)} has no lines of context"
+            raise patch_fault(self.line, cause, "Make the patch again without -U0", self.path)
         return Hunk(
             line=self.line,
             old_start=self.old_start,
@@ -83,12 +83,12 @@ class _Body:
         """Lines that begin with ``sign``, as many as the hunk still promises."""
         found = _ENDS[sign].search(self.data, self.at)
         if found is None:
-            raise malformed(self._last_line(), "the last line has no line end", SEND_WHOLE, self.path)
+            raise patch_fault(self._last_line(), "the last line has no line end", SEND_WHOLE, self.path)
         end = found.start() + 1
         count = self.data.count(b"\n", self.at, end)
         left = {b"+": self.new, b"-": self.old, b" ": min(self.old, self.new)}[sign]
         if not left:
-            raise self._miscounted()
+            raise self._count_mismatch()
         if count > left:  # the next file may begin with ``---``
             count, end = left, self.at
             for _ in range(left):
@@ -99,9 +99,9 @@ class _Body:
     def _take(self, sign: bytes, count: int) -> None:
         in_old, in_new = sign != b"+", sign != b"-"
         if (in_old and self.old_ends) or (in_new and self.new_ends):
-            raise malformed(self.number, f"a line of {quoted(self.path)} follows the end of the file", REMAKE, self.path)
+            raise patch_fault(self.number, f"a line of {quote_path(self.path)} follows the end of the file", REMAKE, self.path)
         if (in_old and not self.old) or (in_new and not self.new):
-            raise self._miscounted()
+            raise self._count_mismatch()
         self.old -= in_old * count
         self.new -= in_new * count
         self.removed += (sign == b"-") * count
@@ -113,12 +113,12 @@ class _Body:
         """``\\ No newline at end of file`` belongs to the line before it."""
         stop = self.data.find(b"\n", self.at)
         if stop < 0:
-            raise malformed(self.number, "the last line has no line end", SEND_WHOLE, self.path)
+            raise patch_fault(self.number, "the last line has no line end", SEND_WHOLE, self.path)
         in_old, in_new = last in {b"-", b" "}, last in {b"+", b" "}
         again = (in_old and self.old_ends) or (in_new and self.new_ends)
         if not last or again or stop - self.at < _SHORTEST_MARKER or not self.data.startswith(_MARKER, self.at):
-            cause = f"a backslash stands where no line of {quoted(self.path)} ends the file"
-            raise malformed(self.number, cause, REMAKE, self.path)
+            cause = f"a backslash stands where no line of {quote_path(self.path)} ends the file"
+            raise patch_fault(self.number, cause, REMAKE, self.path)
         self.old_ends |= in_old
         self.new_ends |= in_new
         self.at, self.number = stop + 1, self.number + 1
@@ -129,16 +129,16 @@ class _Body:
             return True
         return self.data.startswith(b"-", self.at) and not self.data.startswith((b"--- ", b"-- \n", b"--\n"), self.at)
 
-    def _unexpected(self) -> PatchError:
+    def _unexpected_line(self) -> PatchError:
         """A line, before all that was promised has come, that no hunk has."""
         rest = self.data[self.at : self.at + 11]
         if self.at >= len(self.data) or rest.startswith((b"@@", b"diff --git ", b"-- \n")):
-            return self._miscounted()
+            return self._count_mismatch()
         advice = SEND_UNALTERED if rest.startswith(b"\r") else REMAKE
-        cause = f"a line in the hunk of {quoted(self.path)} does not begin with a space, + or -"
-        return malformed(self.number, cause, advice, self.path)
+        cause = f"a line in the hunk of {quote_path(self.path)} does not begin with a space, + or -"
+        return patch_fault(self.number, cause, advice, self.path)
 
-    def _miscounted(self) -> PatchError:
+    def _count_mismatch(self) -> PatchError:
         """The counts of the header are not those of the lines: say which, with all lines that look like the hunk's."""
         added, removed, common = self.added, self.removed, self.common
         promised = f"promises {self.old_count} old and {self.new_count} new lines"
@@ -151,8 +151,8 @@ class _Body:
             at = end + 1 if end >= 0 else len(self.data)
         has = f"has {common + removed} and {common + added}"
         cut = at >= len(self.data) and (self.old or self.new)
-        return malformed(
-            self.line, f"the hunk of {quoted(self.path)} {promised} and {has}", SEND_WHOLE if cut else REMAKE, self.path
+        return patch_fault(
+            self.line, f"the hunk of {quote_path(self.path)} {promised} and {has}", SEND_WHOLE if cut else REMAKE, self.path
         )
 
     def _last_line(self) -> int:
@@ -164,7 +164,7 @@ def read_hunks(cursor: Cursor, path: bytes) -> tuple[Hunk, ...]:
     hunks: list[Hunk] = []
     while cursor.starts(b"@@"):
         if hunks and (hunks[-1].old_ends or hunks[-1].new_ends):
-            raise malformed(cursor.number, f"a hunk of {quoted(path)} follows the end of the file", REMAKE, path)
+            raise patch_fault(cursor.number, f"a hunk of {quote_path(path)} follows the end of the file", REMAKE, path)
         body = _Body(cursor, path)
         hunks.append(body.read())
         cursor.move(body.at, body.number)
@@ -174,10 +174,10 @@ def read_hunks(cursor: Cursor, path: bytes) -> tuple[Hunk, ...]:
 def _unreadable_header(cursor: Cursor, path: bytes) -> PatchError:
     line = cursor.line or b""
     if line.startswith(b"@@@"):
-        return malformed(cursor.number, "a combined diff of a merge cannot be applied", REMAKE, path)
+        return patch_fault(cursor.number, "a combined diff of a merge cannot be applied", REMAKE, path)
     if line.endswith(b"@@\r"):
-        return malformed(cursor.number, "the line ends are those of Windows", SEND_UNALTERED, path)
+        return patch_fault(cursor.number, "the line ends are those of Windows", SEND_UNALTERED, path)
     if not cursor.complete:
-        return malformed(cursor.number, "the last line has no line end", SEND_WHOLE, path)
-    cause = f"the header of a hunk of {quoted(path)} has no positions and counts, as in @@ -1,3 +1,4 @@"
-    return malformed(cursor.number, cause, REMAKE, path)
+        return patch_fault(cursor.number, "the last line has no line end", SEND_WHOLE, path)
+    cause = f"the header of a hunk of {quote_path(path)} has no positions and counts, as in @@ -1,3 +1,4 @@"
+    return patch_fault(cursor.number, cause, REMAKE, path)

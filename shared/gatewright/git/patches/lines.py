@@ -25,7 +25,7 @@ def shown_lines(patch: bytes) -> Mapping[str, frozenset[int]]:
     """Numbers of the lines in the hunks, by path: those of the new side as they are, removed ones as negative numbers."""
     found: dict[str, set[int]] = {}
     for file in files_of(patch):
-        for sign, number in _numbered(patch, file.hunks):
+        for sign, number in _number_lines(patch, file.hunks):
             name = file.old if sign == "-" else file.new
             if name is not None:
                 found.setdefault(_text(name), set()).add(-number if sign == "-" else number)
@@ -38,7 +38,7 @@ def written_lines(patch: bytes) -> dict[str, set[int]]:
     for file in files_of(patch):
         if file.new is not None and file.hunks:
             lines = found.setdefault(_text(file.new), set())
-            lines.update(number for sign, number in _numbered(patch, file.hunks) if sign == "+")
+            lines.update(number for sign, number in _number_lines(patch, file.hunks) if sign == "+")
     return found
 
 
@@ -67,7 +67,7 @@ def added_bytes(patch: bytes, files: Sequence[FilePatch]) -> int:
     return size
 
 
-def _numbered(patch: bytes, hunks: tuple[Hunk, ...]) -> Iterator[tuple[str, int]]:
+def _number_lines(patch: bytes, hunks: tuple[Hunk, ...]) -> Iterator[tuple[str, int]]:
     """Sign and number of each line: of a removed one on the old side, of all others on the new side."""
     for hunk in hunks:
         old, new = hunk.old_start, hunk.new_start

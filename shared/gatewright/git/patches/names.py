@@ -33,7 +33,7 @@ def unquote(name: bytes) -> bytes | None:
     found = _QUOTED.fullmatch(name)
     if found is None or b"\\" in _ESCAPE.sub(b"", found[1]):
         return None
-    return _ESCAPE.sub(_meant, found[1]) or None
+    return _ESCAPE.sub(_intended_name, found[1]) or None
 
 
 def name_on_line(words: bytes) -> bytes | None:
@@ -106,5 +106,5 @@ def _quoted_names(words: bytes) -> tuple[bytes, bytes] | None:
     return None if old is None or new is None else (old, new)
 
 
-def _meant(found: re.Match[bytes]) -> bytes:
+def _intended_name(found: re.Match[bytes]) -> bytes:
     return bytes([int(found[1], 8)]) if found[1] else _LETTERS.get(found[2], found[2])

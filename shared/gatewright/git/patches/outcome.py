@@ -21,7 +21,7 @@ from gatewright.errors import PatchError
 from gatewright.git.changes import TreeChange
 from gatewright.git.modes import ABSENT, SUBMODULE
 from gatewright.git.patches.binary import apply_delta, decode
-from gatewright.git.patches.faults import REMAKE, quoted
+from gatewright.git.patches.faults import REMAKE, quote_path
 from gatewright.git.patches.files import FilePatch, Reading
 from gatewright.git.patches.placing import apply_in_place, refuse_ambiguous
 
@@ -267,4 +267,4 @@ def _lines(content: bytes) -> list[bytes]:
 
 
 def _differs(path: bytes, cause: str) -> PatchError:
-    return PatchError(f"{quoted(path)}: {cause}. {REMAKE}.", code=OUTCOME, path=path)
+    return PatchError(f"{quote_path(path)}: {cause}. {REMAKE}.", code=OUTCOME, path=path)

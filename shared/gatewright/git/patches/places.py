@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from gatewright.git.changes import TreeEntry
-from gatewright.git.patches.faults import malformed, quoted
+from gatewright.git.patches.faults import patch_fault, quote_path
 from gatewright.git.patches.files import FilePatch
 
 
@@ -22,6 +22,6 @@ def meant_elsewhere(files: Iterable[FilePatch], entries: Sequence[TreeEntry]) ->
         path = file.old or b""
         for entry in by_name.get(path.rpartition(b"/")[2], ()):
             if entry.path.endswith(b"/" + path) and entry.object_id.startswith(file.old_id.decode()):
-                cause = f"the patch names {quoted(path)}, and was made for {quoted(entry.path)}"
+                cause = f"the patch names {quote_path(path)}, and was made for {quote_path(entry.path)}"
                 advice = "Make the patch again at the top of the repository, without --relative"
-                raise malformed(file.line, cause, advice, path)
+                raise patch_fault(file.line, cause, advice, path)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from gatewright.errors import PatchError
-from gatewright.git.patches.faults import quoted
+from gatewright.git.patches.faults import quote_path
 from gatewright.git.patches.files import FilePatch, Hunk
 
 #: Bytes that all searches for the hunks of one file may go through.
@@ -47,7 +47,7 @@ def refuse_ambiguous(content: bytes, data: bytes, part: FilePatch) -> None:
     Raises PatchError (``patch_does_not_apply``, ``patch_limit``).
     """
     if len(part.hunks) * len(content) > _MOST_SEARCHED:
-        words = f"finding the hunks of {quoted(part.path)} takes too long. Make the patch again on the commit of the run."
+        words = f"finding the hunks of {quote_path(part.path)} takes too long. Make the patch again on the commit of the run."
         raise PatchError(words, code="patch_limit", path=part.path)
     whole = b"\n" + content
     for number, hunk in enumerate(part.hunks, start=1):
@@ -57,7 +57,7 @@ def refuse_ambiguous(content: bytes, data: bytes, part: FilePatch) -> None:
             continue
         first = whole.find(b"\n" + before)
         if first >= 0 and whole.find(b"\n" + before, first + 1) >= 0:
-            where = f"hunk {number} of {quoted(part.path)} (line {hunk.line} of the patch)"
+            where = f"hunk {number} of {quote_path(part.path)} (line {hunk.line} of the patch)"
             cause = f"{where} does not match the baseline at line {hunk.old_start}, and fits several other places"
             raise PatchError(f"{cause}. Make the patch again on the commit that the run starts from.", path=part.path)
 

@@ -18,7 +18,7 @@ from gatewright.git.patches.faults import (
     SEND_UNALTERED,
     SEND_WHOLE,
     WRITE_UNIFIED,
-    malformed,
+    patch_fault,
 )
 from gatewright.git.patches.headers import FIELDS, GIT, INDEX, NEW, OLD
 from gatewright.git.patches.hunks import HUNK
@@ -127,13 +127,13 @@ def refused_text(cursor: Cursor, *, first: bool) -> PatchError:
     line = cursor.line or b""
     found = next((each for each in _OTHER_FORMS if line.startswith(each[0])), None)
     if found is not None:
-        return malformed(cursor.number, found[1], found[2])
+        return patch_fault(cursor.number, found[1], found[2])
     if line.endswith(b"\r"):
-        return malformed(cursor.number, "the line ends are those of Windows", SEND_UNALTERED)
+        return patch_fault(cursor.number, "the line ends are those of Windows", SEND_UNALTERED)
     if _NORMAL.fullmatch(line) is not None:
-        return malformed(cursor.number, "the patch is an old form of diff without context", WRITE_UNIFIED)
+        return patch_fault(cursor.number, "the patch is an old form of diff without context", WRITE_UNIFIED)
     where = "before the first file" if first else "behind the last hunk of a file"
-    return malformed(cursor.number, f"text {where} is no part of a patch", REMOVE_TEXT)
+    return patch_fault(cursor.number, f"text {where} is no part of a patch", REMOVE_TEXT)
 
 
 def _is_mail(cursor: Cursor) -> bool:
@@ -157,7 +157,7 @@ def _read_mail(cursor: Cursor) -> Summary | None:
         encoded = name == b"content-transfer-encoding" and any(each in value for each in _ENCODED)
         flowed = name == b"content-type" and (b"multipart/" in value or b"format=flowed" in value)
         if encoded or flowed:
-            raise malformed(cursor.number, "the mail encodes its text, and the diff in it", SEND_UNALTERED)
+            raise patch_fault(cursor.number, "the mail encodes its text, and the diff in it", SEND_UNALTERED)
         cursor.advance()
     return _read_text(cursor)
 
@@ -180,7 +180,7 @@ def _read_text(cursor: Cursor) -> Summary | None:
             summary = Summary(cursor.number, *(int(each or 0) for each in found.groups()))
         cursor.advance()
     if cursor.line is None and summary is not None and summary.files:
-        raise malformed(summary.line, "the mail lists changed files, and no diff follows", SEND_WHOLE)
+        raise patch_fault(summary.line, "the mail lists changed files, and no diff follows", SEND_WHOLE)
     return summary
 
 
@@ -240,4 +240,4 @@ def _read_signature(cursor: Cursor) -> None:
     while cursor.line == b"":
         cursor.advance()
     if not lines or (cursor.line is not None and not _MBOX.fullmatch(cursor.line)):
-        raise malformed(start, "the line is neither the end of a mail nor a line of a hunk", REMAKE)
+        raise patch_fault(start, "the line is neither the end of a mail nor a line of a hunk", REMAKE)

@@ -15,8 +15,8 @@ from gatewright.git.patches.faults import (
     SEND_UNALTERED,
     SEND_WHOLE,
     USE_PREFIXES,
-    malformed,
-    quoted,
+    patch_fault,
+    quote_path,
 )
 from gatewright.git.patches.files import FilePatch, Prefixes, Reading
 from gatewright.git.patches.headers import GIT, ReadFile, read_git_file, read_plain_file
@@ -61,7 +61,7 @@ class _Reader:
                 self._summary = prose.summary
         self._close_mail()
         if not self._files:
-            raise malformed(1, "there is no diff of a file in the patch", REMAKE)
+            raise patch_fault(1, "there is no diff of a file in the patch", REMAKE)
         return Reading(tuple(self._files), self._prefixes.strip if self._prefixes is not None else 1)
 
     def _read_file(self) -> ReadFile:
@@ -74,17 +74,17 @@ class _Reader:
         as it was before the patch, and would drop that change."""
         file = found.file
         if self._prefixes is not None and found.prefixes != self._prefixes:  # 1
-            cause = f"the names of {quoted(file.path)} have other prefixes than those of the files before it"
-            raise malformed(file.line, cause, USE_PREFIXES, file.path)
+            cause = f"the names of {quote_path(file.path)} have other prefixes than those of the files before it"
+            raise patch_fault(file.line, cause, USE_PREFIXES, file.path)
         self._prefixes = found.prefixes
         if file.move and file.old is not None:  # 2
             earlier = self._touched.get(file.old)
             if earlier is not None and (file.move == "rename" or earlier != file.mail):
-                cause = f"{quoted(file.path)} is made of {quoted(file.old)}, which another part of the patch changes"
-                raise malformed(file.line, cause, ONE_DIFF, file.path)
+                cause = f"{quote_path(file.path)} is made of {quote_path(file.old)}, which another part of the patch changes"
+                raise patch_fault(file.line, cause, ONE_DIFF, file.path)
         if file.move != "copy" and file.old in self._moved:
-            cause = f"{quoted(file.old or b'')} is renamed and changed in one patch"
-            raise malformed(file.line, cause, ONE_DIFF, file.path)
+            cause = f"{quote_path(file.old or b'')} is renamed and changed in one patch"
+            raise patch_fault(file.line, cause, ONE_DIFF, file.path)
         for path in (file.new, None if file.move == "copy" else file.old):
             if path is not None:
                 self._touched[path] = file.mail
@@ -104,11 +104,11 @@ class _Reader:
         if has != promised[1:]:
             words = "{} files, {} added and {} removed lines"
             cause = f"the table promises {words.format(*promised[1:])}, and the patch has {words.format(*has)}"
-            raise malformed(promised.line, cause, SEND_WHOLE)
+            raise patch_fault(promised.line, cause, SEND_WHOLE)
 
 
 def _refuse_encodings(patch: bytes) -> None:
     if patch.startswith(_UTF_8_MARK):
-        raise malformed(1, "a byte order mark stands before the patch", SEND_UNALTERED)
+        raise patch_fault(1, "a byte order mark stands before the patch", SEND_UNALTERED)
     if patch.startswith(_UTF_16) or b"\0" in patch[:4]:
-        raise malformed(1, "the patch is written in UTF-16", "Send it in UTF-8: `git diff --binary --output=FILE`")
+        raise patch_fault(1, "the patch is written in UTF-16", "Send it in UTF-8: `git diff --binary --output=FILE`")

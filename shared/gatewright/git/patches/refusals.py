@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from gatewright.git.patches.faults import quoted
+from gatewright.git.patches.faults import quote_path
 from gatewright.git.patches.files import Hunk, Reading
 
 _FAILED = re.compile(rb"error: patch failed: (.+):([0-9]{1,18})")  # noqa: TID251 - linear: a number at the end ends it
@@ -40,15 +40,15 @@ def explain(said: bytes, shown: str, patch: bytes, reading: Reading) -> Refusal:
             if line.startswith(b"error: ") and line.endswith(ending):
                 path = line[len(b"error: ") : -len(ending)]
                 if state == "exists":
-                    words = f"the patch creates {quoted(path)}, and the baseline has it. {_ON_BASELINE}."
+                    words = f"the patch creates {quote_path(path)}, and the baseline has it. {_ON_BASELINE}."
                     return Refusal(words, path)
-                return Refusal(f"the patch changes {quoted(path)}, and the baseline does not have it.", path, missing=True)
+                return Refusal(f"the patch changes {quote_path(path)}, and the baseline does not have it.", path, missing=True)
     return Refusal(f"the patch does not apply: {shown}", None)
 
 
 def advice_for_missing(path: bytes, names: Sequence[bytes]) -> str:
     """What to do about a file that the baseline lacks; ``names`` are its files."""
-    alike = [quoted(name) for name in names if name.endswith(b"/" + path)]
+    alike = [quote_path(name) for name in names if name.endswith(b"/" + path)]
     if not alike:
         return f"{_ON_BASELINE}, at the top of the repository."
     more = f" and {len(alike) - _MOST_NAMED} more" if len(alike) > _MOST_NAMED else ""
@@ -59,9 +59,9 @@ def advice_for_missing(path: bytes, names: Sequence[bytes]) -> str:
 def _mismatch(path: bytes, start: int, patch: bytes, reading: Reading) -> Refusal:
     found = next(_hunks_at(path, start, reading), None)
     if found is None:
-        return Refusal(f"{quoted(path)} differs from what the patch expects near line {start}. {_ON_BASELINE}.", path)
+        return Refusal(f"{quote_path(path)} differs from what the patch expects near line {start}. {_ON_BASELINE}.", path)
     number, hunk = found
-    where = f"hunk {number} of {quoted(path)} (line {hunk.line} of the patch)"
+    where = f"hunk {number} of {quote_path(path)} (line {hunk.line} of the patch)"
     words = f"{where} does not match the baseline near line {start}"
     body = patch[hunk.at : hunk.end]
     if any(each in body for each in _ESCAPED):

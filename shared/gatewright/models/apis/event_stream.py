@@ -29,7 +29,7 @@ class EventReader:
             start = end + 1
             yield from self._end_of_line()
         self._line += chunk[start:]
-        self._bound()
+        self._check_size()
 
     def finish(self) -> Iterator[dict[str, Any]]:
         """What the end of the stream completes: a last event may lack its blank line."""
@@ -43,7 +43,7 @@ class EventReader:
             yield from self._end_of_event()
         elif line.startswith(b"data:"):
             self._data += (b"\n" if self._data else b"") + line[5:].removeprefix(b" ")
-            self._bound()
+            self._check_size()
 
     def _end_of_event(self) -> Iterator[dict[str, Any]]:
         data = bytes(self._data)
@@ -60,6 +60,6 @@ class EventReader:
         else:
             self.malformed += 1
 
-    def _bound(self) -> None:
+    def _check_size(self) -> None:
         if len(self._line) + len(self._data) > self._largest:
             raise DeniedError("one event of the reply is larger than any reply has", code="model_reply_too_large")

@@ -197,7 +197,7 @@ def admit(request: ModelRequest, provider: Provider) -> ModelRequest:
     return ModelRequest(request.endpoint, request.model, request.stream, body, dropped)
 
 
-def addressed(request: ModelRequest, upstream_name: str) -> dict[str, Any]:
+def address_request(request: ModelRequest, upstream_name: str) -> dict[str, Any]:
     """The body with the model's name at its provider; where the path names the model, the body does not."""
     body = dict(request.body)
     if request.endpoint.api != "gemini":
@@ -255,7 +255,7 @@ def _check_content(value: object) -> None:
         if isinstance(node, list):
             pending += node
         elif isinstance(node, dict):
-            if (what := _fetched(node)) is not None:
+            if (what := _fetched_address(node)) is not None:
                 raise DeniedError(
                     f"{what} would be fetched by the provider; send the content itself", code="model_content_not_allowed"
                 )
@@ -263,7 +263,7 @@ def _check_content(value: object) -> None:
             pending += [child for name, child in node.items() if name not in _OPAQUE and not (of_a_tool and name == "input")]
 
 
-def _fetched(node: Mapping[str, Any]) -> str | None:
+def _fetched_address(node: Mapping[str, Any]) -> str | None:
     for name in _FETCHED.intersection(node):
         if isinstance(node[name], str) and not node[name].startswith("data:"):
             return f"`{name}`"

@@ -76,19 +76,19 @@ def greatest(first: TokenUsage | None, second: TokenUsage | None) -> TokenUsage 
 
 def text_bytes(value: object) -> int:
     """Bytes of all words in ``value``; what is no words (ids, images, encrypted parts) does not count."""
-    return sum(len(words) if words.isascii() else len(words.encode("utf-8", "surrogatepass")) for words in _words(value))
+    return sum(len(words) if words.isascii() else len(words.encode("utf-8", "surrogatepass")) for words in _all_strings(value))
 
 
 def written_bytes(api: Api, event: Mapping[str, Any]) -> int:
     """Bytes of words that an event of a stream adds to the reply."""
-    return text_bytes(_added(api, event))
+    return text_bytes(_added_text(api, event))
 
 
 def written_text(events: Iterable[Mapping[str, Any]]) -> str:
     """The words of a stream of any API in one piece, as its client puts them together."""
     apis: tuple[Api, ...] = ("responses", "chat_completions", "messages", "gemini")
-    parts = (part for event in events for part in (_added(api, event) for api in apis) if part is not None)
-    return "".join(words for part in parts for words in _words(part))
+    parts = (part for event in events for part in (_added_text(api, event) for api in apis) if part is not None)
+    return "".join(words for part in parts for words in _all_strings(part))
 
 
 def reply_bytes(api: Api, reply: Mapping[str, Any]) -> int:
@@ -110,7 +110,7 @@ def is_end(api: Api, event: Mapping[str, Any]) -> bool:
             return any(isinstance(each, dict) and each.get("finishReason") for each in _list(event.get("candidates")))
 
 
-def _added(api: Api, event: Mapping[str, Any]) -> object:
+def _added_text(api: Api, event: Mapping[str, Any]) -> object:
     match api:
         case "responses":
             return event.get("delta") if str(event.get("type", "")).endswith(".delta") else None
@@ -122,7 +122,7 @@ def _added(api: Api, event: Mapping[str, Any]) -> object:
             return event.get("candidates")
 
 
-def _words(value: object) -> Iterator[str]:
+def _all_strings(value: object) -> Iterator[str]:
     """All words in ``value``, in its order."""
     pending = [value]
     while pending:

@@ -45,7 +45,7 @@ def nearest_difference(asked: bytes, recorded: Sequence[bytes]) -> RequestDiffer
     for path in (*wanted, *leaves):
         one, other = leaves.get(path, _ABSENT), wanted.get(path, _ABSENT)
         if one != other:
-            return RequestDifference(pointer(path), *_shown(one, other))
+            return RequestDifference(pointer(path), *_shorten_both(one, other))
     return RequestDifference("", "the same request, fewer times", "once more")
 
 
@@ -62,8 +62,8 @@ def _leaves(value: Any) -> Iterator[tuple[tuple[str | int, ...], Any]]:
             yield path, node
 
 
-def _shown(one: Any, other: Any) -> tuple[str, str]:
-    first, second = _words(one), _words(other)
+def _shorten_both(one: Any, other: Any) -> tuple[str, str]:
+    first, second = _as_text(one), _as_text(other)
     same = 0
     for char, opposite in zip(first, second, strict=False):
         if char != opposite:
@@ -73,7 +73,7 @@ def _shown(one: Any, other: Any) -> tuple[str, str]:
     return _cut(first, start), _cut(second, start)
 
 
-def _words(value: Any) -> str:
+def _as_text(value: Any) -> str:
     return "nothing" if value is _ABSENT else json.dumps(value, ensure_ascii=False)
 
 

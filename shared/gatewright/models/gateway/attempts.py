@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from gatewright.errors import ConfigurationError, DeniedError, UnavailableError
 from gatewright.models.apis.error_answers import error_name
-from gatewright.models.apis.requests import ModelRequest, addressed, admit
+from gatewright.models.apis.requests import ModelRequest, address_request, admit
 from gatewright.models.gateway.limits import GatewayLimits
 from gatewright.models.gateway.relay import BrokenReplyError
 from gatewright.models.gateway.upstream import Upstream, UpstreamReply, UpstreamRequest
@@ -225,7 +225,7 @@ class Attempts:
             except (aiohttp.ClientError, TimeoutError) as error:
                 # The words of such an error may quote what the provider sent: its kind says enough.
                 tries.add(provider, model, type(error).__name__)
-            if number + 1 == self._limits.attempts or not await self._waited(number, wait, deadline):
+            if number + 1 == self._limits.attempts or not await self._wait_for_retry(number, wait, deadline):
                 break
         raise _NextError
 
@@ -245,7 +245,7 @@ class Attempts:
         tries.add(provider, model, f"{reply.status}, packed or leading elsewhere: not passed on")
         raise _NextError
 
-    async def _waited(self, number: int, asked: float | None, deadline: float) -> bool:
+    async def _wait_for_retry(self, number: int, asked: float | None, deadline: float) -> bool:
         """Whether it was waited for the next try; False when that would take too long."""
         spread = self._limits.first_wait * 2**number
         seconds = spread * (0.5 + self._chance() / 2) if asked is None else asked + self._chance() * min(spread, 1.0)
@@ -256,7 +256,7 @@ class Attempts:
 
 
 def _order(request: ModelRequest, model: ModelEntry, headers: Mapping[str, str]) -> UpstreamRequest:
-    body = json.dumps(addressed(request, model.upstream_name), ensure_ascii=False, separators=(",", ":"))
+    body = json.dumps(address_request(request, model.upstream_name), ensure_ascii=False, separators=(",", ":"))
     return UpstreamRequest(request.endpoint, model.upstream_name, body.encode(), request.stream, headers)
 
 

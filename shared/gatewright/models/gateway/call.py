@@ -22,7 +22,7 @@ from gatewright.models.gateway.attempts import Attempts, Candidate, KeyRefusedEr
 from gatewright.models.gateway.call_spans import tell_call
 from gatewright.models.gateway.client_reply import ClientReply
 from gatewright.models.gateway.limits import GatewayLimits
-from gatewright.models.gateway.reading import forwarded, parsed, read_body
+from gatewright.models.gateway.reading import forwarded_headers, parse_body, read_body
 from gatewright.models.gateway.relay import STREAM_TYPE, BrokenReplyError, Relay
 from gatewright.models.gateway.spending import CallMeter, InputEstimate, Spending, nano_of
 from gatewright.models.grant import ModelGrant
@@ -105,7 +105,7 @@ class ModelCall:
             begun = self._client.cut()
             return self._error(error) if begun is None else begun
         finally:
-            usage = self._settled()
+            usage = self._settle_usage()
             if self._incomplete:
                 self._shared.spending.lost()
             self._record(usage)
@@ -116,7 +116,7 @@ class ModelCall:
         if shared.records.full:
             raise DeniedError("no further call of this task can be recorded", code="model_calls_limit")
         shared.spending.check()
-        request = self._request = read_request(self._endpoint, await parsed(await read_body(self._http, shared.limits)))
+        request = self._request = read_request(self._endpoint, await parse_body(await read_body(self._http, shared.limits)))
         route = shared.grant.routes.get(request.model)
         if route is None:
             raise DeniedError(f"the model {request.model[:128]!r} is not one that this task may call", code="model_not_allowed")
@@ -143,7 +143,7 @@ class ModelCall:
     async def _send(self, request: ModelRequest, candidates: Sequence[Candidate], words: int) -> None:
         shared = self._shared
         deadline = min(shared.deadline, time.monotonic() + shared.limits.call_seconds)
-        headers = forwarded(self._http.headers) if self._endpoint.api == "messages" else {}
+        headers = forwarded_headers(self._http.headers) if self._endpoint.api == "messages" else {}
 
         async def pass_on(obtained: Obtained) -> None:
             try:
@@ -184,7 +184,7 @@ class ModelCall:
         self._model_used, self._provider = recorded.model_used, recorded.provider
         meter = CallMeter(self._shared.spending, free(), TokenUsage())
         self._meters.append(meter)
-        meter.streamed(0, 0, recorded.usage)
+        meter.count_streamed(0, 0, recorded.usage)
         for piece in recorded.pieces:
             await self._client.write(piece, recorded.content_type, status=recorded.status)
         if self._endpoint.action == "generate" and recorded.status < _OK:
@@ -205,7 +205,7 @@ class ModelCall:
             headers = {} if after is None else {"Retry-After": str(int(after) + 1)}
         return self._client.instead(status, error_body(self._endpoint.api, status, error.reason, error.message), headers)
 
-    def _settled(self) -> TokenUsage:
+    def _settle_usage(self) -> TokenUsage:
         """What all replies together used; one that broke off counts for what was seen of it."""
         total = TokenUsage()
         for meter in self._meters:

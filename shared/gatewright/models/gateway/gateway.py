@@ -145,9 +145,9 @@ class ModelGateway:
             finally:
                 accepting.close()
                 await server.shutdown(_GOODBYE)
-                await self._recorded()
+                await self._await_records()
 
-    async def _recorded(self) -> None:
+    async def _await_records(self) -> None:
         """Wait until the calls that were given up are in the records: each leaves one, however it ends."""
         while self._answering:
             for answering in self._answering:

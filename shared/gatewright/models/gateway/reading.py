@@ -51,12 +51,12 @@ async def read_body(http: web.BaseRequest, limits: GatewayLimits) -> bytes:
         raise MalformedError("the body ended before its end", code="model_request_invalid") from error
 
 
-async def parsed(data: bytes) -> object:
+async def parse_body(data: bytes) -> object:
     """``data`` as JSON. Raises MalformedError (``model_request_invalid``)."""
     return await asyncio.to_thread(_parse, data) if len(data) > _LARGE else _parse(data)
 
 
-def forwarded(headers: Mapping[str, str]) -> dict[str, str]:
+def forwarded_headers(headers: Mapping[str, str]) -> dict[str, str]:
     """The headers that the Messages API needs: the version, and the betas that do not let the provider reach further."""
     sent = {"anthropic-version": MESSAGES_VERSION}
     for name, characters in _HEADERS.items():

@@ -15,7 +15,7 @@ from gatewright.models.apis.event_stream import EventReader
 from gatewright.models.apis.usage import greatest, is_end, reply_bytes, usage_of, written_bytes
 from gatewright.models.gateway.client_reply import ClientReply
 from gatewright.models.gateway.limits import GatewayLimits
-from gatewright.models.gateway.reading import parsed
+from gatewright.models.gateway.reading import parse_body
 from gatewright.models.gateway.spending import CallMeter
 from gatewright.models.gateway.upstream import UpstreamReply
 from gatewright.models.prices import TokenUsage
@@ -65,14 +65,14 @@ class Relay:
         size = 0
         async for raw in self._reply.content.iter_any():
             size += len(raw)
-            self._bound(size)
+            self._check_size(size)
             for event in reader.feed(raw):
-                self._seen(event)
+                self._count_event(event)
             if self._meter is not None:
-                self._meter.streamed(len(raw), 0, None)
+                self._meter.count_streamed(len(raw), 0, None)
             await self._client.write(scrubber.feed(raw), STREAM_TYPE)
         for event in reader.finish():
-            self._seen(event)
+            self._count_event(event)
         if size == 0:
             raise BrokenReplyError("the reply is empty", code="model_reply_invalid")
         await self._client.write(scrubber.finish(), STREAM_TYPE)
@@ -80,33 +80,33 @@ class Relay:
         if self._meter is not None:
             self._meter.settle()
 
-    def _seen(self, event: Mapping[str, Any]) -> None:
+    def _count_event(self, event: Mapping[str, Any]) -> None:
         """Count one event. One at a time: what a provider sends in one go may be more than there is left."""
         api = self._endpoint.api
         self._ended = self._ended or is_end(api, event)
         self.ending = later_ending(api, self.ending, ending_in(api, event))
         if self._meter is not None:
             self._told = greatest(self._told, usage_of(api, event))
-            self._meter.streamed(0, written_bytes(api, event), self._told)
+            self._meter.count_streamed(0, written_bytes(api, event), self._told)
 
     async def _one_piece(self) -> None:
         parts, size = [], 0
         async for raw in self._reply.content.iter_any():
             size += len(raw)
-            self._bound(size)
+            self._check_size(size)
             if self._meter is not None:
-                self._meter.streamed(len(raw), 0, None)
+                self._meter.count_streamed(len(raw), 0, None)
             parts.append(raw)
         data = b"".join(parts)
         try:
-            reply = await parsed(data)
+            reply = await parse_body(data)
         except MalformedError:
             reply = None
         if not isinstance(reply, dict):
             raise BrokenReplyError("the provider's reply is no JSON object", code="model_reply_invalid")
         self.ending = ending_of(self._endpoint.api, reply)
         if self._meter is not None:
-            self._meter.streamed(0, reply_bytes(self._endpoint.api, reply), usage_of(self._endpoint.api, reply))
+            self._meter.count_streamed(0, reply_bytes(self._endpoint.api, reply), usage_of(self._endpoint.api, reply))
             self._meter.settle()
         await self._client.write(self._reply.scrubber.whole(data), _JSON)
         self._client.whole = True
@@ -119,7 +119,7 @@ class Relay:
             if len(data) > _ERROR_BYTES:
                 break
         try:
-            words = None if len(data) > _ERROR_BYTES else await parsed(data)
+            words = None if len(data) > _ERROR_BYTES else await parse_body(data)
         except MalformedError:
             words = None
         if not isinstance(words, dict):
@@ -127,6 +127,6 @@ class Relay:
         await self._client.write(self._reply.scrubber.whole(data), _JSON, status=status)
         self._client.whole = True
 
-    def _bound(self, size: int) -> None:
+    def _check_size(self, size: int) -> None:
         if size > self._limits.reply_bytes:
             raise DeniedError(f"a reply has at most {self._limits.reply_bytes} bytes", code="model_reply_too_large")

@@ -143,7 +143,7 @@ class CallMeter:
         """The provider has taken the request: what it read counts. Raises BudgetError."""
         self._count(self.usage)
 
-    def streamed(self, size: int, words: int, told: TokenUsage | None) -> None:
+    def count_streamed(self, size: int, words: int, told: TokenUsage | None) -> None:
         """``size`` more bytes of the reply hold ``words`` bytes of text; ``told`` is what they say. Raises BudgetError."""
         self._bytes += size
         self._words += words
@@ -157,7 +157,7 @@ class CallMeter:
         """
         if self._final is not None:
             return self._final
-        told, written = self._told, self._written()
+        told, written = self._told, self._written_tokens()
         if told is None:
             self._final = self.usage
         else:
@@ -177,7 +177,7 @@ class CallMeter:
             return self._final
         told = self._told
         read = told if told is not None and told.input > 0 else self._estimate
-        written = max(self._written(), told.output if told is not None else 0)
+        written = max(self._written_tokens(), told.output if told is not None else 0)
         return TokenUsage(read.input, read.cached, read.cache_written, written)
 
     @property
@@ -185,7 +185,7 @@ class CallMeter:
         """None when the price is not known."""
         return None if self._price is None else self._counted_nano / BILLION
 
-    def _written(self) -> int:
+    def _written_tokens(self) -> int:
         return max(-(-self._words // BYTES_A_TOKEN), self._bytes // NOISE)
 
     def _count(self, usage: TokenUsage) -> None:

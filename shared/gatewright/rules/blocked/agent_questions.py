@@ -106,10 +106,10 @@ def leave_of(run: Run, asked: AskedApproval, now: datetime) -> AgentLeave:
 
 def inert(text: str) -> str:
     """``text`` on one line, exactly: what is not printable, and the backslash, is written as its escape."""
-    return "".join(each if each.isprintable() and each != "\\" else _escaped(each) for each in text)
+    return "".join(each if each.isprintable() and each != "\\" else _escape_character(each) for each in text)
 
 
-def _escaped(character: str) -> str:
+def _escape_character(character: str) -> str:
     return "\\\\" if character == "\\" else f"\\u{{{ord(character):x}}}"
 
 

@@ -36,7 +36,7 @@ def next_request(run: Run, now: datetime) -> ApprovalRequest | None:
     known = [asked.request.blocked.question for asked in run.approvals.values() if asked.request.blocked is not None]
     if len(known) >= MOST_BLOCKED:
         return None
-    block = next((each for each in _brought(run) if each.question not in known), None)
+    block = next((each for each in _legal_blocks(run) if each.question not in known), None)
     return _request(run, rule, block, now) if block is not None else None
 
 
@@ -87,9 +87,9 @@ def beside(run: Run) -> tuple[AskedApproval, ...]:
     return tuple(asked for asked in pending(run) if asked.request.stage == "beside")
 
 
-def _brought(run: Run) -> Iterator[Blocked]:
+def _legal_blocks(run: Run) -> Iterator[Blocked]:
     """The legal blocks of the run, as they are shown: of just that task, on one line, and not endless."""
-    for task_id, each in _told(run):
+    for task_id, each in _reported_blocks(run):
         if not check(each):
             shown = replace(
                 each,
@@ -101,7 +101,7 @@ def _brought(run: Run) -> Iterator[Blocked]:
             yield shown
 
 
-def _told(run: Run) -> Iterator[tuple[str, Blocked]]:
+def _reported_blocks(run: Run) -> Iterator[tuple[str, Blocked]]:
     """What each task could not tell. Of a contract that came from outside no pm of ours has said anything."""
     pm = next((task.task_id for task in run.tasks.values() if task.role == "pm"), None)
     asked: list[tuple[str | None, Consultation | None]] = [(pm, run.contract.consultation if run.contract else None)]

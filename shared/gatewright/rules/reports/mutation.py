@@ -45,7 +45,7 @@ def broken_by_mutants(ordered: Sequence[Ordered], bounds: MutationBounds) -> Ite
         if share < bounds.must_kill:
             left = [mutant for mutant, noticed in counted.items() if not noticed]
             asked = f"{share:.0%} of {_mutants(len(counted))} noticed, {bounds.must_kill:.0%} are asked for"
-            yield Broken(TOO_WEAK, RULE, f"{asked}: {_quoted(left)}", left[0].path.encode("utf-8", "surrogatepass"))
+            yield Broken(TOO_WEAK, RULE, f"{asked}: {_mutant_words(left)}", left[0].path.encode("utf-8", "surrogatepass"))
     elif possible > len(outcomes) or any(sample.unproven for sample in samples):
         why = next((sample.unproven for sample in samples if sample.unproven), "the time was over")
         yield Broken(TOO_WEAK, RULE, f"no mutant has shown anything: {why}")
@@ -68,7 +68,7 @@ def sample_in_words(sample: MutationSample) -> str:
     words += ", when the time was over" if sample.out_of_time else ""
     words += f": {sample.tried - len(survived) - invalid} killed"
     words += f", {invalid} did not run" if invalid else ""
-    return words + f", {len(survived)} survived" + (f": {_quoted(survived)}" if survived else "")
+    return words + f", {len(survived)} survived" + (f": {_mutant_words(survived)}" if survived else "")
 
 
 def is_doubtful(sample: MutationSample) -> bool:
@@ -130,7 +130,7 @@ def _identity(mutant: Mutant) -> tuple[object, ...]:
     return mutant.path, mutant.line, mutant.column, mutant.before, mutant.after
 
 
-def _quoted(mutants: Sequence[Mutant]) -> str:
+def _mutant_words(mutants: Sequence[Mutant]) -> str:
     shown = [f"{each.path}:{each.line} `{each.before}` -> `{each.after}`" for each in mutants[:_QUOTED]]
     more = len(mutants) - len(shown)
     return ", ".join(shown) + (f" and {more} more" if more else "")

@@ -56,9 +56,9 @@ def broken_by_proof(ordered: Sequence[Ordered], contract: TaskContract, testing:
     for one in demanded:
         if not passed(one.final):
             return ()
-        if why_unproven(one.final) and not _instrumented(one.final):
+        if why_unproven(one.final) and not _is_instrumented(one.final):
             continue
-        found = tuple(_disproved(one.final, contract))  # 1
+        found = tuple(_check_proof(one.final, contract))  # 1
         broken += found
         proved = proved or (not found and not why_unproven(one.final))
     if testing == "proved" and not proved and not broken:  # 2
@@ -73,7 +73,9 @@ def _unended_baseline_tests(demanded: Iterable[Ordered]) -> Iterator[Broken]:
     for one in demanded:
         tests = one.final.proof.baseline_tests if one.final.proof is not None else None
         if tests is not None and not tests.complete:
-            words = f"{one.test.name}: {baseline_tests_in_words(tests)}; land the change of {_quoted(tests.paths)} by itself"
+            words = (
+                f"{one.test.name}: {baseline_tests_in_words(tests)}; land the change of {_quote_tests(tests.paths)} by itself"
+            )
             yield Broken(UNPROVEN, RULE, words)
 
 
@@ -96,7 +98,7 @@ def broken_by_environment(ordered: Sequence[Ordered]) -> Iterator[Broken]:
     """What ran in place of the candidate; a command that failed with it says nothing about the change either."""
     for one in ordered:
         if one.test.must_pass and one.final.proof is not None and one.final.proof.shadowed:
-            words = f"{one.test.name}: not from the candidate: {_quoted(one.final.proof.shadowed)}"
+            words = f"{one.test.name}: not from the candidate: {_quote_tests(one.final.proof.shadowed)}"
             yield Broken(SHADOWED, RULE, words)
 
 
@@ -165,7 +167,7 @@ def _clauses_of_counts(proof: TestProof, counts: TestCounts) -> Iterator[ProofCl
     if proof.patched:
         yield ProofClause(f"{len(proof.patched)} changed in the runner itself", doubtful=True)
     if proof.untouched:
-        yield ProofClause(f"changed, and loaded by no test: {_quoted(proof.untouched)}", doubtful=True)
+        yield ProofClause(f"changed, and loaded by no test: {_quote_tests(proof.untouched)}", doubtful=True)
     if proof.control is not None and alive(proof):
         yield ProofClause("the control failed as it must")
     elif proof.control is not None:
@@ -184,14 +186,14 @@ def check_in_words(proof: TestProof) -> str:
         return ""
     noticed = f"{'noticed' if check.noticed else 'did not notice'} an error planted in {check.path}"
     if check.switched_off:
-        return f"{check.tool} is switched off by the text of {_quoted(check.switched_off)}; it {noticed}"
+        return f"{check.tool} is switched off by the text of {_quote_tests(check.switched_off)}; it {noticed}"
     return f"{check.tool} {noticed}"
 
 
 def failed_before_in_words(proof: TestProof) -> str:
     """What a command that failed does without the change, for people; empty when it succeeds there, or that is not known."""
     if proof.failed_before:
-        return f"failed before the change too: {_quoted(proof.failed_before)}"
+        return f"failed before the change too: {_quote_tests(proof.failed_before)}"
     return f"it failed before the change too (it ended with {proof.exit_before})" if proof.exit_before else ""
 
 
@@ -206,7 +208,7 @@ def baseline_tests_in_words(tests: BaselineTests) -> str:
         parts += [f"{counts.skipped} skipped"] if counts.skipped else []
         parts += [f"{tests.unrun_count} did not run"] if tests.unrun_count else []
         parts += [f"the command ended with {tests.exit_code}"] if tests.exit_code and not counts.failed else []
-        said = ", ".join(parts) + (f": {_quoted(tests.failed)}" if tests.failed else "")
+        said = ", ".join(parts) + (f": {_quote_tests(tests.failed)}" if tests.failed else "")
     return f"the baseline's tests on this change: {said}{_why_unended(tests)}"
 
 
@@ -216,7 +218,7 @@ def _why_unended(tests: BaselineTests) -> str:
     if tests.stopped:
         return f"; they were stopped at the limit of {tests.stopped}"
     if tests.rewritten:
-        return f"; {_quoted(tests.rewritten)} was changed while they ran"
+        return f"; {_quote_tests(tests.rewritten)} was changed while they ran"
     return "; they were not told to their end"
 
 
@@ -233,11 +235,11 @@ def file_of(test: str) -> str:
     return test.partition("::")[0]
 
 
-def _instrumented(command: TestCommand) -> bool:
+def _is_instrumented(command: TestCommand) -> bool:
     return command.proof is not None and bool(command.proof.framework)
 
 
-def _disproved(command: TestCommand, contract: TaskContract) -> Iterator[Broken]:
+def _check_proof(command: TestCommand, contract: TaskContract) -> Iterator[Broken]:
     """1. the runner was itself  2. all was told, of the tests as they are  3. something ran  4. it could have failed
 
     5. nothing is lost.
@@ -247,7 +249,7 @@ def _disproved(command: TestCommand, contract: TaskContract) -> Iterator[Broken]
         return
     counts = proof.counts
     contradictory = counts is not None and _contradict(proof, counts)
-    if patched := [each for each in proof.patched if not _named(file_of(each), contract)]:  # 1
+    if patched := [each for each in proof.patched if not _name_tests(file_of(each), contract)]:  # 1
         yield from _by_patch(patched, name)
         return
     if not proof.complete or counts is None or counts.failed or proof.duplicates or proof.rewritten or contradictory:  # 2
@@ -259,10 +261,10 @@ def _disproved(command: TestCommand, contract: TaskContract) -> Iterator[Broken]
         return
     if not alive(proof) and not proof.unproven:  # 4
         yield Broken("tests_not_alive", RULE, f"{name}: {_how_the_control_ended(proof)}")
-    yield from _lost(proof, name, contract)  # 5
+    yield from _check_lost_tests(proof, name, contract)  # 5
 
 
-def _named(path: str, contract: TaskContract) -> bool:
+def _name_tests(path: str, contract: TaskContract) -> bool:
     """Whether the contract opens this very file; a folder that it opens does not let what lies in it patch the runner."""
     return bool(path) and contract.scope is not None and path in contract.scope.allow_protected_paths
 
@@ -273,7 +275,7 @@ def _by_patch(patched: Iterable[str], name: str) -> Iterator[Broken]:
         path, _, what = each.partition("::")
         found.setdefault(path, []).append(what)
     for path, its in found.items():
-        words = f"{name}: not as the runner brought it: {_quoted(its)}"
+        words = f"{name}: not as the runner brought it: {_quote_tests(its)}"
         yield Broken("runner_patched", RULE, words, path.encode("utf-8", "surrogatepass") or None)
 
 
@@ -293,9 +295,9 @@ def _contradict(proof: TestProof, counts: TestCounts) -> bool:
 
 def _what_is_missing(proof: TestProof) -> str:
     if proof.rewritten:
-        return f"{_quoted(proof.rewritten)} was changed while the tests ran"
+        return f"{_quote_tests(proof.rewritten)} was changed while the tests ran"
     if proof.duplicates:
-        return f"tests were told twice: {_quoted(proof.duplicates)}"
+        return f"tests were told twice: {_quote_tests(proof.duplicates)}"
     if proof.counts is not None and proof.counts.failed:
         return f"{_tests(proof.counts.failed)} failed, and yet the command succeeded"
     if proof.counts is not None and _contradict(proof, proof.counts):
@@ -315,7 +317,7 @@ def _how_the_control_ended(proof: TestProof) -> str:
     return f"a planted test that must pass was {control.passing_outcome or 'not told'}"
 
 
-def _lost(proof: TestProof, name: str, contract: TaskContract) -> Iterator[Broken]:
+def _check_lost_tests(proof: TestProof, name: str, contract: TaskContract) -> Iterator[Broken]:
     """Tests may go where the contract opens their files."""
     opened = scope.AllowedPaths(contract.scope.allow_protected_paths if contract.scope is not None else ())
     lost = [test for test in proof.lost if not _covers(opened, test)]
@@ -323,7 +325,7 @@ def _lost(proof: TestProof, name: str, contract: TaskContract) -> Iterator[Broke
     # One test of each file is listed before the second of any: with a second one, all files are there.
     all_listed = proof.lost_count == len(proof.lost) or len(files) < len(proof.lost)
     if not all_listed:
-        words = f"{name}: {_tests(proof.lost_count)} of the baseline did not run: {_quoted(lost or proof.lost)}"
+        words = f"{name}: {_tests(proof.lost_count)} of the baseline did not run: {_quote_tests(lost or proof.lost)}"
         yield Broken("tests_lost", RULE, words)
     else:
         yield from _by_file(lost, f"{name}: of the baseline did not run")
@@ -337,7 +339,7 @@ def _by_file(tests: Iterable[str], words: str) -> Iterator[Broken]:
     for test in tests:
         found.setdefault(file_of(test), []).append(test)
     for file, its in found.items():
-        detail = f"{words}: {_quoted(its)}"
+        detail = f"{words}: {_quote_tests(its)}"
         yield Broken("tests_lost", RULE, detail, file.encode("utf-8", "surrogatepass"))
 
 
@@ -345,7 +347,7 @@ def _covers(opened: scope.AllowedPaths, test: str) -> bool:
     return opened.cover(file_of(test).encode("utf-8", "surrogatepass"))
 
 
-def _quoted(names: Iterable[str]) -> str:
+def _quote_tests(names: Iterable[str]) -> str:
     listed = list(names)
     more = f" and {len(listed) - _QUOTED} more" if len(listed) > _QUOTED else ""
     return ", ".join(listed[:_QUOTED]) + more

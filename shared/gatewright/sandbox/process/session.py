@@ -22,7 +22,7 @@ from gatewright.sandbox.port import Stopped
 from gatewright.sandbox.process.listening_inside import NotListeningError, listen_inside
 from gatewright.sandbox.process.start_barrier import forget, when_readable
 from gatewright.sandbox.process.supervision import NotStartedError, Started, at_gate, end, pipes, watch
-from gatewright.sandbox.process.uncancelled import uncancelled
+from gatewright.sandbox.process.uncancelled import finish_uncancelled
 
 _CHUNK: Final = 1 << 16
 #: For a program whose output has ended.
@@ -128,7 +128,7 @@ async def hold_session(started: Started, limits: SandboxLimits, *, disk: Path | 
         yield session
     finally:
         try:
-            await uncancelled(_end(started, exited, watching, ending=session is not None and session.output_ended))
+            await finish_uncancelled(_end(started, exited, watching, ending=session is not None and session.output_ended))
         finally:
             if session is None:
                 os.close(stdout)
@@ -142,7 +142,7 @@ async def hold_session(started: Started, limits: SandboxLimits, *, disk: Path | 
 
 async def _door(pid: int, port: int) -> socket.socket:
     try:
-        return await uncancelled(asyncio.to_thread(listen_inside, pid, port))
+        return await finish_uncancelled(asyncio.to_thread(listen_inside, pid, port))
     except NotListeningError as error:
         raise SandboxError(f"no socket can be made inside the sandbox: {error}") from error
 

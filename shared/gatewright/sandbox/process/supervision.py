@@ -21,8 +21,8 @@ from gatewright.sandbox.limits import SandboxLimits
 from gatewright.sandbox.port import Completed, Stopped
 from gatewright.sandbox.process.output import Output
 from gatewright.sandbox.process.start_barrier import StartBarrier, forget, when_readable
-from gatewright.sandbox.process.uncancelled import uncancelled
-from gatewright.sandbox.process.watch import exceeded
+from gatewright.sandbox.process.uncancelled import finish_uncancelled
+from gatewright.sandbox.process.watch import exceeded_limit
 
 #: Between start and gate only the sandbox's own set-up runs: milliseconds, unless the host is in trouble.
 _START_SECONDS: Final = 30.0
@@ -109,7 +109,7 @@ async def supervise(started: Started, limits: SandboxLimits, *, disk: Path | Non
         try:
             stopped = await _follow(started, exited, output, limits, disk)
         finally:
-            await uncancelled(end(started, exited, output.ended))
+            await finish_uncancelled(end(started, exited, output.ended))
     finally:
         output.close()
         forget(exit_fd)
@@ -181,7 +181,7 @@ async def watch(
             return ""
         if overflow.done():
             return "output"
-        if stopped := exceeded(tree.members(), limits, disk):
+        if stopped := exceeded_limit(tree.members(), limits, disk):
             return stopped
         pause = _LOOK_SECONDS
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-async def uncancelled(work: Coroutine[Any, Any, T]) -> T:
+async def finish_uncancelled(work: Coroutine[Any, Any, T]) -> T:
     """Await ``work`` to its end, however often the caller is cancelled; then pass the cancellation on."""
     task = asyncio.ensure_future(work)
     cancelled = False

@@ -30,7 +30,7 @@ def disk_nearly_full(directory: Path) -> bool:
     return state.f_bavail * state.f_frsize < spare or state.f_favail < state.f_files // _SPARE_SHARE
 
 
-def exceeded(processes: Sequence[int], limits: SandboxLimits, disk: Path | None) -> Stopped:
+def exceeded_limit(processes: Sequence[int], limits: SandboxLimits, disk: Path | None) -> Stopped:
     """Which of ``limits`` these processes exceed together now, or whether ``disk`` is nearly full."""
     if disk is not None and disk_nearly_full(disk):
         return "disk"

@@ -32,7 +32,7 @@ def beat_of(message: Message) -> int | None:
 
 
 class TaskClaims:
-    """Of one delivery of a task. ``phase`` is set by who does it; ``stepped`` and ``heard`` are told what the work shows."""
+    """Of one delivery of a task. ``phase`` is set by who does it; ``count_step`` and ``heard`` are told what the work shows."""
 
     def __init__(self, bus: Bus, role: Role, delivery: Delivery, ref: TaskRef, *, clock: Clock, log: Logger) -> None:
         self.phase: Phase = "working"
@@ -49,7 +49,7 @@ class TaskClaims:
         self._activity: Event | None = None
         self._number = 0
 
-    def stepped(self) -> None:
+    def count_step(self) -> None:
         """A step of the work is done."""
         self._moved = self._clock.monotonic()
 
@@ -59,7 +59,7 @@ class TaskClaims:
         def told(event: Event, text: str) -> None:
             if event != "usage":  # it is told whether the agent works or not
                 self._activity = event
-                self.stepped()
+                self.count_step()
             tell(event, text)
 
         return told

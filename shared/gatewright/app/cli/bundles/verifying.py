@@ -111,8 +111,8 @@ def trusted_keys(given: str | None, place: CommandContext) -> list[keys.PublicKe
 
 
 def _ring(place: CommandContext) -> Iterator[Trusted]:
-    known = {key.key_id: key for key in keyring.known(place.home, place.key)}
-    found = keyring.trusted(place.home, place.key)
+    known = {key.key_id: key for key in keyring.known_keys(place.home, place.key)}
+    found = keyring.trusted_keys(place.home, place.key)
     # Where there is none, the error names the file in which it was looked for.
     for public in found or [keys.load_public(keys.public_path(place.key))]:
         yield Trusted(public, known[public.key_id])

@@ -37,7 +37,7 @@ def approve(
     from gatewright.app.cli.user_git import user_name
     from gatewright.clock import SystemClock
     from gatewright.errors import ConfigurationError
-    from gatewright.evidence.approvals import signed
+    from gatewright.evidence.approvals import sign_approval
     from gatewright.evidence.signing import keys
     from gatewright.evidence.signing.durable_files import put_file
     from gatewright.evidence.signing.envelopes import Signer
@@ -49,7 +49,7 @@ def approve(
     file = output or file_of(place, asked)
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        put_file(file, signed(approval, signer), mode=0o600)
+        put_file(file, sign_approval(approval, signer), mode=0o600)
     except OSError as error:
         raise ConfigurationError(f"{file} cannot be written: {error.strerror}") from error
     if json_output:

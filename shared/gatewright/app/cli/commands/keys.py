@@ -72,7 +72,7 @@ def list_keys(json_output: JsonOutput = False) -> None:
     from gatewright.evidence.signing import keyring
 
     place = find_place()
-    found = keyring.known(place.home, place.key)
+    found = keyring.known_keys(place.home, place.key)
     if json_output:
         emit([{"key_id": k.key_id, "state": k.state, "created": k.created, "retired": k.retired} for k in found])
         return
@@ -96,7 +96,7 @@ def export(
     from gatewright.evidence.signing import keyring, keys
 
     place = find_place()
-    ring = keyring.known(place.home, place.key)
+    ring = keyring.known_keys(place.home, place.key)
     wanted = [key for key in ring if (key.key_id.startswith(key_id) if key_id else key.state == "signing")]
     if len(wanted) != 1:
         words = "no key yet: gatewright keys init" if key_id is None else f"{len(wanted)} keys begin with {key_id!r}"

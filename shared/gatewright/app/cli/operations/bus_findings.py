@@ -19,7 +19,7 @@ from gatewright.app.cli.settings import load
 from gatewright.app.stack import state
 from gatewright.app.stack.store_watch import granted
 from gatewright.bus.identities import DEFAULT_PUBLISHER, PUBLISHER, SEED_SUFFIX, BusAddress, bus_keys, publisher_of
-from gatewright.bus.jetstream.offered import Offered, offered, reserved
+from gatewright.bus.jetstream.offered import Offered, offered, reserved_bytes
 from gatewright.bus.topology import STREAMS, publisher_streams
 from gatewright.errors import BusError, ConfigurationError
 
@@ -87,7 +87,7 @@ async def _processes(address: BusAddress) -> Sequence[Process] | None:
 def _fits(room: int, giver: str, publishers: Sequence[str] = (DEFAULT_PUBLISHER,)) -> str:
     """Whether ``room`` bytes are enough for the streams. Raises UnfitError below the least."""
     streams = (*STREAMS, *(stream for publisher in publishers for stream in publisher_streams(publisher)))
-    wanted, least = reserved([load().stream_settings.applied(stream) for stream in streams])
+    wanted, least = reserved_bytes([load().stream_settings.applied(stream) for stream in streams])
     if room < least:
         raise UnfitError(f"{giver} {_size(room)}; they need {_size(least)} at the least, and are meant to have {_size(wanted)}")
     smaller = (

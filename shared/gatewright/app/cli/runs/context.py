@@ -10,7 +10,7 @@ from gatewright.app.cli.runs.sources import find_run
 from gatewright.app.cli.session import attached
 from gatewright.contracts import CanonicalMemory, RunContext
 from gatewright.order_artifacts.canonical_memory import lines_of as told
-from gatewright.prompts.fence import fenced
+from gatewright.prompts.fence import fence_text
 from gatewright.view.safe_text import printable
 
 
@@ -32,7 +32,7 @@ async def ask_memory(repository: str) -> CanonicalMemory:
 
 def memory_lines(memory: CanonicalMemory) -> Iterator[str]:
     """As models are shown it: data behind a fence."""
-    yield from fenced("canonical memory of earlier runs", "\n".join(told(memory))).split("\n")
+    yield from fence_text("canonical memory of earlier runs", "\n".join(told(memory))).split("\n")
 
 
 def lines_of(found: RunContext) -> Iterator[str]:

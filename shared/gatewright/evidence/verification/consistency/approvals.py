@@ -20,21 +20,21 @@ from gatewright.evidence.verification.reading import Reading
 from gatewright.rules.approvals import (
     JudgedDecision,
     MatchedRule,
-    cleared,
     has_lapsed,
+    is_cleared,
     is_over,
     judge_decision,
     make_request,
-    matched,
+    matching_rules,
     next_asked,
     stage_of,
 )
 from gatewright.rules.blocked.agent_questions import known_question, question_request
 from gatewright.rules.blocked.asking import next_request
-from gatewright.rules.grants import judge_grant, uncovered
+from gatewright.rules.grants import judge_grant, why_uncovered
 from gatewright.rules.people.signers import key_words
 from gatewright.rules.people.signing_times import CLOCK_TOLERANCE
-from gatewright.rules.repairs import recorded, refused_now, refused_trees, revision_order
+from gatewright.rules.repairs import decision_event, refused_now, refused_trees, revision_order
 from gatewright.rules.reviewing import check_anchors
 from gatewright.rules.standing import GRANT_OVER, hold_roster, rests_on_people, revoked_words, used_grants
 from gatewright.run import events as e
@@ -55,16 +55,16 @@ def check_approvals(telling: Telling) -> Iterator[Contradiction]:
     for moment in telling.moments:
         match moment.payload:
             case e.ApprovalRequested():
-                yield from _requested(moment, moment.payload)  # 1
+                yield from _check_request(moment, moment.payload)  # 1
             case e.ApprovalDecided():
                 decided += 1
-                yield from _decided(moment, moment.payload, decided)  # 2
+                yield from _check_decision(moment, moment.payload, decided)  # 2
             case e.ApprovalByGrant():
-                yield from _granted(moment, moment.payload, telling)  # 2
+                yield from _check_grant(moment, moment.payload, telling)  # 2
             case e.ApprovalByRule() | e.ApprovalExpired():
                 yield from _without_person(moment, moment.payload)  # 3
             case e.RosterHeld():
-                yield from _held(moment, moment.payload)  # 7
+                yield from _check_roster_held(moment, moment.payload)  # 7
             case _:
                 yield from _gone_on(moment)  # 4
                 yield from _sent_back(moment)  # 5
@@ -106,7 +106,7 @@ def approved_by(telling: Telling) -> Iterator[str]:
             yield f"{key} had approved {grant.rule} in advance at {grant.made_at} by {grant.grant_id}: {until}"
 
 
-def _requested(moment: Moment, event: e.ApprovalRequested) -> Iterator[Contradiction]:
+def _check_request(moment: Moment, event: e.ApprovalRequested) -> Iterator[Contradiction]:
     run, said = moment.before, event.request
     path = layout.approval_request(said.request_id)
     if said.question is not None:
@@ -118,7 +118,7 @@ def _requested(moment: Moment, event: e.ApprovalRequested) -> Iterator[Contradic
         return
     earlier = run.approvals.get(said.escalates_from or "")
     asking: list[MatchedRule | None]
-    asking = [next_asked(run, earlier)] if earlier is not None else [*matched(run, stage_of(run) or "contract")]
+    asking = [next_asked(run, earlier)] if earlier is not None else [*matching_rules(run, stage_of(run) or "contract")]
     rule = next((each for each in asking if each is not None and each.rule.name == said.rule), None)
     if rule is None or moment.when is None or stage_of(run) is None:
         yield moment.says(APPROVAL, path, layout.EVENTS, f"no rule of the run asks {said.rule} here")
@@ -142,7 +142,7 @@ def _question(moment: Moment, said: ApprovalRequest, question: AgentQuestion, pa
         yield moment.says(APPROVAL, path, layout.EVENTS, "the request is not the one that is made of the agent's question")
 
 
-def _decided(moment: Moment, event: e.ApprovalDecided, number: int) -> Iterator[Contradiction]:
+def _check_decision(moment: Moment, event: e.ApprovalDecided, number: int) -> Iterator[Contradiction]:
     path = layout.approval_decision(event.request_id, number)
     if moment.when is None:
         yield moment.says(APPROVAL, path, layout.EVENTS, "it was decided at no time")
@@ -165,7 +165,7 @@ def _decided(moment: Moment, event: e.ApprovalDecided, number: int) -> Iterator[
         yield moment.says(APPROVAL, path, layout.EVENTS, words)
 
 
-def _granted(moment: Moment, event: e.ApprovalByGrant, telling: Telling) -> Iterator[Contradiction]:
+def _check_grant(moment: Moment, event: e.ApprovalByGrant, telling: Telling) -> Iterator[Contradiction]:
     path = layout.approval_grant(event.request_id)
     run, request = moment.before, moment.before.approvals[event.request_id].request
     rule = next((each for each in run.accepted.approval_rules if each.name == request.rule), None)
@@ -177,7 +177,7 @@ def _granted(moment: Moment, event: e.ApprovalByGrant, telling: Telling) -> Iter
     except GatewrightError as error:
         yield moment.says(APPROVAL, path, layout.EVENTS, f"the grant does not count ({error.reason}): {error.message}")
         return
-    why = uncovered(run, rule, judged, telling.changed_by(run.candidate), moment.when, recorded=True)
+    why = why_uncovered(run, rule, judged, telling.changed_by(run.candidate), moment.when, recorded=True)
     if why:
         yield moment.says(APPROVAL, path, layout.EVENTS, f"the grant does not cover this: {why}")
     if not 1 <= event.use <= judged.grant.max_uses:
@@ -186,7 +186,7 @@ def _granted(moment: Moment, event: e.ApprovalByGrant, telling: Telling) -> Iter
         yield moment.says(APPROVAL, path, layout.EVENTS, "another grant or another key was recorded than signed it")
 
 
-def _held(moment: Moment, event: e.RosterHeld) -> Iterator[Contradiction]:
+def _check_roster_held(moment: Moment, event: e.RosterHeld) -> Iterator[Contradiction]:
     at, when = moment_of(event.at), moment.when
     before = moment_of(moment.before.at)
     if at is None or when is None or before is None or not before - CLOCK_TOLERANCE <= at <= when:
@@ -207,7 +207,7 @@ def _says_revoked(grant_id: str, event: e.RosterHeld) -> bool:
 
 def _vote(moment: Moment, event: e.ApprovalDecided, judged: JudgedDecision, path: str) -> Iterator[Contradiction]:
     """A vote makes just the consensus that was recorded with it."""
-    receipt = recorded(moment.before, judged, event.roster_sha256).consensus
+    receipt = decision_event(moment.before, judged, event.roster_sha256).consensus
     if receipt != event.consensus:
         words = "no consensus was recorded" if event.consensus is None else "a consensus was recorded"
         yield moment.says(APPROVAL, path, layout.EVENTS, f"{words}, and the votes say otherwise")
@@ -253,17 +253,17 @@ def _gone_on(moment: Moment) -> Iterator[Contradiction]:
     stage = stage_of(run)
     match moment.payload:
         case e.StateEntered(state=state) if state == states.PARKED:
-            if stage is None or cleared(run, stage):
+            if stage is None or is_cleared(run, stage):
                 yield moment.says(APPROVAL, layout.EVENTS, layout.EVENTS, "it was parked, and nothing was to be decided")
         case e.StateEntered(state=state) if run.parked and state == run.parked_from:
-            if stage is None or not cleared(run, stage):
+            if stage is None or not is_cleared(run, stage):
                 yield moment.says(APPROVAL, layout.EVENTS, layout.EVENTS, "it went on before all had their answer")
         case e.StateEntered(state="S2") | e.LocksTaken():
             # A further round rests on the yes to the first; what has lapsed since is asked for again before it lands.
-            if not cleared(run, "contract") and not (run.attempt > 1 and has_lapsed(run, "contract")):
+            if not is_cleared(run, "contract") and not (run.attempt > 1 and has_lapsed(run, "contract")):
                 yield moment.says(APPROVAL, layout.EVENTS, layout.CONTRACT, "work was given out that a person had to approve")
         case e.Landed():
-            if not (cleared(run, "contract") and cleared(run, "candidate")):
+            if not (is_cleared(run, "contract") and is_cleared(run, "candidate")):
                 yield moment.says(APPROVAL, layout.GIT_LANDED, layout.EVENTS, "it landed, and a person had to approve that")
             yield from _landed_on(moment, run)
             if moment.when is not None and next_request(run, moment.when) is not None:
@@ -291,7 +291,7 @@ def _sent_back(moment: Moment) -> Iterator[Contradiction]:
     run = moment.before
     match moment.payload:
         case e.StateEntered(state="S5") if run.parked and stage_of(run) == "round":
-            if not matched(run, "round") or not cleared(run, "round"):
+            if not matching_rules(run, "round") or not is_cleared(run, "round"):
                 yield moment.says(APPROVAL, layout.EVENTS, layout.EVENTS, "it went into a further round that no person gave it")
         case e.StateEntered(state="S5") if run.parked and revision_order(run) is None:
             yield moment.says(APPROVAL, layout.EVENTS, layout.EVENTS, "it was sent back, and no rule and no refusal says so")

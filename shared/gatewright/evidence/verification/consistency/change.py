@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from gatewright import scope
 from gatewright.contracts import TaskContract
 from gatewright.evidence import layout
-from gatewright.evidence.projection.names import quoted
+from gatewright.evidence.projection.names import quote_path
 from gatewright.evidence.verification.consistency.telling import Contradiction, Telling
 from gatewright.evidence.verification.reading import MAX_PATCH_BYTES, Reading
 from gatewright.git.paths import display
@@ -35,7 +35,7 @@ def check_change(telling: Telling, reading: Reading, step: int) -> list[Contradi
     if len(changed) != run.candidate.changed_files:  # 1
         words = f"{len(changed)} paths are listed, and {run.candidate.changed_files} were recorded"
         found.append(Contradiction(CHANGE, layout.NAMES, layout.EVENTS, words))
-    found += _patched(reading, layout.PATCH, changed, step)  # 2
+    found += _check_patch(reading, layout.PATCH, changed, step)  # 2
     for path in scope.outside(contract.allowed_paths, changed)[:_MOST_NAMED]:  # 3
         words = f"{display(path)} is outside the contract's paths"
         found.append(Contradiction("path_out_of_scope", layout.NAMES, layout.CONTRACT, words))
@@ -46,14 +46,14 @@ def check_change(telling: Telling, reading: Reading, step: int) -> list[Contradi
             found.append(Contradiction(CHANGE, layout.NAMES, plan, f"{display(broken.path or b'')}: {broken.detail}"))
         for broken in completion.audit(contract, changed):  # 6
             found.append(Contradiction(CHANGE, layout.NAMES, layout.CONTRACT, broken.detail))
-        found += _owned(run, changed)  # 7
+        found += _check_owners(run, changed)  # 7
     if len(workers) == 1 and workers[0].tree != run.candidate.tree:  # 5
         words = f"the only worker made tree {workers[0].tree}, and {run.candidate.tree} was composed"
         found.append(Contradiction(CHANGE, layout.GIT_CANDIDATE, layout.EVENTS, words))
     return found
 
 
-def _owned(run: Run, changed: tuple[bytes, ...]) -> Iterator[Contradiction]:
+def _check_owners(run: Run, changed: tuple[bytes, ...]) -> Iterator[Contradiction]:
     quorums = (rule.quorum for rule in run.accepted.approval_rules if rule.quorum is not None and rule.quorum.by_owner)
     owned = next((quorum.owners for quorum in quorums), None)
     if owned is None:
@@ -77,10 +77,10 @@ def _others(telling: Telling, reading: Reading, contract: TaskContract, step: in
             words = f"{display(path)} is outside the contract's paths"
             yield Contradiction("path_out_of_scope", layout.EVENTS, layout.CONTRACT, words)
         if (place := reading.place_of(composed.patch)) is not None:
-            yield from _patched(reading, place, changed, step)
+            yield from _check_patch(reading, place, changed, step)
 
 
-def _patched(reading: Reading, place: str, changed: tuple[bytes, ...], step: int) -> Iterator[Contradiction]:
+def _check_patch(reading: Reading, place: str, changed: tuple[bytes, ...], step: int) -> Iterator[Contradiction]:
     """git writes every path in one way, so the headers that there must be can be written, and none has to be read."""
     listed, facts = reading.listed.get(place), reading.facts.get(place)
     if listed is None or facts is None or facts.sha256 != listed.sha256:
@@ -99,4 +99,4 @@ def _patched(reading: Reading, place: str, changed: tuple[bytes, ...], step: int
 
 
 def _header(path: bytes) -> bytes:
-    return f"{quoted(b'a/' + path)} {quoted(b'b/' + path)}".encode("ascii")
+    return f"{quote_path(b'a/' + path)} {quote_path(b'b/' + path)}".encode("ascii")

@@ -103,14 +103,14 @@ def check_consistency(reading: Reading, step: int) -> str:
     checks = [partial(check, telling) for check in CHECKS]  # 1 to 8, 13, 14, 17, 18
     checks += [partial(check, telling, reading, step) for check in CHECKS_OF_FILES]  # 9, 11, 12, 15, 16, 19
     checks.append(partial(check_signed, reading))  # 10
-    found = [contradiction for check in checks for contradiction in _judged(check, reading, step)]
-    reading.approved.extend(_judged(partial(approved_by, telling), reading, step))
+    found = [contradiction for check in checks for contradiction in _run_check(check, reading, step)]
+    reading.approved.extend(_run_check(partial(approved_by, telling), reading, step))
     for contradiction in dict.fromkeys(found):
         reading.findings.contradiction(step, *contradiction)
     return ""
 
 
-def _judged(check: Callable[[], Iterable[_T]], reading: Reading, step: int) -> list[_T]:
+def _run_check(check: Callable[[], Iterable[_T]], reading: Reading, step: int) -> list[_T]:
     """What a check finds. A value that its rules cannot judge, such as a time that is none, is a finding of its own."""
     found: list[_T] = []
     try:

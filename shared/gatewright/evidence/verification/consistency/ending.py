@@ -35,10 +35,10 @@ def check_ending(telling: Telling) -> Iterator[Contradiction]:
     for number, moment in enumerate(telling.moments):
         match moment.payload:
             case e.Landed():
-                yield from _landed(moment, moment.payload)  # 1
+                yield from _check_landing(moment, moment.payload)  # 1
             case e.RunFinished():
                 ends += 1
-                yield from _finished(moment, moment.payload, telling.moments[:number])  # 2
+                yield from _check_finish(moment, moment.payload, telling.moments[:number])  # 2
             case _:
                 pass
     if telling.run.status != "ABORTED" and any(isinstance(each.payload, e.AbortRequested) for each in telling.moments):
@@ -47,13 +47,13 @@ def check_ending(telling: Telling) -> Iterator[Contradiction]:
     if ends != 1:
         yield Contradiction(END, layout.EVENTS, layout.MANIFEST, f"a run ends once, and this one ended {ends} times")
     if telling.run.status == "SUCCESS":
-        yield from _done(telling)  # 3
+        yield from _check_done(telling)  # 3
     elif telling.run.landed is not None:
         words = f"the run ended as {telling.run.status}, and it had landed"
         yield Contradiction(END, layout.MANIFEST, layout.GIT_LANDED, words)
 
 
-def _landed(moment: Moment, event: e.Landed) -> Iterator[Contradiction]:
+def _check_landing(moment: Moment, event: e.Landed) -> Iterator[Contradiction]:
     run = moment.before
     tree = run.candidate.tree if run.candidate is not None else ""
     if event.tree != tree:
@@ -81,22 +81,22 @@ def _landed(moment: Moment, event: e.Landed) -> Iterator[Contradiction]:
         yield moment.says(LANDED, layout.GIT_LANDED, layout.CONTRACT, words)
 
 
-def _finished(moment: Moment, event: e.RunFinished, earlier: tuple[Moment, ...]) -> Iterator[Contradiction]:
+def _check_finish(moment: Moment, event: e.RunFinished, earlier: tuple[Moment, ...]) -> Iterator[Contradiction]:
     status = _STATUS.get(moment.before.state)
     if event.status != status or (event.status == "SUCCESS") != (event.code == "ok"):
         words = f"it ended as {event.status} ({event.code}) in state {moment.before.state}"
         yield moment.says(END, layout.EVENTS, layout.MANIFEST, words)
     entered = [each for each in earlier if not isinstance(each.payload, e.StateEntered)]
     cause = entered[-1] if entered else None
-    if status not in {None, "SUCCESS"} and (why := _unfounded(event, cause)):
+    if status not in {None, "SUCCESS"} and (why := _why_unfounded(event, cause)):
         yield moment.says(END, layout.EVENTS, layout.MANIFEST, why)
-    expected = _expected(event, cause)
+    expected = _expected_ending(event, cause)
     if expected is not None and (event.code, event.message) != expected:
         words = f"it ended because of {event.code} ({event.message}), and the event before makes it {expected.code}"
         yield moment.says(END, layout.EVENTS, layout.MANIFEST, f"{words} ({expected.message})")
 
 
-def _expected(event: e.RunFinished, cause: Moment | None) -> endings.Ending | None:
+def _expected_ending(event: e.RunFinished, cause: Moment | None) -> endings.Ending | None:
     """What the decider writes of an end with this cause; None where no event tells the words."""
     if cause is None or (cause.before.accepted.recording == 1 and not isinstance(cause.payload, e.Landed)):
         return None  # earlier versions had words of their own for what is no success
@@ -108,11 +108,11 @@ def _expected(event: e.RunFinished, cause: Moment | None) -> endings.Ending | No
         return endings.none_passed(cause.after)
     match cause.payload:
         case e.Landed(ref=ref):
-            return endings.landed(ref)
+            return endings.landed_ending(ref)
         case e.GateJudged(report=report) if event.code == ESCALATED:
-            return endings.escalated(report, cause.before.attempt)
+            return endings.escalated_ending(report, cause.before.attempt)
         case e.GateJudged(report=report) if report.verdict == "FAIL":
-            return endings.refused(report)
+            return endings.refused_ending(report)
         case e.BudgetExceeded():
             return endings.budget_exceeded(cause.payload)
         case e.ApprovalExpired(request_id=request_id):
@@ -125,7 +125,7 @@ def _expected(event: e.RunFinished, cause: Moment | None) -> endings.Ending | No
             return None
 
 
-def _unfounded(event: e.RunFinished, cause: Moment | None) -> str:
+def _why_unfounded(event: e.RunFinished, cause: Moment | None) -> str:
     """Why the last event before the end is no reason for it; empty when it is."""
     if event.code == NOT_APPROVED and cause is not None and oversent(cause.after):
         return "" if event.status == "FAILED" else f"it ended as {event.status}, and a task had sent more than may be"
@@ -165,7 +165,7 @@ def _handed_over(cause: Moment | None, code: str) -> bool:
     return cause is not None and contract is not None and escalates(contract, cause.before.attempt, code)
 
 
-def _done(telling: Telling) -> Iterator[Contradiction]:
+def _check_done(telling: Telling) -> Iterator[Contradiction]:
     """The definition of done, as far as the records tell it, and as the landing gate told it."""
     run, contract = telling.run.seen_from(telling.run.chosen), telling.run.contract
     if contract is None:

@@ -67,7 +67,7 @@ def check_gates(telling: Telling) -> Iterator[Contradiction]:
                 standing.add(path, report)
                 yield from _itself(moment, path, report)  # 1
                 yield from _evidence(moment, path, report)
-                # What is said of one candidate stops that one: ``_allowed`` looks whether it went on.
+                # What is said of one candidate stops that one: ``_check_allowed`` looks whether it went on.
                 refused = moment if report.verdict == "FAIL" and not moment.candidate else None
             case e.FixOrdered():
                 for each in standings.values():
@@ -79,11 +79,11 @@ def check_gates(telling: Telling) -> Iterator[Contradiction]:
             case e.TestsReceived():
                 standing.withdraw("tests", "landing")
             case _:
-                whose = moment.candidate or _chosen(moment)
-                yield from _allowed(moment, standings[0].with_those(standings[whose]))  # 3
+                whose = moment.candidate or _candidate_about(moment)
+                yield from _check_allowed(moment, standings[0].with_those(standings[whose]))  # 3
 
 
-def _chosen(moment: Moment) -> int:
+def _candidate_about(moment: Moment) -> int:
     """The candidate that an event about the run is about, too."""
     return moment.payload.candidate if isinstance(moment.payload, e.CandidateChosen) else moment.whole.chosen
 
@@ -143,7 +143,7 @@ def _looked_at(run: Run, report: GateReport) -> Mapping[str, tuple[str, str]]:
             return {}
 
 
-def _allowed(moment: Moment, standing: _Standing) -> Iterator[Contradiction]:
+def _check_allowed(moment: Moment, standing: _Standing) -> Iterator[Contradiction]:
     run = moment.before
     match moment.payload:
         case e.StateEntered(state="S1") | e.ContractCompiled():

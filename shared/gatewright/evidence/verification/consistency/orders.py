@@ -26,18 +26,18 @@ def check_orders(telling: Telling) -> Iterator[Contradiction]:
     for moment in telling.moments:
         match moment.payload:
             case e.ContractCompiled(contract=contract):
-                yield from _compiled(moment, contract)  # 1
+                yield from _check_contract(moment, contract)  # 1
             case e.PlanAccepted():
-                yield from _planned(moment, moment.payload)  # 2
+                yield from _check_plan(moment, moment.payload)  # 2
             case e.LocksTaken(paths=paths):
-                yield from _locked(moment, paths)  # 3
+                yield from _check_locks(moment, paths)  # 3
             case e.TaskDispatched(role="worker", task_id=task_id):
                 yield from _batch(moment, task_id)  # 4
             case _:
                 pass
 
 
-def _compiled(moment: Moment, contract: TaskContract) -> Iterator[Contradiction]:
+def _check_contract(moment: Moment, contract: TaskContract) -> Iterator[Contradiction]:
     run = moment.before
     for broken in broken_by_consultation(contract.consultation):
         yield moment.says(broken.code, layout.CONTRACT, layout.EVENTS, broken.detail)
@@ -50,7 +50,7 @@ def _compiled(moment: Moment, contract: TaskContract) -> Iterator[Contradiction]
         yield moment.says(CONTRACT, layout.CONTRACT, layout.EVENTS, f"its {name} is not what the pm gives every contract")
 
 
-def _planned(moment: Moment, event: e.PlanAccepted) -> Iterator[Contradiction]:
+def _check_plan(moment: Moment, event: e.PlanAccepted) -> Iterator[Contradiction]:
     contract, plan = moment.before.contract, event.plan
     if contract is None:
         return
@@ -73,7 +73,7 @@ def _planned(moment: Moment, event: e.PlanAccepted) -> Iterator[Contradiction]:
             yield moment.says(PLAN, path, layout.CONTRACT, f"{shard.task_id}: {broken.detail}")
 
 
-def _locked(moment: Moment, paths: tuple[str, ...]) -> Iterator[Contradiction]:
+def _check_locks(moment: Moment, paths: tuple[str, ...]) -> Iterator[Contradiction]:
     ordered = moment.before.contract.allowed_paths if moment.before.contract is not None else ()
     if paths != ordered:
         words = f"{', '.join(paths)} were locked, and the contract may change {', '.join(ordered)}"
@@ -88,12 +88,12 @@ def _batch(moment: Moment, task_id: str) -> Iterator[Contradiction]:
         ids = [attempt_id(each, run.attempt) for each in batch]
         if task_id in ids:
             return
-        if late := [each for each in ids if not _done(run, each)]:
+        if late := [each for each in ids if not _is_done(run, each)]:
             path, against = layout.task_contract(task_id), layout.task_plan(run.plan.task_id if run.plan else "")
             yield moment.says(PLAN, path, against, f"it was given out before {late[0]} of an earlier batch was done")
             return
 
 
-def _done(run: Run, task_id: str) -> bool:
+def _is_done(run: Run, task_id: str) -> bool:
     task = run.tasks.get(task_id)
     return task is not None and task.status == "SUCCESS"

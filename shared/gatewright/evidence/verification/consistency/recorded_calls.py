@@ -24,7 +24,7 @@ def check_recorded_calls(telling: Telling, reading: Reading, step: int) -> Itera
     if FILE not in telling.run.accepted.policies:
         return
     for moment in telling.moments:
-        for role, task_id, artifacts, usage in _answered(telling, moment):
+        for role, task_id, artifacts, usage in _answers_at(telling, moment):
             kept = records_in(artifacts)
             path = _place(reading, kept) if kept is not None else layout.EVENTS
             if not path:
@@ -37,24 +37,24 @@ def check_recorded_calls(telling: Telling, reading: Reading, step: int) -> Itera
 Answered = tuple[str, str, tuple[Artifact, ...], Usage | None]
 
 
-def _answered(telling: Telling, moment: Moment) -> Iterator[Answered]:
+def _answers_at(telling: Telling, moment: Moment) -> Iterator[Answered]:
     match moment.payload:
         case e.TaskFinished(accepted=True, result=result):
             yield "worker", result.task_id, result.artifacts, result.usage
         case e.TaskInterrupted(task_id=task_id, artifacts=artifacts, usage=usage) if records_in(artifacts) is not None:
             yield moment.record.role or "", task_id, artifacts, usage
         case e.ContractCompiled(contract=contract):
-            yield from _asked("pm", f"{telling.run.run_id}.pm", contract.consultation)
+            yield from _consulted_answer("pm", f"{telling.run.run_id}.pm", contract.consultation)
         case e.PlanAccepted(plan=plan):
-            yield from _asked("techlead", plan.task_id, plan.consultation)
+            yield from _consulted_answer("techlead", plan.task_id, plan.consultation)
         case e.GateJudged(report=report) if (report.gate, report.verdict) == ("reviewer", "PASS"):
             review = telling.history.reviews.get(report.task_id or "")
-            yield from _asked("reviewer", report.task_id or "", review.consultation if review is not None else None)
+            yield from _consulted_answer("reviewer", report.task_id or "", review.consultation if review is not None else None)
         case e.SummonsAnswered(answer=answer):
-            yield from _asked(answer.role, answer.task_id, answer.consultation)
+            yield from _consulted_answer(answer.role, answer.task_id, answer.consultation)
 
 
-def _asked(role: str, task_id: str, consultation: Consultation | None) -> Iterator[Answered]:
+def _consulted_answer(role: str, task_id: str, consultation: Consultation | None) -> Iterator[Answered]:
     if consultation is not None:
         yield role, task_id, consultation.artifacts, None
 

@@ -38,16 +38,16 @@ def check_reports(telling: Telling) -> Iterator[Contradiction]:
     for moment in telling.moments:
         match moment.payload:
             case e.GateJudged(report=report) if report.gate == "reviewer":
-                yield from _reviewed(moment, report)  # 1, 3
+                yield from _check_review(moment, report)  # 1, 3
             case e.GateJudged(report=report) if report.gate == "tests":
-                yield from _tested(moment, report, telling)  # 2, 3
+                yield from _check_tests(moment, report, telling)  # 2, 3
             case e.TaskFinished():
-                yield from _finished(moment, moment.payload)  # 4
+                yield from _check_result(moment, moment.payload)  # 4
             case _:
                 pass
 
 
-def _reviewed(moment: Moment, gate: GateReport) -> Iterator[Contradiction]:
+def _check_review(moment: Moment, gate: GateReport) -> Iterator[Contradiction]:
     run, review = moment.before, moment.before.review
     verdict = gate_file(moment.gates, gate)
     if review is None:
@@ -60,10 +60,10 @@ def _reviewed(moment: Moment, gate: GateReport) -> Iterator[Contradiction]:
         *_out_of_time(moment, review.reviewed_at),
     ]
     broken += broken_by_consultation(review.consultation)
-    yield from _weighed(moment, gate, path, [*broken, *reviews.not_passed(review)], reviews.CODES | {times.CODE})
+    yield from _compare_with_verdict(moment, gate, path, [*broken, *reviews.not_passed(review)], reviews.CODES | {times.CODE})
 
 
-def _tested(moment: Moment, gate: GateReport, telling: Telling) -> Iterator[Contradiction]:
+def _check_tests(moment: Moment, gate: GateReport, telling: Telling) -> Iterator[Contradiction]:
     run, tests = moment.before, moment.before.tests
     changed = telling.changed_by(run.candidate)
     verdict = gate_file(moment.gates, gate)
@@ -88,7 +88,9 @@ def _tested(moment: Moment, gate: GateReport, telling: Telling) -> Iterator[Cont
         if run.accepted.mutation is not None:
             broken += mutation.broken_by_mutants(ordered, run.accepted.mutation)
             yield from _other_samples(moment, gate, ordered)
-    yield from _weighed(moment, gate, path, broken, test_rules.CODES | proofs.CODES | mutation.CODES | {times.CODE})
+    yield from _compare_with_verdict(
+        moment, gate, path, broken, test_rules.CODES | proofs.CODES | mutation.CODES | {times.CODE}
+    )
 
 
 def _other_samples(moment: Moment, gate: GateReport, ordered: Sequence[test_rules.Ordered]) -> Iterator[Contradiction]:
@@ -100,7 +102,7 @@ def _other_samples(moment: Moment, gate: GateReport, ordered: Sequence[test_rule
         yield moment.says(RESULT, path, gate_file(moment.gates, gate), f"{other}: the gate saw other mutants")
 
 
-def _weighed(
+def _compare_with_verdict(
     moment: Moment, gate: GateReport, path: str, broken: Iterable[Broken], codes: frozenset[str]
 ) -> Iterator[Contradiction]:
     verdict, found = gate_file(moment.gates, gate), tuple(broken)
@@ -116,7 +118,7 @@ def _weighed(
             yield moment.says(each.code, path, verdict, f"{each.detail}, and the gate that refused does not name it")
 
 
-def _finished(moment: Moment, event: e.TaskFinished) -> Iterator[Contradiction]:
+def _check_result(moment: Moment, event: e.TaskFinished) -> Iterator[Contradiction]:
     result, path = event.result, layout.task_result(event.result.task_id)
     task = moment.before.tasks.get(result.task_id)
     if task is None or not event.accepted:

@@ -27,14 +27,14 @@ def check_rounds(telling: Telling) -> Iterator[Contradiction]:
             case e.GateJudged(report=report):
                 refusal = report if report.verdict == "FAIL" else None
             case e.FixOrdered() if contract is not None:
-                yield from _ordered(moment, moment.payload, contract, refusal)  # 1, 2
+                yield from _check_order(moment, moment.payload, contract, refusal)  # 1, 2
             case e.StateEntered(state="S2") if contract is not None and moment.before.state == "S5":
-                yield from _paused(moment, contract)  # 3
+                yield from _check_pause(moment, contract)  # 3
             case _:
                 pass
 
 
-def _ordered(
+def _check_order(
     moment: Moment, event: e.FixOrdered, contract: TaskContract, refusal: GateReport | None
 ) -> Iterator[Contradiction]:
     run = moment.before
@@ -65,7 +65,7 @@ def _handed_over(moment: Moment, event: e.FixOrdered, order: RevisionOrder) -> I
             yield moment.says(ROUNDS, path, layout.EVENTS, "it is not shown what people have said of the change")
 
 
-def _paused(moment: Moment, contract: TaskContract) -> Iterator[Contradiction]:
+def _check_pause(moment: Moment, contract: TaskContract) -> Iterator[Contradiction]:
     since, when = just_before(moment.before.fix_ordered_at), moment_of(moment.record.ts)
     pause = contract.timeout_retry.retry_backoff_sec
     if since is not None and when is not None and (when - since).total_seconds() < pause:

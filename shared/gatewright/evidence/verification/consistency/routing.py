@@ -24,9 +24,9 @@ def check_routing(telling: Telling) -> Iterator[Contradiction]:
     for moment in telling.moments:
         match moment.payload:
             case e.CandidateComposed():
-                yield from _placed(telling, moment, moment.payload)  # 1
+                yield from _check_places(telling, moment, moment.payload)  # 1
             case e.ReviewRouted():
-                yield from _routed(moment, moment.payload)  # 2
+                yield from _check_routing(moment, moment.payload)  # 2
             case e.ApprovalRequested() | e.Landed() if is_due(moment.before):
                 words = "it went on before it was told how much the change risks"
                 yield moment.says(ROUTING, layout.EVENTS, layout.EVENTS, words)  # 3
@@ -34,7 +34,7 @@ def check_routing(telling: Telling) -> Iterator[Contradiction]:
                 pass
 
 
-def _placed(telling: Telling, moment: Moment, composed: e.CandidateComposed) -> Iterator[Contradiction]:
+def _check_places(telling: Telling, moment: Moment, composed: e.CandidateComposed) -> Iterator[Contradiction]:
     rules, names = moment.before.accepted.routing, telling.names_of.get(composed.names)
     if rules is None:
         if composed.path_kinds is not None:
@@ -45,7 +45,7 @@ def _placed(telling: Telling, moment: Moment, composed: e.CandidateComposed) -> 
         yield moment.says(ROUTING, layout.EVENTS, layout.NAMES, "the changed files do not lie where was recorded")
 
 
-def _routed(moment: Moment, event: e.ReviewRouted) -> Iterator[Contradiction]:
+def _check_routing(moment: Moment, event: e.ReviewRouted) -> Iterator[Contradiction]:
     if not is_due(moment.before):
         yield moment.says(ROUTING, layout.REVIEW_ROUTING, layout.EVENTS, "there was nothing to be routed")
         return

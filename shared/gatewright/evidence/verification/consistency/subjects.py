@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gatewright.contracts import TaskContract
 from gatewright.evidence import layout
-from gatewright.evidence.verification.consistency.telling import Contradiction, Telling, gate_file, judged
+from gatewright.evidence.verification.consistency.telling import Contradiction, Telling, gate_file, verdicts
 from gatewright.run.state import Run
 
 #: A document names another run.
@@ -19,13 +19,13 @@ def check_subjects(telling: Telling) -> Iterator[Contradiction]:
     """1. run ids of all documents  2. the order is the document that was submitted  3. the baseline is the contract's."""
     run = telling.run
     yield from _runs(telling)  # 1
-    yield from _submitted(run)  # 2
+    yield from _check_submission(run)  # 2
     yield from _baseline(run)  # 3
 
 
 def _runs(telling: Telling) -> Iterator[Contradiction]:
     run, history = telling.run, telling.history
-    named: list[tuple[str, str]] = [(gate_file(moment.gates, report), report.run_id) for moment, report in judged(telling)]
+    named: list[tuple[str, str]] = [(gate_file(moment.gates, report), report.run_id) for moment, report in verdicts(telling)]
     named += [(layout.task_result(task_id), result.run_id) for task_id, result in history.results.items()]
     named += [(layout.task_plan(task_id), plan.run_id) for task_id, plan in history.plans.items()]
     named += [(layout.review(task_id), review.run_id) for task_id, review in history.reviews.items()]
@@ -45,7 +45,7 @@ def _contracts(run: Run) -> Iterator[tuple[str, TaskContract]]:
             yield layout.task_contract(task.task_id), task.contract
 
 
-def _submitted(run: Run) -> Iterator[Contradiction]:
+def _check_submission(run: Run) -> Iterator[Contradiction]:
     accepted = run.accepted
     document, path = (
         (accepted.request, layout.REQUEST) if accepted.request is not None else (accepted.contract, layout.CONTRACT)

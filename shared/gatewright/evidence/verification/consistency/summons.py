@@ -20,15 +20,15 @@ def check_summons(telling: Telling) -> Iterator[Contradiction]:
     for moment in telling.moments:
         match moment.payload:
             case e.SummonsAsked(task=task):
-                for words in _asked(moment.before, task):
+                for words in _check_question(moment.before, task):
                     yield moment.says(SUMMONS, layout.summons_question(task.task_id), layout.EVENTS, words)
             case e.SummonsAnswered():
-                yield from _answered(moment, moment.payload)
+                yield from _check_answer(moment, moment.payload)
             case _:
                 pass
 
 
-def _asked(run: Run, task: SummonsTask) -> Iterator[str]:
+def _check_question(run: Run, task: SummonsTask) -> Iterator[str]:
     if FILE not in run.accepted.policies:  # 1
         yield f"a role was asked, and the policy had no {FILE}"
     if len(run.summonses) >= MOST_SUMMONSES:
@@ -40,7 +40,7 @@ def _asked(run: Run, task: SummonsTask) -> Iterator[str]:
         yield "the role was shown another change than the candidate of that moment"
 
 
-def _answered(moment: Moment, event: e.SummonsAnswered) -> Iterator[Contradiction]:
+def _check_answer(moment: Moment, event: e.SummonsAnswered) -> Iterator[Contradiction]:
     asked = moment.before.summonses.get(event.answer.task_id)
     path = layout.summons_answer(event.answer.task_id)
     now = moment.when if moment.before.accepted.orderers is not None else None

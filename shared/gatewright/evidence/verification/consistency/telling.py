@@ -117,12 +117,12 @@ def gate_file(number: int, report: GateReport) -> str:
     return layout.gate_report(number, report.gate, report.task_id)
 
 
-def asked(run: Run, role: TaskRole) -> RunTask | None:
+def running_task(run: Run, role: TaskRole) -> RunTask | None:
     """The task of a serial role that is being done."""
     return run.running(role)
 
 
-def judged(telling: Telling) -> Iterator[tuple[Moment, GateReport]]:
+def verdicts(telling: Telling) -> Iterator[tuple[Moment, GateReport]]:
     """Every verdict, in order."""
     for moment in telling.moments:
         if isinstance(moment.payload, e.GateJudged):

@@ -10,7 +10,7 @@ from gatewright.contracts.transfers import TransferManifest
 from gatewright.evidence import layout
 from gatewright.evidence.verification.consistency.telling import Contradiction, Moment, Telling
 from gatewright.order_artifacts.hidden_acceptance import visible
-from gatewright.rules.transfers import FILE, LATER, asks_person, manifest_of, oversent, risk_of, unnamed
+from gatewright.rules.transfers import FILE, LATER, asks_person, manifest_of, oversent, risk_of, unnamed_artifacts
 from gatewright.run import events as e
 from gatewright.run.state import Run
 
@@ -77,7 +77,7 @@ def _contract_faults(run: Run, event: e.RunEvent) -> Iterator[str]:
         given = event.contract or run.tasks[event.task_id].contract if event.task_id in run.tasks else event.contract
         manifest = manifest_of(run, event.role)
         if manifest is not None and given is not None:
-            for artifact in unnamed(manifest, given.inputs.artifacts):
+            for artifact in unnamed_artifacts(manifest, given.inputs.artifacts):
                 yield f"{event.task_id} is given {artifact.name}, which the manifest of the {event.role} does not name"
 
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from gatewright.contracts import RunRequest, codec
 from gatewright.evidence import layout
-from gatewright.evidence.verification.consistency.telling import Contradiction, Telling, judged
+from gatewright.evidence.verification.consistency.telling import Contradiction, Telling, verdicts
 from gatewright.order_artifacts.canonical_memory import without_memory
 from gatewright.rules.gate_evidence import BASELINE, PLAN
 from gatewright.rules.people.ownership import requester_of
@@ -87,7 +87,7 @@ def _policies(run: Run) -> Iterator[Contradiction]:
 def _document(telling: Telling) -> Iterator[Contradiction]:
     """A request without artifacts is made again as it came: the policy gate names the baseline that it asked for."""
     accepted = telling.run.accepted
-    verdict = next((report for _, report in judged(telling)), None)
+    verdict = next((report for _, report in verdicts(telling)), None)
     if accepted.request is None or verdict is None or without_memory(accepted.request.artifacts):
         return
     named = next((rule.detail for rule in verdict.rules if rule.rule == BASELINE), accepted.request.baseline_ref)
@@ -109,7 +109,7 @@ def _later_facts(telling: Telling) -> Iterator[Contradiction]:
             yield Contradiction(ORDER, layout.EVENTS, layout.EVENTS, words)
     if accepted.recording > 1:
         return
-    names_plan = any(seen.name == PLAN for _, report in judged(telling) for seen in report.evidence if report.gate == "plan")
+    names_plan = any(seen.name == PLAN for _, report in verdicts(telling) for seen in report.evidence if report.gate == "plan")
     if accepted.idempotency_key or accepted.named_publishers or names_plan:
         words = "it is recorded as runs were before their keys and plans were named, and it names one"
         yield Contradiction(ORDER, layout.EVENTS, layout.EVENTS, words)

@@ -22,7 +22,7 @@ def check_rosters(telling: Telling) -> Iterator[Contradiction]:
     entries: dict[tuple[str, str], RosterPerson] = {}
     for number, moment in enumerate(telling.moments):
         before = telling.moments[number - 1] if number else None
-        for words in _held(moment, before):  # 1, 2
+        for words in _check_roster(moment, before):  # 1, 2
             yield moment.says(APPROVAL, layout.EVENTS, layout.EVENTS, words)
         for sha256, person in _entries(moment.payload):  # 3
             if entries.setdefault((sha256, person.name), person) != person:
@@ -30,7 +30,7 @@ def check_rosters(telling: Telling) -> Iterator[Contradiction]:
                 yield moment.says(APPROVAL, layout.EVENTS, layout.EVENTS, words)
 
 
-def _held(moment: Moment, before: Moment | None) -> Iterator[str]:
+def _check_roster(moment: Moment, before: Moment | None) -> Iterator[str]:
     event, run = moment.payload, moment.before
     held = before.payload if before is not None else None
     if isinstance(event, e.RosterHeld) and isinstance(held, e.RosterHeld):

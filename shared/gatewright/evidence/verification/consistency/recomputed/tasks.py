@@ -70,7 +70,7 @@ _SHARED = frozenset({"worker", "reviewer", "testrunner"})
 
 def _contract(moment: Moment, said: e.TaskDispatched, share: Budget | None) -> Iterator[Contradiction]:
     path = layout.task_contract(said.task_id)
-    expected = _expected(moment.before, said)
+    expected = _expected_contract(moment.before, said)
     if said.contract is None or expected is None:
         yield moment.says(TASK, path, layout.CONTRACT, f"the {said.role} was given no contract, or none was to be given")
         return
@@ -85,7 +85,7 @@ def _contract(moment: Moment, said: e.TaskDispatched, share: Budget | None) -> I
         yield moment.says(TASK, path, _AGAINST.get(name, against), words)
 
 
-def _expected(run: Run, said: e.TaskDispatched) -> TaskContract | None:
+def _expected_contract(run: Run, said: e.TaskDispatched) -> TaskContract | None:
     """The contract of a task, as the decider makes it; ``run`` is as seen from the candidate that the task is about."""
     contract, patch = run.contract, run.candidate.patch if run.candidate is not None else ""
     if contract is None or (said.role != "techlead" and layout.digest_of(patch) is None):

@@ -34,7 +34,7 @@ def check_verdicts(telling: Telling) -> Iterator[Contradiction]:
     for number, moment in enumerate(moments):
         before = moments[number - 1].payload if number else telling.run.accepted
         after = moments[number + 1].payload if number + 1 < len(moments) else None
-        if _unjudged(moment, after):  # 5
+        if _lacks_verdict(moment, after):  # 5
             yield moment.says(MISSING, layout.EVENTS, layout.EVENTS, "people decided, and the approval gate gave no verdict")
         if not isinstance(moment.payload, e.GateJudged):
             continue
@@ -54,7 +54,7 @@ def check_verdicts(telling: Telling) -> Iterator[Contradiction]:
         if moment.before.accepted.recording > 1:
             composed = next((each for each in following if isinstance(each, e.CandidateComposed)), None)
             broken = chain(faults_of_violations(report), faults_of_counts(report, composed))
-        for words in (*_words(report), *broken):  # 3
+        for words in (*_check_words(report), *broken):  # 3
             yield moment.says(CONTRADICTS, path, path, words)
 
 
@@ -87,7 +87,7 @@ _LETS: dict[GateName, tuple[type[e.RunEvent], ...]] = {
 }
 
 
-def _unjudged(moment: Moment, after: e.RunEvent | None) -> bool:
+def _lacks_verdict(moment: Moment, after: e.RunEvent | None) -> bool:
     """Whether an answer of people that closes a request has neither a verdict after it nor another answer."""
     match moment.payload:
         case e.ApprovalDecided(verdict=verdict) if verdict in LEFT_OPEN:
@@ -123,7 +123,7 @@ def _decisions(earlier: Sequence[Moment], verdict: Moment, report: GateReport) -
     return found
 
 
-def _words(report: GateReport) -> Iterator[str]:
+def _check_words(report: GateReport) -> Iterator[str]:
     """A verdict that passes says so first, and has no family of reasons; one that refuses begins with its first violation."""
     if report.verdict == "PASS":
         if report.summary != "passed" and not report.summary.startswith("passed; "):
