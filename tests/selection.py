@@ -45,9 +45,12 @@ def _first_of_each(kind: Callable[[pytest.Item], str], items: Iterable[pytest.It
 
 
 def further_cases(items: Iterable[pytest.Item], most: int) -> set[pytest.Item]:
-    """What is left out of tests with more than ``most`` cases: all but the first, the last, and others evenly between them."""
+    """What is left out of tests with more than ``most`` cases: all but the first, the last, and others evenly between them.
+
+    Of tests with the mark ``every_case`` nothing is left out.
+    """
     cases: dict[str, list[pytest.Item]] = {}
-    for item in items:
+    for item in (each for each in items if not _is(each, "every_case")):
         cases.setdefault(_function(item), []).append(item)
     left_out: set[pytest.Item] = set()
     for each in cases.values():

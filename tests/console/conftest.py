@@ -25,6 +25,7 @@ from gatewright.bus.jetstream.setup import ensure_topology
 from gatewright.bus.memory.bus import MemoryBus, MemoryServer
 from gatewright.client.approvals import ApprovalInbox
 from gatewright.client.client import Client
+from gatewright.clock import Clock
 from gatewright.contracts import Transition
 from tests.client.conftest import write_run
 
@@ -52,6 +53,7 @@ class ServedConsole:
     tokens: dict[str, ConsoleRole] = field(default_factory=dict)
     agent_port: int = 8791
     provider: ProviderSettings | None = None
+    clock: Clock | None = None
     system: MemoryServer = field(default_factory=MemoryServer)
     _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.new_event_loop)
     _server: uvicorn.Server | None = None
@@ -86,6 +88,7 @@ class ServedConsole:
             submit=self.submit,
             look=self.look,
             record=self.record,
+            clock=self.clock,
         )
         config = uvicorn.Config(app.asgi, port=self.port, log_level="error", access_log=False, timeout_graceful_shutdown=5)
         self._server = ConsoleServer(config, app.link)

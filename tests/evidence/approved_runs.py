@@ -17,7 +17,7 @@ from gatewright.rules.standing import hold_roster, rests_on_people
 from gatewright.ssh_signatures import fingerprint, public_line, sign_ssh
 from tests.evidence.recorded_runs import START, RecordedRun
 
-SECRET, STRANGER = Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate()
+SECRET, STRANGER = (Ed25519PrivateKey.from_private_bytes(seed * 32) for seed in (b"\x01", b"\x02"))
 RULE = ApprovalRule(name="landing", reason="landing", risk="high", approvers=("ana",), within_seconds=600, phrase="land it")
 ANA = RosterPerson(name="ana", keys=(RosterKey(key=public_line(SECRET)),))
 #: Changes an event on its way into the ledger.
@@ -106,9 +106,9 @@ def decided(request: ApprovalRequest, secret: Ed25519PrivateKey = SECRET, **chan
     )
 
 
-def make_approved(forgery: Forgery = as_it_is, rule: ApprovalRule = RULE) -> ApprovedRun:
-    """One shard, approved by Ana before it landed."""
-    run = ApprovedRun(forgery=forgery, rule=rule)
+def make_approved(forgery: Forgery = as_it_is, rule: ApprovalRule = RULE, run: ApprovedRun | None = None) -> ApprovedRun:
+    """One shard, approved by Ana before it landed; ``run`` is one that nothing has happened to yet."""
+    run = run or ApprovedRun(forgery=forgery, rule=rule)
     run.up_to_the_request()
     run.answer()
     run.finish()

@@ -94,9 +94,9 @@ class CandidateRuns(RecordedRun):
         self.step(self.gate("landing"), e.Event(landed), e.Event(e.StateEntered(state="S6")), e.Event(end))
 
 
-def make_candidates(findings: dict[int, int] | None = None) -> RecordedRun:
-    """Two candidates with so many findings; without any the smaller one lands."""
-    run = CandidateRuns()
+def make_candidates(findings: dict[int, int] | None = None, run: CandidateRuns | None = None) -> RecordedRun:
+    """Two candidates with so many findings; without any the smaller one lands. ``run``: nothing has happened to it yet."""
+    run = run or CandidateRuns()
     run.accept()
     run.plan(shards=1)
     run.work()
