@@ -68,13 +68,11 @@ recordings: $(STAMP) .agents/.ready
 # Real coding agents for tests/agents, pinned with digests; about 2 GB. Which registry is npm's own setting. Not `npm ci`: that
 # refuses a lock file without the packages of other platforms, which not every registry has.
 agents: .agents/.ready
-AGENT_PACKAGES := $(addprefix tests/agents/,package.json package-lock.json codex-mcp/package.json codex-mcp/package-lock.json)
+AGENT_PACKAGES := tests/agents/package.json tests/agents/package-lock.json
 .agents/.ready: $(AGENT_PACKAGES)
 	@command -v npm >/dev/null || { echo "there is no npm here: install Node.js 22 or newer" >&2; exit 1; }
-	@mkdir -p .agents/codex-mcp && cp tests/agents/package.json tests/agents/package-lock.json .agents/
-	@cp tests/agents/codex-mcp/package.json tests/agents/codex-mcp/package-lock.json .agents/codex-mcp/
+	@mkdir -p .agents && cp $(AGENT_PACKAGES) .agents/
 	@cd .agents && npm install --no-audit --no-fund --loglevel=error
-	@cd .agents/codex-mcp && npm install --no-audit --no-fund --loglevel=error
 	@touch $@
 
 lint: $(STAMP)
