@@ -31,6 +31,9 @@ from gatewright.contracts.vocabulary import (
     keep_one_spelling,
 )
 
+#: Characters of an idempotency key, here and in a header.
+KEY_LENGTHS = range(8, 129)
+
 
 class RunRequest(Document):
     """A structured request. Paths, tests and executor may be missing here; the pm then refuses it and names them."""
@@ -67,7 +70,7 @@ class RunRequest(Document):
     #: The person who ordered it, as the publisher knows them; empty: it knows no person. Decides who may not approve the run.
     ordered_by: OrderedBy = ()
     #: The same key twice gives the same run.
-    idempotency_key: Annotated[str, Meta(min_length=8, max_length=128)] | None = None
+    idempotency_key: Annotated[str, Meta(min_length=KEY_LENGTHS[0], max_length=KEY_LENGTHS[-1])] | None = None
 
     def __post_init__(self) -> None:
         keep_one_spelling(self, "baseline_ref", "policy_pack", "priority")
