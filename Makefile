@@ -120,8 +120,10 @@ else
 	@$(BIN)/python benchmarks/compare.py '$(COMPARE)' $(if $(JSON),--json '$(JSON)')
 endif
 
-# Needs `uv` on PATH; writes hashes, no addresses.
-COMPILE := uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate --python-version
+# Needs `uv` on PATH; writes hashes, no addresses. It resolves for every Python, and leaves out what no Linux needs: with the system
+# as a setting of uv each line would carry it as a marker, and another system would install nothing without a word.
+OTHER_SYSTEMS := colorama pywin32 httpx2-jsfetch
+COMPILE := uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate $(OTHER_SYSTEMS:%=--no-emit-package %) --python-version
 lock:
 	$(COMPILE) 3.11 --extra cli --extra stores --extra traces --extra hosts --extra console --extra top --output-file requirements.lock pyproject.toml
 	$(COMPILE) 3.11 --extra dev --output-file requirements-dev.lock pyproject.toml requirements-build.in
