@@ -68,13 +68,11 @@ recordings: $(STAMP) .agents/.ready
 # Real coding agents for tests/agents, pinned with digests; about 2 GB. Which registry is npm's own setting. Not `npm ci`: that
 # refuses a lock file without the packages of other platforms, which not every registry has.
 agents: .agents/.ready
-AGENT_PACKAGES := $(addprefix tests/agents/,package.json package-lock.json codex-mcp/package.json codex-mcp/package-lock.json)
+AGENT_PACKAGES := tests/agents/package.json tests/agents/package-lock.json
 .agents/.ready: $(AGENT_PACKAGES)
 	@command -v npm >/dev/null || { echo "there is no npm here: install Node.js 22 or newer" >&2; exit 1; }
-	@mkdir -p .agents/codex-mcp && cp tests/agents/package.json tests/agents/package-lock.json .agents/
-	@cp tests/agents/codex-mcp/package.json tests/agents/codex-mcp/package-lock.json .agents/codex-mcp/
+	@mkdir -p .agents && cp $(AGENT_PACKAGES) .agents/
 	@cd .agents && npm install --no-audit --no-fund --loglevel=error
-	@cd .agents/codex-mcp && npm install --no-audit --no-fund --loglevel=error
 	@touch $@
 
 lint: $(STAMP)
@@ -124,8 +122,10 @@ else
 	@$(BIN)/python benchmarks/compare.py '$(COMPARE)' $(if $(JSON),--json '$(JSON)')
 endif
 
-# Needs `uv` on PATH; writes hashes, no addresses.
-COMPILE := uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate --python-version
+# Needs `uv` on PATH; writes hashes, no addresses. It resolves for every Python, and leaves out what no Linux needs: with the system
+# as a setting of uv each line would carry it as a marker, and another system would install nothing without a word.
+OTHER_SYSTEMS := colorama pywin32 httpx2-jsfetch
+COMPILE := uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate $(OTHER_SYSTEMS:%=--no-emit-package %) --python-version
 lock:
 	$(COMPILE) 3.11 --extra cli --extra stores --extra traces --extra hosts --extra console --extra top --output-file requirements.lock pyproject.toml
 	$(COMPILE) 3.11 --extra dev --output-file requirements-dev.lock pyproject.toml requirements-build.in

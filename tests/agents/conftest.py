@@ -25,8 +25,6 @@ from tests.worker.agents.admissions import admit
 
 #: Where ``make agents`` puts them.
 INSTALLATION = Path(__file__).resolve().parents[2] / ".agents"
-#: Beside them lies the last Codex that has `codex mcp-server`: another version of a package that is there already.
-INSTALLATIONS = (INSTALLATION, INSTALLATION / "codex-mcp")
 #: The agents that this folder is about, and the API by which each asks.
 NATIVE = ("codex", "claude")
 OPENAI, ANTHROPIC, NOWHERE = "openai", "anthropic", "nowhere"
@@ -35,7 +33,7 @@ EDIT_CHECK = "python tools/check.py 0"
 
 def missing(name: str) -> str:
     """Why an agent cannot be tried here; empty when it can."""
-    found = find_agent(load_agents(policy_directory()).policy.agent(name), INSTALLATIONS)
+    found = find_agent(load_agents(policy_directory()).policy.agent(name), (INSTALLATION,))
     return "" if found is not None and found.version_holds else f"{name} is not installed: make agents"
 
 
@@ -84,7 +82,7 @@ class AgentStack(Stack):
     def environment(self) -> dict[str, str]:
         own = {
             "GATEWRIGHT_POLICIES": str(self.policies),
-            SETTING: os.pathsep.join(map(str, INSTALLATIONS)),
+            SETTING: str(INSTALLATION),
             "SCRIPTED_KEY": KEY,
         }
         return {**super().environment, **own}
@@ -101,7 +99,7 @@ class AgentStack(Stack):
 def admit_installed(home: Path, policies: Path) -> None:
     """The probe of each agent has a test of its own."""
     for entry in load_agents(policies).policy.agents:
-        if (found := find_agent(entry, INSTALLATIONS)) is not None:
+        if (found := find_agent(entry, (INSTALLATION,))) is not None:
             admit(home, found)
 
 
@@ -150,7 +148,6 @@ __all__ = [
     "EDIT_CHECK",
     "HOSTILE",
     "INSTALLATION",
-    "INSTALLATIONS",
     "NATIVE",
     "PREFIX",
     "AgentStack",

@@ -15,7 +15,7 @@ from gatewright.models.policy import load_models
 from gatewright.resources import policy_directory
 from gatewright.services.worker.handler import make_handler
 from gatewright.services.worker.settings import Settings
-from tests.agents.conftest import INSTALLATIONS, admit_installed
+from tests.agents.conftest import INSTALLATION, admit_installed
 from tests.handler_fixture import HandlerFixture, make_handler_fixture
 from tests.models.provider import KEY, ScriptedProvider
 from tests.models.turns import Say, Write
@@ -31,8 +31,8 @@ def provider() -> Iterator[ScriptedProvider]:
         yield provider
 
 
-async def first_request(tmp_path: Path, provider: ScriptedProvider, agent: str, model: str) -> dict[str, Any]:
-    """What ``agent`` asks ``model`` first, in a task that succeeds."""
+async def first_request(tmp_path: Path, provider: ScriptedProvider, model: str) -> dict[str, Any]:
+    """What Codex asks ``model`` first, in a task that succeeds."""
     tmp_path.chmod(0o755)
     fixture: HandlerFixture = make_handler_fixture(tmp_path, {"src/a.py": b"a = 1\n"})
     policies = Path(shutil.copytree(policy_directory(), tmp_path / "policies"))
@@ -41,8 +41,8 @@ async def first_request(tmp_path: Path, provider: ScriptedProvider, agent: str, 
     models["routes"] = [{"role": "worker", "models": [model]}]
     (policies / "models.json").write_text(json.dumps(models))
     admit_installed(fixture.state, policies)
-    worker = make_handler(Settings(home=fixture.state, policies=policies, agent_installations=INSTALLATIONS))
-    contract = fixture.contract(executor=Executor(kind="agent", agent=agent), allowed_paths=("src",))
+    worker = make_handler(Settings(home=fixture.state, policies=policies, agent_installations=(INSTALLATION,)))
+    contract = fixture.contract(executor=Executor(kind="agent", agent="codex"), allowed_paths=("src",))
     result = await worker.handle(contract, fixture.context())
     assert (result.status, result.failure, result.git.changed_files) == ("SUCCESS", None, ("src/new.py",))
     body: dict[str, Any] = json.loads(provider.requests[0].body)
@@ -50,12 +50,11 @@ async def first_request(tmp_path: Path, provider: ScriptedProvider, agent: str, 
 
 
 @pytest.mark.parametrize("model", [DEFAULT, "model-of-ours", "gpt-5"])
-@pytest.mark.parametrize("agent", ["codex", "codex-exec", "codex-mcp"])
 async def test_a_known_model_keeps_codexs_own_prompt(
-    tmp_path: Path, provider: ScriptedProvider, monkeypatch: pytest.MonkeyPatch, agent: str, model: str
+    tmp_path: Path, provider: ScriptedProvider, monkeypatch: pytest.MonkeyPatch, model: str
 ) -> None:
     monkeypatch.setenv("SCRIPTED_KEY", KEY)
-    body = await first_request(tmp_path, provider, agent, model)
+    body = await first_request(tmp_path, provider, model)
     instructions = json.dumps(body.get("instructions", "")) + json.dumps(body["input"])
     assert (OURS in instructions) is (model != DEFAULT)
     assert (len(instructions) > 15_000) is (model == DEFAULT)

@@ -12,7 +12,7 @@ from gatewright.contracts.vocabulary import Executor
 from gatewright.resources import policy_directory
 from gatewright.services.worker.handler import make_handler
 from gatewright.services.worker.settings import Settings
-from tests.agents.conftest import INSTALLATIONS, NATIVE, admit_installed
+from tests.agents.conftest import INSTALLATION, NATIVE, admit_installed
 from tests.handler_fixture import HandlerFixture, make_handler_fixture
 from tests.models.provider import KEY, ScriptedProvider
 from tests.models.turns import Say, Write
@@ -22,7 +22,7 @@ NAMES = (
     *(".agents/skills/a/SKILL.md", ".claude/skills/a/SKILL.md", ".github/copilot-instructions.md"),
 )
 AGENTS = (
-    *(*NATIVE, "codex-exec", "codex-acp", "claude-agent-acp", "gemini-cli", "qwen-code", "opencode"),
+    *(*NATIVE, "codex-acp", "claude-agent-acp", "gemini-cli", "qwen-code", "opencode"),
     *("copilot", "kilo", "pi"),
 )
 
@@ -58,7 +58,7 @@ async def test_an_agent_reads_conventions_from_its_order_alone(
     listed = json.loads((policies / "agents.json").read_text())
     (policies / "agents.json").write_text(json.dumps(listed | {"conventions": policy}))
     admit_installed(fixture.state, policies)
-    worker = make_handler(Settings(home=fixture.state, policies=policies, agent_installations=INSTALLATIONS))
+    worker = make_handler(Settings(home=fixture.state, policies=policies, agent_installations=(INSTALLATION,)))
     contract = fixture.contract(executor=Executor(kind="agent", agent=agent), allowed_paths=("src",))
     result = await worker.handle(contract, fixture.context())
     assert (result.status, result.failure) == ("SUCCESS", None)

@@ -17,7 +17,7 @@ import pytest
 from gatewright.agents.installation import find_agent
 from gatewright.agents.policy import load_agents
 from gatewright.resources import policy_directory
-from tests.agents.conftest import INSTALLATIONS, AgentStack
+from tests.agents.conftest import INSTALLATION, AgentStack
 from tests.e2e.conftest import FILES
 from tests.e2e.stack import PREFIX
 from tests.git.repositories import MakeRepository, Repository
@@ -186,7 +186,7 @@ def _hosted(
     agents: AgentStack, provider: ScriptedProvider, project: Path, folder: Path, agent: str
 ) -> subprocess.CompletedProcess[str]:
     """The agent as a host of ours, to its end."""
-    found = find_agent(load_agents(policy_directory()).policy.agent(agent), INSTALLATIONS)
+    found = find_agent(load_agents(policy_directory()).policy.agent(agent), (INSTALLATION,))
     assert found is not None
     home = folder / "home of the host"
     home.mkdir()

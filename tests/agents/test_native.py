@@ -19,7 +19,7 @@ def failure(result: dict[str, Any]) -> tuple[str, str]:
     return result["status"], (result["failure"] or {}).get("code", "")
 
 
-@pytest.mark.parametrize("agent", [*NATIVE, "codex-exec", "codex-mcp"])
+@every_agent
 def test_an_agents_change_is_landed_and_verified(agents: AgentStack, project: Path, agent: str) -> None:
     code, result = agents.ask(project, agent, "change")
     assert (code, result["status"], result["failure"]) == (0, "SUCCESS", None)
@@ -31,7 +31,7 @@ def test_an_agents_change_is_landed_and_verified(agents: AgentStack, project: Pa
     assert verified.returncode == 0, verified.stdout
     events = [json.loads(line)["event"] for line in log_of(result, "events.jsonl").splitlines()]
     assert events[0] == "started"
-    assert {"command", "file_change", "message", "usage"} <= set(events) or agent == "codex-exec"
+    assert {"command", "file_change", "message", "usage"} <= set(events)
     assert log_of(result, "thread_id.txt").strip()
     assert "I have edited them." in log_of(result, "transcript.md")
     assert processes_of_agents() == []
@@ -48,7 +48,7 @@ def test_the_repositorys_agent_configuration_is_neither_obeyed_nor_shown(agents:
     assert b"SECRET_OF_THE_REPOSITORY" not in requests
 
 
-@pytest.mark.parametrize("agent", [*NATIVE, "codex-mcp"])
+@every_agent
 def test_a_write_out_of_scope_is_told_once_and_refused_by_the_gate(agents: AgentStack, project: Path, agent: str) -> None:
     code, result = agents.ask(project, agent, "stray")
     assert (code, failure(result)) == (1, ("FAILED", "path_out_of_scope"))

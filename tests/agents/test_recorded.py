@@ -22,7 +22,7 @@ from gatewright.resources import policy_directory
 from gatewright.services.worker.handler import make_handler
 from gatewright.services.worker.settings import Settings
 from gatewright.worker_role import PERMISSIONS
-from tests.agents.conftest import INSTALLATIONS, AgentStack, admit_installed, processes_of_agents
+from tests.agents.conftest import INSTALLATION, AgentStack, admit_installed, processes_of_agents
 from tests.e2e.stack import SECONDS
 from tests.handler_fixture import HandlerFixture, make_handler_fixture
 from tests.models.provider import KEY, ScriptedProvider
@@ -85,8 +85,6 @@ def test_a_further_round_is_done_again_as_it_was(agents: AgentStack, project: Pa
 #: The API by which each agent asks.
 APIS: dict[str, Api] = {
     "codex": "responses",
-    "codex-exec": "responses",
-    "codex-mcp": "responses",
     "claude": "messages",
     "opencode": "chat_completions",
     "gemini-cli": "gemini",
@@ -139,7 +137,7 @@ async def worked(
 ) -> tuple[TaskResult, bytes]:
     """A worker's result, and the cassette of its calls; what the worker keeps lies in the folder ``place``."""
     home = fixture.state / place
-    settings = Settings(home=home, policies=policies, agent_installations=INSTALLATIONS, cassette=cassette)
+    settings = Settings(home=home, policies=policies, agent_installations=(INSTALLATION,), cassette=cassette)
     admit_installed(home, policies)
     contract = fixture.contract(executor=Executor(kind="agent", agent=agent, model=model))
     contract = replace(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +12,7 @@ import pytest
 
 from gatewright.agents.installation import SETTING
 from gatewright.resources import policy_directory
-from tests.agents.conftest import INSTALLATIONS, admit_installed, processes_of_agents
+from tests.agents.conftest import INSTALLATION, admit_installed, processes_of_agents
 from tests.e2e.stack import running_stack
 from tests.e2e.test_sentence import PLAN, PROJECT, PROPOSAL, REVIEW, ThinkingStack, run
 from tests.git.repositories import MakeRepository, Repository
@@ -49,7 +48,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ThinkingStack]:
             "GATEWRIGHT_POLICIES": str(policies),
             "GATEWRIGHT_CONSULT": "pm,techlead,reviewer",
             "SCRIPTED_KEY": KEY,
-            SETTING: os.pathsep.join(map(str, INSTALLATIONS)),
+            SETTING: str(INSTALLATION),
         }
         with running_stack(home, workers=2, stack=ThinkingStack(home, more)) as running:
             assert isinstance(running, ThinkingStack)

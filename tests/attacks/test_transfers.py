@@ -30,12 +30,10 @@ from gatewright.order_artifacts.hidden_acceptance import visible
 from gatewright.rules.approvals import decision_on, pending, request_digest
 from gatewright.rules.transfers import (
     LATER,
-    asked_transfers,
     leave_for,
     manifest_digest,
     task_leave,
     transfer_lines,
-    transfer_words,
 )
 from gatewright.run.state import Run
 from gatewright.services.gatekeeper.decider.inputs import Continue, UsageReceived
@@ -143,16 +141,6 @@ async def test_who_approves_sees_provider_sources_bound_and_preview(repository: 
         leave = sent_to(await inbox.gatekeeper.run(), "worker")
         assert leave is not None
         assert (leave.most_bytes, leave.manifest_sha256) == (worker.most_bytes, worker.manifest_sha256)
-
-
-async def test_a_run_of_an_earlier_version_keeps_the_words_of_its_request(repository: Repository, tmp_path: Path) -> None:
-    async with open_sending(repository, tmp_path, "manual", ASKS) as inbox:
-        run = await inbox.submit(executor=MODEL)
-        earlier = replace(run, accepted=replace(run.accepted, recording=2))
-        size = run.transfers[0].bytes
-        assert f"the worker sends {size} bytes to gpt-5.5 at https://api.openai.com:443" in transfer_words(earlier)
-        assert asked_transfers(earlier) == ()
-        assert len(asked_transfers(run)) == 2
 
 
 @pytest.mark.parametrize("agent", [None, "codex", "claude"])

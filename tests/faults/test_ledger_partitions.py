@@ -17,8 +17,8 @@ from gatewright.bus import identities
 from gatewright.bus import topology as t
 from gatewright.bus.identities import OPERATOR, PROVISIONER, WATCHER, BusAddress
 from gatewright.bus.jetstream.bus import JetStreamBus
+from gatewright.bus.jetstream.removal import entries_by_run, remove_entries
 from gatewright.bus.jetstream.setup import ensure_topology
-from gatewright.bus.ledger_room import entries_by_run, let_go
 from gatewright.bus.operator_mode.files import make_jwt, trust_lines, write_jwt
 from gatewright.bus.permissions import access_of
 from gatewright.bus.server_config import accounts, accounts_text, with_identities
@@ -81,11 +81,11 @@ async def test_each_identity_does_with_every_stream_of_the_ledger_what_it_does_w
             [message async for message in publisher.replay(run_subject("*"))]
         assert await entries_by_run(provisioner.connection) == dict.fromkeys(RUNS, 2)
         for run in RUNS:
-            assert await let_go(provisioner.connection, run, places[run][-1]) == 1
+            assert await remove_entries(provisioner.connection, run, places[run][-1]) == 1
         with pytest.raises(BusError):
-            await let_go(provisioner.connection, RUNS[0], places[RUNS[0]][-1] + 1)  # a place of another partition
+            await remove_entries(provisioner.connection, RUNS[0], places[RUNS[0]][-1] + 1)  # a place of another partition
         with pytest.raises(BusError):
-            await let_go(gatekeeper.connection, RUNS[0], places[RUNS[0]][-1])
+            await remove_entries(gatekeeper.connection, RUNS[0], places[RUNS[0]][-1])
         assert [message.data async for message in operator.replay(run_subject("*"))] == [b"1"] * len(RUNS)
 
 

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from gatewright.bus.memory.bus import MemoryBus
 from gatewright.contracts import AbortRequest, Error, RunRequest, RunStatus, SubmitReply, TaskContract, codec
+from gatewright.contracts.schemas import load as load_schema
 from gatewright.contracts.vocabulary import Repository
 from gatewright.errors import DeniedError
 from gatewright.ledger.store import Ledger
@@ -192,6 +193,8 @@ async def test_of_two_documents_under_one_key_at_once_one_is_refused(intake: Int
 async def test_a_header_key_of_the_wrong_length_is_refused(intake: IntakeFixture) -> None:
     answer = await intake.submit(make_contract(), headers={"Gw-Idempotency-Key": "short"})
     assert refused(answer).code == "idempotency_key_invalid"
+    schema = load_schema("run_request.v1")["properties"]["idempotency_key"]
+    assert f"{schema['minLength']} to {schema['maxLength']} characters" in refused(answer).message
 
 
 async def test_status_tells_how_a_run_stands(intake: IntakeFixture, request_for: RunRequest) -> None:

@@ -18,11 +18,11 @@ from gatewright.app.retention.policy_round import PolicyRound, RoundOutcome
 from gatewright.app.retention.references import read_references
 from gatewright.app.stack.nats_server import NatsServer
 from gatewright.artifacts import stored_digest
-from gatewright.bus.artifact_room import last_use, let_artifact_go, stored_names
 from gatewright.bus.identities import PROVISIONER
 from gatewright.bus.jetstream.bus import JetStreamBus
 from gatewright.bus.jetstream.connection import Connection
 from gatewright.bus.jetstream.object_store import PIECE_BYTES
+from gatewright.bus.jetstream.removal import last_artifact_use, remove_artifact, stored_artifacts
 from gatewright.bus.jetstream.setup import ensure_topology
 from gatewright.bus.port import Message
 from gatewright.bus.topology import artifact_subject
@@ -46,7 +46,7 @@ def expiry(installation: Installation, days: float = 30) -> ArtifactExpiry:
 
 
 async def planned(installation: Installation, days: float = 30) -> ArtifactPlan:
-    names = await stored_names(installation.provisioner)
+    names = await stored_artifacts(installation.provisioner)
     return await expiry(installation, days).plan(names, await read_references(installation.bus, installation.provisioner))
 
 
@@ -77,7 +77,7 @@ async def test_what_nothing_refers_to_goes_when_it_is_old_enough(installation: I
     (gone,) = await swept(installation, WEEK + 0.01)
     assert (gone.item.name, gone.code) == (stored_digest(uri), "")
     assert not await there(installation, uri)
-    assert await stored_names(installation.provisioner) == frozenset()
+    assert await stored_artifacts(installation.provisioner) == frozenset()
     assert await installation.bus.put_artifact(data) == uri
     assert await there(installation, uri)
 
@@ -93,7 +93,7 @@ async def test_artifacts_go_with_the_last_run_of_the_ledger_that_names_them(inst
     old, kept = named_by(installation, 1), named_by(installation, 2, days_old=age)
     assert old - kept
     assert old & kept
-    assert await stored_names(installation.provisioner) == old | kept
+    assert await stored_artifacts(installation.provisioner) == old | kept
     outcome = await policy_round(installation, yes=False)
     assert outcome.artifacts == ArtifactPlan((), len(old | kept), 0)
     outcome = await policy_round(installation)
@@ -103,7 +103,7 @@ async def test_artifacts_go_with_the_last_run_of_the_ledger_that_names_them(inst
     outcome = await policy_round(installation, days=60)
     assert [done.item.run_id for done in outcome.expired_runs] == [young]
     assert {done.item.name for done in outcome.expired_artifacts} == kept - named_by(installation, 3)  # and the held one
-    assert await stored_names(installation.provisioner) == named_by(installation, 3)
+    assert await stored_artifacts(installation.provisioner) == named_by(installation, 3)
 
 
 async def test_all_artifacts_of_a_run_that_has_left_the_ledger_go(installation: Installation) -> None:
@@ -112,13 +112,13 @@ async def test_all_artifacts_of_a_run_that_has_left_the_ledger_go(installation: 
     assert outcome.artifacts is not None
     assert len(outcome.expired_artifacts) == len(outcome.artifacts.items) > 0
     assert outcome.left == 0
-    assert await stored_names(installation.provisioner) == frozenset()
+    assert await stored_artifacts(installation.provisioner) == frozenset()
     assert (await policy_round(installation)).artifacts == ArtifactPlan()
 
 
 async def test_a_run_whose_bundle_is_not_stored_keeps_its_artifacts(installation: Installation) -> None:
     await installation.seal(1, bundled=False)
-    names = await stored_names(installation.provisioner)
+    names = await stored_artifacts(installation.provisioner)
     outcome = await policy_round(installation)
     assert (outcome.expired_runs, outcome.artifacts) == ((), ArtifactPlan((), len(names), 0))
 
@@ -141,7 +141,7 @@ async def test_what_waits_in_a_queue_refers(installation: Installation, subject:
 async def test_a_dead_letter_refers_to_what_holds_its_body(installation: Installation) -> None:
     message = Message("gw.intake.request", b"x" * (MAX_ANSWER_BYTES + 1), sequence=1)
     await publish_dead_letter(installation.bus, "gatekeeper", "INTAKE", message, attempts=1, code="a_code", reason="too large")
-    assert len(await stored_names(installation.provisioner)) == 1
+    assert len(await stored_artifacts(installation.provisioner)) == 1
     assert await swept(installation) == ()
 
 
@@ -161,12 +161,12 @@ async def test_what_a_role_stores_again_begins_its_age_anew(installation: Instal
 async def test_storing_again_is_said_once_a_day(installation: Installation) -> None:
     uri = await installation.bus.put_artifact(LARGE)
     name = stored_digest(uri)
-    first = await last_use(installation.bus.connection, name)
+    first = await last_artifact_use(installation.bus.connection, name)
     await installation.bus.put_artifact(LARGE)
-    assert await last_use(installation.bus.connection, name) == first
+    assert await last_artifact_use(installation.bus.connection, name) == first
     tomorrow = JetStreamBus(installation.bus.connection, clock=later(2))
     await asyncio.gather(*(tomorrow.put_artifact(LARGE) for _ in range(8)))
-    second = await last_use(installation.bus.connection, name)
+    second = await last_artifact_use(installation.bus.connection, name)
     assert first is not None
     assert second is not None
     assert second.sequence == first.sequence + 1
@@ -182,9 +182,9 @@ async def test_what_is_stored_at_the_very_moment_that_it_goes_is_put_back(
 
     async def go(*wanted: object) -> int:
         await now.put_artifact(b"shared")
-        return await let_artifact_go(*wanted)  # type: ignore[arg-type]
+        return await remove_artifact(*wanted)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("gatewright.app.retention.artifact_expiry.let_artifact_go", go)
+    monkeypatch.setattr("gatewright.app.retention.artifact_expiry.remove_artifact", go)
     (done,) = await expiry(installation).carry_out(plan.items)
     assert done.code == ""
     assert await installation.bus.get_artifact(uri) == b"shared"
@@ -198,7 +198,7 @@ async def test_what_goes_while_it_is_stored_is_stored_anew(installation: Install
     store = role._artifacts
     known = await store._store(stored_digest(uri), LARGE)
     assert known is not None
-    await let_artifact_go(installation.provisioner, item.name, item.use.sequence)
+    await remove_artifact(installation.provisioner, item.name, item.use.sequence)
     assert not await store._say_used(stored_digest(uri), known)
     assert await role.put_artifact(LARGE) == uri
     assert await there(installation, uri)
@@ -212,7 +212,7 @@ async def test_bytes_that_are_not_what_their_name_says_go_too_and_hide_no_right_
         await storage.store("ARTIFACTS", subject, b"wrong", message_id=f"lie-{number}", headers={"Gw-Artifact-Size": "x"})
     done = {each.item.name: each.code for each in await swept(installation)}
     assert done == {"0" * 64: "", "no-digest": "", stored_digest(right): ""}
-    assert await stored_names(installation.provisioner) == frozenset()
+    assert await stored_artifacts(installation.provisioner) == frozenset()
 
 
 async def test_two_rounds_at_once_take_each_artifact_once(installation: Installation) -> None:
@@ -222,16 +222,16 @@ async def test_two_rounds_at_once_take_each_artifact_once(installation: Installa
     rounds = await asyncio.gather(expiry(installation).carry_out(one.items), expiry(installation).carry_out(other.items))
     assert [done.code for each in rounds for done in each] == [""] * 20
     assert sum(done.removed for each in rounds for done in each) == 10
-    assert await stored_names(installation.provisioner) == frozenset()
+    assert await stored_artifacts(installation.provisioner) == frozenset()
 
 
 @pytest.mark.parametrize("name", ["", "*", ">", "a.b", "a b"])
 async def test_no_name_covers_more_than_one_artifact(installation: Installation, name: str) -> None:
     uri = await installation.bus.put_artifact(b"x")
     with pytest.raises(BusError):
-        await let_artifact_go(installation.provisioner, name, 10)
+        await remove_artifact(installation.provisioner, name, 10)
     with pytest.raises(BusError):
-        await let_artifact_go(installation.provisioner, stored_digest(uri), 0)
+        await remove_artifact(installation.provisioner, stored_digest(uri), 0)
     assert await there(installation, uri)
 
 
@@ -254,9 +254,9 @@ async def test_a_round_and_its_server_that_are_killed_leave_each_artifact_whole_
                 os.kill(server.pid, signal.SIGKILL)
                 raise asyncio.CancelledError
             gone.append(name)
-            return await let_artifact_go(connection, name, through)
+            return await remove_artifact(connection, name, through)
 
-        monkeypatch.setattr("gatewright.app.retention.artifact_expiry.let_artifact_go", dying)
+        monkeypatch.setattr("gatewright.app.retention.artifact_expiry.remove_artifact", dying)
         with pytest.raises(asyncio.CancelledError):
             await round_.carry_out(plan.items)
     monkeypatch.undo()
@@ -270,7 +270,7 @@ async def test_a_round_and_its_server_that_are_killed_leave_each_artifact_whole_
         next_one = ArtifactExpiry(bus, provisioner, WEEK, later(30))
         plan = await next_one.plan(await next_one.names(), await read_references(bus, provisioner))
         assert [each.code for each in await next_one.carry_out(plan.items)] == ["", ""]
-        assert await stored_names(provisioner) == {stored_digest(needed)}
+        assert await stored_artifacts(provisioner) == {stored_digest(needed)}
         await bus.get_artifact(needed)
 
 
@@ -302,7 +302,7 @@ async def test_a_round_makes_room_on_a_server_that_has_none(tmp_path: Path) -> N
         plan = await round_.plan(await round_.names(), await read_references(bus, bus.connection))
         assert plan.items
         assert {each.code for each in await round_.carry_out(plan.items)} == {""}
-        assert await stored_names(bus.connection) == {stored_digest(needed)}
+        assert await stored_artifacts(bus.connection) == {stored_digest(needed)}
         await bus.put_artifact(os.urandom(1 << 20))
     finally:
         await bus.close()

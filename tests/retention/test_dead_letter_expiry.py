@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 
 from gatewright.app.retention.dead_letter_expiry import DeadLetterExpiry, LetterPlan
 from gatewright.app.retention.references import read_references
-from gatewright.bus.dead_letter_room import let_letter_go, letters
 from gatewright.bus.jetstream.bus import JetStreamBus
 from gatewright.bus.jetstream.queue_depths import open_dead_letters
+from gatewright.bus.jetstream.removal import dead_letters, remove_letter
 from gatewright.bus.port import Message
 from gatewright.contracts import codec
 from gatewright.tasks.dead_letter import publish_dead_letter
@@ -35,7 +35,7 @@ async def put_aside(installation: Installation, number: int, run_id: str) -> Non
 
 
 async def left(installation: Installation) -> list[int]:
-    return [message.seq async for message in letters(installation.provisioner)]
+    return [message.seq async for message in dead_letters(installation.provisioner)]
 
 
 async def test_letters_of_sealed_runs_go_when_they_are_old_enough(installation: Installation) -> None:
@@ -68,7 +68,7 @@ async def test_decisions_go_with_their_letters_so_that_what_is_open_is_counted_r
     finally:
         await operator.close()
     assert await left(installation) == [3]
-    await let_letter_go(installation.provisioner, 1)  # it is gone
+    await remove_letter(installation.provisioner, 1)  # it is gone
     assert await left(installation) == [3]
 
 

@@ -15,7 +15,7 @@ import pytest
 from gatewright.app.cli.operations.ledger_expiry import expiry_round
 from gatewright.app.replay.rebuild import rebuild
 from gatewright.app.retention.expiry_policy import load_expiry
-from gatewright.bus.ledger_room import entries_by_run, let_go
+from gatewright.bus.jetstream.removal import entries_by_run, remove_entries
 from gatewright.bus.topology import run_subject
 from gatewright.client import Client
 from gatewright.errors import BusError, ConfigurationError, GatewrightError, MalformedError
@@ -190,7 +190,7 @@ async def test_a_foreign_message_after_the_last_transition_does_not_take_its_pla
 async def test_nothing_is_taken_out_where_no_place_is_named(installation: Installation) -> None:
     run_id = await installation.seal(1)
     with pytest.raises(BusError):
-        await let_go(installation.provisioner, run_id, 0)
+        await remove_entries(installation.provisioner, run_id, 0)
     assert (await installation.kinds(run_id))[-1] == "bundle_sealed"
 
 

@@ -115,12 +115,6 @@ class FairShares:
     def waiting(self) -> int:
         return sum(map(len, self._waiting.values()))
 
-    def taken_of_repository(self, repository: str) -> int:
-        return self._repositories[repository]
-
-    def taken_of_publisher(self, publisher: str) -> int:
-        return self._publishers[publisher]
-
     def _has_room(self, task: WaitingTask, first: WaitingTask | None) -> bool:
         """Whether there are both places, beside those that are kept for the ``first`` task that lacks one of its two."""
         repository, publisher = self.policy.tasks_per_repository, self.policy.tasks_per_publisher

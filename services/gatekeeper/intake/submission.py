@@ -9,13 +9,13 @@ from gatewright.bus.port import KEY_HEADER, MESSAGE_ID_HEADER, SCHEMA_HEADER, TR
 from gatewright.bus.topology import ABORT_SUBJECT, CONTRACT_SUBJECT, REQUEST_SUBJECT, SUBMIT_SUBJECT
 from gatewright.clock import new_id
 from gatewright.contracts import AbortRequest, RunRequest, TaskContract, codec, strict_json
+from gatewright.contracts.run_request import KEY_LENGTHS
 from gatewright.errors import Fault, MalformedError
 from gatewright.run.state import run_id_of, trace_id_of
 from gatewright.services.gatekeeper.decider.inputs import Submitted
 from gatewright.services.gatekeeper.intake.cloud_events import IncomingDocument, is_event, open_event, within
 from gatewright.tracing.spans import read_traceparent
 
-KEY_LENGTHS = range(8, 129)
 SUBJECT_SCHEMAS = {
     REQUEST_SUBJECT: "run_request.v1",
     CONTRACT_SUBJECT: "task_contract.v1",

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import msgspec
 
+from gatewright.bus.identities import DEFAULT_PUBLISHER
 from gatewright.bus.port import Message
 from gatewright.bus.topology import run_subject
+from gatewright.contracts.progress import MemoryBounds
 from gatewright.contracts.run_status import RunOutcome
 from gatewright.foreign_documents import JsonReader, UnreadableDocumentError
 from gatewright.run.events import RunFinished
@@ -22,6 +24,32 @@ class EntryEvent(msgspec.Struct, frozen=True, gc=False):
     event_type: str
     ts: str
     payload: msgspec.Raw
+
+
+class AcceptedRun(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Whose a run is, and on which repository: what projections read of ``run_accepted``, and of what is left of it later.
+
+    ``memory``: how much of earlier runs it is told; none where it is told nothing.
+    """
+
+    publisher: str = ""
+    repository_url: str = ""
+    repository_identity: str = ""
+    memory: MemoryBounds | None = None
+
+    @property
+    def owner(self) -> str:
+        """The publisher, by name."""
+        return self.publisher or DEFAULT_PUBLISHER
+
+    @property
+    def repository(self) -> str:
+        """The identity of the repository; its address where the ledger has none."""
+        return self.repository_identity or self.repository_url
+
+
+#: Reads the payload of ``run_accepted``.
+ACCEPTED = JsonReader(AcceptedRun)
 
 
 class _Step(msgspec.Struct, frozen=True):

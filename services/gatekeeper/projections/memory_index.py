@@ -12,28 +12,16 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from gatewright.bus.identities import DEFAULT_PUBLISHER
-from gatewright.contracts.progress import MemoryBounds, MemoryEntry
+from gatewright.contracts.progress import MemoryEntry
 from gatewright.errors import UnavailableError
 from gatewright.foreign_documents import JsonReader, UnreadableDocumentError
 from gatewright.order_artifacts.canonical_memory import newest
 from gatewright.run.events import BundleSealed, RunAccepted, RunExpired
 from gatewright.run.state import Run
-from gatewright.services.gatekeeper.projections.entries import LedgerEntry
+from gatewright.services.gatekeeper.projections.entries import ACCEPTED, AcceptedRun, LedgerEntry
 
 #: Seconds that a submission waits for a gatekeeper that has just started: the asker is to hear of it.
 START = 8.0
-
-
-class _Accepted(msgspec.Struct, frozen=True):
-    repository_url: str = ""
-    repository_identity: str = ""
-    publisher: str = ""
-    memory: MemoryBounds | None = None
-
-    @property
-    def place(self) -> tuple[str, str]:
-        return self.repository_identity or self.repository_url, self.publisher or DEFAULT_PUBLISHER
 
 
 class _Sealed(msgspec.Struct, frozen=True):
@@ -41,10 +29,9 @@ class _Sealed(msgspec.Struct, frozen=True):
 
 
 class _Expired(msgspec.Struct, frozen=True):
-    accepted: _Accepted
+    accepted: AcceptedRun
 
 
-_ACCEPTED = JsonReader(_Accepted)
 _SEALED = JsonReader(_Sealed)
 _EXPIRED = JsonReader(_Expired)
 
@@ -63,13 +50,13 @@ class MemoryIndex:
         for event in entry.events:
             try:
                 if event.event_type == RunAccepted.event_type:
-                    accepted = _ACCEPTED.decode(event.payload)
+                    accepted = ACCEPTED.decode(event.payload)
                     if accepted.memory is not None:
-                        self._open.setdefault(entry.run_id, accepted.place)
+                        self._open.setdefault(entry.run_id, _place(accepted))
                 elif event.event_type == BundleSealed.event_type:
                     self._note_sealed(entry.run_id, _SEALED.decode(event.payload).memory)
                 elif event.event_type == RunExpired.event_type:
-                    self._forget(entry.run_id, _EXPIRED.decode(event.payload).accepted.place)
+                    self._forget(entry.run_id, _place(_EXPIRED.decode(event.payload).accepted))
             except UnreadableDocumentError:
                 continue  # whatever loads the run says so
 
@@ -105,3 +92,8 @@ class MemoryIndex:
             self._entries[place] = left
         else:
             self._entries.pop(place, None)
+
+
+def _place(accepted: AcceptedRun) -> tuple[str, str]:
+    """Under what the memory of a run is found."""
+    return accepted.repository, accepted.owner

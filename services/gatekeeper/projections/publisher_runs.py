@@ -11,28 +11,15 @@ import contextlib
 from collections import defaultdict
 from datetime import datetime, timedelta
 
-import msgspec
-
-from gatewright.bus.identities import DEFAULT_PUBLISHER
 from gatewright.clock import Clock
 from gatewright.errors import UnavailableError
-from gatewright.foreign_documents import JsonReader
 from gatewright.run.events import RunAccepted, RunFinished
 from gatewright.run.state import Run
-from gatewright.services.gatekeeper.projections.entries import LedgerEntry
+from gatewright.services.gatekeeper.projections.entries import ACCEPTED, LedgerEntry
 
 DAY = timedelta(days=1)
 #: Seconds that a submission waits for the count of a gatekeeper that has just started: the asker is to hear of it.
 START = 8.0
-
-
-class _Accepted(msgspec.Struct, frozen=True):
-    publisher: str = ""
-    repository_url: str = ""
-    repository_identity: str = ""
-
-
-_ACCEPTED = JsonReader(_Accepted)
 
 
 class PublisherRuns:
@@ -62,9 +49,8 @@ class PublisherRuns:
         for event in entry.events:
             if event.event_type == RunAccepted.event_type and entry.run_id not in self._owners:
                 with contextlib.suppress(ValueError):
-                    accepted = _ACCEPTED.decode(event.payload)
-                    repository = accepted.repository_identity or accepted.repository_url
-                    owners = self._counted_for(accepted.publisher or DEFAULT_PUBLISHER, repository)
+                    accepted = ACCEPTED.decode(event.payload)
+                    owners = self._counted_for(accepted.owner, accepted.repository)
                     self._begin(owners, entry.run_id, datetime.fromisoformat(event.ts))
             elif event.event_type == RunFinished.event_type:
                 self._end(entry.run_id)

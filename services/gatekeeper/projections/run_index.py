@@ -15,25 +15,19 @@ from typing import Literal
 
 import msgspec
 
-from gatewright.bus.identities import DEFAULT_PUBLISHER
 from gatewright.contracts.run_status import ListedRun, RunList, RunOutcome, RunsRequest
 from gatewright.errors import UnavailableError
 from gatewright.foreign_documents import JsonReader, UnreadableDocumentError
 from gatewright.run.events import RunAccepted, RunExpired
-from gatewright.services.gatekeeper.projections.entries import EntryEvent, LedgerEntry
-
-
-class _Accepted(msgspec.Struct, frozen=True):
-    publisher: str = ""
+from gatewright.services.gatekeeper.projections.entries import ACCEPTED, AcceptedRun, EntryEvent, LedgerEntry
 
 
 class _Expired(msgspec.Struct, frozen=True):
-    accepted: _Accepted
+    accepted: AcceptedRun
     state: Literal["S6", "FAILED", "ABORTED"]
     created_at: str
 
 
-_ACCEPTED = JsonReader(_Accepted)
 _EXPIRED = JsonReader(_Expired)
 
 
@@ -62,7 +56,7 @@ class RunIndex:
         for event in entry.events:
             if event.event_type == RunAccepted.event_type and run_id not in self._runs:
                 with contextlib.suppress(UnreadableDocumentError):
-                    publisher = _ACCEPTED.decode(event.payload).publisher or DEFAULT_PUBLISHER
+                    publisher = ACCEPTED.decode(event.payload).owner
                     # As many entries as there are runs in the ledger: no two of them hold the same name twice.
                     self._runs[run_id] = IndexedRun(sys.intern(publisher), event.ts)
             elif event.event_type == RunExpired.event_type and run_id not in self._runs:
@@ -93,7 +87,7 @@ class RunIndex:
     def _saw_remains(self, run_id: str, event: EntryEvent) -> None:
         with contextlib.suppress(UnreadableDocumentError):
             told = _EXPIRED.decode(event.payload)
-            publisher = told.accepted.publisher or DEFAULT_PUBLISHER
+            publisher = told.accepted.owner
             status = told.state if told.state != "S6" else "SUCCESS"
             self._runs[run_id] = IndexedRun(sys.intern(publisher), told.created_at, status)
             self._late = True

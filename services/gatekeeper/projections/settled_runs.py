@@ -12,14 +12,7 @@ import msgspec
 
 from gatewright.foreign_documents import JsonReader, UnreadableDocumentError
 from gatewright.run.events import ApprovalRequested, BundleSealed, RunAccepted, RunExpired, RunFinished
-from gatewright.services.gatekeeper.projections.entries import EntryEvent, LedgerEntry
-
-
-class _Accepted(msgspec.Struct, frozen=True, omit_defaults=True):
-    publisher: str = ""
-    repository_url: str = ""
-    repository_identity: str = ""
-    memory: msgspec.Raw = msgspec.Raw(b"null")
+from gatewright.services.gatekeeper.projections.entries import ACCEPTED, AcceptedRun, EntryEvent, LedgerEntry
 
 
 class _Finished(msgspec.Struct, frozen=True):
@@ -31,7 +24,7 @@ class _Sealed(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class _Expired(msgspec.Struct, frozen=True):
-    accepted: _Accepted
+    accepted: AcceptedRun
     state: str
     created_at: str
 
@@ -45,11 +38,10 @@ def _cut_to(shape: type[msgspec.Struct]) -> Callable[[msgspec.Raw], msgspec.Raw]
     return cut
 
 
-_ACCEPTED = JsonReader(_Accepted)
 _NOTHING = msgspec.Raw(b"null")
 #: What is kept of the payload of each event that is kept. Of an approval it counts alone that it was asked for.
 _KEPT: dict[str, Callable[[msgspec.Raw], msgspec.Raw]] = {
-    RunAccepted.event_type: _cut_to(_Accepted),
+    RunAccepted.event_type: _cut_to(AcceptedRun),
     RunFinished.event_type: _cut_to(_Finished),
     BundleSealed.event_type: _cut_to(_Sealed),
     RunExpired.event_type: _cut_to(_Expired),
@@ -103,7 +95,7 @@ def lasts(entry: LedgerEntry) -> bool:
 
 def _is_remembered(accepted: EntryEvent) -> bool:
     try:
-        return _ACCEPTED.decode(accepted.payload).memory != _NOTHING
+        return ACCEPTED.decode(accepted.payload).memory is not None
     except UnreadableDocumentError:
         return True  # as far as can be told
 

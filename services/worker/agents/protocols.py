@@ -11,8 +11,6 @@ from gatewright.errors import ConfigurationError
 from gatewright.services.worker.agents.claude.stream import ClaudeStream
 from gatewright.services.worker.agents.codex.app_server import CodexAppServer
 from gatewright.services.worker.agents.codex.home import CATALOGUE, catalogue
-from gatewright.services.worker.agents.codex.mcp_server import CodexMcpServer
-from gatewright.services.worker.agents.codex.plain import CodexExec
 from gatewright.services.worker.agents.port import AgentOrder, AgentProtocol, Launch
 from gatewright.services.worker.agents.program import PlainProgram
 
@@ -36,8 +34,6 @@ def _acp(agent: InstalledAgent) -> AgentProtocol:
 #: A further protocol is a further entry.
 PROTOCOLS: Final[Mapping[ProtocolName, Callable[[InstalledAgent], AgentProtocol]]] = {
     "codex-app-server": lambda agent: CodexAppServer(agent.argv, agent.entry.name, own_catalogue=agent.entry.own_catalogue),
-    "codex-exec": lambda agent: CodexExec(agent.argv, agent.entry.name, own_catalogue=agent.entry.own_catalogue),
-    "codex-mcp-server": lambda agent: CodexMcpServer(agent.argv, agent.entry.name, own_catalogue=agent.entry.own_catalogue),
     "acp": _acp,
     "command": lambda agent: PlainProgram(agent.argv, agent.entry.name, agent.version),
     "claude": lambda agent: ClaudeStream(agent.argv, agent.entry.name),

@@ -16,17 +16,12 @@ from gatewright.policy_files import PolicyModel, parse_policy, policy_path, read
 
 AGENTS_FILE = "agents.json"
 #: The ways of talking to an agent.
-ProtocolName = Literal["codex-app-server", "codex-exec", "codex-mcp-server", "claude", "acp", "command"]
+ProtocolName = Literal["codex-app-server", "claude", "acp", "command"]
 #: Of the Agent Client Protocol: the one that stands, and drafts by the name under which a policy opens them.
 PROTOCOL_VERSION = 1
 DRAFTS: Mapping[int, str] = {2: "acp-2"}
 Api = Literal["responses", "chat_completions", "messages", "gemini"]
-_APIS: Mapping[ProtocolName, Api] = {
-    "codex-app-server": "responses",
-    "codex-exec": "responses",
-    "codex-mcp-server": "responses",
-    "claude": "messages",
-}
+_APIS: Mapping[ProtocolName, Api] = {"codex-app-server": "responses", "claude": "messages"}
 _NAME = r"^[a-z0-9][a-z0-9-]{0,31}$"
 _VERSION = r"^[0-9]+(\.[0-9]+){0,3}$"
 _FIELDS_OF_ACP = ("session_meta", "session_mode", "usage_at")

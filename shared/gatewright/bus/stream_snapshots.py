@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, Final
 import msgspec
 from nats.aio.msg import Msg
 
-from gatewright.bus.jetstream.api import MISSING, ApiReply, decode_reply
+from gatewright.bus.jetstream.api import MISSING, ApiReply, StreamInfoReply, StreamState, decode_reply
 from gatewright.bus.jetstream.connection import Connection
 from gatewright.bus.jetstream.rights import known_publishers
 from gatewright.bus.jetstream.setup import check_partitions
@@ -49,15 +49,6 @@ class _SnapshotReply(ApiReply):
 
 class _RestoreReply(ApiReply):
     deliver_subject: str = ""
-
-
-class _StreamState(msgspec.Struct):
-    messages: int = 0
-    last_seq: int = 0
-
-
-class _StreamReply(ApiReply):
-    state: _StreamState = msgspec.field(default_factory=_StreamState)
 
 
 class StreamSnapshot(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,7 +86,7 @@ async def stored_streams(connection: Connection) -> tuple[str, ...]:
 async def existing(connection: Connection, stream: str) -> tuple[int, int] | None:
     """Messages and last sequence of a stream, or None where there is none. Raises BusError."""
     try:
-        reply = await connection.patiently(lambda: connection.api(f"STREAM.INFO.{stream}", {}, _StreamReply), _PATIENCE)
+        reply = await connection.patiently(lambda: connection.api(f"STREAM.INFO.{stream}", {}, StreamInfoReply), _PATIENCE)
     except BusError as error:
         if error.reason in MISSING:
             return None
@@ -123,7 +114,7 @@ async def take_snapshot(connection: Connection, stream: str, target: BinaryIO) -
             size += len(data)
     finally:
         await subscription.unsubscribe()
-    known = msgspec.convert(begun.state, type=_StreamState)
+    known = msgspec.convert(begun.state, type=StreamState)
     return StreamSnapshot(
         stream=stream,
         sha256=digest.hexdigest(),
@@ -170,7 +161,7 @@ async def give_back(
         if answer.data:
             decode_reply(answer.data, ApiReply, call)  # it says no more than that it has come, or that it was refused
     last = await connection.request(place, b"", timeout=_RECOVERY)
-    return decode_reply(last.data, _StreamReply, call).state.messages
+    return decode_reply(last.data, StreamInfoReply, call).state.messages
 
 
 def _parts(source: BinaryIO) -> Iterator[bytes]:

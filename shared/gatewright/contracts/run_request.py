@@ -20,6 +20,9 @@ from gatewright.contracts.vocabulary import (
     keep_one_spelling,
 )
 
+#: Characters of an idempotency key, here and in a header.
+KEY_LENGTHS = range(8, 129)
+
 
 class RunRequest(Order):
     """A structured request, which the pm compiles into a task contract.
@@ -49,7 +52,7 @@ class RunRequest(Order):
     """How long and how often; the pm has defaults."""
     strict_acceptance: bool = False
     """Refuse acceptance tests that prove nothing, such as true or echo."""
-    idempotency_key: Annotated[str, Meta(min_length=8, max_length=128)] | None = None
+    idempotency_key: Annotated[str, Meta(min_length=KEY_LENGTHS[0], max_length=KEY_LENGTHS[-1])] | None = None
     """Key of the sender. The same key twice gives the same run."""
 
     def __post_init__(self) -> None:

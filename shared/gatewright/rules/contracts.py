@@ -6,68 +6,68 @@ commands see, which then is the operator's profile for the language. Whether it 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+
+from msgspec.structs import fields, replace
 
 from gatewright.contracts import RunRequest, TaskContract
+from gatewright.contracts.task_contract import Inputs, LogPaths, LogRefs, Rollback, RuntimeOptions
 from gatewright.contracts.vocabulary import AcceptanceTest
 from gatewright.profiles.choice import environment_of
-from gatewright.worker_role import REQUIRED_OUTPUTS, WORKER, resolve_role, worker_permissions
+from gatewright.worker_role import REQUIRED_OUTPUTS, TOOL_SET, WORKER, resolve_role, worker_permissions
+
+#: What every compiled contract has in these fields, by the contract and the run's id.
+_UNIFORM: Mapping[str, Callable[[TaskContract, str], object]] = {
+    "task_id": lambda _contract, run_id: contract_task_id(run_id),
+    "task_type": lambda _contract, _run_id: "IMPLEMENT",
+    "parent_task_id": lambda _contract, _run_id: None,
+    "attempt": lambda _contract, _run_id: 1,
+    "assigned_agent": lambda _contract, _run_id: WORKER,
+    "required_outputs": lambda _contract, _run_id: REQUIRED_OUTPUTS,
+    "tool_permissions": lambda contract, _run_id: worker_permissions(interactive=contract.interactive),
+    "role_contract": lambda contract, _run_id: resolve_role(contract),
+    "evidence_links": lambda _contract, _run_id: (),
+    "mcp_tool_set": lambda _contract, _run_id: TOOL_SET,
+}
+#: Fields that ``differences`` does not look at, each with what decides them instead.
+NOT_COMPARED: Mapping[str, str] = {
+    **dict.fromkeys(_UNIFORM, "unlike_compiled"),
+    "consultation": "the rules of consultations",
+    "environment_profile": "environments.json",
+    "forbidden_actions": "they only narrow what commands may be",
+}
+_FIELDS = {field.name: field for field in fields(TaskContract)}
+#: Fields that a request and a contract share, under one name.
+_SHARED = frozenset(_FIELDS) & {field.name for field in fields(RunRequest)}
 
 
 def differences(contract: TaskContract, request: RunRequest, baseline: str, run_id: str) -> Iterator[str]:
-    """The fields of ``contract`` that are not what ``request``, pinned to the commit ``baseline``, orders in run ``run_id``."""
-    options = contract.runtime_options
-    pairs = {
-        "allowed_paths": (contract.allowed_paths, request.allowed_paths),
-        "acceptance_tests": (contract.acceptance_tests, request.acceptance_tests or _proposed_tests(contract)),
-        "executor": (contract.executor, request.executor),
-        "candidates": (contract.candidates, request.candidates),
-        "candidate": (contract.candidate, None),
-        "repository": (contract.repository, request.repository),
-        "scope": (contract.scope, request.scope),
-        "environment": (contract.environment, environment_of(request, contract.environment_profile)),
-        "artifacts": (contract.inputs.artifacts, request.artifacts),
-        "spec": (contract.inputs.spec, request.request),
-        "policy_pack": (contract.policy_pack, request.policy_pack),
-        "sharding": (contract.sharding, request.sharding),
-        "budget": (contract.budget, request.budget),
-        "requirement_ids": (contract.requirement_ids, request.requirement_ids),
-        "audit_only": (contract.audit_only, request.audit_only),
-        "interactive": (contract.interactive, request.interactive),
-        "priority": (contract.priority, request.priority),
-        "needs": (contract.needs, request.needs),
-        "author": (contract.author, request.author),
-        "source_branch": (contract.source_branch, request.source_branch),
-        "ordered_by": (contract.ordered_by, request.ordered_by),
-        "strict_acceptance": (options is not None and options.strict_acceptance, request.strict_acceptance),
-        "timeout_retry": (contract.timeout_retry, request.timeout_retry or contract.timeout_retry),
-        "requested_permissions": (contract.requested_permissions, None),
-        "mutation": (contract.mutation, None),
-        "transfer": (contract.transfer, None),
-        "questions": (contract.questions, None),
-        "baseline_ref": (contract.rollback.baseline_ref, baseline),
-        "run_id": (contract.log_refs.run_id, run_id),
-        "owner_agent.role": (contract.owner_agent.role, "PM"),
+    """The fields of ``contract`` that are not what ``request``, pinned to the commit ``baseline``, orders in run ``run_id``.
+
+    Every field is compared but those of ``NOT_COMPARED``. One that no request has must be at its default.
+    """
+    expected = {
+        "acceptance_tests": request.acceptance_tests or _proposed_tests(contract),
+        "environment": environment_of(request, contract.environment_profile),
+        "inputs": Inputs(spec=request.request, artifacts=request.artifacts),
+        "log_refs": LogRefs(run_id=run_id, paths=LogPaths()),
+        "owner_agent": replace(contract.owner_agent, role="PM"),
+        "rollback": Rollback(strategy="worktree_drop", baseline_ref=baseline),
+        "runtime_options": RuntimeOptions(strict_acceptance=True) if request.strict_acceptance else None,
+        "timeout_retry": request.timeout_retry or contract.timeout_retry,
     }
-    for name, (compiled, asked) in pairs.items():
-        if compiled != asked:
+    for name, field in _FIELDS.items():
+        if name in NOT_COMPARED:
+            continue
+        wanted = expected[name] if name in expected else getattr(request, name) if name in _SHARED else field.default
+        if getattr(contract, name) != wanted:
             yield name
 
 
 def unlike_compiled(contract: TaskContract, run_id: str) -> Iterator[str]:
     """The fields that every contract compiled in run ``run_id`` fills alike, and this one does not."""
-    pairs = {
-        "task_id": (contract.task_id, contract_task_id(run_id)),
-        "task_type": (contract.task_type, "IMPLEMENT"),
-        "parent_task_id": (contract.parent_task_id, None),
-        "attempt": (contract.attempt, 1),
-        "assigned_agent": (contract.assigned_agent, WORKER),
-        "required_outputs": (contract.required_outputs, REQUIRED_OUTPUTS),
-        "tool_permissions": (contract.tool_permissions, worker_permissions(interactive=contract.interactive)),
-        "role_contract": (contract.role_contract, resolve_role(contract)),
-    }
-    for name, (compiled, expected) in pairs.items():
-        if compiled != expected:
+    for name, make in _UNIFORM.items():
+        if getattr(contract, name) != make(contract, run_id):
             yield name
 
 

@@ -29,8 +29,6 @@ LATER: Mapping[TransferRole, tuple[str, ...]] = {"worker": ("failed.", "question
 _SHOWN = 8
 #: Characters of the name of a source.
 _NAME = 200
-#: Runs that record so much show a person what is sent, and not its digest alone.
-SHOWN_SINCE = 3
 
 
 def risk_of(manifest: TransferManifest) -> TransferRisk:
@@ -61,14 +59,11 @@ def transfer_words(run: Run) -> str:
     """What a person is asked about, each manifest by its digest; empty when there is nothing to ask."""
     asked = [each for each in run.transfers if asks_person(each)]
     digests = ", ".join(manifest_digest(each) for each in asked)
-    words = _manifest_words if run.accepted.recording >= SHOWN_SINCE else _earlier_words
-    return f"manifests {digests}: {'; '.join(map(words, asked))}" if asked else ""
+    return f"manifests {digests}: {'; '.join(map(_manifest_words, asked))}" if asked else ""
 
 
 def asked_transfers(run: Run) -> tuple[AskedTransfer, ...]:
-    """What a person is asked to approve, as it is shown and signed; empty in runs of earlier versions."""
-    if run.accepted.recording < SHOWN_SINCE:
-        return ()
+    """What a person is asked to approve, as it is shown and signed."""
     return tuple(_asked_transfer(each) for each in run.transfers if asks_person(each))
 
 
@@ -175,14 +170,6 @@ def _manifest_words(manifest: TransferManifest) -> str:
         f"the {manifest.role} sends at most {number(manifest.most_bytes)} bytes to {', '.join(providers[:_SHOWN])} ({models}), "
         f"out of {number(manifest.bytes)} bytes of sources ({risk_of(manifest)} risk{_about(manifest)})"
     )
-
-
-def _earlier_words(manifest: TransferManifest) -> str:
-    """The words of requests that earlier versions made: ``verify`` makes them again."""
-    outside = [f"{each.model} at {each.endpoint}" for each in manifest.destinations if not each.internal]
-    more = f" and {len(outside) - _SHOWN} more" if len(outside) > _SHOWN else ""
-    sent = f"the {manifest.role} sends {manifest.bytes} bytes to {', '.join(outside[:_SHOWN])}{more}"
-    return f"{sent} ({manifest.risk} risk{_about(manifest)})"
 
 
 def _about(manifest: TransferManifest) -> str:

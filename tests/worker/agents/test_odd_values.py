@@ -10,8 +10,6 @@ import pytest
 from gatewright.errors import AgentWireError
 from gatewright.services.worker.agents.claude.stream import ClaudeStream
 from gatewright.services.worker.agents.codex.app_server import CodexAppServer
-from gatewright.services.worker.agents.codex.mcp_server import CodexMcpServer
-from gatewright.services.worker.agents.codex.plain import CodexExec
 from gatewright.services.worker.agents.port import AgentOrder, AgentProtocol
 from tests.odd_values import ODD, variants
 from tests.worker.agents.talks import Play, PlayedWire, Says
@@ -57,43 +55,6 @@ APP_SERVER: tuple[Message, ...] = (
 )
 
 
-def event(kind: str, **fields: Any) -> Message:
-    return {"method": "codex/event", "params": {"msg": {"type": kind, **fields}}}
-
-
-MCP_SERVER: tuple[Message, ...] = (
-    event("session_configured", session_id="t-1", thread_id="t-1"),
-    event("agent_message", message="hello"),
-    event("exec_command_begin", command=["ls"], call_id="c"),
-    event("exec_command_end", command=["ls"], exit_code=0),
-    event("patch_apply_end", success=True, changes={"a": {}}),
-    event("token_count", info={"total_token_usage": COUNT}),
-    event("error", message="m"),
-    {
-        "id": "q",
-        "method": "elicitation/create",
-        "params": {"message": "m", "codex_elicitation": "exec-approval", "codex_command": ["ls"], "threadId": "t-1"},
-    },
-    {"id": 1, "result": {"serverInfo": {"name": "codex", "version": "0.153.4"}}},
-    {
-        "id": 2,
-        "result": {"structuredContent": {"threadId": "t-1", "content": "done"}, "content": [{"type": "text", "text": "x"}]},
-    },
-    {"id": 2, "result": {"isError": True, "content": [{"type": "text", "text": "x"}]}},
-)
-EXEC: tuple[Message, ...] = (
-    {"type": "thread.started", "thread_id": "t-1"},
-    {"type": "item.started", "item": {"type": "command_execution", "command": "ls"}},
-    {"type": "item.completed", "item": {"type": "command_execution", "command": "ls", "exit_code": 0, "status": "completed"}},
-    {"type": "item.completed", "item": {"type": "file_change", "changes": [{"path": "a"}], "status": "completed"}},
-    {"type": "item.completed", "item": {"type": "agent_message", "text": "hello"}},
-    {"type": "item.completed", "item": {"type": "error", "message": "m"}},
-    {"type": "turn.completed", "usage": COUNT},
-    {"type": "turn.failed", "error": {"message": "m"}},
-    {"type": "error", "message": "m"},
-)
-
-
 def content(speaker: str, *parts: Message) -> Message:
     return {"type": speaker, "message": {"role": speaker, "content": list(parts)}, "session_id": "s-1"}
 
@@ -114,10 +75,9 @@ CLAUDE: tuple[Message, ...] = (
     {"type": "result", "subtype": "success", "is_error": False, "result": "done", "usage": COUNT},
 )
 ANSWERS: Says = {
-    "initialize": {"userAgent": "codex/0.171.0 (x)", "serverInfo": {"version": "0.153.4"}},
+    "initialize": {"userAgent": "codex/0.171.0 (x)"},
     "thread/start": {"thread": {"id": "t-1"}},
     "turn/start": {"turn": {"id": "turn-1"}},
-    "tools/call": {"structuredContent": {"threadId": "t-1", "content": "done"}},
 }
 LAST: Message = notice("turn/completed", turn={"id": "turn-1", "status": "completed"})
 
@@ -152,8 +112,6 @@ def saying(before: Iterable[Message], after: Iterable[Message]) -> Callable[[Mes
 
 READERS: dict[str, tuple[AgentProtocol, tuple[Message, ...], Callable[[Message], Play]]] = {
     "codex": (CodexAppServer(("/opt/codex",)), APP_SERVER, answering),
-    "codex-mcp-server": (CodexMcpServer(("/opt/codex",)), MCP_SERVER, answering),
-    "codex-exec": (CodexExec(("/opt/codex",)), EXEC, saying(EXEC[:1], EXEC[-3:-2])),
     "claude": (ClaudeStream(("/opt/claude",)), CLAUDE, saying(CLAUDE[:2], CLAUDE[-1:])),
 }
 

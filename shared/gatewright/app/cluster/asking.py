@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import msgspec
 
 from gatewright.bus.identities import OBSERVER, Credential
-from gatewright.bus.jetstream.api import MISSING, ApiReply
+from gatewright.bus.jetstream.api import MISSING, StreamInfoReply, StreamNamesReply
 from gatewright.bus.jetstream.connection import Connection
 from gatewright.bus.jetstream.offered import Offered, offered
 from gatewright.bus.jetstream.processes import Process, ask_processes, reported_dead_letters
@@ -23,39 +23,6 @@ from gatewright.bus.jetstream.queue_depths import QueueDepth, open_dead_letters,
 from gatewright.bus.topology import Consumer, consumers, intake_publisher, stream_names
 from gatewright.errors import BusError
 from gatewright.foreign_documents import read_json
-
-
-class _Config(msgspec.Struct):
-    max_bytes: int = -1
-    max_msgs: int = -1
-    num_replicas: int = 1
-
-
-class _State(msgspec.Struct):
-    messages: int = 0
-    bytes: int = 0
-
-
-class _Peer(msgspec.Struct):
-    name: str = ""
-    current: bool = False
-    offline: bool = False
-
-
-class _Cluster(msgspec.Struct):
-    name: str = ""
-    leader: str = ""
-    replicas: tuple[_Peer, ...] = ()
-
-
-class _StreamReply(ApiReply):
-    config: _Config = msgspec.field(default_factory=_Config)
-    state: _State = msgspec.field(default_factory=_State)
-    cluster: _Cluster | None = None
-
-
-class _NamesReply(ApiReply):
-    streams: tuple[str, ...] | None = None
 
 
 class _Claims(msgspec.Struct):
@@ -101,7 +68,7 @@ async def ask_cluster(connection: Connection, pools: tuple[str, ...]) -> Cluster
     began = time.monotonic()
     room = await offered(connection)
     trip = time.monotonic() - began
-    listed = await connection.api("STREAM.NAMES", {}, _NamesReply)
+    listed = await connection.api("STREAM.NAMES", {}, StreamNamesReply)
     names = tuple(dict.fromkeys((*stream_names(connection.address.partitions), *(listed.streams or ()))))
     publishers = [publisher for name in names if (publisher := intake_publisher(name)) is not None]
     credential = connection.credential
@@ -129,7 +96,7 @@ async def ask_cluster(connection: Connection, pools: tuple[str, ...]) -> Cluster
 
 async def _stream(connection: Connection, name: str) -> StreamLook | str:
     try:
-        found = await connection.api(f"STREAM.INFO.{name}", {}, _StreamReply)
+        found = await connection.api(f"STREAM.INFO.{name}", {}, StreamInfoReply)
     except BusError as error:
         if error.reason in MISSING:
             return f"stream {name}"

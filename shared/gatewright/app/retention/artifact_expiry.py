@@ -17,9 +17,9 @@ from datetime import timedelta
 from gatewright.app.retention.outcome import ItemOutcome
 from gatewright.app.retention.references import References
 from gatewright.artifacts import stored_uri
-from gatewright.bus.artifact_room import LastUse, last_use, let_artifact_go, stored_names
 from gatewright.bus.jetstream.bus import JetStreamBus
 from gatewright.bus.jetstream.connection import Connection
+from gatewright.bus.jetstream.removal import LastUse, last_artifact_use, remove_artifact, stored_artifacts
 from gatewright.clock import Clock
 from gatewright.errors import ArtifactError, GatewrightError
 
@@ -52,14 +52,14 @@ class ArtifactExpiry:
 
     async def names(self) -> frozenset[str]:
         """All artifacts that there are. To be asked before the references are read. Raises BusError."""
-        return await stored_names(self.provisioner)
+        return await stored_artifacts(self.provisioner)
 
     async def plan(self, names: frozenset[str], references: References) -> ArtifactPlan:
         """What would go now; nothing is touched. Raises BusError."""
         items, young = [], 0
         unneeded = sorted(names - references.digests)
         for name in unneeded:
-            use = await last_use(self.bus.connection, name)
+            use = await last_artifact_use(self.bus.connection, name)
             if use is not None and self._old(use):
                 items.append(ArtifactItem(name, use))
             else:
@@ -81,13 +81,13 @@ class ArtifactExpiry:
         4. if it was stored between 2 and 3, its bytes are stored again.
         """
         data = await self._bytes(item.name)  # 1
-        now = await last_use(self.bus.connection, item.name)
+        now = await last_artifact_use(self.bus.connection, item.name)
         if now is None:
             return 0  # another round was quicker
         if now != item.use:  # 2
             raise ArtifactError(f"{item.name} was stored again meanwhile", code="bundle_changed")
-        removed = await let_artifact_go(self.provisioner, item.name, item.use.sequence)  # 3
-        if data is not None and await last_use(self.bus.connection, item.name) is not None:  # 4
+        removed = await remove_artifact(self.provisioner, item.name, item.use.sequence)  # 3
+        if data is not None and await last_artifact_use(self.bus.connection, item.name) is not None:  # 4
             await self.bus.put_artifact(data)
         return removed
 

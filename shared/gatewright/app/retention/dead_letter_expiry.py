@@ -13,8 +13,8 @@ from datetime import timedelta
 
 from gatewright.app.retention.outcome import ItemOutcome
 from gatewright.app.retention.references import References
-from gatewright.bus.dead_letter_room import let_letter_go, letters
 from gatewright.bus.jetstream.connection import Connection
+from gatewright.bus.jetstream.removal import dead_letters, remove_letter
 from gatewright.bus.jetstream.storage import StoredMessage
 from gatewright.bus.port import Bus
 from gatewright.bus.topology import DEAD_LETTER_DECIDER, dead_subject
@@ -57,7 +57,7 @@ class DeadLetterExpiry:
         kept = {run_id.encode() for run_id in (*(references.whole - references.sealed), *held)}
         going: dict[int, list[int]] = {}
         needed = young = 0
-        async for message in letters(self.provisioner):
+        async for message in dead_letters(self.provisioner):
             if message.subject == dead_subject(DEAD_LETTER_DECIDER):
                 about = message.header(LETTER_HEADER)
                 if about.isascii() and about.isdigit() and int(about) in going:
@@ -77,7 +77,7 @@ class DeadLetterExpiry:
             try:
                 # Decisions first: what counts open letters takes those that were decided about from all that there are.
                 for sequence in (*item.decisions, item.sequence):
-                    await let_letter_go(self.provisioner, sequence)
+                    await remove_letter(self.provisioner, sequence)
             except GatewrightError as error:
                 done.append(ItemOutcome(item, code=error.reason, message=error.message))
             else:

@@ -20,7 +20,7 @@ from gatewright.app.retention.expiry_policy import why_kept
 from gatewright.app.retention.inventory import InventoryItem
 from gatewright.app.retention.outcome import ItemOutcome
 from gatewright.bus.jetstream.connection import Connection
-from gatewright.bus.ledger_room import entries_by_run, let_go
+from gatewright.bus.jetstream.removal import entries_by_run, remove_entries
 from gatewright.bus.port import Bus
 from gatewright.clock import Clock
 from gatewright.contracts import LegalHold
@@ -130,7 +130,7 @@ class LedgerExpiry:
         if position.run is None or position.run.expired is None:
             raise UnavailableError(f"{item.run_id} has changed meanwhile", code="bundle_changed")
         # By its place, and not by counting: a message that is no entry may have come after it.
-        return await let_go(self.provisioner, item.run_id, position.sequences[-1])  # 3
+        return await remove_entries(self.provisioner, item.run_id, position.sequences[-1])  # 3
 
     async def _load(self, run_id: str) -> Position:
         return await Ledger(self.bus).load(run_id)

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from gatewright.bus.dead_letter_room import letters
 from gatewright.bus.jetstream.connection import Connection
+from gatewright.bus.jetstream.removal import dead_letters
 from gatewright.bus.port import Bus
 from gatewright.bus.topology import OPERATOR_PUBLISHER, intake_stream, run_subject
 from gatewright.foreign_documents import JsonReader
@@ -71,7 +71,7 @@ async def read_references(bus: Bus, provisioner: Connection) -> References:
     The queues come first: what leaves one meanwhile is found in the ledger.
     """
     found = References()
-    async for letter in letters(provisioner):
+    async for letter in dead_letters(provisioner):
         found.refer(letter.data, letter.hdrs)
     for subject in _QUEUES:
         async for message in bus.unsettled(subject):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Final, TypeVar
 
 import msgspec
@@ -37,6 +38,63 @@ class ApiReply(msgspec.Struct):
     """What every answer of the JetStream API may hold; unknown fields are passed over."""
 
     error: _ApiError | None = None
+
+
+class StreamLimits(msgspec.Struct):
+    """How much a stream may keep; -1 is no limit."""
+
+    max_bytes: int = -1
+    max_msgs: int = -1
+    num_replicas: int = 1
+
+
+class StreamState(msgspec.Struct):
+    """What a stream holds. ``subjects``: messages by subject, where the question had a ``subjects_filter``."""
+
+    messages: int = 0
+    bytes: int = 0
+    last_seq: int = 0
+    first_ts: datetime = datetime.fromtimestamp(0, UTC)
+    subjects: dict[str, int] | None = None
+
+
+class StreamPeer(msgspec.Struct):
+    """One follower of a replicated stream."""
+
+    name: str = ""
+    current: bool = False
+    offline: bool = False
+
+
+class StreamCluster(msgspec.Struct):
+    """The servers that hold a replicated stream."""
+
+    name: str = ""
+    leader: str = ""
+    replicas: tuple[StreamPeer, ...] = ()
+
+
+class StreamInfoReply(ApiReply):
+    """The answer to ``STREAM.INFO``. ``total``: subjects that there are, of which the state lists one page."""
+
+    config: StreamLimits = msgspec.field(default_factory=StreamLimits)
+    state: StreamState = msgspec.field(default_factory=StreamState)
+    cluster: StreamCluster | None = None
+    total: int = 0
+
+
+class StreamNamesReply(ApiReply):
+    """The answer to ``STREAM.NAMES``: one page of ``total`` names."""
+
+    total: int = 0
+    streams: tuple[str, ...] | None = None
+
+
+class StreamRemovalReply(ApiReply):
+    """The answer to ``STREAM.PURGE`` and ``STREAM.MSG.DELETE``; ``purged``: messages that a purge has removed."""
+
+    success: bool = False
+    purged: int = 0
 
 
 ReplyT = TypeVar("ReplyT", bound=ApiReply)

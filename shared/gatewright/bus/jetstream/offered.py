@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from gatewright.bus.jetstream.api import ApiReply
+from gatewright.bus.jetstream.api import ApiReply, StreamInfoReply
 from gatewright.bus.jetstream.connection import Connection
 from gatewright.bus.topology import StreamSpec
 
@@ -35,24 +35,9 @@ async def offered(connection: Connection) -> Offered:
     return Offered(reply.storage, reply.limits.max_storage if reply.limits.max_storage >= 0 else None)
 
 
-class _StreamLimits(msgspec.Struct):
-    max_bytes: int = -1
-    max_msgs: int = -1
-
-
-class _StreamState(msgspec.Struct):
-    bytes: int = 0
-    messages: int = 0
-
-
-class _StreamReply(ApiReply):
-    config: _StreamLimits = msgspec.field(default_factory=_StreamLimits)
-    state: _StreamState = msgspec.field(default_factory=_StreamState)
-
-
 async def fullness(connection: Connection, stream: str) -> float:
     """How full a stream is, of 1: by bytes or by messages, whichever is more; 0 without a limit. Raises BusError."""
-    reply = await connection.api(f"STREAM.INFO.{stream}", {}, _StreamReply)
+    reply = await connection.api(f"STREAM.INFO.{stream}", {}, StreamInfoReply)
     taken = ((reply.state.bytes, reply.config.max_bytes), (reply.state.messages, reply.config.max_msgs))
     return max((used / limit for used, limit in taken if limit > 0), default=0.0)
 

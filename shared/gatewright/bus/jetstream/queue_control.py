@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from gatewright.bus.jetstream.api import MISSING, ApiReply
+from gatewright.bus.jetstream.api import MISSING, ApiReply, StreamNamesReply
 from gatewright.bus.jetstream.connection import Connection
 from gatewright.bus.jetstream.queue_depths import QueueDepth, queue_depth
 from gatewright.bus.topology import (
@@ -46,11 +46,6 @@ class _NamesReply(ApiReply):
     consumers: tuple[str, ...] | None = None
 
 
-class _StreamNamesReply(ApiReply):
-    total: int = 0
-    streams: tuple[str, ...] | None = None
-
-
 class _Config(msgspec.Struct):
     pause_until: datetime | None = None
 
@@ -79,7 +74,7 @@ async def intake_queues(connection: Connection) -> tuple[Consumer, ...]:
     names: list[str] = []
     while True:
         question = {"subject": "gw.intake.>", "offset": len(names)}
-        reply = await connection.api("STREAM.NAMES", question, _StreamNamesReply)
+        reply = await connection.api("STREAM.NAMES", question, StreamNamesReply)
         names += reply.streams or ()
         if not reply.streams or len(names) >= reply.total:
             break

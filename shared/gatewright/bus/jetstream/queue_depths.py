@@ -10,8 +10,9 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from gatewright.bus.jetstream.api import ApiReply
+from gatewright.bus.jetstream.api import ApiReply, StreamInfoReply
 from gatewright.bus.jetstream.connection import Connection
+from gatewright.bus.jetstream.storage import MessageReply
 from gatewright.bus.topology import DEAD_LETTER_DECIDER, Consumer, dead_subject
 from gatewright.errors import BusError
 
@@ -51,24 +52,6 @@ class _QueueReply(ApiReply):
     paused: bool = False
 
 
-class _Stored(msgspec.Struct):
-    time: datetime
-
-
-class _StoredReply(ApiReply):
-    message: _Stored | None = None
-
-
-class _StreamState(msgspec.Struct):
-    messages: int = 0
-    first_ts: datetime = _NEVER
-    subjects: dict[str, int] | None = None
-
-
-class _StreamReply(ApiReply):
-    state: _StreamState = msgspec.field(default_factory=_StreamState)
-
-
 async def queue_depth(connection: Connection, queue: Consumer, *, reads_messages: bool = True) -> QueueDepth:
     """How it stands with one queue. Raises BusError, with a reason of ``answers.MISSING`` when it does not exist.
 
@@ -93,7 +76,7 @@ async def queue_depth(connection: Connection, queue: Consumer, *, reads_messages
 
 async def _oldest_of_stream(connection: Connection, stream: str) -> datetime | None:
     """When the oldest message that a stream holds was stored, in whatever queue it lies, or in hand; None for an empty one."""
-    state = (await connection.api(f"STREAM.INFO.{stream}", {}, _StreamReply)).state
+    state = (await connection.api(f"STREAM.INFO.{stream}", {}, StreamInfoReply)).state
     return state.first_ts if state.messages else None
 
 
@@ -101,7 +84,7 @@ async def _oldest(connection: Connection, queue: Consumer, sequence: int) -> dat
     """When the first message of the queue from ``sequence`` on was stored; None when there is none any more."""
     try:
         reply = await connection.api(
-            f"STREAM.MSG.GET.{queue.stream}", {"seq": sequence, "next_by_subj": queue.subject}, _StoredReply
+            f"STREAM.MSG.GET.{queue.stream}", {"seq": sequence, "next_by_subj": queue.subject}, MessageReply
         )
     except BusError as error:
         if error.reason == _NO_MESSAGE:
@@ -112,7 +95,7 @@ async def _oldest(connection: Connection, queue: Consumer, sequence: int) -> dat
 
 async def open_dead_letters(connection: Connection) -> int:
     """Dead letters that no operator has decided about. Letters and decisions are both kept for good. Raises BusError."""
-    reply = await connection.api(f"STREAM.INFO.{_DEAD}", {"subjects_filter": dead_subject(">")}, _StreamReply)
+    reply = await connection.api(f"STREAM.INFO.{_DEAD}", {"subjects_filter": dead_subject(">")}, StreamInfoReply)
     found = dict(reply.state.subjects or {})
     decided = found.pop(dead_subject(DEAD_LETTER_DECIDER), 0)
     return max(0, sum(found.values()) - decided)

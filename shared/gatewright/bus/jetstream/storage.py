@@ -68,7 +68,9 @@ class StoredMessage(msgspec.Struct, frozen=True):
         return self.headers().get(name, "")
 
 
-class _MessageReply(ApiReply):
+class MessageReply(ApiReply):
+    """The answer to ``STREAM.MSG.GET``."""
+
     message: StoredMessage | None = None
 
 
@@ -169,7 +171,7 @@ class Storage:
     async def _get(self, stream: str, question: Mapping[str, object]) -> StoredMessage | None:
         try:
             reply = await self._connection.patiently(
-                lambda: self._connection.api(f"STREAM.MSG.GET.{stream}", question, _MessageReply), self._patience
+                lambda: self._connection.api(f"STREAM.MSG.GET.{stream}", question, MessageReply), self._patience
             )
         except BusError as error:
             if error.reason == _NO_MESSAGE:

@@ -68,9 +68,9 @@ class RunAccepted(RunEvent, frozen=True):
     progress: bool = False
     #: How much of earlier runs on the repository it was told, where the policy lets it be told of them.
     memory: MemoryBounds | None = None
-    #: Which facts its records hold: 2 since the plan gate names its plan, and the run its key and the publishers that settings
-    #: name; 3 since a budget that ends the run says which totals are lower bounds. Runs older than the field have 1.
-    recording: Literal[1, 2, 3] = 1
+    #: Which facts its records hold: 3 when the plan gate names its plan, the run its key and the publishers that settings name,
+    #: and a budget that ends the run which totals are lower bounds; 1 when they hold none of these.
+    recording: Literal[1, 3] = 1
     #: What the run id is made of, with the publisher.
     idempotency_key: str = ""
     #: Publishers that the gatekeeper's settings named beside the policy file: ``policy_sha256`` holds them.

@@ -1,4 +1,4 @@
-"""``gatewright refs``: what runs have left in a repository and in the mirrors of the home folder, and what can go."""
+"""``gatewright refs list``: what runs have left in a repository and in the mirrors of the home folder, and what can go."""
 
 from __future__ import annotations
 

@@ -10,12 +10,7 @@ from gatewright.models.choice import first_model, provider_of
 from gatewright.models.policy import load_models
 
 #: The protocols that are one vendor's, with the package that has the program.
-_PACKAGES = {
-    "codex-app-server": "@openai/codex",
-    "codex-exec": "@openai/codex",
-    "codex-mcp-server": "@openai/codex@0.153",
-    "claude": "@anthropic-ai/claude-code",
-}
+_PACKAGES = {"codex-app-server": "@openai/codex", "claude": "@anthropic-ai/claude-code"}
 
 
 def missing_agent(name: str | None, model: str | None, *, plays: bool = False) -> list[Fault]:

@@ -13,8 +13,6 @@ from gatewright.run.spending import budget_of, excess, lower_bounds, most, total
 BUDGET = "budget_contradicts"
 #: Times are recorded in milliseconds; whole numbers are compared as they are.
 _ROUNDING = 0.002
-#: Runs that record so much say which totals are lower bounds.
-_BOUNDS = 3
 
 
 def check_budgets(telling: Telling) -> Iterator[Contradiction]:
@@ -62,7 +60,7 @@ def _used_up(moment: Moment, event: e.BudgetExceeded) -> Iterator[Contradiction]
     spent = totals(run, when)
     if event.totals.keys() != spent.keys() or any(abs(event.totals[each] - spent[each]) > _ROUNDING for each in spent):
         yield moment.says(BUDGET, layout.EVENTS, layout.EVENTS, f"{event.totals} was used of everything, and it is {spent}")
-    if run.accepted.recording >= _BOUNDS and event.at_least != (least := lower_bounds(run)):
+    if event.at_least != (least := lower_bounds(run)):
         words = f"{event.at_least} of the totals are lower bounds, and it is {least}"
         yield moment.says(BUDGET, layout.EVENTS, layout.EVENTS, words)
     if event.waiting != (waiting := waiting_for(run, event.budget)):

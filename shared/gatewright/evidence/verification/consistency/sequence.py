@@ -22,7 +22,10 @@ def check_sequence(telling: Telling) -> Iterator[Contradiction]:
     for moment in telling.moments:
         yield from _times(moment, last)  # 1
         if why := moment.payload.may_follow(moment.before):
-            yield moment.says(_code(moment.payload), _file(moment), layout.EVENTS, why)  # 2
+            if isinstance(moment.payload, e.GateJudged):
+                yield moment.says(ATTEMPT, _file(moment), layout.EVENTS, why)  # 2
+            else:
+                yield moment.says(TURN, _file(moment), layout.EVENTS, why)  # 2
         last = moment.record.ts
 
 
@@ -39,10 +42,6 @@ def _times(moment: Moment, last: str) -> Iterator[Contradiction]:
         if evaluated is None or evaluated > when:
             words = f"the verdict was given {report.evaluated_at}, and recorded {moment.record.ts}"
             yield moment.says(TIME, _file(moment), layout.EVENTS, words)
-
-
-def _code(event: e.RunEvent) -> str:
-    return ATTEMPT if isinstance(event, e.GateJudged) else TURN
 
 
 def _file(moment: Moment) -> str:

@@ -21,8 +21,6 @@ from gatewright.run.state import Run, run_id_of
 RUN = "run_contradicts"
 ORDER = "order_contradicts"
 POLICIES = "policies_contradict"
-#: The recording since which runs record interrupted work, and which totals are lower bounds.
-_ACCOUNTS_SINCE = 3
 #: Characters from which on the detail of a rule may have been cut.
 _WHOLE = 600
 
@@ -100,15 +98,15 @@ def _document(telling: Telling) -> Iterator[Contradiction]:
 
 def _later_facts(telling: Telling) -> Iterator[Contradiction]:
     accepted = telling.run.accepted
+    if accepted.recording > 1:
+        return
     for moment in telling.moments:
         bounds = isinstance(moment.payload, e.BudgetExceeded) and moment.payload.at_least
-        if accepted.recording < _ACCOUNTS_SINCE and (bounds or isinstance(moment.payload, e.TaskInterrupted)):
+        if bounds or isinstance(moment.payload, e.TaskInterrupted):
             words = (
                 f"it is recorded as runs were before interrupted work was accounted for, and holds {moment.record.event_type}"
             )
             yield Contradiction(ORDER, layout.EVENTS, layout.EVENTS, words)
-    if accepted.recording > 1:
-        return
     names_plan = any(seen.name == PLAN for _, report in verdicts(telling) for seen in report.evidence if report.gate == "plan")
     if accepted.idempotency_key or accepted.named_publishers or names_plan:
         words = "it is recorded as runs were before their keys and plans were named, and it names one"
