@@ -18,7 +18,7 @@ unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE VIRTUAL_ENV
 
 # What the product needs, locked.
 BUILD_LOCK := deploy/image/requirements-build.lock
-PRODUCT := --lock requirements.lock --lock $(BUILD_LOCK) --size "about 450 MB"
+PRODUCT := --lean --lock requirements.lock --lock $(BUILD_LOCK)
 # FORCE where PYTHON was given by name and is not the one that made the environment: it is made anew when it is needed.
 another = $(if $(findstring command line,$(origin PYTHON)),$(shell '$(PYTHON)' .ci/environment.py $(1) --is-mine 2>/dev/null || echo FORCE))
 .PHONY: install uninstall demo test test-ci test-faults test-all test-agents agents recordings lint chart asyncapi trace bench lock clean
@@ -29,7 +29,7 @@ demo: $(RUNTIME)/.ready
 # The command alone on PATH, with an environment of its own that nothing else uses.
 install:
 	@$(USABLE)
-	@'$(PYTHON)' .ci/environment.py '$(PREFIX)/share/gatewright' $(PRODUCT)
+	@'$(PYTHON)' .ci/environment.py '$(PREFIX)/share/gatewright' $(PRODUCT) --compile --size "about 390 MB"
 	@mkdir -p '$(PREFIX)/bin'
 	@ln -sfn '$(PREFIX)/share/gatewright/bin/gatewright' '$(PREFIX)/bin/gatewright'
 	@echo "installed $(PREFIX)/bin/gatewright; make uninstall removes it"
@@ -147,7 +147,7 @@ $(STAMP): requirements-dev.lock pyproject.toml $(call another,$(VENV))
 
 $(RUNTIME)/.ready: requirements.lock $(BUILD_LOCK) pyproject.toml $(call another,$(RUNTIME))
 	@$(USABLE)
-	@'$(PYTHON)' .ci/environment.py $(RUNTIME) $(PRODUCT) --editable
+	@'$(PYTHON)' .ci/environment.py $(RUNTIME) $(PRODUCT) --editable --size "about 310 MB"
 	@touch $@
 
 # The modules of the tests: once, or each of the processes that share them would do it at the same time. What is wrong with one

@@ -1,24 +1,37 @@
 """Makes a virtual environment from locked requirements, with a line of progress; and tells which Python an environment is of.
 
-    python3 environment.py FOLDER --lock FILE [--lock FILE] [--editable] [--size "about 450 MB"]
+    python3 environment.py FOLDER --lock FILE [--lock FILE] [--editable] [--lean] [--compile] [--size "about 350 MB"]
     python3 environment.py FOLDER --is-mine
 
-The first makes FOLDER anew and installs the project itself into it. The second ends with 0 where FOLDER is not there, or was
-made by the Python that runs this.
+The first makes FOLDER anew and installs the project itself into it. With --lean it has no pip, and bytecode only of what was
+imported; with --compile all is imported once that the product imports: users of FOLDER who may not write there need that.
+The second ends with 0 where FOLDER is not there, or was made by the Python that runs this.
 """
 
 import argparse
+import ensurepip
 import os
 import re
 import subprocess
 import sys
+import sysconfig
+import tempfile
 import time
 import venv
+import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 #: Which Python made an environment.
 MARK = ".python"
+#: Modules of the reporter run in the tests of projects, with their pytest; nothing is wrong where those cannot be imported.
+COMPILE = """
+import contextlib, importlib, pkgutil, gatewright
+for module in pkgutil.walk_packages(gatewright.__path__, "gatewright."):
+    if not module.name.endswith("__main__"):
+        with contextlib.suppress(ImportError):
+            importlib.import_module(module.name)
+"""
 
 
 def main() -> int:
@@ -26,6 +39,8 @@ def main() -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--lock", type=Path, action="append", default=[])
     parser.add_argument("--editable", action="store_true")
+    parser.add_argument("--lean", action="store_true")
+    parser.add_argument("--compile", action="store_true")
     parser.add_argument("--size", default="")
     parser.add_argument("--is-mine", action="store_true")
     given = parser.parse_args()
@@ -34,14 +49,19 @@ def main() -> int:
         return 0 if not mark.is_file() or mark.read_text("utf-8") == mine() else 1
     begun = time.monotonic()
     say(f"making {given.folder} with Python {sys.version.split()[0]}" + (f" ({given.size})" if given.size else ""))
-    venv.EnvBuilder(clear=True, with_pip=True, symlinks=True).create(given.folder)
+    venv.EnvBuilder(clear=True, with_pip=not given.lean, symlinks=True).create(given.folder)
     python = given.folder / "bin" / "python"
     locks = [word for lock in given.lock for word in ("--requirement", str(lock))]
-    if code := installed(python, ["--require-hashes", *locks], sum(map(packages, given.lock))):
-        return code
     project = ["--no-build-isolation", "--no-deps", *(["--editable"] if given.editable else []), str(ROOT)]
-    if code := installed(python, project, 0):
-        return code
+    with tempfile.TemporaryDirectory() as place:
+        pip = [python, "-m", "pip"] if not given.lean else [python, str(unpacked_pip(Path(place)))]
+        lean = ["--no-compile"] if given.lean else []
+        if code := installed(pip, [*lean, "--require-hashes", *locks], sum(map(packages, given.lock))):
+            return code
+        if code := installed(pip, [*lean, *project], 0):
+            return code
+    if given.compile:
+        subprocess.run([python, "-P", "-c", COMPILE], check=True)
     # The rules that find secrets are compiled once, not by the first run.
     subprocess.run([python, "-P", "-m", "gatewright.secrets"], check=True, stdout=subprocess.DEVNULL)
     (given.folder / MARK).write_text(mine(), "utf-8")
@@ -59,9 +79,18 @@ def packages(lock: Path) -> int:
     return len(re.findall(r"^[a-z0-9][^\s=]*==", lock.read_text("utf-8"), re.MULTILINE | re.IGNORECASE))
 
 
-def installed(python: Path, words: list[str], total: int) -> int:
+def unpacked_pip(place: Path) -> Path:
+    """The pip that comes with this Python, unpacked into ``place``: the folder of its package, which a Python can run."""
+    folders = (sysconfig.get_config_var("WHEEL_PKG_DIR"), Path(ensurepip.__file__).parent / "_bundled")
+    wheels = [wheel for folder in folders if folder for wheel in sorted(Path(folder).glob("pip-*.whl"))]
+    with zipfile.ZipFile(wheels[0]) as wheel:
+        wheel.extractall(place)
+    return place / "pip"
+
+
+def installed(pip: list[str | Path], words: list[str], total: int) -> int:
     """Installs with pip, and shows how far it is; the exit code of pip, which says itself what was wrong."""
-    command = [python, "-m", "pip", "--disable-pip-version-check", "install", "--progress-bar", "off", *words]
+    command = [*pip, "--disable-pip-version-check", "install", "--progress-bar", "off", *words]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         count = 0
         for line in process.stdout or ():

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 MAKER = Path(__file__).resolve().parents[2] / ".ci" / "environment.py"
 
 
@@ -21,11 +23,13 @@ def test_only_an_environment_of_another_python_is_made_anew(tmp_path: Path) -> N
     assert not is_mine(tmp_path)
 
 
-def test_a_lock_that_cannot_be_installed_ends_with_its_own_code_and_no_mark(tmp_path: Path) -> None:
+@pytest.mark.parametrize("lean", [False, True])
+def test_a_lock_that_cannot_be_installed_ends_with_its_own_code_and_no_mark(tmp_path: Path, lean: bool) -> None:
     lock = tmp_path / "lock.txt"
     lock.write_text("/nowhere/at-all.whl --hash=sha256:" + "0" * 64 + "\n")
-    argv = [sys.executable, str(MAKER), str(tmp_path / "made"), "--lock", str(lock)]
+    argv = [sys.executable, str(MAKER), str(tmp_path / "made"), "--lock", str(lock), *(["--lean"] if lean else [])]
     done = subprocess.run(argv, check=False, capture_output=True, text=True)
     assert done.returncode != 0
     assert "at-all.whl" in done.stderr
     assert not (tmp_path / "made" / ".python").exists()
+    assert any((tmp_path / "made").glob("lib/python*/site-packages/pip")) != lean, "what is lean has no pip of its own"

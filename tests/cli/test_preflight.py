@@ -52,6 +52,18 @@ def test_without_an_env_it_is_said_that_none_was_given_and_where_the_callers_own
     assert f"give --env {prefix}" in fault.message
 
 
+def test_without_an_env_the_option_that_makes_one_is_named_for_programs_of_an_ecosystem(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setattr("gatewright.sandbox.programs.PATH", "/nowhere")
+    python, other = missing_programs((), ("python3.12 -m pytest", "only-here --check"), None)
+    assert "--env auto makes an environment" in python.message
+    assert "--env auto" not in other.message
+    (given,) = missing_programs((), ("python -m pytest",), make_prefix(tmp_path / "venv", "ruff"))
+    assert "--env auto" not in given.message
+
+
 def test_a_path_in_the_repository_and_what_is_no_command_are_left_to_the_gates(tmp_path: Path) -> None:
     assert list(missing_programs(("./tools/edit.sh", "a && b", "X=1 run"), ("tools/check -q",), tmp_path)) == []
 

@@ -21,6 +21,21 @@ def test_plan_is_printed_and_nothing_is_removed(gatewright: Command, tmp_path: P
     assert (bundle / "manifest.json").exists()
 
 
+def test_a_new_home_without_a_key_has_nothing_to_remove(gatewright: Command) -> None:
+    said = gatewright("gc")
+    assert (said.exit_code, said.err) == (0, "")
+    assert "there are no bundles" in said.out
+
+
+def test_bundles_without_a_key_to_verify_them_are_refused(gatewright: Command, tmp_path: Path) -> None:
+    bundle = make_bundle(tmp_path)
+    for key in (tmp_path / ".gatewright" / "keys").rglob("*.p*"):
+        key.unlink()
+    said = gatewright("gc", *ALL, "--yes")
+    assert said.exit_code != 0
+    assert (bundle / "manifest.json").exists()
+
+
 def test_by_default_the_last_bundles_stay(gatewright: Command, tmp_path: Path) -> None:
     bundle = make_bundle(tmp_path)
     said = gatewright("gc", "--yes")

@@ -14,7 +14,7 @@ from urllib.parse import quote
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from playwright.sync_api import Browser, Dialog, Page, Request, expect, sync_playwright
+from playwright.sync_api import Browser, Dialog, Page, Request, Route, expect, sync_playwright
 
 from gatewright.app.cli.context import CommandContext
 from gatewright.app.cli.live_page.submit_access import submit_access
@@ -239,6 +239,33 @@ def test_a_page_of_a_restarted_console_asks_to_sign_in_and_recovers(browser: Bro
     sign_in(other)
     expect(page.locator("#link-state")).to_have_text("live")
     context.close()
+
+
+def test_the_form_asks_the_gates_again_after_a_lost_and_a_failed_answer(
+    page: Page, make_console: MakeConsole, tmp_path: Path
+) -> None:
+    submit = submit_access(CommandContext(tmp_path, tmp_path, None, tmp_path / "key.pem"), None, None)
+    console = make_console(tokens={TOKEN: "operator"}, submit=submit)
+    page.goto(console.url)
+    page.get_by_label("Token").fill(TOKEN)
+    page.get_by_role("button", name="Sign in").click()
+    page.get_by_role("link", name="Submit").click()
+    asked: list[str] = []
+
+    def answer(route: Route) -> None:
+        asked.append(route.request.post_data or "")
+        if len(asked) == 1:
+            route.abort()
+        elif len(asked) == 2:
+            route.fulfill(status=503, body="busy")
+        else:
+            route.continue_()
+
+    page.route("**/submit/check", answer)
+    expect(page.locator("#check")).not_to_contain_text("name the paths")
+    page.get_by_label("Request").fill("edit")
+    expect(page.locator("#check")).to_contain_text("name the paths that may change")
+    assert len(asked) >= 3
 
 
 def test_people_sign_in_with_the_token_look_at_the_form_and_sign_out(

@@ -116,6 +116,20 @@ async def test_an_edit_that_installs_something_else_makes_another_environment(
     assert (await plan_for(Tree(before), installer)).digest != (await plan_for(Tree(after), installer)).digest
 
 
+async def test_what_is_installed_does_not_depend_on_the_version_of_the_project(installer: Installer, tmp_path: Path) -> None:
+    asked: list[EnvironmentPlan] = []
+
+    async def ask(plan: EnvironmentPlan) -> Path:
+        asked.append(plan)
+        raise NotPreparedError("asked")
+
+    for text in (PYPROJECT, PYPROJECT.replace('"1"', '"2"')):
+        plan = await python_plan(Tree({"pyproject.toml": text}), ("python -m pytest",), installer, ask)
+        with pytest.raises(NotPreparedError, match="asked"):
+            await plan.make(tmp_path)
+    assert asked[0].digest == asked[1].digest
+
+
 UV_LOCK = Tree({"pyproject.toml": '[project]\nname = "own"\nversion = "1"\n', "uv.lock": "version = 1\n"})
 
 

@@ -161,7 +161,9 @@ async def ask_everything(tree: TreeFiles, prefix: Path) -> list[str]:
     refused: list[str] = []
 
     async def record() -> None:
-        write_project_record(prefix, await project_record(tree))
+        found = await project_record(tree)
+        if found is not None:
+            write_project_record(prefix, found)
 
     async def node() -> None:
         for folder in (*lock_folders(tree), *await unlocked_folders(tree, ())):

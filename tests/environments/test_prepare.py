@@ -91,6 +91,26 @@ def run(prefix: Path, program: str) -> str:
     return done.stdout.strip()
 
 
+async def test_a_new_version_of_a_project_installs_nothing(tmp_path: Path, wheels: Path) -> None:
+    text = '[project]\nname = "own"\nversion = "{}"\ndependencies = ["needed"]\nscripts = {{own = "own:main"}}\n'
+    make_wheel(wheels, "needed", files={"needed-1.0.dist-info/entry_points.txt": "[console_scripts]\nneeded = needed:main\n"})
+    one, told = await prepare(tmp_path, Tree({"pyproject.toml": text.format("1.0")}), wheels)
+    assert len(told) == 2
+    for wheel in wheels.glob("*.whl"):
+        wheel.unlink()
+    two, told = await prepare(tmp_path, Tree({"pyproject.toml": text.format("2.0")}), wheels)
+    assert (one != two, told) == (True, []), "what would be fetched is gone"
+    version = "import importlib.metadata as m, needed, sys; print(m.version('own'), sys.prefix, needed.version)"
+    assert (run(one, version), run(two, version)) == (f"1.0 {one} 1.0", f"2.0 {two} 1.0")
+    (module,) = two.glob("lib/python*/site-packages/needed.py")
+    assert module.samefile(one / module.relative_to(two)), "packages take room once"
+    for name in ("needed", "own", "pip"):
+        script = (two / "bin" / name).read_text()
+        assert f"{two}/bin/python" in script
+        assert str(one) not in script
+    assert (two / "bin" / "needed").stat().st_mode == (one / "bin" / "needed").stat().st_mode
+
+
 @pytest.mark.long
 async def test_what_a_project_declares_for_its_tests_is_installed_and_the_project_is_told_of_but_not_installed(
     tmp_path: Path, wheels: Path

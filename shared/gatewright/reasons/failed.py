@@ -39,7 +39,10 @@ _RUNS = {
 _TESTS = {
     "executor_failed": "`gatewright show {run} --log` prints all that the command said",
     "hidden_tests_failed": "`gatewright show {run} --log` prints all that the hidden tests said",
-    "tests_failed": "`gatewright show {run} --log` prints all that the tests said",
+    "tests_failed": (
+        "`gatewright show {run} --log` prints all that the tests said; correct tests that failed before the change too first, "
+        "or leave them out of --test"
+    ),
 }
 _PATCHES = {
     "patch_does_not_apply": "correct the file or hunk that the message names, or make the patch again on the commit of the run",

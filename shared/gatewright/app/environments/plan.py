@@ -66,6 +66,7 @@ class EnvironmentPlan:
 
     ``sources`` are the digests of what decides, by the name of its file, the one that is named to people first: of the whole
     file, or under ``NAME (packages)`` of what it says about packages. ``facts`` are what else decides.
+    ``silent``: making it takes a moment, and what takes longer has a plan and notes of its own.
     """
 
     ecosystem: Ecosystem
@@ -74,6 +75,7 @@ class EnvironmentPlan:
     installs: str
     make: Callable[[Path], Awaitable[Made]]
     notes: tuple[str, ...] = ()
+    silent: bool = False
 
     @property
     def name(self) -> str:
@@ -95,8 +97,7 @@ async def made_once(home: Path, plan: EnvironmentPlan, note: Note) -> Path:
         if _is_made(prefix, mark):
             os.utime(mark)
             return prefix
-        note(f"preparing the environment from {plan.name} ...")
-        for words in plan.notes:
+        for words in () if plan.silent else (f"preparing the environment from {plan.name} ...", *plan.notes):
             note(words)
         try:
             os.ftruncate(mark, 0)
@@ -114,13 +115,18 @@ async def made_once(home: Path, plan: EnvironmentPlan, note: Note) -> Path:
             if isinstance(error, OSError):
                 raise NotPreparedError(f"the environment from {plan.name} could not be written: {error}") from error
             raise
-        note(f"the environment is ready: {prefix}")
+        if not plan.silent:
+            note(f"the environment is ready: {prefix}")
     return prefix
 
 
 def is_made(home: Path, plan: EnvironmentPlan) -> bool:
     """Whether ``made_once`` would find it, as far as this can be told without waiting for another process."""
-    prefix = _prefix_of(home, plan)
+    return is_whole(_prefix_of(home, plan))
+
+
+def is_whole(prefix: Path) -> bool:
+    """Whether all of an environment is there: not while it is made, nor once it is being removed."""
     try:
         mark = os.open(lock_of(prefix), os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

@@ -111,6 +111,11 @@ async def _asks_for_packages(tree: TreeFiles, commands: Sequence[str]) -> bool:
     return _is_named("go", commands) and _REQUIRES.is_in((module or b"").decode("utf-8", "replace"))
 
 
+def is_known_program(name: str) -> bool:
+    """Whether ``name`` is a program of an ecosystem that environments are made for."""
+    return any(_is_of(ecosystem, shlex.quote(name)) for ecosystem in _PROGRAMS)
+
+
 def _is_named(ecosystem: Ecosystem, commands: Sequence[str]) -> bool:
     return any(_is_of(ecosystem, command) for command in commands)
 

@@ -65,10 +65,10 @@ async def project_record(tree: TreeFiles) -> ProjectRecord | None:
     return ProjectRecord(name, version, tuple(sorted(_points(tables))))
 
 
-def write_project_record(prefix: Path, record: ProjectRecord | None) -> None:
+def write_project_record(prefix: Path, record: ProjectRecord) -> None:
     """Into the fresh environment ``prefix``; nothing that is there is replaced. Blocks."""
     site = next(iter(prefix.glob("lib/python*/site-packages")), None)
-    if record is None or site is None:
+    if site is None:
         return
     folder = site / f"{normalised(record.name).replace('-', '_')}-{record.version}.dist-info"
     if folder.exists():

@@ -11,17 +11,19 @@ from pathlib import Path
 from gatewright.app.environments.bundled_pip import fresh_environment
 from gatewright.app.environments.errors import NotPreparedError
 from gatewright.app.environments.interpreters import Python, usable_python
+from gatewright.app.environments.linked_copy import link_environment
 from gatewright.app.environments.pinned_uv import Make, uv_program
-from gatewright.app.environments.plan import EnvironmentPlan, Installer, Made
+from gatewright.app.environments.plan import EnvironmentPlan, Installer, Made, is_whole
 from gatewright.app.environments.project_record import ProjectRecord, project_record, write_project_record
 from gatewright.app.environments.python_recipe import Recipe, python_recipe
 from gatewright.app.environments.requirements import is_named
 from gatewright.app.environments.tool import SECONDS, run_tool
 from gatewright.ecosystems.port import TreeFiles
+from gatewright.sandbox.environments import read_record
 
 
 async def python_plan(tree: TreeFiles, commands: Sequence[str], installer: Installer, make: Make) -> EnvironmentPlan:
-    """``make`` installs a uv where ``uv.lock`` needs one and the host has none.
+    """``make`` installs the packages, and a uv where ``uv.lock`` needs one and the host has none.
 
     Raises NotPreparedError: as ``python_recipe`` does, and when this host has no Python that the project can be run by.
     """
@@ -33,12 +35,27 @@ async def python_plan(tree: TreeFiles, commands: Sequence[str], installer: Insta
         recipe = recipe.exported(exported)
     project = await project_record(tree)
     builds = "source builds" if installer.source_builds else "wheels"
-    facts = (recipe.said, python.version, python.program, project)
-    build = partial(_make, recipe=recipe, python=python, installer=installer, project=project)
-    return EnvironmentPlan("python", recipe.sources, facts, builds, build, recipe.notes)
+    facts = (recipe.said, python.version, python.program)
+    build = partial(_make, recipe=recipe, python=python, installer=installer)
+    packages = EnvironmentPlan("python", recipe.sources, facts, builds, build, recipe.notes)
+    if project is None:
+        return packages
+    # The packages are installed once, whatever the project's own version is.
+    build = partial(_make_with_project, packages=packages, make=make, project=project)
+    return EnvironmentPlan("python", recipe.sources, (*facts, project), builds, build, silent=True)
 
 
-async def _make(prefix: Path, *, recipe: Recipe, python: Python, installer: Installer, project: ProjectRecord | None) -> Made:
+async def _make_with_project(prefix: Path, *, packages: EnvironmentPlan, make: Make, project: ProjectRecord) -> Made:
+    base = await make(packages)
+    record = read_record(base)
+    await asyncio.to_thread(link_environment, base, prefix)
+    if record is None or not is_whole(base):
+        raise NotPreparedError(f"{base} was removed while it was used: run it again")
+    await asyncio.to_thread(write_project_record, prefix, project)
+    return Made(record.tool, record.mounts, record.results)
+
+
+async def _make(prefix: Path, *, recipe: Recipe, python: Python, installer: Installer) -> Made:
     with tempfile.TemporaryDirectory(prefix="gatewright-env-") as name:
         place = Path(name)
         lines = recipe.lines
@@ -64,7 +81,6 @@ async def _make(prefix: Path, *, recipe: Recipe, python: Python, installer: Inst
             left_out = ", without what is for development only, which cannot be had"
         if recipe.building:
             await run_tool((*pip, *wheels, *recipe.building), folder=place, environment=environment, seconds=SECONDS)
-        write_project_record(prefix, project)
         return Made(version + left_out)
 
 

@@ -6,6 +6,7 @@ unpacked image stays as well: a person unpacked it, and only a person can do so 
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -108,7 +109,18 @@ def _environments(folder: Path) -> Iterator[Cache]:
         used = _moment((lock if lock.exists() else path).stat().st_mtime)
         source = next(iter(record.sources), "no package") if record is not None else "nothing that was finished"
         name = "a container image" if image else f"{record.ecosystem}: {source}" if record is not None else source
-        yield Cache("image" if image else "environment", path, name, size_of(path), used, record is None and not image)
+        yield Cache("image" if image else "environment", path, name, _own_size(path), used, record is None and not image)
+
+
+def _own_size(path: Path) -> int:
+    """Bytes of all files below a folder; environments with the same packages share files, each of which counts once in all."""
+    total = 0
+    for folder, _, names in os.walk(path):
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):
+                facts = os.lstat(os.path.join(folder, name))  # noqa: PTH118 - ten thousands of them
+                total += facts.st_size // facts.st_nlink
+    return total
 
 
 def _mirrors(home: Path) -> Iterator[Cache]:

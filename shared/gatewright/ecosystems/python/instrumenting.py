@@ -36,4 +36,8 @@ def python_instruments(order: ReporterOrder, roots: ImportRoots, more: Mapping[s
     }
     files = {**reporter_sources(), ORDER: json.dumps(told).encode(), **more}
     places = ["@FOLDER@", *(f"{order.workspace}/{root}".rstrip("/") for root in roots.folders)]
-    return Instruments(files, {TOKEN: order.token, "PYTHONPATH": ":".join(places)})
+    variables = {TOKEN: order.token, "PYTHONPATH": ":".join(places)}
+    # mypy, which some suites start, does not look where PYTHONPATH says. The top it finds by itself.
+    if below := [f"{order.workspace}/{root}" for root in roots.folders if root.strip("/")]:
+        variables["MYPYPATH"] = ":".join(below)
+    return Instruments(files, variables)

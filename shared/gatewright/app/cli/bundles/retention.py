@@ -19,19 +19,24 @@ from gatewright.app.retention.store_collection import StoreCollector
 from gatewright.app.retention.store_holds import StoreHoldBook
 from gatewright.clock import SystemClock, timestamp
 from gatewright.contracts import LegalHold
-from gatewright.evidence.signing import keys
+from gatewright.evidence.signing import keyring, keys
 from gatewright.evidence.signing.envelopes import Signer
 from gatewright.evidence.store.address import is_address, parse_run, parse_store
 from gatewright.view.safe_text import size_words
 
 
 def make_collector(policy: RetentionPolicy, store: str | None = None) -> Collector | StoreCollector:
-    """The collector of this home folder, or of a store. Raises MalformedError when this host has no key to verify with."""
+    """The collector of this home folder, or of a store.
+
+    Raises MalformedError when this host has no key to verify the bundles of a store with, or the bundles of this home.
+    """
     place = find_place()
     if store is not None:
         at = store_at(parse_store(store))
         return StoreCollector(at, trusted_keys(None, place), policy, SystemClock(), user_name())
-    return Collector(place.home, trusted_keys(None, place), policy, SystemClock(), user_name())
+    # A new home has neither a key nor bundles. Without a key nothing verifies, so nothing is removed.
+    trusted = trusted_keys(None, place) if any((place.home / "runs").glob("*")) else keyring.trusted(place.home, place.key)
+    return Collector(place.home, trusted, policy, SystemClock(), user_name())
 
 
 def carry_out(collector: Collector | StoreCollector, plan: Sequence[Item]) -> tuple[ItemOutcome[Item], ...]:

@@ -17,6 +17,7 @@ from gatewright.app.cli.run.files.written import written_files
 from gatewright.app.cli.run.places import repository_folder
 from gatewright.app.cli.run.request import RunOptions
 from gatewright.errors import MalformedError
+from gatewright.git.host.checkout import exact_ref
 
 #: The word that stands for an environment to be made; a folder of that name is ``./auto``.
 AUTO = Path("auto")
@@ -40,9 +41,10 @@ async def with_environment(
         words = "--env auto prepares an environment on this host, for a repository on this host: name one with --env DIR"
         raise MalformedError(words, code="not_local")
     make_home(place.home)
-    made = await environments_for(place, top, options.ref, (*options.tests, *options.commands), note, first=first)
+    ref = await asyncio.to_thread(exact_ref, top, options.ref)
+    made = await environments_for(place, top, ref, (*options.tests, *options.commands), note, first=first)
     given = (made if each == AUTO else (each,) for each in options.env)
-    written = await written_files(top, options.ref, options.provide, note)
+    written = await written_files(top, ref, options.provide, note)
     return replace(options, env=tuple(dict.fromkeys(prefix for each in given for prefix in each)), written=written)
 
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from gatewright.app.cli.home import find_repository
 from gatewright.ecosystems.runner.names import has_test_name, is_runner_setting, is_test, is_test_data
 from gatewright.errors import Fault
 from gatewright.git.command import GitCommand
 from gatewright.git.host.staged import git_directory
+from gatewright.patterns import TextPattern
 
 #: What makes a path a pattern.
 _PATTERN = frozenset("*?[]!{}\\")
+#: How the name of a file ends, and that of a folder hardly ever does; ``v1.2`` is a folder.
+_FILE_ENDING = TextPattern(r"\.[A-Za-z][A-Za-z0-9]{0,9}")
 
 
 def in_repository(given: str, repository: str, here: Path, pointer: str, faults: list[Fault]) -> str:
@@ -44,7 +47,7 @@ def names_test_file(path: str, repository: str, ref: str) -> bool:
     """Whether ``path`` is the exact name of one test file: no folder, no pattern, and no file that sets tests up.
 
     ``conftest.py`` and the settings of runners decide how every test runs, so they need ``--allow-tests``. A file that ``ref``
-    does not have counts where its name is that of a test.
+    does not have counts where its name is that of a test, or where it lies among tests and its name ends like that of a file.
     """
     name = os.fsencode(path)
     if path.endswith("/") or not path.isprintable() or not _PATTERN.isdisjoint(path) or ".." in path.split("/"):
@@ -53,8 +56,9 @@ def names_test_file(path: str, repository: str, ref: str) -> bool:
         return False
     if not (is_test(name) or is_test_data(name)):
         return False
+    names_file = has_test_name(name) or _FILE_ENDING.fullmatch(PurePosixPath(path).suffix) is not None
     if not (repository.startswith("/") and Path(repository).is_dir()):
-        return has_test_name(name)
+        return names_file
     git = GitCommand(git_directory(Path(repository)))
     kind = git.execute("cat-file", "-t", f"{ref}:{path}", ok=(0, 1, 128)).strip()
-    return kind == b"blob" or (not kind and has_test_name(name))
+    return kind == b"blob" or (not kind and names_file)

@@ -14,8 +14,11 @@ from gatewright.app.cli.user_git import excludes
 from gatewright.errors import CommandRefusedError, Fault, GitError, SandboxError
 from gatewright.git.host.checkout import uncommitted
 from gatewright.sandbox import make_sandbox, parse_command
-from gatewright.sandbox.environments import Shown
+from gatewright.sandbox.environments import Shown, environments_of
 from gatewright.sandbox.programs import not_found
+
+#: For a user who has named no environment, or one that is not there.
+AUTO_ADVICE = "--env auto makes an environment from what the repository declares"
 
 
 def missing_programs(commands: Sequence[str], tests: Sequence[str], shown: Shown) -> Iterator[Fault]:
@@ -28,7 +31,7 @@ def missing_programs(commands: Sequence[str], tests: Sequence[str], shown: Shown
         except CommandRefusedError:
             continue
         if words := not_found(program, shown):
-            yield Fault(pointer, "program_not_found", f"{option}: {words}{_elsewhere(program)}")
+            yield Fault(pointer, "program_not_found", f"{option}: {words}{_elsewhere(program)}{_prepared(program, shown)}")
 
 
 def _elsewhere(program: str) -> str:
@@ -39,6 +42,14 @@ def _elsewhere(program: str) -> str:
     folder = Path(found).parent
     hint = f": give --env {shlex.quote(str(folder.parent))}" if folder.name == "bin" else ""
     return f"; yours is {found}{hint}"
+
+
+def _prepared(program: str, shown: Shown) -> str:
+    """That ``--env auto`` may bring it, where no environment was given."""
+    # Imported late: only a refusal needs it.
+    from gatewright.app.environments.prepare import is_known_program
+
+    return f"; {AUTO_ADVICE}" if not environments_of(shown).folders and is_known_program(program) else ""
 
 
 async def require_sandbox() -> None:

@@ -20,7 +20,7 @@ from gatewright.app.cli.run.files.hidden import read_hidden
 from gatewright.app.cli.run.files.mounts import read_mounts
 from gatewright.app.cli.run.files.provided import read_provided
 from gatewright.app.cli.run.places import in_repository, names_test_file
-from gatewright.app.cli.run.preflight import missing_programs
+from gatewright.app.cli.run.preflight import AUTO_ADVICE, missing_programs
 from gatewright.app.cli.settings import AgentSettings
 from gatewright.app.cli.user_git import author, user_name, who_orders
 from gatewright.clock import new_id
@@ -423,7 +423,7 @@ def _shown(options: RunOptions, repository: str, here: Path, faults: list[Fault]
     for given in options.env:
         prefix = environment_prefix(given, here)
         if not prefix.is_dir():
-            faults.append(Fault("/environment/prefix", "not_found", f"there is no folder {prefix}"))
+            faults.append(Fault("/environment/prefix", "not_found", f"there is no folder {prefix}; {AUTO_ADVICE}"))
         try:
             # As it was given: a link that the repository tracks is gone once it has been followed.
             refuse_tracked_folder(here / given.expanduser())

@@ -4,7 +4,8 @@
 (() => {
   const form = document.getElementById("order");
   const parser = new DOMParser();
-  let timer = 0, asking = null, again = false, sent = false;
+  const LONGEST_WAIT = 10000;
+  let timer = 0, asking = false, again = false, sent = false, failures = 0;
 
   const chosen = () => {
     const maker = new FormData(form).get("maker");
@@ -13,13 +14,18 @@
   const check = async () => {
     if (asking) { again = true; return; }
     asking = true;
+    let failed = true;
     try {
       const answer = await fetch("/submit/check", { method: "POST", body: new URLSearchParams(new FormData(form)), credentials: "same-origin" });
       const part = parser.parseFromString(await answer.text(), "text/html").getElementById("check");
       if (part) document.getElementById("check").replaceWith(document.adoptNode(part));
+      failed = !part && (answer.status === 429 || answer.status >= 500);
     } catch { /* the sign in the corner says that nothing is reached */ }
-    asking = null;
+    asking = false;
+    failures = failed ? failures + 1 : 0;
     if (again) { again = false; check(); }
+    // The server was busy, or out of reach: what is in the form still waits for its answer.
+    else if (failed) { clearTimeout(timer); timer = setTimeout(check, Math.min(500 * 2 ** failures, LONGEST_WAIT)); }
   };
   const soon = () => { clearTimeout(timer); timer = setTimeout(check, 500); };
 
