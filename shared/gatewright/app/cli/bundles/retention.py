@@ -35,7 +35,7 @@ def make_collector(policy: RetentionPolicy, store: str | None = None) -> Collect
         at = store_at(parse_store(store))
         return StoreCollector(at, trusted_keys(None, place), policy, SystemClock(), user_name())
     # A new home has neither a key nor bundles. Without a key nothing verifies, so nothing is removed.
-    trusted = trusted_keys(None, place) if any((place.home / "runs").glob("*")) else keyring.trusted(place.home, place.key)
+    trusted = trusted_keys(None, place) if any((place.home / "runs").glob("*")) else keyring.trusted_keys(place.home, place.key)
     return Collector(place.home, trusted, policy, SystemClock(), user_name())
 
 
