@@ -58,7 +58,7 @@ async def faults_of(
     return tuple(faults)
 
 
-def completed(request: RunRequest, proposal: ContractProposal) -> RunRequest:
+def fill_in(request: RunRequest, proposal: ContractProposal) -> RunRequest:
     """The request with what it left open filled in from a proposal without faults; everything else as it is."""
     open_fields = left_open(request)
     if "allowed_paths" in open_fields:

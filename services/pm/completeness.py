@@ -30,15 +30,15 @@ def check_complete(request: RunRequest) -> None:
 
 def _missing(request: RunRequest) -> Iterator[Fault]:
     if not request.allowed_paths:
-        yield _required("/allowed_paths", "the paths that may be changed")
+        yield _required_fault("/allowed_paths", "the paths that may be changed")
     if not request.acceptance_tests:
-        yield _required("/acceptance_tests", "the commands that prove the change")
+        yield _required_fault("/acceptance_tests", "the commands that prove the change")
     if not ways(request):
-        yield _required("/executor", "how the change is made: command, patch, reply, agent or model")
+        yield _required_fault("/executor", "how the change is made: command, patch, reply, agent or model")
     for pointer, executor in _executors(request):
         if not has_answers(executor):
             field = "commands" if executor.kind == "command" else "artifacts"
-            yield _required(f"{pointer}/{field}", f"at least one answer for the {executor.kind} executor")
+            yield _required_fault(f"{pointer}/{field}", f"at least one answer for the {executor.kind} executor")
 
 
 def _executors(request: RunRequest) -> Iterator[tuple[str, Executor]]:
@@ -79,5 +79,5 @@ def _sharding(request: RunRequest) -> Iterator[Fault]:
             yield Fault(f"/executor/commands/{number}", "paths_word_missing", words)
 
 
-def _required(pointer: str, what: str) -> Fault:
+def _required_fault(pointer: str, what: str) -> Fault:
     return Fault(pointer, "required", f"is required: {what}")

@@ -18,7 +18,7 @@ from gatewright.profiles.policy import NO_PROFILES, EnvironmentsPolicy
 from gatewright.prompts.library import PromptLibrary
 from gatewright.prompts.orders import PM_EXECUTORS, pm_order
 from gatewright.prompts.repository_view import look_at
-from gatewright.services.pm.clamping import CONFIRMED, clamps, completed, faults_of, left_open
+from gatewright.services.pm.clamping import CONFIRMED, clamps, faults_of, fill_in, left_open
 from gatewright.services.pm.compiler import compile_contract
 from gatewright.structured.answers import StructuredQuestion
 from gatewright.structured.asking import Asking
@@ -76,7 +76,7 @@ class ContractConsultant:
                 proposal = await asking.ask(session)
             except UNANSWERED as error:
                 return await failure_of(asking, error, session.spent, context.artifacts)
-        whole = completed(request, proposal)
+        whole = fill_in(request, proposal)
         blocked, left = blocks_of(proposal, task.task_id, context.clock.now(), may_ask=task.may_ask)
         clamped = (*clamps(request, proposal), *left)
         context.log.info("consulted", model=session.spent.model, asked=len(asking.answers), clamped=len(clamped))
@@ -87,7 +87,7 @@ class ContractConsultant:
             asking, proposal, session.spent, kept, clamped=clamped, blocked=() if confirm else blocked, more=more
         )
         if confirm:
-            return _unconfirmed(whole, confirm, record)
+            return _unconfirmed_error(whole, confirm, record)
         contract = compile_contract(replace(task, request=whole), self._agent, self._profiles)
         return replace(contract, consultation=record)
 
@@ -97,7 +97,7 @@ def _submittable(whole: RunRequest) -> RunRequest:
     return replace(whole, idempotency_key=None, artifacts=without_memory(whole.artifacts))
 
 
-def _unconfirmed(whole: RunRequest, confirm: Sequence[str], record: Consultation) -> Error:
+def _unconfirmed_error(whole: RunRequest, confirm: Sequence[str], record: Consultation) -> Error:
     """The answer to a request that leaves open what only its requester may settle."""
     tests = "; ".join(test.cmd for test in whole.acceptance_tests)
     how = whole.executor

@@ -64,7 +64,7 @@ class ReviewConsultant:
         lines = candidate_lines(subject)
 
         async def rules(opinion: ReviewOpinion) -> Sequence[Fault]:
-            return tuple(unfounded(opinion, lines))
+            return tuple(unfounded_verdict(opinion, lines))
 
         may_ask = task.questions is not None
         prompt = reviewer_order(self._library, task, patch, may_ask=may_ask)
@@ -76,7 +76,7 @@ class ReviewConsultant:
                 failure = await failure_of(asking, error, session.spent, context.artifacts)
                 unfounded_one = bool(failure.faults) and failure.faults[0].code == UNFOUNDED
                 return replace(failure, code=UNFOUNDED) if unfounded_one else failure
-        findings, dropped = anchored(opinion, lines)
+        findings, dropped = anchor_findings(opinion, lines)
         context.log.info("consulted", model=session.spent.model, asked=len(asking.answers), dropped=len(dropped))
         blocked, left = blocks_of(opinion, task.task_id, context.clock.now(), may_ask=may_ask)
         kept, clamped = context.artifacts, (*dropped, *left)
@@ -93,7 +93,7 @@ def candidate_lines(subject: Subject) -> Lines:
     return {display(file.path): _lines(file.new) if not file.is_binary else 0 for file in subject.files}
 
 
-def anchored(opinion: ReviewOpinion, lines: Lines) -> tuple[tuple[Finding, ...], tuple[Clamp, ...]]:
+def anchor_findings(opinion: ReviewOpinion, lines: Lines) -> tuple[tuple[Finding, ...], tuple[Clamp, ...]]:
     """The findings at places that exist, and what was dropped. A FAIL without a blocking finding gets one: its summary."""
     found: list[Finding] = []
     dropped: list[Clamp] = []
@@ -115,7 +115,7 @@ def anchored(opinion: ReviewOpinion, lines: Lines) -> tuple[tuple[Finding, ...],
     return tuple(found), tuple(dropped)
 
 
-def unfounded(opinion: ReviewOpinion, lines: Lines) -> Iterator[Fault]:
+def unfounded_verdict(opinion: ReviewOpinion, lines: Lines) -> Iterator[Fault]:
     """A verdict rests on a place of the change: without one it is asked for again, and then refused."""
     places = [(each.path, each.line) for each in opinion.evidence]
     findings = [(each.path, each.line) for each in opinion.findings]

@@ -40,7 +40,7 @@ class ChangedFile:
         """Number and text of the new lines that the old content did not have as often; nothing for a binary file."""
         if self.new is None or self.is_binary:
             return ()
-        return tuple(_added((self.old or b"").split(b"\n"), self.new.split(b"\n")))
+        return tuple(_added_lines((self.old or b"").split(b"\n"), self.new.split(b"\n")))
 
     def finding(self, code: str, message: str, *, blocking: bool, line: int | None = None) -> Finding:
         """An observation about this path."""
@@ -69,7 +69,7 @@ class Subject:
         return scope.AllowedPaths(self.opened.allow_protected_paths)
 
 
-def _added(old: list[bytes], new: list[bytes]) -> Iterator[tuple[int, bytes]]:
+def _added_lines(old: list[bytes], new: list[bytes]) -> Iterator[tuple[int, bytes]]:
     known = Counter(old)
     for number, line in enumerate(new, start=1):
         if known[line]:

@@ -84,9 +84,9 @@ class PlanConsultant:
             for place, path in enumerate(shard.paths)
             if (error := _path_error(path)) is not None
         ]
-        return tuple(faults) or self._broken(task, make_plan(task, groups_of(proposal, files), self._agent, "-"))
+        return tuple(faults) or self._plan_faults(task, make_plan(task, groups_of(proposal, files), self._agent, "-"))
 
-    def _broken(self, task: TaskContract, plan: Plan) -> tuple[Fault, ...]:
+    def _plan_faults(self, task: TaskContract, plan: Plan) -> tuple[Fault, ...]:
         allowed = scope.AllowedPaths(task.allowed_paths)
         faults = [Fault("/shards", each.code, each.detail) for each in broken_by_split(plan)]
         outside = (path for shard in plan.contracts for path in shard.allowed_paths if not allowed.cover(path.encode()))

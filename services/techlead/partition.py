@@ -81,8 +81,8 @@ def partition(files: Sequence[bytes], allowed: Sequence[str], count: int) -> tup
         unit, children = split
         units = [other for other in units if other is not unit] + children
     terminal = [unit for unit in units if unit.terminal]
-    groups = _grouped(units, count) + ([terminal] if terminal else [])
-    return _named(groups, [unit.path for unit in found if not unit.size])
+    groups = _group_units(units, count) + ([terminal] if terminal else [])
+    return _name_groups(groups, [unit.path for unit in found if not unit.size])
 
 
 def _outermost(allowed: Sequence[str]) -> Iterator[str]:
@@ -99,7 +99,7 @@ def _goal(units: Sequence[_Unit], count: int) -> int:
     return count - any(unit.terminal for unit in units)
 
 
-def _grouped(units: Sequence[_Unit], count: int) -> list[list[_Unit]]:
+def _group_units(units: Sequence[_Unit], count: int) -> list[list[_Unit]]:
     """The units that are not terminal, in groups of about the same load."""
     others = [unit for unit in units if not unit.terminal]
     room = min(_goal(units, count), len(others))
@@ -114,7 +114,7 @@ def _grouped(units: Sequence[_Unit], count: int) -> list[list[_Unit]]:
 
 def _next_split(tree: Sequence[bytes], units: Sequence[_Unit], count: int) -> tuple[_Unit, list[_Unit]] | None:
     """The directory to split next, and its children; None when the groups are fair or nothing can be split."""
-    groups = _grouped(units, count)
+    groups = _group_units(units, count)
     heaviest = max(groups, key=_load, default=[])
     if len(groups) < _goal(units, count):
         candidates: Sequence[_Unit] = units
@@ -165,7 +165,7 @@ def _load(group: Sequence[_Unit]) -> int:
     return sum(unit.size for unit in group)
 
 
-def _named(groups: Sequence[Sequence[_Unit]], empty: Sequence[str]) -> tuple[Group, ...]:
+def _name_groups(groups: Sequence[Sequence[_Unit]], empty: Sequence[str]) -> tuple[Group, ...]:
     if not groups:
         return (Group(tuple(sorted(empty)), 0),)
     smallest = min(range(len(groups)), key=lambda number: (_load(groups[number]), number))

@@ -23,7 +23,7 @@ from gatewright.git.changes import FileChange, TreeChange
 from gatewright.git.mirror_tree import list_tree
 from gatewright.git.modes import ABSENT, REGULAR, SUBMODULE
 from gatewright.sandbox import Completed
-from gatewright.services.testrunner.comparison import contradicts, count_outcomes, listed, rewritten_of, test_files
+from gatewright.services.testrunner.comparison import contradicts, count_outcomes, list_some, rewritten_of, test_files
 from gatewright.services.testrunner.instrumented import AskedRun, Instrumented, build_earlier
 from gatewright.services.testrunner.place import CommandPlace
 from gatewright.tasks.inputs import RebuiltCandidate
@@ -138,8 +138,8 @@ async def _rewritten(workspace: Workspace, told: Told) -> tuple[str, ...]:
     try:
         changed = {change.path.decode("utf-8", "replace") for change in await workspace.changes()}
     except DeniedError:
-        return listed(files)
-    return listed(rewritten_of(files, changed, told.framework))
+        return list_some(files)
+    return list_some(rewritten_of(files, changed, told.framework))
 
 
 def _facts(deciding: frozenset[bytes], completed: Completed, told: Told, rewritten: tuple[str, ...]) -> BaselineTests:
@@ -152,7 +152,7 @@ def _facts(deciding: frozenset[bytes], completed: Completed, told: Told, rewritt
         exit_code=completed.exit_code,
         complete=not stopped and not rewritten and (whole or unloaded),
         counts=count_outcomes(told) if told.begun else None,
-        failed=listed(each for each, outcome in told.outcomes.items() if outcome == "failed"),
+        failed=list_some(each for each, outcome in told.outcomes.items() if outcome == "failed"),
         unrun_count=len(told.collected - told.outcomes.keys()),
         rewritten=rewritten,
         stopped=stopped,

@@ -12,7 +12,7 @@ from gatewright.ecosystems.port import Purpose
 from gatewright.ecosystems.registry import recognise
 from gatewright.git.mirror_tree import list_tree
 from gatewright.sandbox import Completed, Sandbox
-from gatewright.services.testrunner.comparison import listed
+from gatewright.services.testrunner.comparison import list_some
 from gatewright.services.testrunner.instrumented import AskedRun, Instrumented, build_earlier
 from gatewright.services.testrunner.place import CommandPlace
 from gatewright.workspace import Workspaces
@@ -58,10 +58,10 @@ class FailuresBefore:
                 again = [each for each in failed if told.outcomes.get(each) == "failed"]
         if completed.timed_out or completed.stopped:
             return proof
-        return replace(proof, exit_before=completed.exit_code, failed_before=listed(again))
+        return replace(proof, exit_before=completed.exit_code, failed_before=list_some(again))
 
 
-def bounded(place: CommandPlace, completed: Completed) -> CommandPlace:
+def bound_time(place: CommandPlace, completed: Completed) -> CommandPlace:
     """``place`` with not much more time than a command took that has failed."""
     seconds = min(place.limits.wall_seconds, 2 * completed.duration_seconds + _PATIENCE)
     return dataclasses.replace(place, limits=dataclasses.replace(place.limits, wall_seconds=seconds))

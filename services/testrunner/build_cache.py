@@ -137,13 +137,13 @@ class BuildCache:
             limits = dataclasses.replace(limits, wall_seconds=min(limits.wall_seconds, _SECONDS))
             candidate = order.candidate
             async with self._workspaces.open(candidate.mirror, candidate.baseline) as workspace:
-                built = await self._built(order.build, workspace, prefix, limits)
+                built = await self._built_folder(order.build, workspace, prefix, limits)
                 record = _Record(time.time(), frozenset(entry.object_id for entry in order.sources))
                 await finish(_keep, place, built, record)
         finally:
             os.close(makers)
 
-    async def _built(
+    async def _built_folder(
         self, build: GoBuild, workspace: Workspace, prefix: Environments | None, limits: SandboxLimits
     ) -> Path | None:
         """The folder on the host that has what was built; None where not all that is in it may be trusted for other sources."""

@@ -101,13 +101,13 @@ class BytecodeCache:
         if self._folder is None or not environment or prefix is None or self._sandbox.name == "none":
             return {}
         folder = _below(self._folder, environment)
-        wanted = await self._wanted(folder, candidate, commands, environment)
+        wanted = await self._wanted_modules(folder, candidate, commands, environment)
         sources = await _sources(candidate, wanted)
         found = await asyncio.to_thread(_read_kept, folder, sources)
         missing = {path: source for path, source in sources.items() if path not in found}
         if sum(source.size for source in missing.values()) >= WORTH:
             await confirmed()
-            made = await self._compiled(candidate, _Order(sources, frozenset(missing), wanted), prefix, limits)
+            made = await self._compile(candidate, _Order(sources, frozenset(missing), wanted), prefix, limits)
             await asyncio.to_thread(_keep_all, self._folder, folder, {sources[path]: each for path, each in made.items()})
             found = {**found, **made}
             for argv, framework in wanted.unknown:
@@ -115,7 +115,7 @@ class BytecodeCache:
                 await self.remember(argv, environment, framework, map(os.fsdecode, found))
         return {path: each for path, each in found.items() if each != _NONE}
 
-    async def _wanted(
+    async def _wanted_modules(
         self, folder: Path, candidate: RebuiltCandidate, commands: Iterable[Sequence[str]], environment: str
     ) -> _Wanted:
         """What ``commands`` loaded the last time; of one that never ran, where its tests begin."""
@@ -133,7 +133,7 @@ class BytecodeCache:
             wanted.roots = (await import_roots(tree)).folders
         return wanted
 
-    async def _compiled(
+    async def _compile(
         self, candidate: RebuiltCandidate, order: _Order, prefix: Environments, limits: SandboxLimits
     ) -> dict[bytes, Bytecode]:
         limits = dataclasses.replace(limits, wall_seconds=min(limits.wall_seconds, _SECONDS))

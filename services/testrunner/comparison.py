@@ -31,8 +31,8 @@ def facts(framework: Framework, completed: Completed, told: Told, changed: Itera
         counts=count_outcomes(told),
         # A command that starts the framework several times may run a test in each of them.
         duplicates=tuple(sorted(told.duplicates)[:_MOST]) if told.begun == 1 else (),
-        patched=_patched(told, changed),
-        untouched=_untouched(framework, told, changed),
+        patched=_patched_names(told, changed),
+        untouched=_untouched_files(framework, told, changed),
         shadowed=(
             *(f"{name} -> {place}" for name, place in sorted(told.origins.items())[:_MOST]),
             *_in_place(framework, changed),
@@ -40,7 +40,7 @@ def facts(framework: Framework, completed: Completed, told: Told, changed: Itera
     )
 
 
-def _patched(told: Told, changed: Iterable[str]) -> tuple[str, ...]:
+def _patched_names(told: Told, changed: Iterable[str]) -> tuple[str, ...]:
     """What of the runner was not its own, but for what a file does that the baseline has as it is."""
     mine = frozenset(changed)
     return tuple(f"{path}::{what}" for what, path in sorted(told.patched.items()) if not path or path in mine)[:_MOST]
@@ -82,7 +82,7 @@ def rewritten_of(files: Iterable[str], edited: Iterable[str], framework: str) ->
     return sorted(paths.intersection(files).union(compiled))
 
 
-def _untouched(framework: Framework, told: Told, changed: Iterable[str]) -> tuple[str, ...]:
+def _untouched_files(framework: Framework, told: Told, changed: Iterable[str]) -> tuple[str, ...]:
     """Changed files that the framework's reporter could have seen being loaded, and did not; none where no test ran."""
     if not framework.tells_files or not told.outcomes:
         return ()
@@ -123,9 +123,9 @@ def with_baseline(proof: TestProof, told: Told, before: Mapping[str, str], newly
         proof,
         collected_before=len(before),
         lost_count=len(lost),
-        lost=listed(lost),
+        lost=list_some(lost),
         new_count=len(now - before.keys()),
-        newly_skipped=listed(newly_skipped),
+        newly_skipped=list_some(newly_skipped),
     )
 
 
@@ -151,7 +151,7 @@ def _test_of_case(name: str) -> str:
     return name.partition("[")[0] if name.endswith("]") and "::" in name.partition("[")[0] else ""
 
 
-def listed(names: Iterable[str]) -> tuple[str, ...]:
+def list_some(names: Iterable[str]) -> tuple[str, ...]:
     """A hundred of them: one of each file before the second of any, so that few files are all named."""
     first: dict[str, str] = {}
     others = []

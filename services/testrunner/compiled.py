@@ -13,7 +13,9 @@ _SITE = "lib/python*/site-packages"
 _MOST = 20_000
 
 
-def missed(prefixes: Iterable[Path], names: Iterable[str], present: Iterable[str], completed: Completed) -> tuple[str, ...]:
+def missed_modules(
+    prefixes: Iterable[Path], names: Iterable[str], present: Iterable[str], completed: Completed
+) -> tuple[str, ...]:
     """``module -> place`` of compiled modules below ``names`` in ``prefixes`` that ``completed`` complains of. Blocks.
 
     ``present`` are the candidate's files: what it has compiled itself is not missed.
@@ -23,7 +25,7 @@ def missed(prefixes: Iterable[Path], names: Iterable[str], present: Iterable[str
     found = []
     for site in sorted(site for prefix in prefixes for site in prefix.glob(_SITE)):
         for name in sorted(names):
-            for place in _compiled(site / name.replace(".", "/")):
+            for place in _compiled_files(site / name.replace(".", "/")):
                 module = place.name.partition(".")[0]
                 dotted = ".".join((*place.parent.relative_to(site).parts, module))
                 wanted = (f"No module named '{dotted}'", f"cannot import name '{module}'")
@@ -32,7 +34,7 @@ def missed(prefixes: Iterable[Path], names: Iterable[str], present: Iterable[str
     return tuple(found)
 
 
-def _compiled(package: Path) -> Iterable[Path]:
+def _compiled_files(package: Path) -> Iterable[Path]:
     seen = 0
     for folder, _, files in os.walk(package):
         seen += len(files)

@@ -267,13 +267,14 @@ class TestRunnerHandler:
                 compiled=shown.compiled,
             ) as workspace:
                 place = shown.in_workspace(candidate, workspace)
-                for argv in _built(commands[: numbered[0][0]]):
+                for argv in _build_commands(commands[: numbered[0][0]]):
                     await self._sandbox.run(argv, workspace=workspace, prefix=shown.prefix, limits=shown.limits)
                 placed = [
-                    (command, dataclasses.replace(place, earlier=_built(commands[:number]))) for number, command in numbered
+                    (command, dataclasses.replace(place, earlier=_build_commands(commands[:number])))
+                    for number, command in numbered
                 ]
                 await self._run_group(placed, session, context, task.mutation)
-        session.artifacts += await _noted(REDACTIONS, record_of(session.redactions), context)
+        session.artifacts += await _note_artifacts(REDACTIONS, record_of(session.redactions), context)
 
     async def _run_group(
         self,
@@ -291,7 +292,7 @@ class TestRunnerHandler:
         files = {number - first: names for number, names in session.test_files.items() if number >= first}
         session.commands[first:] = edits.in_proofs(session.commands[first:], files)
         name = HIDDEN_CHANGES if command.test.hidden else "workspace_changes"
-        session.artifacts += await _noted(name, edits.note, context)
+        session.artifacts += await _note_artifacts(name, edits.note, context)
 
     async def _run_and_rerun(
         self,
@@ -323,9 +324,9 @@ class TestRunnerHandler:
         await place.confirmed()
         await self._bytecode.remember(command.argv, environment, proved.proof.framework, proved.loaded)
         stdout, stderr, table = await asyncio.gather(
-            self._kept(f"{name}.stdout", completed.stdout, session, context),
-            self._kept(f"{name}.stderr", completed.stderr, session, context),
-            self._kept(f"{name}.tests", proved.table, session, context),
+            self._store_output(f"{name}.stdout", completed.stdout, session, context),
+            self._store_output(f"{name}.stderr", completed.stderr, session, context),
+            self._store_output(f"{name}.tests", proved.table, session, context),
         )
         done = TestCommand(
             name=name,
@@ -349,7 +350,7 @@ class TestRunnerHandler:
             raise _BorderMetError
         return done
 
-    async def _kept(self, place: str, output: bytes, session: _Session, context: TaskContext) -> str:
+    async def _store_output(self, place: str, output: bytes, session: _Session, context: TaskContext) -> str:
         """The URI of output as it may be stored, without secrets; empty when there was none."""
         if not output:
             return ""
@@ -377,7 +378,7 @@ class TestRunnerHandler:
         return report
 
 
-def _built(commands: Sequence[AcceptanceCommand]) -> tuple[tuple[str, ...], ...]:
+def _build_commands(commands: Sequence[AcceptanceCommand]) -> tuple[tuple[str, ...], ...]:
     """Those that build something, which every further workspace needs."""
     return tuple(command.argv for command in commands if builds(command.argv))
 
@@ -391,7 +392,7 @@ def _digest(environment: EnvironmentSnapshot | None, provided: Mapping[bytes, by
     return " ".join(facts)
 
 
-async def _noted(name: str, note: bytes, context: TaskContext) -> list[Artifact]:
+async def _note_artifacts(name: str, note: bytes, context: TaskContext) -> list[Artifact]:
     if not note:
         return []
     await context.artifacts.put(note)

@@ -49,7 +49,7 @@ def hidden_by(names: dict[str, str], shown: Environments | None) -> tuple[str, .
     sites = list(_sites(shown)) if names else []
     found = []
     for name, path in sorted(names.items()):
-        place = next((str(each) for site in sites if (each := _installed(site, name)) is not None), "")
+        place = next((str(each) for site in sites if (each := _installed_place(site, name)) is not None), "")
         if not place and name in sys.stdlib_module_names - _HARMLESS:
             place = "the standard library"
         if place:
@@ -66,7 +66,7 @@ def _sites(shown: Environments | None) -> Iterable[Path]:
             yield from sorted(prefix.glob(pattern))
 
 
-def _installed(site: Path, name: str) -> Path | None:
+def _installed_place(site: Path, name: str) -> Path | None:
     for place in (site / name / "__init__.py", site / f"{name}.py"):
         if place.is_file():
             return place

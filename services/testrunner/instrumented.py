@@ -65,8 +65,8 @@ class Instrumented:
         """
         order, additions = await self._additions(workspace, tree, asked)
         with report_pipe(additions.folder) as pipe:
-            completed = await self._started(workspace, additions)
-            return completed, await _told(pipe, order)
+            completed = await self._start(workspace, additions)
+            return completed, await _read_pipe(pipe, order)
 
     async def run_until_failure(
         self, workspace: Workspace, tree: TreeFiles, *, only: Sequence[str] = ()
@@ -76,7 +76,7 @@ class Instrumented:
         order, additions = await self._additions(workspace, tree, asked)
         first = _FirstFailure(order.token)
         with report_pipe(additions.folder, first.hear) as pipe:
-            running = asyncio.create_task(self._started(workspace, additions))
+            running = asyncio.create_task(self._start(workspace, additions))
             failing = asyncio.create_task(first.told.wait())
             try:
                 await asyncio.wait((running, failing), return_when=asyncio.FIRST_COMPLETED)
@@ -85,9 +85,9 @@ class Instrumented:
                 for task in (running, failing):
                     task.cancel()
                 await asyncio.wait((running, failing))
-            return completed, await _told(pipe, order)
+            return completed, await _read_pipe(pipe, order)
 
-    async def _started(self, workspace: Workspace, additions: Additions) -> Completed:
+    async def _start(self, workspace: Workspace, additions: Additions) -> Completed:
         return await self.sandbox.run(
             self.argv, workspace=workspace, prefix=self.prefix, limits=self.limits, additions=additions
         )
@@ -126,7 +126,7 @@ class _FirstFailure:
             self.told.set()
 
 
-async def _told(pipe: ReportPipe, order: ReporterOrder) -> Told:
+async def _read_pipe(pipe: ReportPipe, order: ReporterOrder) -> Told:
     lines, overflow = pipe.lines(), pipe.overflow
     told = await asyncio.to_thread(read_records, lines, order.token)
     told.overflow |= overflow

@@ -30,16 +30,16 @@ from gatewright.git.mirror_tree import list_tree
 from gatewright.git.modes import FILE
 from gatewright.sandbox import Completed, Sandbox
 from gatewright.services.testrunner.baseline_tests import run_baseline_tests
-from gatewright.services.testrunner.before import FailuresBefore, bounded, has_failed
+from gatewright.services.testrunner.before import FailuresBefore, bound_time, has_failed
 from gatewright.services.testrunner.check_control import run_check_control
 from gatewright.services.testrunner.commands import AcceptanceCommand
 from gatewright.services.testrunner.comparison import facts, test_files, with_baseline, with_control
-from gatewright.services.testrunner.compiled import missed
+from gatewright.services.testrunner.compiled import missed_modules
 from gatewright.services.testrunner.hiding import hidden_by, new_names, new_twins
 from gatewright.services.testrunner.instrumented import THE_COMMAND, AskedRun, Instrumented, build_earlier
 from gatewright.services.testrunner.mutation.sampling import Sampler
 from gatewright.services.testrunner.place import CommandPlace
-from gatewright.services.testrunner.tables import Table, Tables, key_of, read_table, written
+from gatewright.services.testrunner.tables import Table, Tables, key_of, read_table, write_table
 from gatewright.workspace import Workspaces
 
 #: The kind of table that has what files of tests took to load.
@@ -89,7 +89,7 @@ class Prover:
             return proved
         progress()
         failed = [each for each, outcome in read_table(proved.table).items() if outcome == "failed"]
-        proof = await self._before.told(proved.proof, command.argv, failed, bounded(place, proved.completed))
+        proof = await self._before.told(proved.proof, command.argv, failed, bound_time(place, proved.completed))
         return dataclasses.replace(proved, proof=proof)
 
     async def _run(
@@ -107,7 +107,7 @@ class Prover:
         if not command.test.must_pass:
             completed, told = await subject.run(place.workspace, tree, THE_COMMAND)
             proof = replace(facts(framework, completed, told), unproven="the contract does not ask that it passes")
-            return Proved(completed, proof, written(told.outcomes), test_files(told))
+            return Proved(completed, proof, write_table(told.outcomes), test_files(told))
         sample = self._sampler.of(subject, place, tree, mutation) if mutation is not None else None
         async with _beside(sample.prepare() if sample is not None else _nothing()) as preparing:
             proved = await self._prove(subject, place, tree, progress)
@@ -121,7 +121,7 @@ class Prover:
     ) -> Proved:
         """Run a command that starts no known framework; for one that checks sources, whether it looks at the change."""
         checker = checker_of(command.argv) if command.test.must_pass else None
-        async with _beside(self._checked(checker, command.argv, place)) as controlled:
+        async with _beside(self._check_control(checker, command.argv, place)) as controlled:
             completed = await self._sandbox.run(
                 command.argv, workspace=place.workspace, prefix=place.prefix, limits=place.limits
             )
@@ -131,7 +131,9 @@ class Prover:
         words = await why_unproven(command.argv, tree)
         return Proved(completed, TestProof(framework="", unproven=words, check=check))
 
-    async def _checked(self, checker: SourceChecker | None, argv: tuple[str, ...], place: CommandPlace) -> CheckControl | None:
+    async def _check_control(
+        self, checker: SourceChecker | None, argv: tuple[str, ...], place: CommandPlace
+    ) -> CheckControl | None:
         return await run_check_control(checker, argv, place, self._sandbox, self._workspaces) if checker is not None else None
 
     async def _framework(self, command: AcceptanceCommand, place: CommandPlace, tree: TreeFiles) -> Framework | None:
@@ -150,10 +152,10 @@ class Prover:
             _beside(run_baseline_tests(subject, place, tree, self._workspaces)) as baseline_tests,
         ):
             completed, told = await subject.run(place.workspace, tree, THE_COMMAND)
-            proof, table = facts(subject.framework, completed, told, await _changed(place)), written(told.outcomes)
-            proof = replace(proof, shadowed=(*proof.shadowed, *await _hidden(subject, place, tree)))
+            proof, table = facts(subject.framework, completed, told, await _changed_files(place)), write_table(told.outcomes)
+            proof = replace(proof, shadowed=(*proof.shadowed, *await _hidden_modules(subject, place, tree)))
             if completed.exit_code or completed.timed_out or completed.stopped:
-                proof = replace(proof, shadowed=(*proof.shadowed, *await _missed(place, tree, completed)))
+                proof = replace(proof, shadowed=(*proof.shadowed, *await _missed_modules(place, tree, completed)))
                 return Proved(completed, proof, table, test_files(told))
             progress()
             planted, before, on_candidate = await control, await baseline, await baseline_tests
@@ -255,7 +257,7 @@ async def _nothing() -> None:
     pass
 
 
-async def _missed(place: CommandPlace, tree: TreeFiles, completed: Completed) -> tuple[str, ...]:
+async def _missed_modules(place: CommandPlace, tree: TreeFiles, completed: Completed) -> tuple[str, ...]:
     """Compiled modules that only an installed copy has, and that the command asked for."""
     if place.prefix is None:
         return ()
@@ -263,10 +265,10 @@ async def _missed(place: CommandPlace, tree: TreeFiles, completed: Completed) ->
     with contextlib.suppress(DeniedError):
         built = [change.path.decode("utf-8", "replace") for change in await place.workspace.changes()]
     names = (await import_roots(tree)).names
-    return await asyncio.to_thread(missed, place.prefix.prefixes, names, (*tree.paths, *built), completed)
+    return await asyncio.to_thread(missed_modules, place.prefix.prefixes, names, (*tree.paths, *built), completed)
 
 
-async def _hidden(subject: Instrumented, place: CommandPlace, tree: TreeFiles) -> tuple[str, ...]:
+async def _hidden_modules(subject: Instrumented, place: CommandPlace, tree: TreeFiles) -> tuple[str, ...]:
     """Installed modules in whose place the change puts others."""
     if "python" not in subject.framework.languages:
         return ()
@@ -275,7 +277,7 @@ async def _hidden(subject: Instrumented, place: CommandPlace, tree: TreeFiles) -
     return (*await asyncio.to_thread(hidden_by, names, place.prefix), *new_twins(before, tree))
 
 
-async def _changed(place: CommandPlace) -> list[str]:
+async def _changed_files(place: CommandPlace) -> list[str]:
     """The files of the candidate that the baseline has not, or otherwise."""
     candidate = place.candidate
     changes = await candidate.mirror.changes(candidate.baseline_tree, candidate.tree)

@@ -25,14 +25,14 @@ _MOST: Final = 512
 _LARGEST: Final = 64 * 1024 * 1024
 
 
-def written(table: Table) -> bytes:
+def write_table(table: Table) -> bytes:
     """``table`` as it is stored."""
     lines = sorted(f"{one_line(each)}\t{outcome}\n" for each, outcome in table.items())
     return "".join(lines).encode("utf-8", "backslashreplace")
 
 
 def read_table(data: bytes) -> dict[str, str]:
-    """What ``written`` has made. Raises UnicodeDecodeError."""
+    """What ``write_table`` has made. Raises UnicodeDecodeError."""
     return {each: outcome for line in data.decode().split("\n") for each, tab, outcome in (line.rpartition("\t"),) if tab}
 
 
@@ -67,7 +67,7 @@ def _read(place: Path) -> dict[str, str] | None:
 
 
 def _write(folder: Path, key: str, table: Table) -> None:
-    data = written(table)
+    data = write_table(table)
     if len(data) > _LARGEST:
         return
     try:

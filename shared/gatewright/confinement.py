@@ -48,17 +48,17 @@ def confine_writes(folders: Sequence[Path], *, needed: int = TRUNCATING) -> str:
     writing = _WRITING if version >= TRUNCATING else _WRITING & ~_TRUNCATE
     ruleset = libc.syscall(_CREATE_RULESET, struct.pack("Q", writing), 8, 0)
     if ruleset < 0:
-        return _failed()
+        return _last_error()
     try:
         for place, rights in (*((folder, writing) for folder in folders), (_NOTHING, writing & (_WRITE_FILE | _TRUNCATE))):
             handle = os.open(place, os.O_PATH | os.O_CLOEXEC)
             try:
                 if libc.syscall(_ADD_RULE, ruleset, _BENEATH, struct.pack("=Qi", rights, handle), 0):
-                    return _failed()
+                    return _last_error()
             finally:
                 os.close(handle)
         if libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0) or libc.syscall(_RESTRICT_SELF, ruleset, 0):
-            return _failed()
+            return _last_error()
     finally:
         os.close(ruleset)
     return CONFINED
@@ -77,5 +77,5 @@ def run_confined(folders: Sequence[Path], work: Callable[[str], _T]) -> _T:
         return one.submit(copy_context().run, begin).result()
 
 
-def _failed() -> str:
+def _last_error() -> str:
     return f"not confined: {os.strerror(ctypes.get_errno())}"

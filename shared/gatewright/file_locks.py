@@ -29,15 +29,15 @@ def lock_file(path: Path, *, shared: bool = False, reading: bool = False, second
     BlockingIOError when another process has it still, OSError.
     """
     flags = _READING_FLAGS if reading else _FILE_FLAGS
-    return _locked(os.open(path, flags, 0o600), fcntl.LOCK_SH if shared else fcntl.LOCK_EX, seconds)
+    return _lock(os.open(path, flags, 0o600), fcntl.LOCK_SH if shared else fcntl.LOCK_EX, seconds)
 
 
 def lock_folder(path: Path, *, shared: bool = False, seconds: float | None = 0.0) -> int:
     """The folder ``path``, ours until it is closed: alone, or with all that have it ``shared``. The rest is as for a file."""
-    return _locked(os.open(path, FOLDER_FLAGS), fcntl.LOCK_SH if shared else fcntl.LOCK_EX, seconds)
+    return _lock(os.open(path, FOLDER_FLAGS), fcntl.LOCK_SH if shared else fcntl.LOCK_EX, seconds)
 
 
-def _locked(descriptor: int, kind: int, seconds: float | None) -> int:
+def _lock(descriptor: int, kind: int, seconds: float | None) -> int:
     try:
         if seconds is None:
             fcntl.flock(descriptor, kind)

@@ -67,7 +67,7 @@ def surroundings(
     prefixes, image = environments_of(prefix).prefixes, environments_of(prefix).image
     interpreters = (found for found in map(interpreter, prefixes) if found is not None)
     return Surroundings(
-        versions=program_versions(**{**(versions or {}), **_prepared(prefixes)}),
+        versions=program_versions(**{**(versions or {}), **_prepared_facts(prefixes)}),
         host=host(),
         sandbox=dict(sandbox) if sandbox is not None else None,
         interpreter=next(interpreters, None),
@@ -77,7 +77,7 @@ def surroundings(
     )
 
 
-def _prepared(prefixes: Sequence[Path]) -> dict[str, str]:
+def _prepared_facts(prefixes: Sequence[Path]) -> dict[str, str]:
     """What the environments that were made for a baseline were made by and from, with digests; nothing for any other."""
     told = []
     for record in map(read_record, prefixes):

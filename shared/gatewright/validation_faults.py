@@ -34,7 +34,7 @@ def fault_lines(error: ValidationError, *, below: str = "") -> str:
     """
     faults = validation_faults(error)
     above = f"/{below}" if below else ""
-    lines = [f"{_dotted(above + fault.pointer)}{fault.message}" for fault in faults[:_MOST_LINES]]
+    lines = [f"{_dotted_path(above + fault.pointer)}{fault.message}" for fault in faults[:_MOST_LINES]]
     more = len(faults) - len(lines)
     return "\n".join([*lines, f"and {more} more"] if more else lines)
 
@@ -54,7 +54,7 @@ def _place(fault: ErrorDetails) -> Iterator[str]:
     return (str(part) for part in fault["loc"] if isinstance(part, int) or _PART.fullmatch(part) is None)
 
 
-def _dotted(pointer: str) -> str:
+def _dotted_path(pointer: str) -> str:
     parts: Iterable[str] = pointer.split("/")[1:]
     place = "".join(f"[{part}]" if part.isdecimal() else f".{part}" for part in parts).removeprefix(".")
     return f"{place}: " if place else ""

@@ -16,7 +16,7 @@ from gatewright.app.environments.errors import NotPreparedError
 from gatewright.app.environments.go_install import go_plans
 from gatewright.app.environments.image_unpacking import _unpack, unpack_image
 from gatewright.app.environments.interpreters import allows
-from gatewright.app.environments.node_install import _configured
+from gatewright.app.environments.node_install import _configured_hosts
 from gatewright.app.environments.node_recipe import lock_folders, node_recipe, unlocked_folders
 from gatewright.app.environments.plan import Installer
 from gatewright.app.environments.project_record import project_record, write_project_record
@@ -256,7 +256,7 @@ async def test_settings_of_npm_of_any_shape_name_no_registry(said: bytes) -> Non
     async def run(argv: tuple[str, ...]) -> bytes:
         return said if argv else b""
 
-    assert await _configured(partial(run), "npm") <= {""}
+    assert await _configured_hosts(partial(run), "npm") <= {""}
 
 
 ID = "sha256:" + "0" * 64

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from gatewright.app.report.folders import MOST_FOLDERS, summed
+from gatewright.app.report.folders import MOST_FOLDERS, sum_folders
 from gatewright.app.report.patch import listed_paths
 from gatewright.contracts import RunRequest
 from gatewright.contracts.vocabulary import Executor
@@ -112,9 +112,9 @@ def test_files_of_a_patch_that_is_not_read_to_its_end_are_counted_all_the_same(s
 
 def test_folders_are_as_deep_as_few_enough_of_them_allow() -> None:
     names = [b"top.py", *(f"a/b{number}/c/x{number}.py".encode() for number in range(10))]
-    assert {folder.path for folder in summed((), names)} == {b"", *(f"a/b{number}/".encode() for number in range(10))}
+    assert {folder.path for folder in sum_folders((), names)} == {b"", *(f"a/b{number}/".encode() for number in range(10))}
     many = [f"d{number:03}/x.py".encode() for number in range(MOST_FOLDERS + 5)]
-    assert sum(folder.files for folder in summed((), many)) == len(many)
+    assert sum(folder.files for folder in sum_folders((), many)) == len(many)
 
 
 def test_list_of_names_is_read_as_git_quotes_it() -> None:

@@ -15,7 +15,7 @@ from gatewright.rules.reports.proof import alive
 from gatewright.sandbox import Completed
 from gatewright.services.testrunner.comparison import lost_tests, with_baseline, with_control
 from gatewright.services.testrunner.comparison import test_files as files_of
-from gatewright.services.testrunner.tables import Tables, key_of, read_table, written
+from gatewright.services.testrunner.tables import Tables, key_of, read_table, write_table
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ async def test_a_table_is_remembered_for_its_tree_command_and_environment(tmp_pa
 
 
 def test_a_table_has_one_line_a_test_whatever_its_name() -> None:
-    assert written({"b\nc\tpassed": "failed", "a": ""}) == b"a\t\nb\\nc\\tpassed\tfailed\n"
+    assert write_table({"b\nc\tpassed": "failed", "a": ""}) == b"a\t\nb\\nc\\tpassed\tfailed\n"
 
 
 def test_a_test_whose_title_has_several_lines_is_found_again_in_the_table_of_its_tree() -> None:
@@ -77,7 +77,7 @@ def test_a_test_whose_title_has_several_lines_is_found_again_in_the_table_of_its
     records = ({"token": "t", "kind": "test", "id": each, "outcome": "passed"} for each in ids)
     told = read_records(map(str.encode, map(json.dumps, records)), "t")
     assert len(told.outcomes) == len(ids)
-    assert lost_tests(read_table(written(told.outcomes)), told.outcomes) == []
+    assert lost_tests(read_table(write_table(told.outcomes)), told.outcomes) == []
 
 
 @pytest.mark.parametrize("name", [*sorted(SETTING_FILES), "conftest.py"])

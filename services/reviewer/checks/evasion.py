@@ -37,13 +37,13 @@ def evasion(subject: Subject) -> Iterator[Finding]:
         if file.new is None:
             continue
         opened = subject.is_opened(file.path)
-        for form in _added(file):
+        for form in _added_evasions(file):
             blocks = form.doubt is Doubt.UNMISTAKABLE or (form.doubt is Doubt.RARE and strict)
             words = form.words + (_OPENED if form.doubt is Doubt.RARE and blocks and not opened else "")
             yield file.finding(CODE, words, blocking=blocks and not opened, line=form.line or None)
 
 
-def _added(file: ChangedFile) -> Iterator[Evasion]:
+def _added_evasions(file: ChangedFile) -> Iterator[Evasion]:
     if file.is_binary:
         return
     yield from _by_name(file)

@@ -51,7 +51,7 @@ def weakened_tests(subject: Subject) -> Iterator[Finding]:
         if file.old is None:
             yield from _hooks(file, _NOTHING, each.new or _NOTHING, blocking=blocking)
         elif file.new is None:
-            yield from _deleted(each, arrived, places, blocking=blocking)
+            yield from _deleted_tests(each, arrived, places, blocking=blocking)
         elif each.old is not None and each.new is not None:
             yield from _hooks(file, each.old, each.new, blocking=blocking)
             yield from _cases(file, each.old, each.new, places, blocking=blocking)
@@ -136,12 +136,12 @@ def _is_as_good(case: Body, lost: Body) -> bool:
     return case.checks >= lost.checks and (lost.skipped or not case.skipped) and (case.steps > 0 or not lost.steps)
 
 
-def _deleted(each: _Read, arrived: dict[str, bytes], places: _Places, *, blocking: bool) -> Iterator[Finding]:
+def _deleted_tests(each: _Read, arrived: dict[str, bytes], places: _Places, *, blocking: bool) -> Iterator[Finding]:
     file = each.file
     if file.old is None or not is_test(file.path):
         lost = [case for case in (each.old.cases if each.old is not None else {}).values() if not places.take(file.path, case)]
         if lost:
-            yield file.finding(CODE, f"{_named(lost)} lost with the file", blocking=blocking)
+            yield file.finding(CODE, f"{_name_tests(lost)} lost with the file", blocking=blocking)
         return
     place = arrived.get(file.change.old_id)
     if place is not None and (has_test_name(place) or not has_test_name(file.path)):
@@ -149,12 +149,12 @@ def _deleted(each: _Read, arrived: dict[str, bytes], places: _Places, *, blockin
     if each.old is not None and each.old.cases:
         lost = [case for case in each.old.cases.values() if not places.take(file.path, case)]
         if lost:
-            yield file.finding(CODE, f"a test file is deleted: {_named(lost)} lost", blocking=blocking)
+            yield file.finding(CODE, f"a test file is deleted: {_name_tests(lost)} lost", blocking=blocking)
     else:
         yield file.finding(CODE, "a test file is deleted", blocking=blocking)
 
 
-def _named(lost: list[Body]) -> str:
+def _name_tests(lost: list[Body]) -> str:
     names = ", ".join(case.name[:100] for case in lost[:3])
     return f"{len(lost)} test(s) ({names}{', ...' if len(lost) > 3 else ''}) are"
 

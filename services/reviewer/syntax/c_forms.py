@@ -119,7 +119,7 @@ def c_forms_in(language: str, root: Node, source: ParsedSource) -> Iterator[Evas
         node, parent, place = stack.pop()
         inner = place
         if node.type == "function_definition":
-            yield from _defined(node, source)
+            yield from _defined_forms(node, source)
             if place.name is None:
                 name, head = function_name(source, node), source.head(node)
                 runs_early = name in early or _CONSTRUCTOR.first(head) is not None
@@ -155,7 +155,7 @@ def _at(node: Node, parent: Node, place: _Place, source: ParsedSource, *, looks:
         case "preproc_def" | "preproc_function_def" | "preproc_call":
             yield from _preprocessor(node, source)
         case "declaration":
-            yield from _declared(node, place, source)
+            yield from _declared_forms(node, place, source)
         case "gnu_asm_expression":
             if _ASSEMBLY.first(source.cut(node, _LONG)) is not None:
                 yield form_at(node, source, "calls the system, or names what tests rely on, in assembly", Doubt.RARE)
@@ -172,13 +172,13 @@ def _at(node: Node, parent: Node, place: _Place, source: ParsedSource, *, looks:
             pass
 
 
-def _joined(text: bytes) -> bytes:
+def _join_texts(text: bytes) -> bytes:
     """One line, with texts that stand beside each other as one."""
     return b" ".join(text.split()).replace(b'" "', b"")
 
 
 def _call(node: Node, place: _Place, source: ParsedSource, *, looks: bool) -> Iterator[Evasion]:
-    callee, text = source.callee_of(node), _joined(source.cut(node, _LONG))
+    callee, text = source.callee_of(node), _join_texts(source.cut(node, _LONG))
     given = b"".join(text.partition(b"(")[2].rstrip(b")").split())
     if callee in _AT_ONCE | _EXIT:
         yield from _exit(node, place, source, callee, given)
@@ -253,8 +253,8 @@ def _conditions(source: ParsedSource) -> Iterator[Evasion]:
             yield Evasion(b"asks" + text, number, "asks whether tests are built", Doubt.RARE)
 
 
-def _declared(node: Node, place: _Place, source: ParsedSource) -> Iterator[Evasion]:
-    text = _joined(source.cut(node, _LONG))
+def _declared_forms(node: Node, place: _Place, source: ParsedSource) -> Iterator[Evasion]:
+    text = _join_texts(source.cut(node, _LONG))
     if place.name is None and _WEAK.first(text) is not None:
         if _WEAKENED.first(text) is not None:
             yield form_at(node, source, _REPLACES, Doubt.RARE)
@@ -262,7 +262,7 @@ def _declared(node: Node, place: _Place, source: ParsedSource) -> Iterator[Evasi
             yield form_at(node, source, "looks for tests by their names", Doubt.RARE)
 
 
-def _defined(node: Node, source: ParsedSource) -> Iterator[Evasion]:
+def _defined_forms(node: Node, source: ParsedSource) -> Iterator[Evasion]:
     name, head = function_name(source, node).encode("utf-8", "replace"), source.head(node)
     body = node.child_by_field_name("body")
     text = b"".join(source.cut(body, 60).split()) if body is not None else b""

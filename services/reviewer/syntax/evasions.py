@@ -137,7 +137,7 @@ def _python_comparison(node: Node, _around: _Around, source: ParsedSource) -> It
         yield from _environment(node, source)
 
 
-def _asked(node: Node, _around: _Around, source: ParsedSource) -> Iterator[Evasion]:
+def _runner_question(node: Node, _around: _Around, source: ParsedSource) -> Iterator[Evasion]:
     return _environment(node, source)
 
 
@@ -312,7 +312,7 @@ def _comparing(language: str) -> _Visit:
 _PYTHON: Mapping[str, _Visit] = {
     "string": _strings,
     "comparison_operator": _python_comparison,
-    "subscript": _asked,
+    "subscript": _runner_question,
     "call": _python_call,
     "attribute": _python_attribute,
     **dict.fromkeys(("import_from_statement", "import_statement"), _python_import),
@@ -340,7 +340,7 @@ def _other_visits(language: str) -> Mapping[str, _Visit]:
     return visits
 
 
-_C: Mapping[str, _Visit] = {"string_literal": _strings, "call_expression": _asked}
+_C: Mapping[str, _Visit] = {"string_literal": _strings, "call_expression": _runner_question}
 #: By language and type of node.
 _VISITORS: Mapping[str, Mapping[str, _Visit]] = {
     "python": _PYTHON,

@@ -94,7 +94,7 @@ _AROUND = frozenset({"comparison_operator", "call"})
 _BOUNDARY = frozenset({"block", "module", "function_definition"})
 
 
-def _placed(root: Node) -> Iterator[_Placed]:
+def _placed_nodes(root: Node) -> Iterator[_Placed]:
     stack = [_Placed(root)]
     while stack:
         place = stack.pop()
@@ -105,21 +105,21 @@ def _placed(root: Node) -> Iterator[_Placed]:
 
 
 def _nodes(root: Node) -> Iterator[Node]:
-    return (place.node for place in _placed(root))
+    return (place.node for place in _placed_nodes(root))
 
 
 # ---------------------------------------------------------------------------------------------------- Python
 
 
 def _in_python(root: Node, source: ParsedSource) -> Iterator[Evasion]:
-    places = [place for place in _placed(root) if place.node.type in _PYTHON]
-    names = _imported([place.node for place in places], source)
+    places = [place for place in _placed_nodes(root) if place.node.type in _PYTHON]
+    names = _imported_names([place.node for place in places], source)
     looks = False
     named: list[_Placed] = []
     for place in places:
         node = place.node
         if node.type in {"binary_operator", "concatenated_string", "subscript"}:
-            yield from _spelled(node, source)
+            yield from _spelled_name(node, source)
             continue
         if node.type in {"comparison_operator", "call"} and _looks_for_runner(node, source):
             yield form_at(node, source, "looks for a test runner", Doubt.RARE)
@@ -167,7 +167,7 @@ def _looks_for_runner(node: Node, source: ParsedSource) -> bool:
     )
 
 
-def _spelled(node: Node, source: ParsedSource) -> Iterator[Evasion]:
+def _spelled_name(node: Node, source: ParsedSource) -> Iterator[Evasion]:
     """A name of a runner's, or of a test, that is put together from texts: neither of them says it."""
     if node.type == "subscript":
         whole = b"".join(source.cut(node, _LONG).split())
@@ -227,7 +227,7 @@ def _python_call(place: _Placed, source: ParsedSource, names: Mapping[bytes, byt
         yield form_at(place.above if place.above is not None else node, source, "is a fixture of every test", Doubt.RARE)
 
 
-def _imported(nodes: list[Node], source: ParsedSource) -> dict[bytes, bytes]:
+def _imported_names(nodes: list[Node], source: ParsedSource) -> dict[bytes, bytes]:
     """What each name that is imported stands for, in full."""
     found: dict[bytes, bytes] = {}
     for node in nodes:
@@ -337,7 +337,7 @@ def _in_javascript(root: Node, source: ParsedSource) -> Iterator[Evasion]:
     names = frozenset(name for node in nodes for name in _checkers_of(node, source))
     for node in nodes:
         if node.type == "binary_expression":
-            yield from _spelled(node, source)
+            yield from _spelled_name(node, source)
         if node.type == "assignment_expression":
             if _is_checker(source.cut(node.named_children[0], _LONG), names):
                 yield form_at(node, source, "replaces what tests rely on", Doubt.RARE)

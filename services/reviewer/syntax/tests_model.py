@@ -43,10 +43,10 @@ class FileTests:
         """Count what helpers of this file check for the tests that call them."""
         known: dict[str, int] = {}
         for _ in range(_DEPTH):
-            known = {name: body.checks + _called(body, known) for name, body in self.helpers.items()}
+            known = {name: body.checks + _count_calls(body, known) for name, body in self.helpers.items()}
         for case in self.cases.values():
-            case.checks += _called(case, known)
+            case.checks += _count_calls(case, known)
 
 
-def _called(body: Body, known: dict[str, int]) -> int:
+def _count_calls(body: Body, known: dict[str, int]) -> int:
     return sum(min(known.get(name, 0), 1000) for name in body.calls)

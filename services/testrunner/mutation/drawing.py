@@ -90,7 +90,7 @@ def drawn_for(asked: DrawingRequest) -> DrawingResult:
             break
         content, edit = asked.contents[path], mutant.edit
         place = (mutant.line, mutant.column)
-        one = Drawn(path, edit.start, edit.end, edit.new, *place, *_shown(content, edit))
+        one = Drawn(path, edit.start, edit.end, edit.new, *place, *_show_edit(content, edit))
         if time.process_time() > end or _parses(path, one.applied(content)):
             drawn.append(one)
     return DrawingResult(len(found), tuple(drawn))
@@ -117,7 +117,7 @@ def _parses(path: str, content: bytes) -> bool:
     return root is not None and not root.has_error
 
 
-def _shown(content: bytes, edit: Edit) -> tuple[str, str]:
+def _show_edit(content: bytes, edit: Edit) -> tuple[str, str]:
     return _text(content[edit.start : min(edit.end, edit.start + 4 * _SHOWN)]), _text(edit.new) or "(nothing)"
 
 

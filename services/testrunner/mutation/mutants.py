@@ -116,9 +116,9 @@ class _Walk:
         elif kind in grammars.TRUTHS and (other := grammars.OPPOSITES.get(self._cut(node))):
             yield node, Edit(node.start_byte, node.end_byte, other)
         elif kind in {"return_statement", "return"}:
-            yield from self._returned(node)
+            yield from self._return_edits(node)
         elif kind in {"expression_statement", *self._grammar.removed}:
-            yield from self._removed(node)
+            yield from self._removal_edits(node)
 
     def _operators(self, node: Node) -> Iterator[tuple[Node, Edit]]:
         """Tokens between the operands; a chain of comparisons has several."""
@@ -154,14 +154,14 @@ class _Walk:
         if whole.isdigit() and len(whole) <= _MOST_DIGITS and (not point or rest.isdigit()):
             yield node, Edit(node.start_byte, node.end_byte, b"%d" % (int(whole) + 1) + point + rest)
 
-    def _returned(self, node: Node) -> Iterator[tuple[Node, Edit]]:
+    def _return_edits(self, node: Node) -> Iterator[tuple[Node, Edit]]:
         value = node.named_child(0) if node.named_child_count else None
         nothing = {b"None", b"nil", b"null", b"undefined"}
         if not self._grammar.returned or value is None or value.type in grammars.TRUTHS or self._cut(value) in nothing:
             return
         yield node, Edit(value.start_byte, value.end_byte, self._grammar.returned)
 
-    def _removed(self, node: Node) -> Iterator[tuple[Node, Edit]]:
+    def _removal_edits(self, node: Node) -> Iterator[tuple[Node, Edit]]:
         if node.type == "expression_statement":
             only = node.named_child(0) if node.named_child_count == 1 else None
             if only is None or only.type not in grammars.CALLS or self.is_passed_over(only):

@@ -39,7 +39,7 @@ def word(said: object) -> str:
     return said if isinstance(said, str) else ""
 
 
-def quoted(text: object, most: int = MAX_QUOTE) -> str:
+def quote_text(text: object, most: int = MAX_QUOTE) -> str:
     """``text`` cut to ``most`` characters, and such that it can be written as UTF-8; empty for what is no text."""
     return text[:most].encode("utf-8", "replace").decode("utf-8") if isinstance(text, str) else ""
 
@@ -58,11 +58,13 @@ class AgentReporter:
 
     def started(self, agent: str, version: str, session: str) -> None:
         """A session stands."""
-        self._event(AgentStarted(agent=quoted(agent, 200), version=quoted(version, 200), session=quoted(session, 200)))
+        self._event(
+            AgentStarted(agent=quote_text(agent, 200), version=quote_text(version, 200), session=quote_text(session, 200))
+        )
 
     def message(self, text: object) -> None:
         """Words of the agent."""
-        words = quoted(text, MAX_MESSAGE)
+        words = quote_text(text, MAX_MESSAGE)
         if not words.strip():
             return
         self.last = words
@@ -75,7 +77,7 @@ class AgentReporter:
         now = time.monotonic()
         if now - self._text_told < _TEXT_SECONDS:
             return
-        words = quoted(said(), MAX_MESSAGE)
+        words = quote_text(said(), MAX_MESSAGE)
         whole = words[: max(words.rfind(" "), words.rfind("\n"), 0)]
         if whole.strip():
             self._text_told = now
@@ -84,7 +86,7 @@ class AgentReporter:
     def command(self, command: object, exit_code: object = None) -> None:
         """A command that the agent says it runs, or has run."""
         code = exit_code if type(exit_code) is int and abs(exit_code) < 1 << 31 else None
-        self._event(AgentCommand(command=quoted(command), exit_code=code))
+        self._event(AgentCommand(command=quote_text(command), exit_code=code))
 
     def files(self, paths: Iterable[object]) -> None:
         """Files that the agent says it wrote."""
@@ -103,7 +105,7 @@ class AgentReporter:
     ) -> None:
         """A question and its answer. These are told whatever else was."""
         said = AgentPermission(
-            asked=asked, subject=quoted(subject), answer=answer, offered=offered, by=by, person=quoted(person, 300)
+            asked=asked, subject=quote_text(subject), answer=answer, offered=offered, by=by, person=quote_text(person, 300)
         )
         self._tell(said)
 
@@ -114,7 +116,7 @@ class AgentReporter:
 
     def problem(self, message: object) -> None:
         """What the agent, or the talk with it, has to complain about."""
-        self._event(AgentProblem(message=quoted(message) or "the agent complains without words"))
+        self._event(AgentProblem(message=quote_text(message) or "the agent complains without words"))
 
     def _event(self, event: AgentEvent) -> None:
         self._events += 1
@@ -124,5 +126,5 @@ class AgentReporter:
             self._tell(AgentProblem(message=f"the agent reports more than {MAX_EVENTS} events; further ones are not recorded"))
 
     def _below(self, path: str) -> str:
-        plain = quoted(os.path.normpath(path[:4096]), 4096)
+        plain = quote_text(os.path.normpath(path[:4096]), 4096)
         return plain.removeprefix(f"{self._directory}/")

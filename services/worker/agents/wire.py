@@ -57,7 +57,7 @@ class JsonLines:
         """See ``Wire.receive``."""
         while (line := await self._line()) is not None:
             if _is_banner(line) and len(self.banners) < _MOST_BANNERS:
-                self.banners.append(_shown(line))
+                self.banners.append(_shorten(line))
             elif line.strip():
                 return _object(line)
         return None
@@ -130,12 +130,12 @@ def _object(line: bytes) -> dict[str, object]:
     try:
         found = read_json(line)
     except UnreadableDocumentError as error:
-        raise AgentWireError(f"the agent says what is no JSON: {_shown(line)}") from error
+        raise AgentWireError(f"the agent says what is no JSON: {_shorten(line)}") from error
     if not isinstance(found, dict):
-        raise AgentWireError(f"the agent says what is no JSON object: {_shown(line)}")
+        raise AgentWireError(f"the agent says what is no JSON object: {_shorten(line)}")
     return found
 
 
-def _shown(line: bytes) -> str:
+def _shorten(line: bytes) -> str:
     text = line[: _QUOTED * 4].decode("utf-8", "replace")[:_QUOTED]
     return "".join(character if character.isprintable() else "?" for character in text)

@@ -20,7 +20,7 @@ from gatewright.contracts.vocabulary import Shell
 from gatewright.errors import ConfigurationError, DeniedError, GatewrightError, UnavailableError
 from gatewright.models.choice import provider_of
 from gatewright.models.policy import ModelsPolicy
-from gatewright.services.worker.agents.probe.admission import admitted, check_permitted
+from gatewright.services.worker.agents.probe.admission import check_permitted, read_admission
 from gatewright.services.worker.executors.model_calls import model_for
 from gatewright.services.worker.executors.port import Job
 
@@ -64,7 +64,7 @@ class AgentChoice:
 
     async def _usable(self, job: Job, tree: str, entry: AgentEntry) -> tuple[InstalledAgent, Shell]:
         agent = usable_agent(entry, self.installations)
-        admission = await asyncio.to_thread(admitted, self.admissions, agent)
+        admission = await asyncio.to_thread(read_admission, self.admissions, agent)
         job.kept[ADMISSION] = msgspec.json.encode(admission)
         names: set[str] = set()
         if not admission.permitted.own_settings:

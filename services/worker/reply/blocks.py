@@ -146,7 +146,7 @@ class _Scanner:
             self._take_fence(opening, header=path)
             return
         end = next((at for at in range(first, len(self._lines)) if _header(self._lines[at]) is not None), len(self._lines))
-        section = Section(start + 1, path, _trimmed(self._lines[start + 1 : end]))
+        section = Section(start + 1, path, _trim(self._lines[start + 1 : end]))
         self._refuse_open_fence(section, followed=end < len(self._lines))
         self._add(section, end)
 
@@ -194,7 +194,7 @@ def _paragraph(words: Sequence[str]) -> tuple[str, ...]:
     return tuple(reversed(kept))
 
 
-def _trimmed(lines: Sequence[str]) -> tuple[str, ...]:
+def _trim(lines: Sequence[str]) -> tuple[str, ...]:
     """``lines`` without the blank ones at both ends."""
     filled = [at for at, line in enumerate(lines) if line.strip()]
     return tuple(lines[filled[0] : filled[-1] + 1]) if filled else ()

@@ -39,7 +39,7 @@ def extract(reply: bytes) -> Extraction:
     Raises ExtractionError (code ``reply_not_usable``), naming the line of the reply where there is one.
     """
     lines = answer_in(_text_of(reply).split("\n"))
-    inner = _unwrapped(lines)
+    inner = _unwrap_fence(lines)
     try:
         found = _collect(scan(lines))
     except UnclosedError:
@@ -70,7 +70,7 @@ class _Found:
     edits: list[tuple[int, str]] = field(default_factory=list)
 
     def add(self, line: int, path: str, content: Sequence[str]) -> None:
-        name = _checked(line, path)
+        name = _check_path(line, path)
         for offset, text in enumerate(content):
             if leaves_out(text):
                 raise ExtractionError(f"{name!r}: {text.strip()!r} (line {offset + 1} of it) leaves out a part of the file")
@@ -146,7 +146,7 @@ def _refuse_named_blocks(section: Section) -> None:
         raise ExtractionError(f"line {section.line}: {section.path!r} holds {min(inner.files)!r}; which file is it?")
 
 
-def _checked(line: int, path: str) -> str:
+def _check_path(line: int, path: str) -> str:
     """``path`` as it is written into the tree; one leading ``./`` is taken off."""
     try:
         return scope.check_path(path.removeprefix("./"))
@@ -163,7 +163,7 @@ def _refuse_files_in_files(paths: Sequence[str]) -> None:
             raise ExtractionError(f"{file!r} is given as a file and, by {below!r}, as a directory")
 
 
-def _unwrapped(lines: Sequence[str]) -> Sequence[str] | None:
+def _unwrap_fence(lines: Sequence[str]) -> Sequence[str] | None:
     """What is inside a markdown fence around the whole reply; None where there is none."""
     filled = [at for at, line in enumerate(lines) if line.strip()]
     if len(filled) < 2 or lines[filled[0]].strip().strip("`~").lower() not in {"markdown", "md"}:

@@ -64,10 +64,10 @@ def edited_paths(content: Sequence[str]) -> Iterator[str]:
     elif any(line.startswith(_SEARCH) for line in filled) and any(line.startswith(_REPLACE) for line in filled):
         yield ""
     else:
-        yield from _diffed(filled)
+        yield from _diffed_paths(filled)
 
 
-def _diffed(lines: Sequence[str]) -> Iterator[str]:
+def _diffed_paths(lines: Sequence[str]) -> Iterator[str]:
     for number, line in enumerate(lines[:-2]):
         new = lines[number + 1]
         if line.startswith("--- ") and new.startswith("+++ ") and lines[number + 2].startswith("@@"):

@@ -30,7 +30,7 @@ _MOST_READ = 50
 
 async def proposed_commands(tree: TreeFiles) -> tuple[str, ...]:
     """The commands that test ``tree``, the best one first; none when nothing is seen."""
-    return tuple(dict.fromkeys([each async for each in _found(tree)]))
+    return tuple(dict.fromkeys([each async for each in _find_ecosystems(tree)]))
 
 
 def first_way(commands: Sequence[str]) -> tuple[str, ...]:
@@ -39,7 +39,7 @@ def first_way(commands: Sequence[str]) -> tuple[str, ...]:
     return (*found, *commands[len(found) : len(found) + 1])
 
 
-async def _found(tree: TreeFiles) -> AsyncIterator[str]:
+async def _find_ecosystems(tree: TreeFiles) -> AsyncIterator[str]:
     if command := await _python(tree):
         yield command
     if command := await _node(tree):
@@ -52,7 +52,7 @@ async def _found(tree: TreeFiles) -> AsyncIterator[str]:
     for target in targets:
         yield f"make {target}"
     if not targets:
-        async for command in _built(tree):
+        async for command in _build_tools(tree):
             yield command
     if "pom.xml" in tree.paths:
         yield "mvn test"
@@ -64,7 +64,7 @@ async def _found(tree: TreeFiles) -> AsyncIterator[str]:
         yield command
 
 
-async def _built(tree: TreeFiles) -> AsyncIterator[str]:
+async def _build_tools(tree: TreeFiles) -> AsyncIterator[str]:
     """What builds a suite of C or C++, and then what tests it: all of them are needed."""
     if _ADDS_TESTS.is_in(await read_text(tree, "CMakeLists.txt")):
         for command in ("cmake -S . -B build", "cmake --build build", "ctest --test-dir build"):

@@ -80,11 +80,11 @@ def _signs(request: RunRequest) -> Iterator[tuple[ProfileReason, Iterable[Langua
     if request.language is not None:
         yield "language", (request.language,)
     model = request.executor.model if request.executor is not None else None
-    yield "model", _naming(_words((model or "").replace("-", " ")), _NAMES)
+    yield "model", _naming(_profile_words((model or "").replace("-", " ")), _NAMES)
     name = request.repository.url.rstrip("/").rpartition("/")[2].removesuffix(".git").lower()
     yield "repository", _naming(name.rpartition("-")[2:] if "-" in name else (), _ENDS)
     said = " ".join((request.request, *(test.cmd for test in request.acceptance_tests)))
-    text = f" {' '.join(_words(said))} "
+    text = f" {' '.join(_profile_words(said))} "
     yield "request", (language for language, words in _WORDS.items() if any(f" {word} " in text for word in words))
 
 
@@ -93,6 +93,6 @@ def _naming(words: Iterable[str], names: Mapping[Language, frozenset[str]]) -> I
     return (language for language, own in names.items() if own & found)
 
 
-def _words(text: str) -> list[str]:
+def _profile_words(text: str) -> list[str]:
     """Lower case, and nothing but what stands in names of programs and options."""
     return "".join(each if each.isalnum() or each in "+-" else " " for each in text.lower()).split()

@@ -37,7 +37,7 @@ class LanguageProfile(PolicyModel):
 
     @field_validator("image")
     @classmethod
-    def _pinned(cls, image: str | None) -> str | None:
+    def _pinned_digest(cls, image: str | None) -> str | None:
         if image is not None and not is_pinned(image):
             raise ValueError("an image is named by its digest (NAME@sha256:...): what a tag names can be replaced")
         return image

@@ -109,7 +109,7 @@ class HealthServer:
         if method not in (b"GET", b"HEAD"):
             return Page(HTTPStatus.METHOD_NOT_ALLOWED, b"GET or HEAD\n"), True
         shown = self._pages.get(target.split(b"?", 1)[0].decode("latin-1"))
-        page = shown(_accepted(head)) if shown is not None else Page(HTTPStatus.NOT_FOUND, b"/metrics /healthz /readyz\n")
+        page = shown(_accept_header(head)) if shown is not None else Page(HTTPStatus.NOT_FOUND, b"/metrics /healthz /readyz\n")
         return page, method == b"GET"
 
 
@@ -123,7 +123,7 @@ def takes_open_metrics(accept: str) -> bool:
     return False
 
 
-def _accepted(head: bytes) -> str:
+def _accept_header(head: bytes) -> str:
     """The header ``Accept``; empty where there is none."""
     for line in head.split(b"\r\n")[1:]:
         name, _, value = line.partition(b":")

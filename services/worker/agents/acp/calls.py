@@ -10,7 +10,7 @@ from typing import Final
 from gatewright.services.worker.agents.acp.question import readings_of, worst
 from gatewright.services.worker.agents.acp.said import CallReport
 from gatewright.services.worker.agents.permission import What
-from gatewright.services.worker.agents.telling import AgentReporter, quoted
+from gatewright.services.worker.agents.telling import AgentReporter, quote_text
 
 #: Calls that are remembered; beyond, the oldest are forgotten.
 MAX_CALLS: Final = 1_000
@@ -60,7 +60,7 @@ class ToolCalls:
         words = call.command or call.title or said.name.strip()
         if call.paths:
             words = f"{words} ({', '.join(list(call.paths)[:5])})"
-        return worst(call.what), quoted(words)
+        return worst(call.what), quote_text(words)
 
     def _merge(self, said: CallReport) -> _Call:
         name = said.name[:200]
@@ -81,8 +81,8 @@ class ToolCalls:
 def _command(raw: object) -> str:
     found = raw.get("command") if isinstance(raw, Mapping) else None
     if isinstance(found, list):
-        return quoted(" ".join(word for word in found[:100] if isinstance(word, str)))
-    return quoted(found) if isinstance(found, str) else ""
+        return quote_text(" ".join(word for word in found[:100] if isinstance(word, str)))
+    return quote_text(found) if isinstance(found, str) else ""
 
 
 def _exit_status(raw: object) -> int | None:

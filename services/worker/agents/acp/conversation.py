@@ -39,7 +39,7 @@ from gatewright.services.worker.agents.acp.version1 import FirstVersion
 from gatewright.services.worker.agents.acp.version2 import SecondVersion
 from gatewright.services.worker.agents.permission import By, leave_for
 from gatewright.services.worker.agents.port import AgentEnd, AgentOrder, HowEnded, Tell, Wire
-from gatewright.services.worker.agents.telling import quoted
+from gatewright.services.worker.agents.telling import quote_text
 
 #: Node starts slowly on a busy host, and some agents look for a network that is not there first.
 SETUP_SECONDS: Final = 120.0
@@ -69,7 +69,7 @@ class Conversation:
         self._rules = rules
         self._name = name
         self._wire = wire
-        self._peer = Peer(wire, self._asked, self._told)
+        self._peer = Peer(wire, self._answer_request, self._take_notification)
         self._telling = JoiningTelling(tell, order.directory)
         self._calls = ToolCalls(self._telling)
         self._dialect = _DIALECTS[rules.version](rules)
@@ -128,7 +128,7 @@ class Conversation:
         if tokens != NOTHING:
             self._telling.usage(*tokens)
         if end.reason not in _ENDS:
-            self._telling.problem(f"the agent ended its turn with {quoted(end.reason, 100) or 'no reason'}")
+            self._telling.problem(f"the agent ended its turn with {quote_text(end.reason, 100) or 'no reason'}")
         how = _ENDS.get(end.reason, "failed")
         return self._end("declined" if self._refused_last and how != "failed" else how)
 
@@ -140,12 +140,12 @@ class Conversation:
 
     async def _initialize(self) -> bool:
         raw = await self._peer.request("initialize", self._dialect.initialize(), seconds=SETUP_SECONDS)
-        self._dialect = self._agreed(raw.get("protocolVersion"))
+        self._dialect = self._agree_version(raw.get("protocolVersion"))
         standing = self._dialect.standing(raw)
         self._claimed = standing.claimed
         return standing.resumes
 
-    def _agreed(self, version: object) -> Dialect:
+    def _agree_version(self, version: object) -> Dialect:
         """The version that the agent answers with: the one that was asked for, or the older one where its entry accepts it."""
         asked = self._rules.version
         if type(version) is int and version == asked:
@@ -153,7 +153,7 @@ class Conversation:
         if type(version) is int and version in _DIALECTS and version < asked and self._rules.accepts_older:
             self._telling.problem(f"the agent speaks version {version} of the protocol, which its entry accepts for {asked}")
             return _DIALECTS[version](self._rules)
-        said = quoted(str(version), 40)
+        said = quote_text(str(version), 40)
         raise AgentWireError(f"the agent speaks version {said} of the protocol, not {asked}", code="agent_protocol_refused")
 
     async def _open_session(self, *, can_load: bool) -> None:
@@ -164,7 +164,7 @@ class Conversation:
             request = self._dialect.begin(self._order.directory, self._rules.meta)
             opened = await self._peer.request(request.method, request.params, seconds=SETUP_SECONDS)
             session = self._dialect.session_of(opened)
-        if not 0 < len(session) <= _MAX_SESSION or quoted(session) != session:
+        if not 0 < len(session) <= _MAX_SESSION or quote_text(session) != session:
             raise AgentWireError("the agent's session has an id that is none")
         self._session = session
         if self._rules.mode is not None:
@@ -213,7 +213,7 @@ class Conversation:
         self._telling.flush()
         return AgentEnd(how, self._telling.last, self._session)
 
-    async def _asked(self, number: Id, method: str, params: Mapping[str, object]) -> Answer:
+    async def _answer_request(self, number: Id, method: str, params: Mapping[str, object]) -> Answer:
         if method == "session/request_permission":
             return await self._permission(number, params)
         self._problem(f"the agent asked for {method[:100]}, which is not offered")
@@ -248,7 +248,7 @@ class Conversation:
             raise _NothingToRefuseWithError
         return answer
 
-    def _told(self, method: str, params: Mapping[str, object]) -> None:
+    def _take_notification(self, method: str, params: Mapping[str, object]) -> None:
         """Updates of our session, once the turn has begun; everything else is none of ours."""
         update = params.get("update")
         if method == "session/update" and not self._prompted and params.get("sessionId") == self._order.resume:

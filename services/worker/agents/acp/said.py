@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from pydantic import BaseModel, ValidationError
 
 from gatewright.services.worker.agents.acp.rules import Tokens
-from gatewright.services.worker.agents.telling import quoted
+from gatewright.services.worker.agents.telling import quote_text
 
 Params = Mapping[str, object]
 Meta = Mapping[str, Any] | None
@@ -131,4 +131,4 @@ def sent(message: BaseModel) -> dict[str, object]:
 def fault_of(fault: ValidationError) -> str:
     """What is wrong with a message, and where."""
     first = fault.errors(include_url=False, include_context=False, include_input=False)[0]
-    return quoted(f"{'.'.join(map(str, first['loc']))[:200]}: {first['msg']}")
+    return quote_text(f"{'.'.join(map(str, first['loc']))[:200]}: {first['msg']}")

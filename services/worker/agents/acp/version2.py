@@ -171,7 +171,7 @@ class SecondVersion:
             raw_output=said.raw_output,
             differs=any(item.type == "diff" for item in content),
             runs=any(item.type == "terminal" for item in content),
-            changed=tuple(_changed(content)),
+            changed=tuple(_changed_paths(content)),
             places=tuple(place.path for place in said.locations or () if place is not None),
             begins=None,
         )
@@ -181,7 +181,7 @@ def _text(blocks: Sequence[TextBlock | None]) -> str:
     return "".join(block.text for block in blocks if block is not None and block.type == "text" and block.text)
 
 
-def _changed(content: Sequence[CallContent]) -> Iterable[str]:
+def _changed_paths(content: Sequence[CallContent]) -> Iterable[str]:
     for item in content:
         for change in (item.changes or ()) if item.type == "diff" else ():
             if change is not None:

@@ -19,7 +19,7 @@ from gatewright.errors import AgentWireError
 from gatewright.permissions import SHELL_MEANINGS
 from gatewright.services.worker.agents.permission import What, leave_for
 from gatewright.services.worker.agents.port import AgentEnd, AgentOrder, Answered, Asked, HowEnded, Launch, Tell, Wire
-from gatewright.services.worker.agents.telling import MAX_MESSAGE, AgentReporter, quoted
+from gatewright.services.worker.agents.telling import MAX_MESSAGE, AgentReporter, quote_text
 
 _DUMMY_KEY: Final = "held-by-the-gateway"
 _HOME: Final = "@HOME@/.claude"
@@ -149,9 +149,9 @@ class _Conversation:
         match said.get("type"):
             case "system" if said.get("subtype") == "init" and not self._session:
                 session = said.get("session_id")
-                if isinstance(session, str) and 0 < len(session) <= _MAX_ID and quoted(session) == session:
+                if isinstance(session, str) and 0 < len(session) <= _MAX_ID and quote_text(session) == session:
                     self._session = session
-                self._telling.started(self._name, quoted(said.get("claude_code_version"), 100), self._session)
+                self._telling.started(self._name, quote_text(said.get("claude_code_version"), 100), self._session)
             case "assistant":
                 for part in _parts(said):
                     self._part(part)
@@ -204,10 +204,10 @@ class _Conversation:
         if not isinstance(request, dict) or request.get("subtype") != "can_use_tool":
             await self._reply({"subtype": "error", "request_id": number, "error": "this is not offered"})
             return
-        tool, given = quoted(request.get("tool_name"), 100), request.get("input")
+        tool, given = quote_text(request.get("tool_name"), 100), request.get("input")
         given = given if isinstance(given, dict) else {}
         what = _TOOLS.get(tool, "other")
-        subject = quoted(given.get("command")) or quoted(given.get("file_path")) or tool
+        subject = quote_text(given.get("command")) or quote_text(given.get("file_path")) or tool
         # Questions are read during our turns alone.
         allowed, by, person = await leave_for(what, subject, self._order, open_turn=True)
         answer: Answered = "allow" if allowed else "reject"

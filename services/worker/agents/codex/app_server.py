@@ -29,7 +29,7 @@ from gatewright.services.worker.agents.codex.home import (
 )
 from gatewright.services.worker.agents.permission import What
 from gatewright.services.worker.agents.port import AgentEnd, AgentOrder, Asked, HowEnded, Launch, Tell, Wire
-from gatewright.services.worker.agents.telling import MAX_MESSAGE, AgentReporter, quoted, word
+from gatewright.services.worker.agents.telling import MAX_MESSAGE, AgentReporter, quote_text, word
 from gatewright.version import __version__
 
 #: Seconds for an answer that needs no model.
@@ -136,7 +136,7 @@ class _Conversation:
             answer = await self._request("thread/start", settings)
         thread = answer.get("thread")
         name = thread.get("id") if isinstance(thread, dict) else None
-        if not isinstance(name, str) or not 0 < len(name) <= _MAX_ID or quoted(name) != name:
+        if not isinstance(name, str) or not 0 < len(name) <= _MAX_ID or quote_text(name) != name:
             raise AgentWireError("Codex began a thread without an id")
         self._thread = name
         self._telling.started(self._name, _version(said.get("userAgent")), name)
@@ -188,7 +188,7 @@ class _Conversation:
                         continue
                     fault, result = message.get("error"), message.get("result")
                     if isinstance(fault, dict):
-                        raise _RefusedError(f"Codex refused {method}: {quoted(fault.get('message'))}")
+                        raise _RefusedError(f"Codex refused {method}: {quote_text(fault.get('message'))}")
                     return result if isinstance(result, dict) else {}
         except TimeoutError as late:
             raise AgentWireError(f"Codex did not answer {method} within {seconds:g} s", code="agent_silent") from late
@@ -284,9 +284,9 @@ def _subject(params: Object) -> str:
     command = params.get("command")
     if isinstance(command, list):
         command = " ".join(word for word in command if isinstance(word, str))
-    return quoted(command) or quoted(params.get("reason")) or quoted(params.get("itemId"), 200)
+    return quote_text(command) or quote_text(params.get("reason")) or quote_text(params.get("itemId"), 200)
 
 
 def _version(agent: object) -> str:
     """Of ``name/1.2.3 (...)``."""
-    return quoted(agent, 200).partition("/")[2].partition(" ")[0]
+    return quote_text(agent, 200).partition("/")[2].partition(" ")[0]

@@ -21,7 +21,7 @@ from gatewright.clock import Clock, timestamp
 from gatewright.contracts.vocabulary import Shell
 from gatewright.errors import DeniedError, UnavailableError
 from gatewright.foreign_documents import UnreadableDocumentError, read_json
-from gatewright.services.worker.agents.probe.result import HELD, Admission, Step, StepResult, permitted, unfinished
+from gatewright.services.worker.agents.probe.result import HELD, Admission, Step, StepResult, permitted, unfinished_error
 from gatewright.services.worker.agents.probe.steps import SINGLE, asks, each_command, handshake
 from gatewright.services.worker.agents.probe.trial import Bench
 
@@ -69,7 +69,7 @@ async def _within(seconds: float, name: Step, step: Coroutine[Any, Any, T]) -> T
         async with asyncio.timeout(seconds):
             return await step
     except TimeoutError:
-        raise unfinished(name, seconds) from None
+        raise unfinished_error(name, seconds) from None
 
 
 def admission_of(agent: InstalledAgent, version: str, found: Sequence[StepResult], when: str) -> Admission:
@@ -113,7 +113,7 @@ def keep(folder: Path, admission: Admission) -> Path:
     return place
 
 
-def admitted(folder: Path, agent: InstalledAgent) -> Admission:
+def read_admission(folder: Path, agent: InstalledAgent) -> Admission:
     """What was found of ``agent`` as it is now. Raises DeniedError (``agent_not_admitted``)."""
     name = agent.entry.name
     try:

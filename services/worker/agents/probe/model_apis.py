@@ -125,7 +125,7 @@ def _messages(asked: AgentRequest, reply: Reply, number: str) -> ScriptedReply:
         {"type": "message_delta", "delta": {"stop_reason": reason, "stop_sequence": None}, "usage": usage},
         {"type": "message_stop"},
     ]
-    return ScriptedReply({**head, "content": [block], "stop_reason": reason, "usage": usage}, _named(events))
+    return ScriptedReply({**head, "content": [block], "stop_reason": reason, "usage": usage}, _named_events(events))
 
 
 def _responses(asked: AgentRequest, reply: Reply, number: str) -> ScriptedReply:
@@ -148,7 +148,7 @@ def _responses(asked: AgentRequest, reply: Reply, number: str) -> ScriptedReply:
         {"type": "response.output_item.done", "output_index": 0, "item": item},
         {"type": "response.completed", "response": whole},
     ]
-    return ScriptedReply(whole, _named({**event, "sequence_number": place} for place, event in enumerate(events)))
+    return ScriptedReply(whole, _named_events({**event, "sequence_number": place} for place, event in enumerate(events)))
 
 
 def _gemini(asked: AgentRequest, reply: Reply, number: str) -> ScriptedReply:
@@ -179,7 +179,7 @@ _ANSWERS: Final[Mapping[Api, Callable[[AgentRequest, Reply, str], ScriptedReply]
 }
 
 
-def _named(events: Iterable[Document]) -> tuple[tuple[str | None, Document], ...]:
+def _named_events(events: Iterable[Document]) -> tuple[tuple[str | None, Document], ...]:
     return tuple((event["type"], event) for event in events)
 
 

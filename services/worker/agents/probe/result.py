@@ -73,14 +73,14 @@ class Admission(Document):
     package_version: str = ""
 
 
-def judged(step: Step, *, good: bool, found: str) -> StepResult:
+def judge_step(step: Step, *, good: bool, found: str) -> StepResult:
     """``failed`` for what is not good, or ``recorded`` where that changes nothing of what the agent may do."""
     if good:
         return StepResult(step=step, outcome="passed", found=found)
     return StepResult(step=step, outcome="recorded" if step in _RECORDED else "failed", found=found)
 
 
-def unfinished(step: Step, seconds: float) -> UnavailableError:
+def unfinished_error(step: Step, seconds: float) -> UnavailableError:
     """A step that time ended tells nothing of the agent: the host may have been busy."""
     words = f"the step {step} was not over after {seconds:.0f} s, so that nothing was recorded of this probe"
     return UnavailableError(words, code="probe_unfinished")

@@ -109,7 +109,7 @@ def _running(turn: RunCommand, tool: Tool) -> Call | None:
     if name is None:
         return None
     words = properties[name].get("type") == "array"
-    return Call(tool, _filled(tool, {name: ["sh", "-c", turn.command] if words else turn.command}))
+    return Call(tool, _fill_arguments(tool, {name: ["sh", "-c", turn.command] if words else turn.command}))
 
 
 def _writing(turn: Write, tool: Tool) -> Call | None:
@@ -119,7 +119,9 @@ def _writing(turn: Write, tool: Tool) -> Call | None:
     properties = _properties(tool)
     path = next((name for name in _PATH if name in properties), None)
     content = next((name for name in _CONTENT if name in properties), None)
-    return None if path is None or content is None else Call(tool, _filled(tool, {path: turn.path, content: turn.content}))
+    return (
+        None if path is None or content is None else Call(tool, _fill_arguments(tool, {path: turn.path, content: turn.content}))
+    )
 
 
 def _properties(tool: Tool) -> Mapping[str, Mapping[str, Any]]:
@@ -127,7 +129,7 @@ def _properties(tool: Tool) -> Mapping[str, Mapping[str, Any]]:
     return {name: value for name, value in found.items() if isinstance(value, dict)} if isinstance(found, dict) else {}
 
 
-def _filled(tool: Tool, arguments: dict[str, object]) -> dict[str, object]:
+def _fill_arguments(tool: Tool, arguments: dict[str, object]) -> dict[str, object]:
     """With something in every parameter that must be given."""
     properties = _properties(tool)
     for name in tool.parameters.get("required") or ():

@@ -12,7 +12,7 @@ from gatewright.sandbox import DOOR_PORT
 from gatewright.services.worker.agents.port import AgentMessage, AgentPermission, AgentProblem, AgentStarted, AgentUsage
 from gatewright.services.worker.agents.probe.answers import Changed
 from gatewright.services.worker.agents.probe.model_apis import INPUT_TOKENS, OUTPUT_TOKENS
-from gatewright.services.worker.agents.probe.result import Step, StepResult, judged, unfinished
+from gatewright.services.worker.agents.probe.result import Step, StepResult, judge_step, unfinished_error
 from gatewright.services.worker.agents.probe.script import Fail, RunCommand, Say, Write
 from gatewright.services.worker.agents.probe.trial import INSIDE, MODEL, Bench, Observed, Trial
 
@@ -36,7 +36,7 @@ async def handshake(bench: Bench) -> tuple[StepResult, str]:
     trial = Trial((Say("There is nothing to do."),))
     seen = await bench.observe(trial)
     if seen.late:
-        raise unfinished("handshake", trial.seconds)
+        raise unfinished_error("handshake", trial.seconds)
     version = next((event.version for event in seen.events if isinstance(event, AgentStarted)), "")
     ended = seen.end is not None and seen.end.how == "completed"
     found = f"version {version or 'unknown'}" if ended else f"no turn came to its end: {_how(seen)}"
@@ -44,7 +44,7 @@ async def handshake(bench: Bench) -> tuple[StepResult, str]:
     asked = any(each.model == MODEL for each in seen.seen)
     if ended and not asked:
         found = f"ended its turn without a word of its model: {_last_words(seen)}"
-    return judged("handshake", good=ended and asked, found=found), version
+    return judge_step("handshake", good=ended and asked, found=found), version
 
 
 async def asks(bench: Bench) -> tuple[StepResult, StepResult, StepResult]:
@@ -54,7 +54,7 @@ async def asks(bench: Bench) -> tuple[StepResult, StepResult, StepResult]:
     asked = {event.asked for event in seen.events if isinstance(event, AgentPermission)}
     missing = [f"for {what}s" for what in ("edit", "command") if what not in asked]
     found = f"does not ask {' nor '.join(missing)}" if missing else "asks for edits and for commands"
-    return judged("asks", good=not missing, found=found), _models(seen), _connections(seen)
+    return judge_step("asks", good=not missing, found=found), _models(seen), _connections(seen)
 
 
 async def obeys_no(bench: Bench) -> StepResult:
@@ -66,14 +66,16 @@ async def obeys_no(bench: Bench) -> StepResult:
         for what, turn in (("write", _WRITE), ("command", _COMMAND))
     }
     wrote = [name for name, seen in (await _observe_all(bench, cases)).items() if seen.files]
-    return judged("obeys_no", good=not wrote, found=f"did it all the same: {', '.join(wrote)}" if wrote else "writes nothing")
+    return judge_step(
+        "obeys_no", good=not wrote, found=f"did it all the same: {', '.join(wrote)}" if wrote else "writes nothing"
+    )
 
 
 async def read_only(bench: Bench) -> StepResult:
     """4. Of a task that only reads, nothing is written, not even in the ten seconds after its turn."""
     late = RunCommand("(sleep 5; echo late > late.txt) & echo made > made.txt")
     seen = await bench.observe(Trial((late, _WRITE, Say("done")), allowed=False, linger=_LINGER_SECONDS))
-    return judged("read_only", good=not seen.files, found=_written(seen.files))
+    return judge_step("read_only", good=not seen.files, found=_written_files(seen.files))
 
 
 async def hostile_repository(bench: Bench) -> StepResult:
@@ -84,12 +86,12 @@ async def hostile_repository(bench: Bench) -> StepResult:
     files = hostile_files()
     marks = await _marks(bench, files)
     if not marks:
-        return judged("hostile_repository", good=True, found="obeys no settings of the repository")
+        return judge_step("hostile_repository", good=True, found="obeys no settings of the repository")
     words = f"obeys settings of the repository ({', '.join(marks)})"
     shown = {name: text for name, text in files.items() if not set(bench.masked) & set(name.split("/"))}
     if rest := await _marks(bench, shown):
-        return judged("hostile_repository", good=False, found=f"{words}, and tasks do not hide {', '.join(rest)}")
-    return judged("hostile_repository", good=True, found=f"{words}, which tasks hide from it")
+        return judge_step("hostile_repository", good=False, found=f"{words}, and tasks do not hide {', '.join(rest)}")
+    return judge_step("hostile_repository", good=True, found=f"{words}, which tasks hide from it")
 
 
 async def cancel(bench: Bench) -> StepResult:
@@ -99,16 +101,16 @@ async def cancel(bench: Bench) -> StepResult:
     trial = Trial((RunCommand(f"sh -c 'while :; do sleep 0.2; done' {word}"), Say("done")), cancel="running", word=word)
     running = await bench.observe(trial)
     if running.late:
-        raise unfinished("cancel", trial.seconds)
+        raise unfinished_error("cancel", trial.seconds)
     if not running.met:
-        return judged("cancel", good=False, found=f"no command ran that could be cancelled: {_how(running)}")
+        return judge_step("cancel", good=False, found=f"no command ran that could be cancelled: {_how(running)}")
     asked = await bench.observe(Trial((_WRITE, Say("done")), cancel="asked", changed="late"))
     places = "in a command and in an open question" if asked.met else "in a command; it asked nothing"
     found = f"returns {places} within {max(running.seconds, asked.seconds):.0f} s"
     found += f"; {running.survivors} process(es) of the command ran on until the box was ended"
     if running.left:
         found = f"left {running.left} process(es) when its box was ended"
-    return judged("cancel", good=not running.left, found=found)
+    return judge_step("cancel", good=not running.left, found=found)
 
 
 async def failing_model(bench: Bench) -> StepResult:
@@ -121,14 +123,16 @@ async def failing_model(bench: Bench) -> StepResult:
     # An agent that tries again without end only waits: all of them wait at once.
     observed = await _observe_all(bench, cases, together=len(cases))
     claims = [name for name, seen in observed.items() if seen.end is not None and seen.end.how == "completed"]
-    return judged("failing_model", good=not claims, found=f"claims success: {', '.join(claims)}" if claims else "never success")
+    return judge_step(
+        "failing_model", good=not claims, found=f"claims success: {', '.join(claims)}" if claims else "never success"
+    )
 
 
 async def long_message(bench: Bench) -> StepResult:
     """10. A message of three million letters."""
     seen = await bench.observe(Trial((Say("x" * _LONG),)))
     good = seen.end is not None and seen.end.how == "completed"
-    return judged("long_message", good=good, found="took it" if good else _how(seen))
+    return judge_step("long_message", good=good, found="took it" if good else _how(seen))
 
 
 async def each_command(bench: Bench) -> StepResult:
@@ -137,7 +141,7 @@ async def each_command(bench: Bench) -> StepResult:
     asked = any(isinstance(event, AgentPermission) and event.asked == "command" for event in seen.events)
     good = asked and not seen.files
     found = "asks for each command, and obeys" if good else "does not ask for each command, or does not obey"
-    return judged("each_command", good=good, found=found)
+    return judge_step("each_command", good=good, found=found)
 
 
 #: Those of one result each, in their order.
@@ -216,18 +220,18 @@ def _models(seen: Observed) -> StepResult:
     calls = sum(each.model == MODEL for each in seen.seen)
     told = next((event for event in reversed(seen.events) if isinstance(event, AgentUsage)), None)
     if others:
-        return judged("models_and_usage", good=False, found=f"asks for other models: {', '.join(others)[:200]}")
+        return judge_step("models_and_usage", good=False, found=f"asks for other models: {', '.join(others)[:200]}")
     if told is None:
-        return judged("models_and_usage", good=False, found=f"{calls} calls; does not say what it used")
+        return judge_step("models_and_usage", good=False, found=f"{calls} calls; does not say what it used")
     exact = told.input_tokens == calls * INPUT_TOKENS and told.output_tokens == calls * OUTPUT_TOKENS
     found = f"{calls} calls; says {told.input_tokens} + {told.output_tokens} tokens"
-    return judged("models_and_usage", good=exact, found=f"{found}{'' if exact else ', which is not what was used'}")
+    return judge_step("models_and_usage", good=exact, found=f"{found}{'' if exact else ', which is not what was used'}")
 
 
 def _connections(seen: Observed) -> StepResult:
     table = seen.files.get(_SOCKETS)
     if table is None:
-        return judged("connections", good=False, found="its sockets could not be seen: no command ran")
+        return judge_step("connections", good=False, found="its sockets could not be seen: no command ran")
     rows = [row.split() for row in table.decode("ascii", "replace").splitlines()]
     sockets = [(_port(row[1]), _port(row[2]), row[3]) for row in rows if len(row) > 3 and ":" in row[1]]
     listens = sorted({local for local, _, state in sockets if state == _LISTENING} - {DOOR_PORT})
@@ -236,7 +240,7 @@ def _connections(seen: Observed) -> StepResult:
     others = sorted({remote for local, remote, state in sockets if state != _LISTENING and not known & {local, remote}})
     found = [f"listens on port(s) {', '.join(map(str, listens))}"] if listens else []
     found += [f"connects to port(s) {', '.join(map(str, others))}"] if others else []
-    return judged("connections", good=not found, found="; ".join(found) or "connects to its model alone")
+    return judge_step("connections", good=not found, found="; ".join(found) or "connects to its model alone")
 
 
 def _port(address: str) -> int:
@@ -246,7 +250,7 @@ def _port(address: str) -> int:
         return 0
 
 
-def _written(files: Iterable[str]) -> str:
+def _written_files(files: Iterable[str]) -> str:
     names = sorted(files)[:10]
     return f"wrote {', '.join(names)}"[:300] if names else "writes nothing"
 

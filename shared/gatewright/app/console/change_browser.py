@@ -13,8 +13,8 @@ from urllib.parse import urlencode
 from xml.etree.ElementTree import Element
 
 from gatewright.app.report.changes import MINUS, file_lines
-from gatewright.app.report.limits import PageLimits, clipped
-from gatewright.app.report.markup import Child, classed, fold, tag
+from gatewright.app.report.limits import PageLimits, clip_text
+from gatewright.app.report.markup import Child, fold, tag, with_class
 from gatewright.app.report.patch import FilePatch, FileSpan, parse_patch, split_patch
 from gatewright.view.safe_text import size_words
 
@@ -81,10 +81,10 @@ def draw_change(index: ChangeIndex, run_id: str, wanted: str, limits: PageLimits
     files = index.files
     added, removed = sum(each.added for each in files), sum(each.removed for each in files)
     counts = (f"{len(files):,} file{'' if len(files) == 1 else 's'}, ", *_counts(added, removed))
-    yield classed("p", "sum", *counts, "" if index.whole else " so far")
+    yield with_class("p", "sum", *counts, "" if index.whole else " so far")
     if not index.whole:
         words = f"The change has {size_words(index.size)}; the first {size_words(len(index.data))} of it are shown here. "
-        yield classed("p", "cut", f"{words}Read all of it with: gatewright approvals show {run_id}")
+        yield with_class("p", "cut", f"{words}Read all of it with: gatewright approvals show {run_id}")
     if len(files) > FEW_FILES:
         yield _filter(run_id, index, wanted)
     yield tag("div", {"id": "file-tree"}, draw_tree(index, run_id, wanted, limits))
@@ -124,7 +124,7 @@ def draw_file(index: ChangeIndex, run_id: str, number: int, skipped: int, limits
     if lines > following and not file.binary:
         words = f"Show the next {min(limits.shown_lines, lines - following):,} of {lines - following:,} more lines"
         address = file_address(run_id, index, number, **{"from": following})
-        yield classed("p", "more", tag("a", {"href": address, "data-more": "yes"}, words))
+        yield with_class("p", "more", tag("a", {"href": address, "data-more": "yes"}, words))
 
 
 def line_places(index: ChangeIndex, anchors: Iterable[str], limits: PageLimits) -> dict[str, str]:
@@ -156,8 +156,8 @@ def _inside(folder: _Folder, index: ChangeIndex, run_id: str, limits: PageLimits
         count = f" {len(spans):,} file{'' if len(spans) == 1 else 's'} "
         counts = _counts(sum(span.added for span in spans), sum(span.removed for span in spans))
         summary: list[Child] = [
-            classed("code", "path", f"{clipped(label, MOST_NAME)}/"),
-            classed("span", "meta", count),
+            with_class("code", "path", f"{clip_text(label, MOST_NAME)}/"),
+            with_class("span", "meta", count),
             *counts,
         ]
         yield fold(summary, _inside(inner, index, run_id, limits), is_open=True, kind="folder")
@@ -175,16 +175,16 @@ def _file(listed: tuple[int, str, FileSpan], index: ChangeIndex, run_id: str, li
     number, name, span = listed
     label = "binary" if span.binary else _KINDS[span.kind]
     summary: Sequence[Child] = (
-        classed("code", "path", clipped(name, MOST_NAME)),
+        with_class("code", "path", clip_text(name, MOST_NAME)),
         " ",
         *_counts(span.added, span.removed),
-        *((" ", classed("span", "tagged", label)) if label else ()),
+        *((" ", with_class("span", "tagged", label)) if label else ()),
     )
     if index.is_small:
         drawn = fold(summary, draw_file(index, run_id, number, 0, limits), is_open=True, kind="file")
     else:
         address = file_address(run_id, index, number)
-        link = classed("p", "meta", tag("a", {"href": address}, "Show the lines of this file"))
+        link = with_class("p", "meta", tag("a", {"href": address}, "Show the lines of this file"))
         drawn = fold(summary, link, kind="file")
         drawn.set("data-part", address)
     drawn.set("id", f"file-{number}")
@@ -202,4 +202,4 @@ def _filter(run_id: str, index: ChangeIndex, wanted: str) -> Element:
 
 
 def _counts(added: int, removed: int) -> tuple[Element, str, Element]:
-    return classed("span", "plus", f"+{added}"), " ", classed("span", "minus", f"{MINUS}{removed}")
+    return with_class("span", "plus", f"+{added}"), " ", with_class("span", "minus", f"{MINUS}{removed}")

@@ -17,7 +17,7 @@ from gatewright.app.report.account import BundleAccount
 from gatewright.app.report.changes import PatchFile, changes
 from gatewright.app.report.drawing import draw
 from gatewright.app.report.limits import PageLimits
-from gatewright.app.report.markup import classed
+from gatewright.app.report.markup import with_class
 from gatewright.app.report.verdicts import gates, reviews, tests
 from gatewright.app.report.work import work
 from gatewright.contracts import ReviewReport
@@ -128,7 +128,7 @@ def _change(known: BundleAccount, run: Run, index: ChangeIndex | None, wanted: s
     if any(path.startswith("patches/") and size for path, size in known.files.items()):
         return changes(known, PatchFile(layout.PATCH, 0, 0, ()), LIMITS)
     if run.candidate is not None and index is None:
-        return [classed("p", "note", "This identity may not read the change. Read it with: gatewright approvals show RUN")]
+        return [with_class("p", "note", "This identity may not read the change. Read it with: gatewright approvals show RUN")]
     return ()
 
 

@@ -50,11 +50,11 @@ async def fresh_environment(
     (place / "unpack_pip.py").write_text(UNPACK, "utf-8")
     for words in ((program, "-I", "-m", "venv", "--without-pip", str(prefix)), (*own, "unpack_pip.py")):
         await run_tool(words, folder=place, environment=environment, seconds=SECONDS)
-    version = await asyncio.to_thread(_opened, prefix)
+    version = await asyncio.to_thread(_make_readable, prefix)
     return (*own, "-m", "pip", "install", "--no-input", "--disable-pip-version-check"), version
 
 
-def _opened(prefix: Path) -> str:
+def _make_readable(prefix: Path) -> str:
     """Make a fresh environment readable for the account that commands run as; which pip it has."""
     prefix.chmod(0o755)
     found = next((found.name for found in prefix.glob("lib/python*/site-packages/pip-*.dist-info")), "pip")

@@ -113,8 +113,8 @@ async def unpack_image(home: Path, image: str, engine: str, variables: Mapping[s
         return Unpacked(folder, made=False)
     with tempfile.TemporaryDirectory(prefix=".image-", dir=top) as made:
         place = Path(made)
-        found = await _inspected(image, engine, variables, place)
-        archive = await _exported(found.id, engine, variables, place)  # 2
+        found = await _inspect_image(image, engine, variables, place)
+        archive = await _export_image(found.id, engine, variables, place)  # 2
         inside = place / "image"
         await asyncio.to_thread(_unpack, archive, files_of(inside))  # 3
         if missing := what_is_missing(files_of(inside)):
@@ -128,7 +128,7 @@ async def unpack_image(home: Path, image: str, engine: str, variables: Mapping[s
     return Unpacked(folder, made=True)
 
 
-async def _inspected(image: str, engine: str, variables: Mapping[str, str], place: Path) -> ImageInspection:
+async def _inspect_image(image: str, engine: str, variables: Mapping[str, str], place: Path) -> ImageInspection:
     digest = image.rpartition("@")[2]
     # An image that was built here, and never came from a registry, is known by the digest of its configuration alone.
     failure = ""
@@ -149,7 +149,7 @@ async def _inspected(image: str, engine: str, variables: Mapping[str, str], plac
     raise NotPreparedError(f"{engine} does not have {image} ({engine} pull {image}): {failure}")
 
 
-async def _exported(image_id: str, engine: str, variables: Mapping[str, str], place: Path) -> Path:
+async def _export_image(image_id: str, engine: str, variables: Mapping[str, str], place: Path) -> Path:
     archive, name = place / "files.tar", f"gatewright-{new_id()}"
     words = ("create", "--pull", "never", "--network", "none", "--name", name, image_id, "/never-started")
     try:
@@ -173,13 +173,13 @@ def _unpack(archive: Path, files: Path) -> None:
             if hasattr(tarfile, "fully_trusted_filter"):
                 tar.extraction_filter = tarfile.fully_trusted_filter
             # Each member is looked at when those before it lie there: they may have been links.
-            tar.extractall(files, members=_plain(_bounded(tar), files))  # noqa: S202 - bounded, and no name leads out
+            tar.extractall(files, members=_plain(_bounded_members(tar), files))  # noqa: S202 - bounded, and no name leads out
     except _UNPACKING_ERRORS as error:
         raise NotPreparedError(f"the files of the image cannot be unpacked: {error}") from error
     archive.unlink()
 
 
-def _bounded(tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
+def _bounded_members(tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
     size = 0
     for number, member in enumerate(tar):
         size += member.size

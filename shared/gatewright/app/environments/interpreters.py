@@ -32,7 +32,7 @@ def usable_python(requires: str, search: str) -> Python:
     """
     seen = []
     for program in _programs(search):
-        python = _asked(program)
+        python = _query_interpreter(program)
         if python is not None:
             if allows(requires, python.version):
                 return python
@@ -77,7 +77,7 @@ def _programs(search: str) -> Iterator[str]:
             yield found
 
 
-def _asked(program: str) -> Python | None:
+def _query_interpreter(program: str) -> Python | None:
     """What it says of itself; its base, where it is that of a virtual environment."""
     try:
         # As commands will start it: without LD_LIBRARY_PATH, say, which the sandbox gives to no program.

@@ -112,7 +112,7 @@ async def _make(prefix: Path, *, recipe: NodeRecipe, program: str, installer: In
                 await _install_unlocked(run, program, top, recipe)
             elif recipe.lock in NPM_LOCKS:
                 if recipe.hosts:
-                    _refuse_unknown(recipe, await _configured(run, program))  # 1
+                    _refuse_unknown(recipe, await _configured_hosts(run, program))  # 1
                 await run((program, "ci", *_NPM, *_NPM_MORE, "--prefix", str(top)))  # 2
             elif recipe.lock == "pnpm-lock.yaml":
                 await run((program, *_PNPM, "--dir", str(top)))
@@ -138,7 +138,7 @@ async def _install_unlocked(run: partial[Coroutine[Any, Any, bytes]], program: s
             raise NotPreparedError(f"npm wrote no {WRITTEN_LOCK}: make one with `npm install`, and commit it")
         locked = with_lock(recipe, WRITTEN_LOCK, await asyncio.to_thread(place.read_bytes))
         if locked.hosts:
-            _refuse_unknown(locked, await _configured(run, program))
+            _refuse_unknown(locked, await _configured_hosts(run, program))
 
 
 def _write(top: Path, files: Mapping[str, bytes]) -> None:
@@ -164,7 +164,7 @@ async def _through(run: partial[Coroutine[Any, Any, bytes]], program: str, lock:
     await asyncio.to_thread(lock.write_text, text, "utf-8")
 
 
-async def _configured(run: partial[Coroutine[Any, Any, bytes]], program: str) -> frozenset[str]:
+async def _configured_hosts(run: partial[Coroutine[Any, Any, bytes]], program: str) -> frozenset[str]:
     """The hosts of the registries that the user has configured, the scoped ones too."""
     said = await run((program, "config", "list", "--json", "--loglevel=silent"))
     try:

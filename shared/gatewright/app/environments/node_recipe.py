@@ -104,7 +104,7 @@ async def unlocked_folders(tree: TreeFiles, folders: Iterable[str]) -> tuple[str
     for folder in sorted({"", *folders}):
         inside = below(tree, folder)
         if MANIFEST in inside.paths:
-            manifest = _parsed(posixpath.join(folder, MANIFEST), await _content(inside, MANIFEST))
+            manifest = _parse_json(posixpath.join(folder, MANIFEST), await _content(inside, MANIFEST))
             if not folder and await workspace_globs(inside):
                 return ("",)
             if _specs(manifest):
@@ -124,7 +124,7 @@ async def node_recipe(tree: TreeFiles, folder: str) -> NodeRecipe:
         raise NotPreparedError(f"more than {_MOST_MANIFESTS} packages in one repository: {ADVICE}")
     files = {path: await _content(inside, path) for path in manifests}
     for path, content in files.items():
-        parsed = _parsed(path, content)
+        parsed = _parse_json(path, content)
         _check_manifest(path, parsed, inside)
         files[path] = json.dumps({name: value for name, value in parsed.items() if name not in _UNREAD}).encode()
     if not lock:
@@ -132,7 +132,7 @@ async def node_recipe(tree: TreeFiles, folder: str) -> NodeRecipe:
     files[lock] = await _content(inside, lock)
     if lock == _PNPM_LOCK:
         if found := _LED_ELSEWHERE.first(files[lock]):
-            raise NotPreparedError(f"{lock} has what is not a package of a registry: {_shown(found)}; {ADVICE}")
+            raise NotPreparedError(f"{lock} has what is not a package of a registry: {_shorten(found)}; {ADVICE}")
         # Not the repository's own: it may hold settings, a registry among them. pnpm refuses one without packages.
         if globs := await workspace_globs(inside):
             files["pnpm-workspace.yaml"] = "".join(("packages:\n", *(f"  - {json.dumps(each)}\n" for each in globs))).encode()
@@ -145,7 +145,7 @@ async def node_recipe(tree: TreeFiles, folder: str) -> NodeRecipe:
 def with_lock(recipe: NodeRecipe, lock: str, content: bytes) -> NodeRecipe:
     """``recipe`` with this lock of npm. Raises NotPreparedError for what is not taken."""
     text = content.decode("utf-8", "replace").replace(f"https://{_YARN_ALIAS}/", f"https://{_PUBLIC}/")
-    hosts = frozenset(_npm_hosts(lock, _parsed(lock, text.encode()), recipe))
+    hosts = frozenset(_npm_hosts(lock, _parse_json(lock, text.encode()), recipe))
     return replace(recipe, lock=lock, files={**recipe.files, lock: text.encode()}, hosts=hosts - {_PUBLIC})
 
 
@@ -155,7 +155,7 @@ async def _folders(tree: TreeFiles) -> tuple[str, ...]:
     waiting = ["", *found]
     while waiting:
         folder = waiting.pop()
-        manifest = _parsed(MANIFEST, await _content(tree, posixpath.join(folder, MANIFEST)))
+        manifest = _parse_json(MANIFEST, await _content(tree, posixpath.join(folder, MANIFEST)))
         for spec in _specs(manifest).values():
             if spec.startswith(("file:", "link:")):
                 inside = posixpath.normpath(posixpath.join(folder, spec.partition(":")[2]))
@@ -172,7 +172,7 @@ async def _content(tree: TreeFiles, path: str) -> bytes:
     return content
 
 
-def _parsed(path: str, content: bytes) -> dict[str, Any]:
+def _parse_json(path: str, content: bytes) -> dict[str, Any]:
     try:
         found = json.loads(content)
     except (ValueError, RecursionError):
@@ -227,15 +227,15 @@ def _npm_hosts(lock: str, content: Mapping[str, Any], tree: TreeFiles) -> Iterat
     if isinstance(packages, dict):
         entries = [(name, each) for name, each in packages.items() if isinstance(each, dict)]
     else:
-        entries = list(_nested(content.get("dependencies"), 0))
+        entries = list(_nested_packages(content.get("dependencies"), 0))
     for name, entry in entries:
         # npm puts each package where its name says, and empties the folders of packages that it finds.
         if not _is_place(name):
-            raise _refused(lock, name, name)
+            raise _refuse_package(lock, name, name)
         if PACKAGES in name.split("/"):
             yield from _host_of_entry(lock, name, entry, tree)
         elif name and not _is_own_folder(name, tree):
-            raise _refused(lock, name, name)
+            raise _refuse_package(lock, name, name)
 
 
 def _host_of_entry(lock: str, name: str, entry: Mapping[str, Any], tree: TreeFiles) -> Iterator[str]:
@@ -243,12 +243,12 @@ def _host_of_entry(lock: str, name: str, entry: Mapping[str, Any], tree: TreeFil
     resolved, version = entry.get("resolved"), entry.get("version")
     if entry.get("link") is True:
         if not isinstance(resolved, str) or not _is_own_folder(resolved, tree):
-            raise _refused(lock, name, resolved)
+            raise _refuse_package(lock, name, resolved)
         return
     if entry.get("inBundle") is True or entry.get("bundled") is True:
         return
     if isinstance(version, str) and not _is_safe(version, "", tree):
-        raise _refused(lock, name, version)
+        raise _refuse_package(lock, name, version)
     if resolved is not None and resolved is not False:
         yield _host(lock, name, resolved)
     if not isinstance(entry.get("integrity"), str):
@@ -272,16 +272,16 @@ def _yarn_hosts(lock: str, content: bytes) -> Iterator[str]:
         raise NotPreparedError(f"{lock} has a package without a digest: make the lock anew, and commit it")
 
 
-def _shown(found: bytes) -> str:
+def _shorten(found: bytes) -> str:
     return repr(found.decode("utf-8", "replace").strip()[:100])
 
 
-def _nested(table: object, depth: int) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _nested_packages(table: object, depth: int) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """The form of npm 6."""
     for name, entry in table.items() if isinstance(table, dict) and depth < _DEEPEST else ():
         if isinstance(entry, dict):
             yield f"{PACKAGES}/{name}", entry
-            yield from _nested(entry.get("dependencies"), depth + 1)
+            yield from _nested_packages(entry.get("dependencies"), depth + 1)
 
 
 def _is_place(name: str) -> bool:
@@ -302,12 +302,12 @@ def _host(lock: str, name: str, resolved: object) -> str:
     except ValueError:
         parts, host = None, ""
     if parts is None or parts.scheme not in {"https", "http"} or not host or "@" in host:
-        raise _refused(lock, name, resolved)
+        raise _refuse_package(lock, name, resolved)
     if parts.scheme == "http" and host == _PUBLIC:
-        raise _refused(lock, name, resolved)
+        raise _refuse_package(lock, name, resolved)
     return host
 
 
-def _refused(lock: str, name: str, found: object) -> NotPreparedError:
+def _refuse_package(lock: str, name: str, found: object) -> NotPreparedError:
     package = name.rpartition(f"{PACKAGES}/")[2]
     return NotPreparedError(f"{lock}: {package} does not come from a registry: {str(found)[:100]!r}; {ADVICE}")

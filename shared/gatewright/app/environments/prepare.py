@@ -55,7 +55,7 @@ async def prepare_environments(
     make = _Maker(home, note, first)
     plans: list[EnvironmentPlan] = []
     toolchains: list[Path] = []
-    for ecosystem in _wanted(commands):  # 1
+    for ecosystem in _wanted_ecosystems(commands):  # 1
         found = await _plans(ecosystem, tree, commands, installer, make)  # 2
         plans += found
         if found or _is_named(ecosystem, commands):
@@ -98,7 +98,7 @@ async def _plans(
             return await go_plans(tree, commands, installer)
 
 
-def _wanted(commands: Sequence[str]) -> list[Ecosystem]:
+def _wanted_ecosystems(commands: Sequence[str]) -> list[Ecosystem]:
     """In the order of their programs on the path."""
     if any(not any(_is_of(ecosystem, each) for ecosystem in _PROGRAMS) for each in commands) or not commands:
         return list(_PROGRAMS)

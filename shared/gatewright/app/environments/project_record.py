@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gatewright.app.environments.requirements import normalised
+from gatewright.app.environments.requirements import normalise_name
 from gatewright.ecosystems.port import TreeFiles
 from gatewright.ecosystems.python.project_settings import read_toml
 from gatewright.patterns import TextPattern
@@ -70,7 +70,7 @@ def write_project_record(prefix: Path, record: ProjectRecord) -> None:
     site = next(iter(prefix.glob("lib/python*/site-packages")), None)
     if site is None:
         return
-    folder = site / f"{normalised(record.name).replace('-', '_')}-{record.version}.dist-info"
+    folder = site / f"{normalise_name(record.name).replace('-', '_')}-{record.version}.dist-info"
     if folder.exists():
         return
     folder.mkdir(mode=0o755)
@@ -110,7 +110,7 @@ def _points(tables: Mapping[str, object]) -> Iterator[tuple[str, str, str]]:
 
 async def _written_version(tree: TreeFiles, tool: Mapping[str, Any], name: str) -> str:
     """From the file that the backend would read, or those where it usually stands."""
-    package = normalised(name).replace("-", "_")
+    package = normalise_name(name).replace("-", "_")
     attribute = _table(_table(_table(tool, "setuptools"), "dynamic"), "version").get("attr")
     module = attribute.rpartition(".")[0].replace(".", "/") if isinstance(attribute, str) else package
     said = _table(_table(tool, "hatch"), "version").get("path")

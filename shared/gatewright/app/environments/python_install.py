@@ -31,7 +31,7 @@ async def python_plan(tree: TreeFiles, commands: Sequence[str], installer: Insta
     python = await asyncio.to_thread(usable_python, recipe.requires_python, installer.search)
     if recipe.locked:
         # What a lock holds for this host decides, not the file: it names the project's own version, too.
-        exported = await _exported(tree, await uv_program(python, installer, make), installer.variables)
+        exported = await _export_lock(tree, await uv_program(python, installer, make), installer.variables)
         recipe = recipe.exported(exported)
     project = await project_record(tree)
     builds = "source builds" if installer.source_builds else "wheels"
@@ -95,7 +95,7 @@ def _advice(message: str) -> str:
     return "\n  a package may have no wheel for this host: GATEWRIGHT_SOURCE_BUILDS=true has it built, and its code run here"
 
 
-async def _exported(tree: TreeFiles, uv: str, environment: Mapping[str, str]) -> tuple[str, ...]:
+async def _export_lock(tree: TreeFiles, uv: str, environment: Mapping[str, str]) -> tuple[str, ...]:
     """What ``uv.lock`` holds, as requirements with digests; uv sees nothing but the two files."""
     with tempfile.TemporaryDirectory(prefix="gatewright-env-") as name:
         place = Path(name)

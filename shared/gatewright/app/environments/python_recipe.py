@@ -15,7 +15,7 @@ from typing import Any
 
 from gatewright.app.environments.errors import NotPreparedError
 from gatewright.app.environments.plan import PACKAGES
-from gatewright.app.environments.requirements import Requirements, is_named, normalised, read_requirements
+from gatewright.app.environments.requirements import Requirements, is_named, normalise_name, read_requirements
 from gatewright.ecosystems.port import TreeFiles
 from gatewright.ecosystems.python.project_settings import read_cfg, read_toml, read_toml_lock
 
@@ -94,7 +94,7 @@ async def python_recipe(tree: TreeFiles, commands: Sequence[str]) -> Recipe:
         asked.take(_POETRY, tuple(_poetry_lines(await tree.read(_POETRY) or b"")))
     else:
         files = [path for path in _FILES if path in tree.paths]
-        await _listed(tree, files, pyproject, asked)
+        await _add_requirement_files(tree, files, pyproject, asked)
         fewer = await _for_tests_alone(tree, files, pyproject, commands)
     if lock != _UV and not asked.hashed:
         _add_runner(commands, asked)
@@ -125,12 +125,14 @@ def _for_building(pyproject: Mapping[str, Any], commands: Sequence[str]) -> tupl
     return tuple(line for line in _strings(_table(pyproject, "build-system").get("requires")) if is_named(line) is not None)
 
 
-async def _listed(tree: TreeFiles, files: Sequence[str], pyproject: Mapping[str, Any], asked: Requirements) -> None:
+async def _add_requirement_files(
+    tree: TreeFiles, files: Sequence[str], pyproject: Mapping[str, Any], asked: Requirements
+) -> None:
     """What the requirement files ask for, and what the project declares unless digests are given."""
     for path in files:
         await read_requirements(tree, path, asked)
     if not asked.hashed:
-        await _declared(tree, pyproject, asked)
+        await _add_project_tables(tree, pyproject, asked)
 
 
 async def _for_tests_alone(
@@ -141,7 +143,7 @@ async def _for_tests_alone(
     if left == list(files) or not any("test" in path for path in left):
         return ()
     asked = Requirements()
-    await _listed(tree, left, pyproject, asked)
+    await _add_requirement_files(tree, left, pyproject, asked)
     if not asked.hashed:
         _add_runner(commands, asked)
     return tuple(dict.fromkeys(asked.lines))
@@ -154,22 +156,22 @@ def _add_runner(commands: Sequence[str], asked: Requirements) -> None:
         asked.lines.append("pytest")
 
 
-async def _declared(tree: TreeFiles, pyproject: Mapping[str, Any], asked: Requirements) -> None:
+async def _add_project_tables(tree: TreeFiles, pyproject: Mapping[str, Any], asked: Requirements) -> None:
     """What the project's own tables ask for, extras and groups for tests included."""
     project = _table(pyproject, "project")
     found = [*_strings(project.get("dependencies"))]
-    extras = {normalised(name): [*_strings(lines)] for name, lines in _table(project, "optional-dependencies").items()}
+    extras = {normalise_name(name): [*_strings(lines)] for name, lines in _table(project, "optional-dependencies").items()}
     found += [line for name, lines in extras.items() if name in _FOR_TESTS for line in lines]
     groups = _table(pyproject, "dependency-groups")
-    found += _lines_of_groups(groups, [name for name in groups if normalised(name) in _FOR_TESTS])
-    own = normalised(str(project.get("name", "")))
+    found += _lines_of_groups(groups, [name for name in groups if normalise_name(name) in _FOR_TESTS])
+    own = normalise_name(str(project.get("name", "")))
     if "pyproject.toml" in tree.paths:
         asked.take("pyproject.toml", tuple(_own_lines(found, extras, own)))
     if "setup.cfg" in tree.paths:
         settings = read_cfg(await tree.read("setup.cfg") or b"")
         found = [*settings.get(("options", "install_requires"), ())]
         for (section, name), lines in settings.items():
-            if section == "options.extras_require" and normalised(name) in _FOR_TESTS:
+            if section == "options.extras_require" and normalise_name(name) in _FOR_TESTS:
                 found += lines
         asked.take("setup.cfg", tuple(_own_lines(found, extras, own)))
 
@@ -182,7 +184,7 @@ def _own_lines(found: Sequence[str], extras: Mapping[str, Sequence[str]], own: s
             raise NotPreparedError(f"the project asks for what is not a package of a registry: {line[:100]!r}")
         if asked_for == own:
             wanted = line.partition("[")[2].partition("]")[0].split(",")
-            yield from (each for extra in wanted for each in extras.get(normalised(extra), ()) if is_named(each) != own)
+            yield from (each for extra in wanted for each in extras.get(normalise_name(extra), ()) if is_named(each) != own)
         else:
             yield line
 

@@ -50,10 +50,10 @@ class Requirements:
 def is_named(line: str) -> str | None:
     """The normalised name of a requirement that a registry can answer; None for any other."""
     groups = _NAMED.fullmatch(line.strip())
-    return normalised(groups["name"]) if groups is not None else None
+    return normalise_name(groups["name"]) if groups is not None else None
 
 
-def normalised(name: str) -> str:
+def normalise_name(name: str) -> str:
     """PEP 503."""
     return "-".join(part for part in name.lower().replace("_", "-").replace(".", "-").split("-") if part)
 

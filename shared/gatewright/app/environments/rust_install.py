@@ -52,7 +52,7 @@ async def rust_plans(tree: TreeFiles, commands: Sequence[str], installer: Instal
     if not (any(_asks_for_crates(content) for content in files.values()) if lock is None else _locked_crates(lock)):  # 1
         return ()
     for path, content in files.items():
-        _refuse_elsewhere(path, _parsed(path, content))
+        _refuse_elsewhere(path, _parse_toml(path, content))
     cargo = shutil.which("cargo", path=installer.search)
     if cargo is None:
         raise NotPreparedError(
@@ -60,7 +60,7 @@ async def rust_plans(tree: TreeFiles, commands: Sequence[str], installer: Instal
         )
     sources = files if lock is None else {_LOCK: lock, **files}
     digests = {
-        _named(path): hashlib.sha256(content if path == _LOCK else _what_is_fetched(path, content)).hexdigest()
+        _path_words(path): hashlib.sha256(content if path == _LOCK else _what_is_fetched(path, content)).hexdigest()
         for path, content in sources.items()
     }
     stubs = tuple(sorted(path for path in tree.paths if path.endswith(".rs")))
@@ -117,7 +117,7 @@ async def _is_vendored(tree: TreeFiles) -> bool:
     """Whether the repository says itself where its crates are."""
     for path in _CONFIGURATIONS:
         if path in tree.paths:
-            sources = _parsed(path, await _content(tree, path)).get("source")
+            sources = _parse_toml(path, await _content(tree, path)).get("source")
             each = sources.get("crates-io") if isinstance(sources, dict) else None
             if isinstance(each, dict) and "replace-with" in each:
                 return True
@@ -126,20 +126,20 @@ async def _is_vendored(tree: TreeFiles) -> bool:
 
 def _asks_for_crates(manifest: bytes) -> bool:
     """Whether a manifest names a dependency that is no path."""
-    found = _parsed(_MANIFEST, manifest)
+    found = _parse_toml(_MANIFEST, manifest)
     tables = [found, *(each for each in _tables(found.get("target")))]
     kinds = ("dependencies", "dev-dependencies", "build-dependencies")
     specs = [spec for table in tables for kind in kinds for spec in _values(table.get(kind))]
     return any(not isinstance(spec, dict) or not ({"path", "workspace"} & spec.keys()) for spec in specs)
 
 
-def _named(path: str) -> str:
+def _path_words(path: str) -> str:
     return path if path == _LOCK else f"{path}{PACKAGES}"
 
 
 def _what_is_fetched(path: str, content: bytes) -> bytes:
     """A manifest without its form and without what only builds go by."""
-    found = _parsed(path, content)
+    found = _parse_toml(path, content)
     inside = [each for each in (found.get("package"), found.get("workspace")) if isinstance(each, dict)]
     for table in (found, *inside):
         for name in _OF_BUILDS:
@@ -171,7 +171,7 @@ def _tables(table: object) -> list[dict[str, Any]]:
 
 def _locked_crates(content: bytes) -> list[str]:
     """The names of the crates of a registry. Raises NotPreparedError for any other that is not of the repository."""
-    packages = _parsed(_LOCK, content).get("package")
+    packages = _parse_toml(_LOCK, content).get("package")
     found = []
     for package in packages if isinstance(packages, list) else ():
         source = package.get("source") if isinstance(package, dict) else None
@@ -180,13 +180,13 @@ def _locked_crates(content: bytes) -> list[str]:
         name = str(package.get("name"))[:100]
         if not isinstance(source, str) or source not in _REGISTRIES:
             raise NotPreparedError(f"{_LOCK}: {name} does not come from crates.io: {str(source)[:100]!r}; {ADVICE}")
-        if not isinstance(package.get("checksum"), str) and "metadata" not in _parsed(_LOCK, content):
+        if not isinstance(package.get("checksum"), str) and "metadata" not in _parse_toml(_LOCK, content):
             raise NotPreparedError(f"{_LOCK}: {name} has no digest: commit a lock that `cargo update --workspace` has written")
         found.append(name)
     return found
 
 
-def _parsed(path: str, content: bytes) -> dict[str, Any]:
+def _parse_toml(path: str, content: bytes) -> dict[str, Any]:
     try:
         return read_toml(content, _MOST_TOML_BYTES)
     except UnreadableDocumentError as error:

@@ -44,17 +44,19 @@ async def run_tool(
         try:
             code = await asyncio.wait_for(process.wait(), seconds)
         except TimeoutError:
-            raise NotPreparedError(f"{_named(argv)} took more than {seconds:.0f} s{_last_lines(log)}") from None
+            raise NotPreparedError(f"{_command_name(argv)} took more than {seconds:.0f} s{_last_lines(log)}") from None
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
     if code:
-        raise NotPreparedError(f"{_named(argv)} ended with {code}{_first_lines(log) if reason_first else _last_lines(log)}")
+        raise NotPreparedError(
+            f"{_command_name(argv)} ended with {code}{_first_lines(log) if reason_first else _last_lines(log)}"
+        )
     return log.read_bytes()
 
 
-def _named(argv: Sequence[str]) -> str:
+def _command_name(argv: Sequence[str]) -> str:
     """The program and what of it, without options."""
     words = [word for word in argv[1:4] if not word.startswith("-")]
     return " ".join((Path(argv[0]).name, *words[:2]))
@@ -64,15 +66,17 @@ def _last_lines(log: Path) -> str:
     with log.open("rb") as stream:
         stream.seek(max(0, log.stat().st_size - 64 * 1024))
         lines = [line for line in stream.read().decode("utf-8", "replace").splitlines() if line.strip()]
-    return _quoted(lines[-_QUOTED_LINES:])
+    return _quote_lines(lines[-_QUOTED_LINES:])
 
 
 def _first_lines(log: Path) -> str:
     with log.open("rb") as stream:
         lines = stream.read(64 * 1024).decode("utf-8", "replace").splitlines()
-    return _quoted([line for line in lines if line.strip() not in {"", "npm error"} and " warn " not in line][:_QUOTED_LINES])
+    return _quote_lines(
+        [line for line in lines if line.strip() not in {"", "npm error"} and " warn " not in line][:_QUOTED_LINES]
+    )
 
 
-def _quoted(lines: Sequence[str]) -> str:
+def _quote_lines(lines: Sequence[str]) -> str:
     shown = ("".join(each if each.isprintable() else "?" for each in line)[:_QUOTED] for line in lines)
     return "".join(f"\n  | {line}" for line in shown)

@@ -26,7 +26,7 @@ _OWN_WORDS = ("template", "version-file-template", "version_file_template", "wri
 async def version_files(tree: TreeFiles) -> tuple[str, ...]:
     """The files that a build of the project at the top of ``tree`` would write and the tree lacks."""
     content = await tree.read("pyproject.toml") if "pyproject.toml" in tree.paths else None
-    named = (posixpath.normpath(path) for path in _named(_table(read_toml(content or b""), "tool")))
+    named = (posixpath.normpath(path) for path in _named_versions(_table(read_toml(content or b""), "tool")))
     folders = {posixpath.dirname(path) for path in tree.paths}
     places = (path for path in named if path.endswith(".py") and posixpath.dirname(path) in folders)
     return tuple(dict.fromkeys(path for path in places if path not in tree.paths))
@@ -51,7 +51,7 @@ def version_file(version: str) -> bytes:
     return "\n".join((*names, "__commit_id__ = commit_id = None", "")).encode()
 
 
-def _named(tool: Mapping[str, Any]) -> Iterator[str]:
+def _named_versions(tool: Mapping[str, Any]) -> Iterator[str]:
     scm = _table(tool, "setuptools_scm")
     vcs = _table(_table(_table(_table(tool, "hatch"), "build"), "hooks"), "vcs")
     pdm = _table(_table(tool, "pdm"), "version")

@@ -29,11 +29,11 @@ async def find_baseline(home: Path, url: str, commit: str, access: RepositoryAcc
         for mirror in _mirrors(home):
             if _has(mirror, commit):
                 return str(mirror)
-        raise MalformedError(gone(url, commit, error.message), code=GONE) from error
+        raise MalformedError(missing_baseline_words(url, commit, error.message), code=GONE) from error
     return url
 
 
-def gone(url: str, commit: str, why: str) -> str:
+def missing_baseline_words(url: str, commit: str, why: str) -> str:
     """The words for a baseline that cannot be had."""
     return (
         f"the run started from commit {commit}, which {url} does not give any more ({why}), and no mirror of this home has it: "

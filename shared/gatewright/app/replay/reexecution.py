@@ -96,7 +96,7 @@ def read_order(
     kept = without_memory(given)
     answered = any(asked.said for asked in run.approvals.values())
     told = _TOLD if len(kept) != len(given) else _ANSWERED if answered else ""
-    recorded = _recorded(reading, must=must, told=told) if plays or must else None
+    recorded = _recorded_run(reading, must=must, told=told) if plays or must else None
     again = _again(document, run, repository, asks="pm" in recorded.roles if recorded is not None else False)
     return run, ReexecutionOrder(again, tuple((item, _bytes(reading, item)) for item in kept), recorded)
 
@@ -112,7 +112,7 @@ def recorded_run(history: RunHistory, get: Callable[[Artifact], bytes]) -> Recor
     )
 
 
-def _recorded(reading: Reading, *, must: bool, told: str) -> RecordedRun | None:
+def _recorded_run(reading: Reading, *, must: bool, told: str) -> RecordedRun | None:
     """None for a run without recorded calls, or with some that cannot be played; where they ``must`` be that is refused.
 
     ``told``: what its models were told that no later run is told in the same words; empty: nothing.

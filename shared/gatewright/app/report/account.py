@@ -78,7 +78,7 @@ def read_account(folder: Path) -> BundleAccount:
         except MalformedError as error:
             trouble = error.message
     files = dict(sorted(shape.files.items()))
-    return BundleAccount(folder, files, shape.odd, _listed(folder, files), records, run, history, trouble)
+    return BundleAccount(folder, files, shape.odd, _listed_files(folder, files), records, run, history, trouble)
 
 
 def _events(folder: Path, files: dict[str, int]) -> tuple[tuple[OrchestratorEvent, ...], Run | None, str]:
@@ -102,7 +102,7 @@ def _events(folder: Path, files: dict[str, int]) -> tuple[tuple[OrchestratorEven
     return tuple(records), run, "" if records else "there are no events"
 
 
-def _listed(folder: Path, files: dict[str, int]) -> dict[str, FileRecord]:
+def _listed_files(folder: Path, files: dict[str, int]) -> dict[str, FileRecord]:
     if layout.MANIFEST not in files:
         return {}
     try:

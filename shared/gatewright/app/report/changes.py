@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from xml.etree.ElementTree import Element
 
 from gatewright.app.report.account import BundleAccount
-from gatewright.app.report.folders import MOST_FOLDERS, summed
+from gatewright.app.report.folders import MOST_FOLDERS, sum_folders
 from gatewright.app.report.limits import PageLimits
-from gatewright.app.report.markup import Child, classed, fold, table, tag
+from gatewright.app.report.markup import Child, fold, table, tag, with_class
 from gatewright.app.report.patch import FilePatch, Hunk, PatchLine, listed_paths, parse_patch
 from gatewright.app.report.syntax import Colours, Piece, language_of
 from gatewright.evidence import layout
@@ -70,13 +70,13 @@ def changes(account: BundleAccount, candidate: PatchFile, limits: PageLimits) ->
     if candidate.size:
         yield from _change(candidate, room, limits)
         return
-    yield classed("p", "note", "There is no candidate change: none was composed, or nothing was changed.")
+    yield with_class("p", "note", "There is no candidate change: none was composed, or nothing was changed.")
     handed = [path for path in account.files if path.startswith("patches/") and account.files[path]]
     for path in handed[: limits.open_files]:
         yield tag("h3", None, "Handed over, and not taken: ", tag("code", None, path))
         yield from _change(change_of(account, path, limits), room, limits)
     if len(handed) > limits.open_files:
-        yield classed("p", "cut", f"{len(handed) - limits.open_files} more patches are not shown; they are in patches/.")
+        yield with_class("p", "cut", f"{len(handed) - limits.open_files} more patches are not shown; they are in patches/.")
 
 
 def file_lines(file: FilePatch, number: int, source: str, limits: PageLimits, skipped: int = 0) -> Iterator[Element]:
@@ -96,12 +96,12 @@ def _change(change: PatchFile, room: _Room, limits: PageLimits) -> Iterator[Elem
     files = change.files
     added, removed = sum(file.added for file in files), sum(file.removed for file in files)
     noun = "file" if change.count == 1 else "files"
-    yield classed("p", "sum", f"{change.count:,} {noun}, ", *_counts(added, removed), "" if change.whole else " so far")
+    yield with_class("p", "sum", f"{change.count:,} {noun}, ", *_counts(added, removed), "" if change.whole else " so far")
     if not change.whole:
         words = (
             f"The patch has {size_words(change.size)}; the first {size_words(change.read)} are shown, and their lines counted. "
         )
-        yield classed("p", "cut", f"{words}The whole is in {change.path}.")
+        yield with_class("p", "cut", f"{words}The whole is in {change.path}.")
     few = len(files) <= limits.open_files
     most = limits.each_file
     if change.count > most:
@@ -112,17 +112,17 @@ def _change(change: PatchFile, room: _Room, limits: PageLimits) -> Iterator[Elem
     else:
         yield fold(f"Show the {'first ' if change.count > most else ''}{min(len(files), most)} files", shown)
     if change.count > most:
-        yield classed(
+        yield with_class(
             "p", "cut", f"{change.count - min(len(files), most):,} more files are not shown; they are in {change.path}."
         )
 
 
 def _by_folder(change: PatchFile) -> Iterator[Element]:
     """Thousands of files: where they lie, most of them first."""
-    folders = summed(change.files, change.names)
+    folders = sum_folders(change.files, change.names)
     rows = (
         (
-            classed("code", "path", display(each.path) or "(top)"),
+            with_class("code", "path", display(each.path) or "(top)"),
             f"{each.files:,} file{'s' if each.files != 1 else ''}",
             *(_counts(each.added, each.removed)[::2] if change.whole else ()),
         )
@@ -131,32 +131,32 @@ def _by_folder(change: PatchFile) -> Iterator[Element]:
     yield table("folders", rows)
     if rest := folders[MOST_FOLDERS:]:
         words = f"{len(rest):,} more folders with {sum(each.files for each in rest):,} files are not listed."
-        yield classed("p", "cut", words)
+        yield with_class("p", "cut", words)
 
 
 def _counts(added: int, removed: int) -> tuple[Element, str, Element]:
-    return classed("span", "plus", f"+{added}"), " ", classed("span", "minus", f"{MINUS}{removed}")
+    return with_class("span", "plus", f"+{added}"), " ", with_class("span", "minus", f"{MINUS}{removed}")
 
 
 def _file(file: FilePatch, source: str, room: _Room, limits: PageLimits, *, is_open: bool) -> Element:
     lines = sum(len(hunk.lines) for hunk in file.hunks)
     label = _KINDS[file.kind]
-    summary: list[Child] = [classed("code", "path", file.name), " ", *_counts(file.added, file.removed)]
+    summary: list[Child] = [with_class("code", "path", file.name), " ", *_counts(file.added, file.removed)]
     if label or file.binary:
-        summary += [" ", classed("span", "tagged", "binary" if file.binary else label)]
+        summary += [" ", with_class("span", "tagged", "binary" if file.binary else label)]
     return fold(summary, _body(file, source, room, limits), is_open=is_open and lines <= limits.file_lines, kind="file")
 
 
 def _body(file: FilePatch, source: str, room: _Room, limits: PageLimits) -> Iterator[Element]:
     if file.kind == "mode":
-        yield classed("p", "note", f"Its mode changes from {file.modes[0]} to {file.modes[1]}.")
+        yield with_class("p", "note", f"Its mode changes from {file.modes[0]} to {file.modes[1]}.")
     if file.binary:
-        yield classed("p", "note", f"A binary change of {size_words(file.size)} in the patch; it is not shown.")
+        yield with_class("p", "note", f"A binary change of {size_words(file.size)} in the patch; it is not shown.")
         return
     allowed = min(limits.shown_lines, room.lines)
     room.files += 1
     shown = 0
-    body = classed("tbody", "code")
+    body = with_class("tbody", "code")
     language = language_of(file.path)
     for hunk in file.hunks:
         if shown >= allowed:
@@ -165,18 +165,18 @@ def _body(file: FilePatch, source: str, room: _Room, limits: PageLimits) -> Iter
         shown += min(len(hunk.lines), allowed - shown)
     room.lines -= shown
     if shown:
-        yield classed("div", "scroll", classed("table", "diff", body))
+        yield with_class("div", "scroll", with_class("table", "diff", body))
     left_out = sum(len(hunk.lines) for hunk in file.hunks) - shown
     if left_out:
-        yield classed("p", "cut", f"{left_out:,} more lines of this file are not shown; they are in {source}.")
+        yield with_class("p", "cut", f"{left_out:,} more lines of this file are not shown; they are in {source}.")
     if not file.hunks and file.kind != "mode":
-        yield classed("p", "note", "No line changes: an empty file.")
+        yield with_class("p", "note", "No line changes: an empty file.")
 
 
 def _hunk(hunk: Hunk, lines: list[PatchLine], language: str, room: _Room) -> Iterator[Element]:
     heading = hunk.heading.decode("utf-8", "backslashreplace")[:MOST_CHARACTERS]
     first = next((line.new or line.old for line in lines if line.new or line.old), 0)
-    yield classed("tr", "hunk", tag("td", {"colspan": "2"}, "⋯"), tag("td", None, f"line {first}  {heading}".rstrip()))
+    yield with_class("tr", "hunk", tag("td", {"colspan": "2"}, "⋯"), tag("td", None, f"line {first}  {heading}".rstrip()))
     old = iter(_sides(lines, "- ", language, room.colours))
     new = iter(_sides(lines, "+ ", language, room.colours))
     for line in lines:
@@ -209,7 +209,7 @@ def _text(line: PatchLine) -> str:
 def _number(side: str, line: int | None, room: _Room) -> Element:
     """The cell of a line's number; where lines have ids, with its own and a link to itself."""
     if line is None or not room.ids:
-        return classed("td", "no", str(line) if line is not None else "")
+        return with_class("td", "no", str(line) if line is not None else "")
     place = f"file-{room.files}-{side}-{line}"
     return tag("td", {"class": "no", "id": place}, tag("a", {"href": f"#{place}"}, str(line)))
 
@@ -217,11 +217,11 @@ def _number(side: str, line: int | None, room: _Room) -> Element:
 def _line(line: PatchLine, pieces: list[Piece], room: _Room) -> Element:
     old, new = line.old if line.sign != "+" else None, line.new if line.sign != "-" else None
     kind = {"+": "ins", "-": "del"}.get(line.sign, "same")
-    words = (classed("span", name, text) if name else text for text, name in pieces)
-    return classed(
+    words = (with_class("span", name, text) if name else text for text, name in pieces)
+    return with_class(
         "tr",
         kind,
         _number("old", old, room),
         _number("new", new, room),
-        classed("td", "src", classed("span", "sign", line.sign if line.sign in "+-" else " "), words),
+        with_class("td", "src", with_class("span", "sign", line.sign if line.sign in "+-" else " "), words),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xml.etree.ElementTree import Element
 
-from gatewright.app.report.markup import classed, tag
+from gatewright.app.report.markup import tag, with_class
 from gatewright.view.safe_text import seconds_words
 from gatewright.view.timeline import Mark, Row, Timeline, TimelineSpan
 
@@ -19,8 +19,8 @@ def draw(timeline: Timeline) -> Element:
     total = timeline.seconds or 1.0
     rows = [_row(row, timeline, total) for row in timeline.rows[:MOST_ROWS]]
     more = len(timeline.rows) - MOST_ROWS
-    left_out = classed("p", "note", f"{more} more tasks are not drawn.") if more > 0 else None
-    return classed("div", "timeline", rows, _axis(timeline, total), left_out)
+    left_out = with_class("p", "note", f"{more} more tasks are not drawn.") if more > 0 else None
+    return with_class("div", "timeline", rows, _axis(timeline, total), left_out)
 
 
 def _row(row: Row, timeline: Timeline, total: float) -> Element:
@@ -33,7 +33,9 @@ def _row(row: Row, timeline: Timeline, total: float) -> Element:
     for mark in row.marks:
         drawing.append(_mark(mark, total))
     took = seconds_words(row.seconds) if row.seconds else ""
-    return classed("div", f"row {row.kind}", classed("span", "label", row.name), drawing, classed("span", "took", took))
+    return with_class(
+        "div", f"row {row.kind}", with_class("span", "label", row.name), drawing, with_class("span", "took", took)
+    )
 
 
 def _bar(span: TimelineSpan, row: Row, total: float) -> Element:
@@ -72,11 +74,11 @@ def _axis(timeline: Timeline, total: float) -> Element:
         drawing.append(tag("text", attributes, seconds_words(total * part / 4) if part else "0"))
     rounds = len(timeline.attempts)
     words = f"{rounds + 1} attempts; a dashed line is where the next one was ordered" if rounds else ""
-    return classed("div", "row axis", classed("span", "label", ""), drawing, classed("span", "took", ""), _note(words))
+    return with_class("div", "row axis", with_class("span", "label", ""), drawing, with_class("span", "took", ""), _note(words))
 
 
 def _note(words: str) -> Element | None:
-    return classed("span", "note", words) if words else None
+    return with_class("span", "note", words) if words else None
 
 
 def _svg(words: str) -> Element:

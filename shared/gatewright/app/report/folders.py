@@ -24,13 +24,13 @@ class Folder:
     removed: int
 
 
-def summed(files: Iterable[FilePatch], names: Iterable[bytes]) -> tuple[Folder, ...]:
+def sum_folders(files: Iterable[FilePatch], names: Iterable[bytes]) -> tuple[Folder, ...]:
     """The folders of all ``names``, most files first, with the lines of those ``files`` that are known."""
     counts = {file.path: (file.added, file.removed) for file in files}
     paths = sorted({*names, *counts})
-    chosen = _grouped(paths, 1)
+    chosen = _group_paths(paths, 1)
     for depth in range(2, _DEEPEST + 1):
-        deeper = _grouped(paths, depth)
+        deeper = _group_paths(paths, depth)
         if len(deeper) > MOST_FOLDERS:
             # Many beside one another say more than the one that they all lie in.
             chosen = deeper if len(chosen) < _TOO_FEW else chosen
@@ -42,7 +42,7 @@ def summed(files: Iterable[FilePatch], names: Iterable[bytes]) -> tuple[Folder, 
     return tuple(folders)
 
 
-def _grouped(paths: Iterable[bytes], depth: int) -> dict[bytes, list[bytes]]:
+def _group_paths(paths: Iterable[bytes], depth: int) -> dict[bytes, list[bytes]]:
     groups: dict[bytes, list[bytes]] = {}
     for path in paths:
         parts = path.split(b"/")[:-1][:depth]

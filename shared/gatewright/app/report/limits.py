@@ -30,6 +30,6 @@ class PageLimits:
     text: int = 4_000
 
 
-def clipped(text: str, length: int) -> str:
+def clip_text(text: str, length: int) -> str:
     """``text``, or its beginning and how much is left out."""
     return text if len(text) <= length else f"{text[:length]} … ({len(text) - length:,} more characters)"

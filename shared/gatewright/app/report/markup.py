@@ -26,7 +26,7 @@ def tag(name: str, attributes: dict[str, str] | None = None, *children: Child | 
     return element
 
 
-def classed(name: str, kind: str, *children: Child | Iterable[Child]) -> Element:
+def with_class(name: str, kind: str, *children: Child | Iterable[Child]) -> Element:
     """An element with a class."""
     return tag(name, {"class": kind}, *children)
 
@@ -34,10 +34,10 @@ def classed(name: str, kind: str, *children: Child | Iterable[Child]) -> Element
 def table(kind: str, rows: Iterable[Iterable[Child]]) -> Element:
     """A table of cells; it scrolls by itself where the screen is too narrow."""
     body = tag("tbody", None, (tag("tr", None, (tag("td", None, cell) for cell in row)) for row in rows))
-    return classed("div", "scroll", classed("table", kind, body))
+    return with_class("div", "scroll", with_class("table", kind, body))
 
 
-def spaced(children: Iterable[Child]) -> list[Child]:
+def with_spaces(children: Iterable[Child]) -> list[Child]:
     """The children with a space between them, so that a line may break there."""
     return [each for child in children if child is not None for each in (child, " ")]
 

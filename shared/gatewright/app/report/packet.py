@@ -11,7 +11,7 @@ from datetime import datetime
 
 from gatewright.app.report.account import BundleAccount
 from gatewright.app.report.changes import PatchFile, change_of
-from gatewright.app.report.limits import PageLimits, clipped
+from gatewright.app.report.limits import PageLimits, clip_text
 from gatewright.app.report.markdown import block, bullets, code, field, words
 from gatewright.budgets import amount_words
 from gatewright.contracts import GateReport, TestReport
@@ -62,7 +62,7 @@ def _proposal(history: RunHistory, change: PatchFile, account: BundleAccount) ->
         "### Completion Proposal",
         "",
         field("Artifact", f"tree {code(candidate)}" if candidate else "none: no candidate was composed"),
-        field("Scope", words(clipped(run.accepted.user_request, 1_000))),
+        field("Scope", words(clip_text(run.accepted.user_request, 1_000))),
         field("Snapshot", f"{words(run.finished_at)}, run {code(run.run_id)}, event {run.seq} {code(run.head[:12])}"),
         field("Outcome", f"{run.status}{_failure(history)}"),
         field("Spec & DR Links", ", ".join(code(each) for each in requirements) or "no requirement ids were given"),
@@ -87,7 +87,7 @@ def _proposal(history: RunHistory, change: PatchFile, account: BundleAccount) ->
         "",
         "### Request for Review",
         "",
-        field("Needed roles", _needed(history)),
+        field("Needed roles", _needed_words(history)),
     ]
 
 
@@ -131,7 +131,7 @@ def _delivery(history: RunHistory, change: PatchFile, account: BundleAccount) ->
 
 def _failure(history: RunHistory) -> str:
     failure = history.run.failure
-    return f": {code(failure.code)} {words(clipped(failure.message, 500))}" if failure else ""
+    return f": {code(failure.code)} {words(clip_text(failure.message, 500))}" if failure else ""
 
 
 def _change_words(change: PatchFile) -> str:
@@ -164,7 +164,7 @@ def _commands(report: TestReport | None) -> list[str]:
     for command in report.commands[:MOST] if report else ():
         ended = "timed out" if command.timed_out else f"exit code {command.exit_code}"
         need = "" if command.must_pass else ", need not pass"
-        argv = code(clipped(shlex.join(command.cmd_argv), 300))
+        argv = code(clip_text(shlex.join(command.cmd_argv), 300))
         lines.append(f"- {words(command.name)}: {argv}: {ended}, {seconds_words(command.duration_sec)}{need}")
     return ["", *lines, ""] if lines else []
 
@@ -201,7 +201,7 @@ def _rollback(history: RunHistory) -> str:
 
 def _remarks(history: RunHistory) -> str:
     remarks = run_remarks(history.decisive, history.run)
-    said = "; ".join(f"{code(each.rule)} {words(clipped(each.message, 200))}" for each in remarks[:MOST])
+    said = "; ".join(f"{code(each.rule)} {words(clip_text(each.message, 200))}" for each in remarks[:MOST])
     more = f"; and {len(remarks) - MOST} more" if len(remarks) > MOST else ""
     return said + more if said else "none were reported"
 
@@ -236,7 +236,7 @@ def _digest(account: BundleAccount, path: str) -> str:
     return code(f"sha256:{record.sha256}") if record else f"({account.files[path]} bytes)"
 
 
-def _needed(history: RunHistory) -> str:
+def _needed_words(history: RunHistory) -> str:
     landed = history.run.landed
     if history.run.status != "SUCCESS":
         return "none; the run did not succeed"
@@ -247,14 +247,14 @@ def _votes(history: RunHistory) -> list[str]:
     votes = {"PASS": "green", "FAIL": "red", "BLOCKED": "red"}
     return [
         f"{votes[report.verdict]}: {words(report.reviewer.agent_id)} ({report.reviewer.role}), {code(task_id)}: "
-        f"{words(clipped(report.summary, 300))}"
+        f"{words(clip_text(report.summary, 300))}"
         for task_id, report in history.reviews.items()
     ]
 
 
 def _gate(gate: GateReport, run_id: str) -> str:
     about = f" ({code(gate.task_id.removeprefix(f'{run_id}.'))})" if gate.task_id else ""
-    why = "" if gate.verdict == "PASS" else f": {code(gate.code)} {words(clipped(gate.summary, 300))}"
+    why = "" if gate.verdict == "PASS" else f": {code(gate.code)} {words(clip_text(gate.summary, 300))}"
     return f"{gate.verdict} {gate.gate}{about}, {len(gate.rules)} rules named{why}"
 
 

@@ -17,9 +17,9 @@ from gatewright.app.report.account import BundleAccount
 from gatewright.app.report.changes import MINUS, PatchFile, change_of, changes
 from gatewright.app.report.drawing import draw
 from gatewright.app.report.evidence_tree import evidence_tree
-from gatewright.app.report.limits import PageLimits, clipped
-from gatewright.app.report.markup import Child, classed, document, fold, table, tag
-from gatewright.app.report.reconciling import reconciled
+from gatewright.app.report.limits import PageLimits, clip_text
+from gatewright.app.report.markup import Child, document, fold, table, tag, with_class
+from gatewright.app.report.reconciling import reconciliation_table
 from gatewright.app.report.verdicts import done, done_words, gates, reviews, tests
 from gatewright.app.report.work import work
 from gatewright.evidence import layout
@@ -83,9 +83,13 @@ def _body(material: Material) -> Iterator[Child]:
     run_id = account.run.run_id if account.run else ""
     history = account.history
     if account.trouble:
-        yield classed("p", "cut", f"Told as far as the events go: {account.trouble}.")
-    yield _section("Timeline", [draw(timeline), _legend()] if timeline.rows else [classed("p", "note", "There are no events.")])
-    yield _section("Work", [*work(account.run, history, limits), *reconciled(account)] if account.run else _not_ended())
+        yield with_class("p", "cut", f"Told as far as the events go: {account.trouble}.")
+    yield _section(
+        "Timeline", [draw(timeline), _legend()] if timeline.rows else [with_class("p", "note", "There are no events.")]
+    )
+    yield _section(
+        "Work", [*work(account.run, history, limits), *reconciliation_table(account)] if account.run else _not_ended()
+    )
     gate_reports = history.gates if history else ()
     yield _section("Gates", gates(gate_reports, run_id, limits) if history else _not_ended())
     yield _section("Change", changes(account, candidate, limits))
@@ -95,7 +99,7 @@ def _body(material: Material) -> Iterator[Child]:
     yield _section("Done", done(checks, limits) if history else _not_ended())
     faulty = frozenset(finding.path for finding in material.verification.findings if finding.path)
     yield _section("Evidence", evidence_tree(account, faulty, limits))
-    yield classed("footer", "foot", material.generator)
+    yield with_class("footer", "foot", material.generator)
 
 
 def _section(title: str, content: Iterator[Element] | list[Element]) -> Element:
@@ -103,7 +107,7 @@ def _section(title: str, content: Iterator[Element] | list[Element]) -> Element:
 
 
 def _not_ended() -> Iterator[Element]:
-    yield classed("p", "note", "The run has no end that can be told from this bundle.")
+    yield with_class("p", "note", "The run has no end that can be told from this bundle.")
 
 
 def _proof(result: Verification, whose: str) -> Element:
@@ -129,22 +133,22 @@ def _proof(result: Verification, whose: str) -> Element:
             None,
             tag("b", None, "Verified."),
             words,
-            classed("code", "key", result.signer),
+            with_class("code", "key", result.signer),
             f" ({whose})." if whose else ".",
         )
-        return classed("aside", "proof ok", sure, checks)
+        return with_class("aside", "proof ok", sure, checks)
     found = (
-        (classed("code", "reason", f.code), classed("code", "path", f.path or "the bundle"), clipped(f.message, 500))
+        (with_class("code", "reason", f.code), with_class("code", "path", f.path or "the bundle"), clip_text(f.message, 500))
         for f in result.findings[:MOST_FINDINGS]
     )
     more = len(result.findings) - MOST_FINDINGS
     return tag(
         "aside",
         {"class": "proof broken", "role": "alert"},
-        classed("p", "loud", _OUTCOMES.get(result.outcome, result.outcome)),
+        with_class("p", "loud", _OUTCOMES.get(result.outcome, result.outcome)),
         tag("p", None, "What follows is what the bundle claims. Do not rely on it."),
         table("violations", found),
-        classed("p", "cut", f"{more} more findings are not listed.") if more > 0 else None,
+        with_class("p", "cut", f"{more} more findings are not listed.") if more > 0 else None,
         checks,
     )
 
@@ -152,18 +156,18 @@ def _proof(result: Verification, whose: str) -> Element:
 def _header(material: Material, timeline: Timeline, change: PatchFile) -> Element:
     run = material.account.run
     if run is None:
-        return tag("header", None, classed("p", "verdict bad", "Unreadable"), tag("h1", None, material.account.folder.name))
+        return tag("header", None, with_class("p", "verdict bad", "Unreadable"), tag("h1", None, material.account.folder.name))
     verdict, kind = _verdict(run)
     if not material.verification.ok:
         verdict, kind = f"Claims: {verdict.lower()}", "doubtful"
     why = None
     if run.failure is not None:
-        why = classed("p", "why", classed("code", "reason", run.failure.code), " ", clipped(run.failure.message, 1_000))
+        why = with_class("p", "why", with_class("code", "reason", run.failure.code), " ", clip_text(run.failure.message, 1_000))
     return tag(
         "header",
         None,
-        classed("p", f"verdict {kind}", verdict),
-        tag("h1", None, clipped(one_line(run.accepted.user_request), 400)),
+        with_class("p", f"verdict {kind}", verdict),
+        tag("h1", None, clip_text(one_line(run.accepted.user_request), 400)),
         why,
         _what_now(run),
         _facts(run, material.account.history, timeline, change),
@@ -175,7 +179,7 @@ def _what_now(run: Run) -> Element | None:
     if run.failure is None or run.landed is not None:
         return None
     advice = advice_for(run.failure.code)
-    return classed("p", "now", tag("b", None, "Nothing landed."), f" What to do: {advice}." if advice else "")
+    return with_class("p", "now", tag("b", None, "Nothing landed."), f" What to do: {advice}." if advice else "")
 
 
 def _verdict(run: Run) -> tuple[str, str]:
@@ -207,20 +211,20 @@ def _facts(run: Run, history: RunHistory | None, timeline: Timeline, change: Pat
     if history is not None:
         facts.append(("Definition of done", done_words(completion_report(history).checks), False))
     if run.contract is not None:
-        facts.append(("May change", clipped(", ".join(run.contract.allowed_paths), 600), True))
+        facts.append(("May change", clip_text(", ".join(run.contract.allowed_paths), 600), True))
     pairs = (
-        classed("div", "fact", tag("dt", None, name), tag("dd", None, tag("code", None, value) if is_code else value))
+        with_class("div", "fact", tag("dt", None, name), tag("dd", None, tag("code", None, value) if is_code else value))
         for name, value, is_code in facts
     )
-    return classed("dl", "facts", pairs)
+    return with_class("dl", "facts", pairs)
 
 
 def _legend() -> Element:
-    return classed(
+    return with_class(
         "p",
         "note legend",
-        tag("span", None, classed("span", "key-good", "●"), " a gate that passed"),
-        tag("span", None, classed("span", "key-bad", "┃"), " a gate that refused"),
+        tag("span", None, with_class("span", "key-good", "●"), " a gate that passed"),
+        tag("span", None, with_class("span", "key-bad", "┃"), " a gate that refused"),
         tag("span", None, "Grey bars ended well, red ones did not, dashed ones did not end."),
     )
 

@@ -140,18 +140,18 @@ def _header(file: FilePatch, line: bytes) -> None:
 def listed_paths(listing: bytes) -> tuple[bytes, ...]:
     """The paths of a list of names as git prints it: one a line, quoted where they are odd. A cut last line is left out."""
     lines = listing.split(b"\n")[:-1]
-    return tuple(_unquoted(line[1:-1]) if line.startswith(b'"') else line for line in lines if line)
+    return tuple(_unquote(line[1:-1]) if line.startswith(b'"') else line for line in lines if line)
 
 
 def _path(names: bytes) -> bytes:
     """The path in ``a/P b/P`` or ``"a/P" "b/P"``: both sides are the same path, so the second half tells it."""
     if names.startswith(b'"'):
         half = names[len(names) // 2 + 1 :]
-        return _unquoted(half.strip(b'"')).removeprefix(b"b/")
+        return _unquote(half.strip(b'"')).removeprefix(b"b/")
     return names[len(names) // 2 + 1 :].removeprefix(b"b/")
 
 
-def _unquoted(text: bytes) -> bytes:
+def _unquote(text: bytes) -> bytes:
     def plain(found: re.Match[bytes]) -> bytes:
         code = found[1]
         return bytes([_SIMPLE[code] if code in _SIMPLE else int(code, 8) & 0xFF])

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from xml.etree.ElementTree import Element
 
 from gatewright.app.report.account import MAX_TOLD_BYTES, BundleAccount
-from gatewright.app.report.markup import classed, table, tag
+from gatewright.app.report.markup import table, tag, with_class
 from gatewright.contracts import ProgressPacket, codec
 from gatewright.contracts.progress import NamedPaths, Reconciliation
 from gatewright.errors import MalformedError
@@ -21,7 +21,7 @@ _STATES = {
 _HEADINGS = ("shard", "planned", "changed files", "what came of it")
 
 
-def reconciled(account: BundleAccount) -> Iterator[Element]:
+def reconciliation_table(account: BundleAccount) -> Iterator[Element]:
     """A table of the shards and two sentences; nothing for a run that has no packet, or had no plan."""
     found = account.excerpt(layout.PROGRESS_PACKET, MAX_TOLD_BYTES)
     try:
@@ -31,14 +31,16 @@ def reconciled(account: BundleAccount) -> Iterator[Element]:
     if packet is None or packet.reconciliation is None:
         return
     told = packet.reconciliation
-    yield tag("p", None, tag("b", None, "The plan against the evidence"), " (advice, and no gate). ", _words(told))
+    yield tag(
+        "p", None, tag("b", None, "The plan against the evidence"), " (advice, and no gate). ", _reconciliation_words(told)
+    )
     rows = ((each.task_id, _paths(each.planned), str(each.touched), _STATES[each.state]) for each in told.shards)
     yield table("work", (_HEADINGS, *rows))
     if told.more:
-        yield classed("p", "cut", f"{told.more} more shards are not shown.")
+        yield with_class("p", "cut", f"{told.more} more shards are not shown.")
 
 
-def _words(told: Reconciliation) -> str:
+def _reconciliation_words(told: Reconciliation) -> str:
     if told.complete:
         return "Every shard is done, and all of it was tested."
     parts = [f"{sum(each.state != 'done' for each in told.shards)} of {len(told.shards)} shards are not done"]

@@ -89,7 +89,7 @@ class Colours:
         made: list[list[Piece]] = []
         for group in _groups(lines) if lexer is not None else ():
             begun = self.clock()
-            made += _coloured(group, lexer) if self.seconds > 0 else _plain(group)
+            made += _colour_lines(group, lexer) if self.seconds > 0 else _plain(group)
             self.seconds -= self.clock() - begun
         return made if lexer is not None else _plain(lines)
 
@@ -116,7 +116,7 @@ def _plain(lines: Sequence[str]) -> list[list[Piece]]:
     return [[(line, "")] for line in lines]
 
 
-def _coloured(lines: list[str], lexer: Any) -> list[list[Piece]]:
+def _colour_lines(lines: list[str], lexer: Any) -> list[list[Piece]]:
     if any(len(line) > MAX_LINE for line in lines):
         return _plain(lines)
     made: list[list[Piece]] = [[]]

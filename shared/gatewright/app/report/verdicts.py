@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from xml.etree.ElementTree import Element
 
 from gatewright.app.report.account import BundleAccount
-from gatewright.app.report.limits import PageLimits, clipped
-from gatewright.app.report.markup import Child, classed, fold, spaced, table, tag
+from gatewright.app.report.limits import PageLimits, clip_text
+from gatewright.app.report.markup import Child, fold, table, tag, with_class, with_spaces
 from gatewright.contracts import GateReport, ReviewReport, TestReport
 from gatewright.contracts.completion import CompletionCheck
 from gatewright.contracts.reports import Finding, Remark, TestCommand, Violation
@@ -32,8 +32,8 @@ def done(checks: Iterable[CompletionCheck], limits: PageLimits) -> Iterator[Elem
     reasons = {(check.verdict, check.detail) for check in rules}
     alike = len(reasons) == 1 and rules[0].verdict == "NOT_EVALUATED"
     if alike:
-        yield classed("p", "note", f"Not evaluated: {clipped(rules[0].detail, limits.text)}.")
-    told = ("" if alike else clipped(_told(check), limits.text) for check in rules)
+        yield with_class("p", "note", f"Not evaluated: {clip_text(rules[0].detail, limits.text)}.")
+    told = ("" if alike else clip_text(_check_words(check), limits.text) for check in rules)
     yield table("rules", ((_mark(check), _code(check.rule), words) for check, words in zip(rules, told, strict=True)))
 
 
@@ -50,23 +50,23 @@ def _mark(check: CompletionCheck) -> Element:
     return sign(passed=check.verdict == "PASS")
 
 
-def _told(check: CompletionCheck) -> str:
+def _check_words(check: CompletionCheck) -> str:
     return f"not evaluated: {check.detail}" if check.verdict == "NOT_EVALUATED" else check.detail
 
 
 def gates(reports: tuple[GateReport, ...], run_id: str, limits: PageLimits) -> Iterator[Element]:
     """Every verdict in order, its rules folded below; failed ones are open."""
     if not reports:
-        yield classed("p", "note", "No gate has judged anything.")
+        yield with_class("p", "note", "No gate has judged anything.")
         return
     for number, report in enumerate(reports[: limits.rows], 1):
         drawn = _gate(report, run_id, limits)
         # The order of verdicts never changes, so that this names one of them for good.
         drawn.set("id", f"gate-{number}")
-        drawn.append(classed("p", "meta", tag("a", {"href": f"#gate-{number}"}, f"Link to this verdict: gate-{number}")))
+        drawn.append(with_class("p", "meta", tag("a", {"href": f"#gate-{number}"}, f"Link to this verdict: gate-{number}")))
         yield drawn
     if len(reports) > limits.rows:
-        yield classed("p", "cut", f"{len(reports) - limits.rows} more verdicts are not shown; they are in reports/gates/.")
+        yield with_class("p", "cut", f"{len(reports) - limits.rows} more verdicts are not shown; they are in reports/gates/.")
 
 
 def _gate(report: GateReport, run_id: str, limits: PageLimits) -> Element:
@@ -75,42 +75,44 @@ def _gate(report: GateReport, run_id: str, limits: PageLimits) -> Element:
     attempt = f"attempt {report.attempt}" if report.attempt > 1 else ""
     count = f"{len(report.rules)} rule{'s' if len(report.rules) != 1 else ''}" if report.rules else ""
     took = seconds_words(report.duration_ms / 1000) if report.duration_ms is not None else ""
-    words = "" if let_pass else clipped(report.summary.removeprefix(f"{report.code}: "), 300)
+    words = "" if let_pass else clip_text(report.summary.removeprefix(f"{report.code}: "), 300)
     summary: list[Child] = [
         sign(passed=let_pass),
-        classed("b", "name", report.gate),
-        classed("span", "about", " · ".join(part for part in (about, attempt) if part)),
-        classed("code", "reason", report.code) if not let_pass else None,
-        classed("span", "words", words) if words else None,
-        classed("span", "meta", " · ".join(part for part in (count, took) if part)),
+        with_class("b", "name", report.gate),
+        with_class("span", "about", " · ".join(part for part in (about, attempt) if part)),
+        with_class("code", "reason", report.code) if not let_pass else None,
+        with_class("span", "words", words) if words else None,
+        with_class("span", "meta", " · ".join(part for part in (count, took) if part)),
     ]
-    return fold(spaced(summary), _details(report, limits), is_open=not let_pass, kind="gate")
+    return fold(with_spaces(summary), _details(report, limits), is_open=not let_pass, kind="gate")
 
 
 def _details(report: GateReport, limits: PageLimits) -> Iterator[Element]:
     if report.rules:
         rules = report.rules[: limits.rows]
-        yield table("rules", ((sign(passed=r.verdict == "PASS"), _code(r.rule), clipped(r.detail, limits.text)) for r in rules))
+        yield table(
+            "rules", ((sign(passed=r.verdict == "PASS"), _code(r.rule), clip_text(r.detail, limits.text)) for r in rules)
+        )
     if report.violations:
         broken = report.violations[: limits.rows]
-        yield table("violations", ((_reason(v.code), _place(v), clipped(v.detail, limits.text)) for v in broken))
+        yield table("violations", ((_reason(v.code), _place(v), clip_text(v.detail, limits.text)) for v in broken))
     if report.remarks:
         remarks = report.remarks[: limits.rows]
-        yield table("rules", ((_code(r.rule), _remark_place(r), clipped(r.message, limits.text)) for r in remarks))
+        yield table("rules", ((_code(r.rule), _remark_place(r), clip_text(r.message, limits.text)) for r in remarks))
     if report.evidence:
         seen = table("seen", ((each.name, _code(each.digest)) for each in report.evidence[: limits.rows]))
         yield fold("What it looked at", seen, kind="quiet")
     if not (report.rules or report.violations or report.evidence):
-        yield classed("p", "note", clipped(report.summary, limits.text))
+        yield with_class("p", "note", clip_text(report.summary, limits.text))
 
 
 def _place(violation: Violation) -> Element:
-    return classed("code", "path", violation.path) if violation.path else _code(violation.rule)
+    return with_class("code", "path", violation.path) if violation.path else _code(violation.rule)
 
 
 def _remark_place(remark: Remark) -> Element | str:
     place = f"{remark.path or ''}{f':{remark.line}' if remark.line else ''}"
-    return classed("code", "path", place) if place else ""
+    return with_class("code", "path", place) if place else ""
 
 
 def _code(text: str) -> Element:
@@ -118,7 +120,7 @@ def _code(text: str) -> Element:
 
 
 def _reason(code: str) -> Element:
-    return classed("code", "reason", code)
+    return with_class("code", "reason", code)
 
 
 def reviews(
@@ -130,17 +132,17 @@ def reviews(
 ) -> Iterator[Element]:
     """Every attempt's review with its findings. ``places``: where the page has lines of the change that makes ``tree``."""
     if not reports:
-        yield classed("p", "note", "No review took place.")
+        yield with_class("p", "note", "No review took place.")
     for task_id, report in reports.items():
-        yield classed(
+        yield with_class(
             "p",
             "sum",
             sign(passed=report.verdict == "PASS"),
-            classed("b", "name", report.verdict),
+            with_class("b", "name", report.verdict),
             f" by {report.reviewer.agent_id} ",
-            classed("span", "about", task_id.removeprefix(f"{run_id}.")),
+            with_class("span", "about", task_id.removeprefix(f"{run_id}.")),
         )
-        yield tag("p", None, clipped(report.summary, limits.text))
+        yield tag("p", None, clip_text(report.summary, limits.text))
         known = places if places and tree and report.tree == tree else {}
         if report.findings:
             yield table("violations", (_finding(finding, limits, known) for finding in report.findings[: limits.rows]))
@@ -153,8 +155,8 @@ def _finding(finding: Finding, limits: PageLimits, places: Mapping[str, str]) ->
     return (
         how,
         _code(finding.code),
-        classed("code", "path", tag("a", {"href": f"#{found}"}, place) if found else place),
-        clipped(finding.message, limits.text),
+        with_class("code", "path", tag("a", {"href": f"#{found}"}, place) if found else place),
+        clip_text(finding.message, limits.text),
     )
 
 
@@ -166,17 +168,17 @@ class _Room:
 def tests(account: BundleAccount, reports: dict[str, TestReport], run_id: str, limits: PageLimits) -> Iterator[Element]:
     """Every attempt's commands with exit code, duration and output."""
     if not reports:
-        yield classed("p", "note", "No tests were run.")
+        yield with_class("p", "note", "No tests were run.")
     room = _Room(limits.outputs)
     for task_id, report in reports.items():
         if len(reports) > 1:
             yield tag("h3", None, task_id.removeprefix(f"{run_id}."))
         if report.failure:
-            yield classed("p", "cut", clipped(report.failure, limits.text))
+            yield with_class("p", "cut", clip_text(report.failure, limits.text))
         for number, command in enumerate(report.commands[: limits.rows], 1):
             yield _command(account, command, task_id, number, room, limits)
         if report.sandbox:
-            yield classed("p", "note", f"Run by {report.runner.agent_id}; sandbox: {report.sandbox}.")
+            yield with_class("p", "note", f"Run by {report.runner.agent_id}; sandbox: {report.sandbox}.")
 
 
 def _command(
@@ -194,14 +196,16 @@ def _command(
     shown = in_words(command.proof) if command.proof is not None else ""
     summary: list[Child] = [
         sign(passed=good),
-        classed("b", "name", command.name),
-        classed("code", "argv", clipped(shlex.join(command.cmd_argv), 500)),
-        classed("span", "meta", " · ".join(notes)),
+        with_class("b", "name", command.name),
+        with_class("code", "argv", clip_text(shlex.join(command.cmd_argv), 500)),
+        with_class("span", "meta", " · ".join(notes)),
     ]
     outputs = (_output(account, task_id, number, stream, room, limits) for stream in ("stdout", "stderr"))
-    cut = classed("p", "cut", "Output beyond the limit was thrown away when the command ran.") if command.truncated else None
-    proof = classed("p", "note", clipped(shown, limits.text)) if shown else None
-    return fold(spaced(summary), proof, (each for output in outputs for each in output), cut, is_open=not good, kind="gate")
+    cut = with_class("p", "cut", "Output beyond the limit was thrown away when the command ran.") if command.truncated else None
+    proof = with_class("p", "note", clip_text(shown, limits.text)) if shown else None
+    return fold(
+        with_spaces(summary), proof, (each for output in outputs for each in output), cut, is_open=not good, kind="gate"
+    )
 
 
 def _output(
@@ -212,12 +216,12 @@ def _output(
     room.bytes -= len(found.head) + len(found.tail)
     if not found.size:
         if path in account.files:
-            yield classed("p", "note", f"{stream}: nothing")
+            yield with_class("p", "note", f"{stream}: nothing")
         return
-    yield classed("p", "stream", f"{stream} ", classed("span", "meta", size_words(found.size)))
+    yield with_class("p", "stream", f"{stream} ", with_class("span", "meta", size_words(found.size)))
     if found.head:
         yield tag("pre", None, terminal_text(found.head))
     if found.left_out:
-        yield classed("p", "cut", f"{size_words(found.left_out)} left out here; the whole is in {path}.")
+        yield with_class("p", "cut", f"{size_words(found.left_out)} left out here; the whole is in {path}.")
     if found.tail:
         yield tag("pre", None, terminal_text(found.tail))

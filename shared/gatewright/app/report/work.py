@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from xml.etree.ElementTree import Element
 
 from gatewright import scope
-from gatewright.app.report.limits import PageLimits, clipped
-from gatewright.app.report.markup import Child, classed, table, tag
+from gatewright.app.report.limits import PageLimits, clip_text
+from gatewright.app.report.markup import Child, table, tag, with_class
 from gatewright.app.report.verdicts import sign
 from gatewright.contracts import TaskContract, TaskResult
 from gatewright.errors import CommandRefusedError
@@ -33,19 +33,19 @@ def work(run: Run, history: RunHistory | None, limits: PageLimits) -> Iterator[E
     contract = run.contract
     executors = ways(contract) if contract is not None else ()
     if not executors:
-        yield classed("p", "note", "There was no contract that says how the change is made.")
+        yield with_class("p", "note", "There was no contract that says how the change is made.")
         return
     for kind in dict.fromkeys(executor.kind for executor in executors):
         yield tag("p", None, _KINDS[kind])
     yield from _candidates(run, history)
     workers = [task for task in run.tasks.values() if task.role == "worker"]
     if not workers:
-        yield classed("p", "note", "No worker was asked.")
+        yield with_class("p", "note", "No worker was asked.")
         return
     results = history.results if history is not None else {}
     yield table("work", (_row(task, run, results.get(task.task_id, task.result), limits) for task in workers[: limits.rows]))
     if len(workers) > limits.rows:
-        yield classed("p", "cut", f"{len(workers) - limits.rows} more tasks are not shown; they are in results/.")
+        yield with_class("p", "cut", f"{len(workers) - limits.rows} more tasks are not shown; they are in results/.")
 
 
 def _candidates(run: Run, history: RunHistory | None) -> Iterator[Element]:
@@ -65,10 +65,10 @@ def _row(task: RunTask, run: Run, result: TaskResult | None, limits: PageLimits)
     name = task.task_id.removeprefix(f"{run.run_id}.")
     how = _how(task.contract or run.contract)
     if result is None:
-        return classed("span", "sign-none", "\u2013"), tag("code", None, name), how, "\u2013", _open(task, run)
+        return with_class("span", "sign-none", "\u2013"), tag("code", None, name), how, "\u2013", _open(task, run)
     who = f"{result.producer.role.lower()} {result.producer.agent_id}"
     words = result.failure or result.summary
-    return sign(passed=task.status == "SUCCESS"), tag("code", None, name), how, who, clipped(words, limits.text)
+    return sign(passed=task.status == "SUCCESS"), tag("code", None, name), how, who, clip_text(words, limits.text)
 
 
 def _open(task: RunTask, run: Run) -> str:
@@ -91,7 +91,7 @@ def _how(contract: TaskContract | None) -> Element | str:
         try:
             argv = scope.expand_paths(parse_command(answer), contract.allowed_paths)
         except CommandRefusedError:
-            return tag("code", None, clipped(answer, 500))
-        return tag("code", None, clipped(shlex.join(argv), 500))
+            return tag("code", None, clip_text(answer, 500))
+        return tag("code", None, clip_text(shlex.join(argv), 500))
     digest = next((artifact.sha256 for artifact in contract.inputs.artifacts if artifact.name == answer), "")
     return tag("code", None, f"{answer} {digest[:16]}".rstrip())

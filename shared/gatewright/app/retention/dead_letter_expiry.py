@@ -64,7 +64,7 @@ class DeadLetterExpiry:
                     going[int(about)].append(message.seq)
             elif not self._old(message):
                 young += 1
-            elif _mentioned(await self._words(message)) & kept:
+            elif _mentioned_artifacts(await self._message_text(message)) & kept:
                 needed += 1
             else:
                 going[message.seq] = []
@@ -84,7 +84,7 @@ class DeadLetterExpiry:
                 done.append(ItemOutcome(item))
         return tuple(done)
 
-    async def _words(self, message: StoredMessage) -> bytes:
+    async def _message_text(self, message: StoredMessage) -> bytes:
         apart = message.header(ARTIFACT_HEADER)
         try:
             body = await self.bus.get_artifact(apart) if apart else message.data
@@ -96,5 +96,5 @@ class DeadLetterExpiry:
         return message.time is not None and self.clock.now() - message.time >= timedelta(days=self.days)
 
 
-def _mentioned(text: bytes) -> set[bytes]:
+def _mentioned_artifacts(text: bytes) -> set[bytes]:
     return set(_RUN.findall(text))

@@ -44,7 +44,7 @@ def make_plan(
     entries: Sequence[InventoryItem], held: Mapping[str, LegalHold], policy: RetentionPolicy, now: datetime, check: Check
 ) -> tuple[Item, ...]:
     """One item an entry, in the order of ``entries``; ``check`` is asked only about bundles that would go."""
-    sealed = sorted((entry for entry in entries if entry.state == "sealed"), key=_ended, reverse=True)
+    sealed = sorted((entry for entry in entries if entry.state == "sealed"), key=_end_of, reverse=True)
     newest = {entry.run_id for entry in sealed[: policy.keep_last]}
     items = []
     for entry in entries:
@@ -69,7 +69,7 @@ def _judge(
         case "half_pruned":
             return "finish", "its tombstone is set, and removing was cut short"
     days = policy.keep_days if entry.status == "SUCCESS" else policy.keep_failed_days
-    age = (now - _ended(entry)).total_seconds() / 86400
+    age = (now - _end_of(entry)).total_seconds() / 86400
     if entry.run_id in newest:
         return "keep", f"one of the last {policy.keep_last}"
     if age < days:
@@ -77,5 +77,5 @@ def _judge(
     return "prune", f"{entry.status}, {age:.1f} days old; kept for {days:g} days and not one of the last {policy.keep_last}"
 
 
-def _ended(entry: InventoryItem) -> datetime:
+def _end_of(entry: InventoryItem) -> datetime:
     return entry.finished_at or datetime.max.replace(tzinfo=UTC)

@@ -75,11 +75,11 @@ async def read_references(bus: Bus, provisioner: Connection) -> References:
         found.refer(letter.data, letter.hdrs)
     for subject in _QUEUES:
         async for message in bus.unsettled(subject):
-            found.refer(message.data, _words(message.headers))
+            found.refer(message.data, _header_text(message.headers))
     async for message in bus.replay(run_subject("*")):
         found.saw(message.subject.removeprefix(run_subject("")), message.data)
     return found
 
 
-def _words(headers: Mapping[str, str]) -> bytes:
+def _header_text(headers: Mapping[str, str]) -> bytes:
     return "\n".join(headers.values()).encode("utf-8", "replace")

@@ -82,7 +82,7 @@ class StoreCollector:
     def fault(self, entry: InventoryItem) -> str:
         """Why a sealed bundle does not prove what it claims, whether or not the store locks it; empty when it does."""
         try:
-            return self._unverified(self._pointers[entry.run_id])
+            return self._why_unverified(self._pointers[entry.run_id])
         except GatewrightError as error:
             return error.reason
 
@@ -146,11 +146,11 @@ class StoreCollector:
     def _fault(self, entry: InventoryItem) -> str:
         """Why an entry may not be removed as far as its evidence goes; empty when it may, or when the store locks it."""
         pointer = self._pointers[entry.run_id]
-        if words := _words(self.store.lock_of(archive_name(pointer.manifest_sha256)), timestamp(self.clock.now())):
+        if words := _lock_words(self.store.lock_of(archive_name(pointer.manifest_sha256)), timestamp(self.clock.now())):
             self._locked[entry.run_id] = words
             return ""
         try:
-            return self._forged_stone(entry) if entry.state == "half_pruned" else self._unverified(pointer)
+            return self._forged_stone(entry) if entry.state == "half_pruned" else self._why_unverified(pointer)
         except GatewrightError as error:
             return error.reason
 
@@ -162,7 +162,7 @@ class StoreCollector:
         same = (stone.run_id, stone.manifest_sha256) == (entry.run_id, self._pointers[entry.run_id].manifest_sha256)
         return "" if same else "other_run"
 
-    def _unverified(self, pointer: BundlePointer) -> str:
+    def _why_unverified(self, pointer: BundlePointer) -> str:
         with tempfile.TemporaryDirectory(prefix="gatewright-gc-") as scratch:
             folder = Path(scratch) / pointer.run_id
             fetch_archive(self.store, pointer, folder)
@@ -199,7 +199,7 @@ def _run_of(name: str) -> str:
     return name.removeprefix(RUNS).removesuffix(".json")
 
 
-def _words(lock: ObjectLock | None, now: str) -> str:
+def _lock_words(lock: ObjectLock | None, now: str) -> str:
     """Why the store will not let go of an object; empty where it will."""
     if lock is None:
         return ""

@@ -29,7 +29,7 @@ class StoreHoldBook:
         """
         last: dict[str, int] = defaultdict(int)
         for name in self._store.names(HOLDS if run_id is None else f"{HOLDS}{run_id}/"):
-            of, number = _numbered(name)
+            of, number = _run_and_number(name)
             last[of] = max(last[of], number)
         acts = {of: self._act(of, number) for of, number in last.items()}
         return {of: act for of, act in acts.items() if act.act == "place"}
@@ -60,7 +60,7 @@ class StoreHoldBook:
 
     def _append(self, act: LegalHold) -> None:
         for _ in range(_TRIES):
-            numbers = [_numbered(name)[1] for name in self._store.names(f"{HOLDS}{act.run_id}/")]
+            numbers = [_run_and_number(name)[1] for name in self._store.names(f"{HOLDS}{act.run_id}/")]
             if self._store.create(hold_name(act.run_id, max(numbers, default=0) + 1), codec.encode(act) + b"\n", locked=True):
                 return
         raise UnavailableError(f"the holds of {act.run_id} are being written by others", code="bundle_busy")
@@ -76,7 +76,7 @@ class StoreHoldBook:
         return act
 
 
-def _numbered(name: str) -> tuple[str, int]:
+def _run_and_number(name: str) -> tuple[str, int]:
     run_id, _, number = name.removeprefix(HOLDS).removesuffix(".json").partition("/")
     if not (number.isascii() and number.isdigit() and len(number) == 6 and name == hold_name(run_id, int(number))):
         raise _unreadable(name)

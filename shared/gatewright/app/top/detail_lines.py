@@ -26,7 +26,7 @@ MOST_PATCH_BYTES: Final = 1_000_000
 
 def standing_lines(detail: RunDetail, needs: Sequence[Need], now: datetime) -> list[str]:
     """Where it stands, what to do, who is asked for what, and every verdict."""
-    return [line(each) for each in (*_standing(detail, now), *_wanted(detail.run.run_id, needs), *_verdicts(detail.gates))]
+    return [line(each) for each in (*_standing(detail, now), *_need_lines(detail.run.run_id, needs), *_verdicts(detail.gates))]
 
 
 def event_lines(detail: RunDetail) -> list[str]:
@@ -81,7 +81,7 @@ def _standing(detail: RunDetail, now: datetime) -> Iterator[str]:
         yield f"waits for   {one_line(holder)}, which holds its paths"
 
 
-def _wanted(run_id: str, needs: Sequence[Need]) -> Iterator[str]:
+def _need_lines(run_id: str, needs: Sequence[Need]) -> Iterator[str]:
     for need in needs:
         if need.run_id == run_id:
             yield ""

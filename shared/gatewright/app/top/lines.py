@@ -79,7 +79,7 @@ def need_lines(needs: Sequence[Need], now: datetime) -> list[ListedLine]:
     return [
         _line(
             need.key,
-            (_KINDS[need.kind], age_words(need.since, now), *_decided(need), short(need.run_id)),
+            (_KINDS[need.kind], age_words(need.since, now), *_decision_columns(need), short(need.run_id)),
             run_id=need.run_id,
             request_id=need.key if need.kind == "approval" else "",
         )
@@ -128,7 +128,7 @@ def queue_lines(surroundings: TopSurroundings, now: datetime) -> list[ListedLine
     return found[:MOST_LINES]
 
 
-def _decided(need: Need) -> tuple[str, str, str]:
+def _decision_columns(need: Need) -> tuple[str, str, str]:
     """What is asked, how large the change is, and the verdict of the gates; a need that is no approval has its cause alone."""
     summary = need.summary
     if summary is None:

@@ -130,7 +130,7 @@ class RunScreen(Screen[None]):
         words = "\n".join(lines)
         if words != self._shown:
             self._shown = words
-            self.query_one("#detail", Static).update(_coloured(lines) if self._part == "change" else Text(words))
+            self.query_one("#detail", Static).update(_colour_lines(lines) if self._part == "change" else Text(words))
 
     @property
     def _part(self) -> str:
@@ -156,7 +156,7 @@ class RunScreen(Screen[None]):
                 return standing_lines(detail, self._sources.needs(), self._sources.clock.now())
 
 
-def _coloured(lines: list[str]) -> Text:
+def _colour_lines(lines: list[str]) -> Text:
     drawn = Text()
     for each in lines:
         drawn.append(f"{each}\n", _COLOURS.get(each[:1], ""))

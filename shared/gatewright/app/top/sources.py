@@ -32,7 +32,7 @@ class TopSources:
         *,
         look: Callable[[Client], Awaitable[TopSurroundings]] = look_around,
     ) -> None:
-        self.link = LedgerLink(connect, warn=self._warned)
+        self.link = LedgerLink(connect, warn=self._warn)
         self.clock = clock
         self.surroundings = TopSurroundings()
         #: Why there is no connection, as far as that was told.
@@ -84,5 +84,5 @@ class TopSources:
                 continue
             await asyncio.sleep(LOOK_AROUND)
 
-    def _warned(self, words: str) -> None:
+    def _warn(self, words: str) -> None:
         self.trouble = words

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
-from gatewright.ecosystems.c.declarations import ProgramSource, SuiteProgram, draw_model, linked, models, write_source
+from gatewright.ecosystems.c.declarations import ProgramSource, SuiteProgram, draw_model, linked_files, models, write_source
 from gatewright.ecosystems.planting import words
 from gatewright.ecosystems.port import Instruments, ReporterOrder, Sentinel, TreeFiles
 from gatewright.ecosystems.shell import program_in_place
@@ -64,17 +64,17 @@ class CTest:
             return None
         paths = sorted(path for path in tree.paths if posixpath.basename(path) == _LISTS)[:_MOST_READ]
         texts = {path: await read_text(tree, path) for path in paths}
-        declaring = [path for path in linked(texts, _LISTS, _ENTERS) if _DECLARES.is_in(texts[path])]
+        declaring = [path for path in linked_files(texts, _LISTS, _ENTERS) if _DECLARES.is_in(texts[path])]
         place = draw.choice(declaring or [_LISTS])
         folder = posixpath.dirname(place)
         model = draw_model(models(texts[place], folder, tree, _BUILDS), texts[place], draw)
         source = await write_source(tree, folder, model, draw)
         failing, passing = ("_".join(words(draw)) for _ in range(2))
-        text = texts[place] + _declared(source, folder, model, failing, passing)
+        text = texts[place] + _declare_tests(source, folder, model, failing, passing)
         return Sentinel({source.path: source.text.encode(), place: text.encode()}, f"{place}::{failing}", f"{place}::{passing}")
 
 
-def _declared(source: ProgramSource, folder: str, model: SuiteProgram | None, failing: str, passing: str) -> str:
+def _declare_tests(source: ProgramSource, folder: str, model: SuiteProgram | None, failing: str, passing: str) -> str:
     """The one that must fail comes last: a command may stop at the first failure."""
     target = posixpath.splitext(posixpath.basename(source.path))[0]
     lines = ["", f"add_executable({target} {posixpath.relpath(source.path, folder or '.')})"]

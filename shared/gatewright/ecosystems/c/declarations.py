@@ -36,7 +36,7 @@ class SuiteProgram(NamedTuple):
     source: str
 
 
-def linked(texts: Mapping[str, str], name: str, entering: TextPattern) -> list[str]:
+def linked_files(texts: Mapping[str, str], name: str, entering: TextPattern) -> list[str]:
     """Those of the files called ``name`` that the one at the top leads to, by calls that ``entering`` finds."""
     reached = [name] if name in texts else []
     entered = {path: {_argument(call) for call in entering.findall(text)} for path, text in texts.items()}

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
-from gatewright.ecosystems.c.declarations import SuiteProgram, draw_model, linked, models, write_source
+from gatewright.ecosystems.c.declarations import SuiteProgram, draw_model, linked_files, models, write_source
 from gatewright.ecosystems.planting import words
 from gatewright.ecosystems.port import Instruments, ReporterOrder, Sentinel, TreeFiles
 from gatewright.ecosystems.shell import program_in_place
@@ -50,15 +50,16 @@ class MesonTest:
             return None
         paths = sorted(path for path in tree.paths if posixpath.basename(path) == _BUILD)[:_MOST_READ]
         texts = {path: await read_text(tree, path) for path in paths}
-        declaring = [path for path in linked(texts, _BUILD, _ENTERS) if _DECLARES.is_in(texts[path])]
+        declaring = [path for path in linked_files(texts, _BUILD, _ENTERS) if _DECLARES.is_in(texts[path])]
         place = draw.choice(declaring or [_BUILD])
         folder = posixpath.dirname(place)
         model = draw_model(models(texts[place], folder, tree, _BUILDS), texts[place], draw)
         source = await write_source(tree, folder, model, draw)
         failing, passing = ("_".join(words(draw)) for _ in range(2))
         target = "_".join(words(draw))
+        rule = _build_rule(texts[place], model, target, posixpath.relpath(source.path, folder or "."))
         text = (
-            f"{texts[place]}\n{target} = {_built(texts[place], model, target, posixpath.relpath(source.path, folder or '.'))}\n"
+            f"{texts[place]}\n{target} = {rule}\n"
             f"test('{passing}', {target}, args: ['{source.passing}'])\n"
             f"test('{failing}', {target}, args: ['{source.failing}'])\n"
         )
@@ -66,7 +67,7 @@ class MesonTest:
         return Sentinel(files, f"{_BUILD}::{failing}", f"{_BUILD}::{passing}")
 
 
-def _built(text: str, model: SuiteProgram | None, target: str, source: str) -> str:
+def _build_rule(text: str, model: SuiteProgram | None, target: str, source: str) -> str:
     """What builds the planted program: as that of ``model`` is built, with other words for name and source."""
     if model is None:
         return f"executable('{target}', '{source}')"

@@ -34,7 +34,7 @@ def dependency_changes(path: bytes, old: bytes | None, new: bytes | None) -> Ite
         for name in names:
             was, now = before.others.get((kind, name)), after.others.get((kind, name))
             if was != now:
-                yield _changed(kind, name, was, now)
+                yield _change_words(kind, name, was, now)
     usual = USUAL_HOSTS | {each.place for each in before.packages.values() if each.source is Source.REGISTRY}
     for name, package in sorted(after.packages.items()):  # 2
         earlier = before.packages.get(name)
@@ -68,7 +68,7 @@ def _facts(path: bytes, content: bytes | None) -> Facts:
     return read_facts(path, content)
 
 
-def _changed(kind: Kind, name: str, was: str | None, now: str | None) -> str:
+def _change_words(kind: Kind, name: str, was: str | None, now: str | None) -> str:
     if now is None:
         return f"Removes the {kind} {_short(name)}, which was {_short(was)}."
     if was is None:
@@ -95,9 +95,9 @@ def _summary(before: Facts, after: Facts) -> str:
     versions = {name: (before.packages[name].version, after.packages[name].version) for name in both}
     moved = sorted(name for name, (was, now) in versions.items() if was != now and now)
     parts = [
-        _listed(len(added), "added", [f"{name} {after.packages[name].version}".strip() for name in added[:_QUOTED]]),
-        _listed(len(removed), "removed", removed[:_QUOTED]),
-        _listed(
+        _list_names(len(added), "added", [f"{name} {after.packages[name].version}".strip() for name in added[:_QUOTED]]),
+        _list_names(len(removed), "removed", removed[:_QUOTED]),
+        _list_names(
             len(moved),
             "in another version",
             [f"{name} {versions[name][0]} to {versions[name][1]}" for name in moved[:_QUOTED]],
@@ -107,7 +107,7 @@ def _summary(before: Facts, after: Facts) -> str:
     return f"Packages: {'; '.join(told)}." if told else ""
 
 
-def _listed(number: int, words: str, names: list[str]) -> str:
+def _list_names(number: int, words: str, names: list[str]) -> str:
     if not number:
         return ""
     more = f" and {number - len(names)} more" if number > len(names) else ""

@@ -281,7 +281,7 @@ def toml_lock(usual: str) -> Callable[[bytes], Facts]:
                     ("[package.source]", "[packages.vcs]", "[packages.archive]", "[packages.directory]")
                 )
                 if not kept and found.get("name"):
-                    _locked(facts, found, usual)
+                    _add_locked(facts, found, usual)
                 found = found if kept else {}
                 within = line.startswith(("[[package]]", "[[packages]]")) or kept
                 if kept:
@@ -306,7 +306,7 @@ _SOURCES: Final = (
 _IN_TABLE: Final = TextPattern(r'\{\s*(?P<key>\w+)\s*=\s*"(?P<value>[^"]*)".*\}')
 
 
-def _locked(facts: Facts, found: dict[str, str], usual: str) -> None:
+def _add_locked(facts: Facts, found: dict[str, str], usual: str) -> None:
     name, version = found["name"].strip('"'), found.get("version", "").strip('"')
     key = f"{name} {version}" if name in facts.packages else name
     said = _IN_TABLE.fullmatch(found.get("source", ""))

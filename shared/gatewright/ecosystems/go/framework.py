@@ -78,7 +78,7 @@ class GoTest:
             text = await read_text(tree, path)
             package = next(iter(_PACKAGE.findall(text)), "")
             if package and not _CONSTRAINED.is_in(text):
-                return _planted(posixpath.dirname(path), package, draw)
+                return _plant(posixpath.dirname(path), package, draw)
         return None
 
 
@@ -110,7 +110,7 @@ def _is_tested(path: str, argv: Sequence[str]) -> bool:
     return False
 
 
-def _planted(folder: str, package: str, draw: Random) -> Sentinel:
+def _plant(folder: str, package: str, draw: Random) -> Sentinel:
     path = posixpath.join(folder, f"{'_'.join(words(draw))}_test.go")
     failing, passing = ("Test" + "".join(word.capitalize() for word in words(draw)) for _ in range(2))
     one, other, right, wrong = sum_of(draw)

@@ -46,7 +46,7 @@ class _Started:
     def commands(self) -> Iterator[tuple[str, ...]]:
         """The words themselves, or what the script of this name has, with the rest of the words in it."""
         scripts = self.settings.get("scripts") if self.environment != HERE else None
-        yield from _expanded(self.words, scripts if isinstance(scripts, dict) else {})
+        yield from _expand_scripts(self.words, scripts if isinstance(scripts, dict) else {})
 
 
 def is_hatch(argv: Sequence[str]) -> bool:
@@ -56,20 +56,20 @@ def is_hatch(argv: Sequence[str]) -> bool:
 
 async def commands_of_hatch(argv: Sequence[str], tree: TreeFiles) -> tuple[tuple[str, ...], ...]:
     """What ``argv`` has hatch start without installing anything."""
-    started = await _started(argv, tree)
+    started = await _started_command(argv, tree)
     return tuple(started.commands()) if started is not None and not started.installs else ()
 
 
 async def why_hatch_is_unproven(argv: Sequence[str], tree: TreeFiles) -> str:
     """Why what hatch starts cannot be told, and what to do; empty when that is not so."""
-    started = await _started(argv, tree)
+    started = await _started_command(argv, tree)
     if started is None or not started.installs:
         return ""
     instead = f"name what it runs ({likely_tests(started.commands())}), or give hatch -e {HERE} run with it"
     return f"hatch installs into environments of its own, which needs a network that tests do not have: {instead}"
 
 
-async def _started(argv: Sequence[str], tree: TreeFiles) -> _Started | None:
+async def _started_command(argv: Sequence[str], tree: TreeFiles) -> _Started | None:
     words = list(argv[1:]) if is_hatch(argv) else []
     environment = ""
     while words and words[0].startswith("-"):
@@ -104,7 +104,7 @@ async def _settings(environment: str, tree: TreeFiles) -> dict[str, Any]:
     return dict(table) if is_apart else {**base, **table}
 
 
-def _expanded(words: tuple[str, ...], scripts: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+def _expand_scripts(words: tuple[str, ...], scripts: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
     """The commands in their order. Scripts that lead to scripts could multiply: no more than ``_MOST_STEPS`` are followed."""
     waiting = [(words, _DEEP)]
     for _ in range(_MOST_STEPS):

@@ -32,11 +32,11 @@ async def plant_class(folders: Iterable[str], tree: TreeFiles, draw: Random) -> 
         text = await read_text(tree, path)
         kind = next((kind for mark, kind in _KINDS.items() if mark in text), None)
         if kind is not None:
-            return _planted(posixpath.dirname(path), text, kind, draw)
+            return _plant(posixpath.dirname(path), text, kind, draw)
     return None
 
 
-def _planted(folder: str, text: str, kind: tuple[str, str], draw: Random) -> Sentinel:
+def _plant(folder: str, text: str, kind: tuple[str, str], draw: Random) -> Sentinel:
     holder = "".join(word.capitalize() for word in words(draw)) + "Test"
     path = posixpath.join(folder, f"{holder}.java")
     package = "".join(_PACKAGE.findall(text)[:1]).strip()

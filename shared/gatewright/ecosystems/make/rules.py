@@ -85,12 +85,12 @@ def _lines_of(makefile: _Makefile, target: str, depth: int, seen: set[str]) -> I
     for needed in makefile.needed.get(target, ()):
         yield from _lines_of(makefile, needed, depth - 1, seen)
     for line in makefile.recipes.get(target, ()):
-        expanded = _expanded(line.lstrip("@-+ "), makefile.variables)
+        expanded = _expand_variables(line.lstrip("@-+ "), makefile.variables)
         if expanded is not None:
             yield expanded
 
 
-def _expanded(line: str, variables: dict[str, str]) -> str | None:
+def _expand_variables(line: str, variables: dict[str, str]) -> str | None:
     """``line`` with its variables put in, what is not set being empty; None when more is asked for than plain variables."""
     for _ in range(_DEEPEST):
         uses = set(_USE.findall(line))

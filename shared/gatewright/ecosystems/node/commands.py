@@ -57,7 +57,7 @@ async def _find(command: Command, tree: TreeFiles, folder: str, depth: int) -> N
     if program in _AROUND:
         return await _find(replace(command, words=_without_options(words[1:])), tree, folder, depth - 1)
     if found := _direct(program, words, folder):
-        return _hindered(found, command)
+        return _unreadable_command(found, command)
     if program in {"npx", "pnpx"} or (program in {"pnpm", "yarn"} and words[1:2] in (("exec",), ("dlx",))):
         rest = words[1:] if program in {"npx", "pnpx"} else words[2:]
         return await _find(replace(command, words=_without_options(rest)), tree, folder, depth - 1)
@@ -86,17 +86,17 @@ def _direct(program: str, words: tuple[str, ...], folder: str) -> NodeCommand | 
     return None
 
 
-def _hindered(found: NodeCommand, command: Command) -> NodeCommand:
+def _unreadable_command(found: NodeCommand, command: Command) -> NodeCommand:
     if "NODE_OPTIONS" in command.variables:
         return replace(found, hindrance="its script sets NODE_OPTIONS, which is how a reporter reaches the runner")
     if found.runner == "mocha" and not _reporters(found.words) <= _OF_MOCHA:
         return replace(found, hindrance="mocha takes one reporter, and the command names one that mocha does not bring")
-    if found.runner == NODE_TEST and _given(found.words, ("--test-reporter-destination",)) > 1:
+    if found.runner == NODE_TEST and _count_options(found.words, ("--test-reporter-destination",)) > 1:
         return replace(found, hindrance="the command names several reporters of its own")
     return found
 
 
-def _given(words: tuple[str, ...], options: tuple[str, ...]) -> int:
+def _count_options(words: tuple[str, ...], options: tuple[str, ...]) -> int:
     return sum(1 for word in words if word.partition("=")[0] in options)
 
 

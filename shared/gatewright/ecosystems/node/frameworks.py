@@ -10,7 +10,7 @@ from importlib import resources
 from random import Random
 
 from gatewright.ecosystems.node.commands import NODE_TEST, NodeCommand, manifest_of, may_start_node, runner_of
-from gatewright.ecosystems.node.places import SuiteFile, chosen, new_place
+from gatewright.ecosystems.node.places import SuiteFile, new_place, runs_only_some
 from gatewright.ecosystems.planting import sentence, sum_of
 from gatewright.ecosystems.port import Instruments, ReporterOrder, Sentinel, TreeFiles
 from gatewright.ecosystems.subtree import below
@@ -73,14 +73,14 @@ class NodeTests:
     async def sentinel(self, argv: Sequence[str], tree: TreeFiles, draw: Random) -> Sentinel | None:
         """See ``Framework.sentinel``."""
         started = await runner_of(argv, tree)
-        if started is None or chosen(started):
+        if started is None or runs_only_some(started):
             return None
         model = await new_place(started, below(tree, started.folder), draw)
         if model is None:
             return None
         path = posixpath.join(started.folder, model.new)
         failing, passing = sentence(draw), sentence(draw)
-        text = _planted(self.name, model, failing, passing, draw)
+        text = _planted_source(self.name, model, failing, passing, draw)
         return Sentinel({path: text.encode()}, f"{path}::{failing}", f"{path}::{passing}")
 
 
@@ -98,7 +98,7 @@ def _node_test_options(started: NodeCommand | None, order: ReporterOrder) -> str
     return f"{ours}{reporter}{people}{' --test-only' if order.purpose == 'control' else ''}"
 
 
-def _planted(runner: str, model: SuiteFile, failing: str, passing: str, draw: Random) -> str:
+def _planted_source(runner: str, model: SuiteFile, failing: str, passing: str, draw: Random) -> str:
     one, other, right, wrong = sum_of(draw)
     expects = runner in {"jest", "vitest"}
     equal = "expect(total([{0}, {1}])).toBe({2})" if expects else "assert.strictEqual(total([{0}, {1}]), {2})"

@@ -68,7 +68,7 @@ class SuiteFile:
     imports: bool
 
 
-def chosen(started: NodeCommand) -> bool:
+def runs_only_some(started: NodeCommand) -> bool:
     """Whether the command runs only some of its tests."""
     return any(word.partition("=")[0] in _CHOOSING for word in started.words)
 
@@ -105,7 +105,7 @@ def _accepts(started: NodeCommand, tree: TreeFiles, settings: RunnerSettings) ->
     if not operands:
         return among
     usual = among if started.runner in {"jest", "vitest"} else _usual(started.runner, given=True)
-    by_words = _named(started, tree, operands, usual)
+    by_words = _named_by_words(started, tree, operands, usual)
     if started.runner == "mocha":  # runs what its settings name as well
         return lambda path: not settings.exclude(path) and (by_words(path) or (settings.choose() and among(path)))
     return by_words
@@ -118,7 +118,7 @@ def _among(runner: str, settings: RunnerSettings, *, given: bool) -> Accepts:
     return lambda path: chosen_by(path) and not settings.exclude(path)
 
 
-def _named(started: NodeCommand, tree: TreeFiles, operands: tuple[str, ...], usual: Accepts) -> Accepts:
+def _named_by_words(started: NodeCommand, tree: TreeFiles, operands: tuple[str, ...], usual: Accepts) -> Accepts:
     """What the words of the command name."""
     if started.runner in {"jest", "vitest"}:  # parts of a path (vitest), or a pattern of one (jest)
         return lambda path: usual(path) and any(operand.strip("^$.*\\") in path for operand in operands)

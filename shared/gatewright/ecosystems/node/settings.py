@@ -52,11 +52,11 @@ class RunnerSettings:
 
     def include(self, path: str) -> bool:
         """Whether a path is among what is run."""
-        return any(_meets(each, path, self.recursive) for each in self.includes) or _searched(self.patterns, path)
+        return any(_meets(each, path, self.recursive) for each in self.includes) or _is_searched(self.patterns, path)
 
     def exclude(self, path: str) -> bool:
         """Whether a path is among what is not."""
-        return any(_meets(each, path, deep=True) for each in self.excludes) or _searched(self.not_patterns, path)
+        return any(_meets(each, path, deep=True) for each in self.excludes) or _is_searched(self.not_patterns, path)
 
 
 async def runner_settings(runner: str, tree: TreeFiles) -> RunnerSettings:
@@ -133,7 +133,7 @@ def _usable(patterns: Iterable[str]) -> Iterator[str]:
             yield pattern
 
 
-def _searched(patterns: Iterable[str], path: str) -> bool:
+def _is_searched(patterns: Iterable[str], path: str) -> bool:
     return any(TextPattern(each).is_in(f"/{path}") for each in patterns)
 
 

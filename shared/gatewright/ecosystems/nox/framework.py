@@ -37,12 +37,12 @@ async def commands_of_nox(argv: Sequence[str], tree: TreeFiles) -> tuple[tuple[s
     """The commands of the sessions that ``argv`` names, or of all."""
     if not is_nox(argv) or await why_nox_is_unproven(argv, tree):
         return ()
-    return tuple(words for session in await _chosen(argv, tree) for words in session.commands)
+    return tuple(words for session in await _chosen_sessions(argv, tree) for words in session.commands)
 
 
 async def why_nox_is_unproven(argv: Sequence[str], tree: TreeFiles) -> str:
     """Why what nox starts cannot be told, and what to do; empty when that is not so."""
-    sessions = await _chosen(argv, tree) if is_nox(argv) and not HERE.issubset(argv) else ()
+    sessions = await _chosen_sessions(argv, tree) if is_nox(argv) and not HERE.issubset(argv) else ()
     if not any(session.installs for session in sessions):
         return ""
     inner = likely_tests(words for session in sessions for words in session.commands)
@@ -50,18 +50,18 @@ async def why_nox_is_unproven(argv: Sequence[str], tree: TreeFiles) -> str:
     return f"nox installs into environments of its own, which needs a network that tests do not have: {instead}"
 
 
-async def _chosen(argv: Sequence[str], tree: TreeFiles) -> tuple[_Session, ...]:
+async def _chosen_sessions(argv: Sequence[str], tree: TreeFiles) -> tuple[_Session, ...]:
     text = await read_text(tree, _FILE)
     try:
         module = ast.parse(text if len(text) <= _LARGEST else "")
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ()
     found = tuple(_session(each) for each in module.body if isinstance(each, ast.FunctionDef) and _is_session(each))
-    named = _named(argv)
+    named = _named_sessions(argv)
     return tuple(session for session in found if not named or session.name in named)
 
 
-def _named(argv: Sequence[str]) -> frozenset[str]:
+def _named_sessions(argv: Sequence[str]) -> frozenset[str]:
     """``-s tests-3.12 lint`` and ``--session=tests``: names, without the interpreter that stands behind one."""
     names: list[str] = []
     taking = False

@@ -75,7 +75,7 @@ class PhpUnit:
         for path in files[:_MOST_READ]:
             text = await read_text(tree, path)
             if extends := next(iter(_EXTENDS.findall(text)), ""):
-                return _planted(path, text, extends.split()[-1], draw)
+                return _plant(path, text, extends.split()[-1], draw)
         return None
 
 
@@ -95,7 +95,7 @@ def _is_below(path: str, folders: Sequence[str]) -> bool:
     return any(folder == "." or path.startswith(f"{folder}/") for folder in folders)
 
 
-def _planted(beside: str, text: str, superclass: str, draw: Random) -> Sentinel:
+def _plant(beside: str, text: str, superclass: str, draw: Random) -> Sentinel:
     name = "".join(word.capitalize() for word in words(draw)) + "Test"
     path = posixpath.join(posixpath.dirname(beside), f"{name}.php")
     namespace = next(iter(_NAMESPACE.findall(text)), "")

@@ -94,7 +94,7 @@ async def import_roots(tree: TreeFiles) -> ImportRoots:
     names: set[str] = set()
     for project in _projects(tree.paths):
         layout = await _layout(tree, project)
-        roots = [root for each in layout.roots if (root := _joined(project, each)) is not None and root in below]
+        roots = [root for each in layout.roots if (root := _folder_in_tree(project, each)) is not None and root in below]
         for root in roots or _usual_roots(below, project):
             found = set(_names(below, root, flat=root == project))
             names |= found
@@ -200,7 +200,7 @@ def _packages(below: Mapping[str, set[str]], folder: str, module: str, depth: in
                 yield f"{module}.{inside}"
 
 
-def _joined(project: str, folder: str) -> str | None:
+def _folder_in_tree(project: str, folder: str) -> str | None:
     """The folder of the tree; None for one that is outside of it."""
     parts: list[str] = project.split("/") if project else []
     if folder.startswith("/"):

@@ -38,7 +38,7 @@ def layout_in_pyproject(content: bytes) -> Layout:
     backends = tool if isinstance(tool, dict) else {}
     setuptools = _table(backends, "setuptools")
     roots = [*_strings(_value(setuptools, "packages", "find", "where"))]
-    mapped, moved = _mapped(_value(setuptools, "package-dir"))
+    mapped, moved = _mapped_roots(_value(setuptools, "package-dir"))
     roots += mapped
     hatch = _table(backends, "hatch", "build")
     wheel = _table(hatch, "targets", "wheel")
@@ -58,7 +58,7 @@ def layout_in_setup_cfg(content: bytes) -> Layout:
     """What ``[options]`` and ``[options.packages.find]`` say."""
     settings = read_cfg(content)
     pairs = (line.partition("=") for line in settings.get(("options", "package_dir"), ()))
-    mapped, moved = _mapped({name.strip(): place.strip() for name, _, place in pairs})
+    mapped, moved = _mapped_roots({name.strip(): place.strip() for name, _, place in pairs})
     return Layout((*mapped, *settings.get(("options.packages.find", "where"), ())), moved)
 
 
@@ -104,7 +104,7 @@ def read_cfg(content: bytes) -> dict[tuple[str, str], tuple[str, ...]]:
     return found
 
 
-def _mapped(places: object) -> tuple[list[str], tuple[str, ...]]:
+def _mapped_roots(places: object) -> tuple[list[str], tuple[str, ...]]:
     """Roots of a ``package_dir``, and the packages that it gives a folder of another name."""
     roots, moved = [], []
     if not isinstance(places, dict):

@@ -51,7 +51,7 @@ class Pytest:
         beside = [path for path in looked_at if posixpath.dirname(path) == folder]
         planted = await _in_style(tree, draw.sample(beside, min(len(beside), _LOOKED_AT)), settings, draw)
         taken = {posixpath.basename(path) for path in tree.paths}
-        name = next(name for _ in range(1000) if (name := _named(draw.choice(beside), settings, draw)) not in taken)
+        name = next(name for _ in range(1000) if (name := _name_like(draw.choice(beside), settings, draw)) not in taken)
         path = f"{folder}/{name}".lstrip("/")
         owner = f"{path}::{planted.owner}::" if planted.owner else f"{path}::"
         return Sentinel({path: planted.text.encode()}, owner + planted.failing, owner + planted.passing)
@@ -100,7 +100,7 @@ async def _in_style(tree: TreeFiles, paths: Sequence[str], settings: PytestSetti
     return plant_functions(draw, prefix if prefix.isidentifier() else "test")
 
 
-def _named(like: str, settings: PytestSettings, draw: Random) -> str:
+def _name_like(like: str, settings: PytestSettings, draw: Random) -> str:
     """A name as ``like`` has it."""
     name = posixpath.basename(like)
     if name.startswith("test_"):

@@ -42,9 +42,9 @@ async def read_settings(tree: TreeFiles) -> PytestSettings:
         if table is not None:
             usual = PytestSettings()
             return PytestSettings(
-                _words(table.get("python_files")) or usual.files,
-                _words(table.get("python_functions")) or usual.functions,
-                _words(table.get("testpaths")),
+                _setting_words(table.get("python_files")) or usual.files,
+                _setting_words(table.get("python_functions")) or usual.functions,
+                _setting_words(table.get("testpaths")),
             )
     return PytestSettings()
 
@@ -66,7 +66,7 @@ def _table(name: str, section: str, text: str) -> Mapping[str, Any] | None:
     return dict(parser[section]) if parser.has_section(section) else None
 
 
-def _words(value: Any) -> tuple[str, ...]:
+def _setting_words(value: Any) -> tuple[str, ...]:
     if isinstance(value, str):
         return tuple(value.split())
     return tuple(word for word in value if isinstance(word, str)) if isinstance(value, list) else ()

@@ -29,15 +29,15 @@ _NAMES = frozenset({"name", "target"})
 def cmake_settings(content: bytes) -> Mapping[str, Any]:
     """The parts of a ``CMakeLists.txt`` that decide which tests run."""
     text = b"\n".join(line.partition(b"#")[0] if b'"' not in line else line for line in content.split(b"\n"))
-    return {**_declared(_CMAKE.groups(text)), **_spoken_of(text, _CMAKE_LINES)}
+    return {**_declared_calls(_CMAKE.groups(text)), **_spoken_of(text, _CMAKE_LINES)}
 
 
 def meson_settings(content: bytes) -> Mapping[str, Any]:
     """The parts of a ``meson.build`` that decide which tests run."""
-    return {**_declared(_MESON.groups(content)), **_spoken_of(content, _MESON_LINES)}
+    return {**_declared_calls(_MESON.groups(content)), **_spoken_of(content, _MESON_LINES)}
 
 
-def _declared(calls: Iterator[bytes]) -> Mapping[str, list[str]]:
+def _declared_calls(calls: Iterator[bytes]) -> Mapping[str, list[str]]:
     found: dict[str, list[str]] = {}
     for call in calls:
         words = call.partition(b"(")[2].replace(b",", b" ").decode("utf-8", "backslashreplace").split()

@@ -44,7 +44,7 @@ class CargoTest:
 
     def may_start(self, argv: Sequence[str]) -> bool:
         """See ``Framework.may_start``."""
-        return self._words(argv) is not None
+        return self._runner_words(argv) is not None
 
     async def recognises(self, argv: Sequence[str], tree: TreeFiles) -> bool:
         """See ``Framework.recognises``."""
@@ -92,7 +92,7 @@ class CargoTest:
         path = posixpath.join(folder, "tests", f"{crate}.rs")
         return Sentinel({path: text.encode()}, f"{path}::{failing}", f"{path}::{passing}")
 
-    def _words(self, argv: Sequence[str]) -> Sequence[str] | None:
+    def _runner_words(self, argv: Sequence[str]) -> Sequence[str] | None:
         """What comes behind the words that start it; None where they do not."""
         if not argv or posixpath.basename(argv[0]) != "cargo":
             return None
@@ -101,7 +101,7 @@ class CargoTest:
 
     def _filters(self, before: Sequence[str]) -> list[str]:
         """Operands, which choose tests by their names."""
-        left = list(self._words(before) or ())
+        left = list(self._runner_words(before) or ())
         valued = _VALUED | (_VALUED_OF_NEXTEST if self.is_nextest else frozenset())
         found = []
         while left:
@@ -116,7 +116,7 @@ class CargoTest:
 async def _packages(before: Sequence[str], tree: TreeFiles) -> list[str]:
     """The packages that are tested for certain and look for integration tests: their folders."""
     top = await _manifest(tree, "")
-    named = _named(before)
+    named = _named_packages(before)
     folders = {posixpath.dirname(path) for path in tree.paths if posixpath.basename(path) == "Cargo.toml"}
     everything = not named and ("--workspace" in before or "--all" in before or "package" not in top)
     workspace = _table(top, "workspace")
@@ -135,7 +135,7 @@ async def _packages(before: Sequence[str], tree: TreeFiles) -> list[str]:
     return found
 
 
-def _named(before: Sequence[str]) -> list[str]:
+def _named_packages(before: Sequence[str]) -> list[str]:
     found = []
     for at, word in enumerate(before):
         option, _, value = word.partition("=")

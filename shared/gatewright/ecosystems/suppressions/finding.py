@@ -55,7 +55,7 @@ def suppressions_in(path: bytes, content: bytes) -> tuple[Suppression, ...]:
     language = language_of(path)
     if language is None or not is_searched(content) or not _any_of(language).is_in(content):
         return ()
-    found = sorted(_found(content, language), key=lambda each: each.line)
+    found = sorted(_find_suppressions(content, language), key=lambda each: each.line)
     return tuple(found[:MOST_OF_ONE_FILE])
 
 
@@ -177,7 +177,7 @@ class _File(NamedTuple):
     bare: _Lines
 
 
-def _found(content: bytes, language: Language) -> Iterator[Suppression]:
+def _find_suppressions(content: bytes, language: Language) -> Iterator[Suppression]:
     parts = split(content, language.syntax)
     file = _File(parts, _Lines(content), _Lines(parts.rest))
     for in_code, text in ((False, parts.comments), (True, parts.code)):
@@ -210,10 +210,10 @@ def _suppression(row: Row, at: int, file: _File, ends: Sequence[int]) -> Suppres
     else:
         words = "on this line" if last is None else f"up to line {last}"
     key = file.lines.key(number, with_next=alone and not whole)
-    return Suppression(row.tools, _quoted(file.lines.words(at)), number, words, whole, key)
+    return Suppression(row.tools, _quote_words(file.lines.words(at)), number, words, whole, key)
 
 
-def _quoted(words: bytes) -> str:
+def _quote_words(words: bytes) -> str:
     more = "..." if len(words) > _MOST_WORDS else ""
     for end in _ENDS_OF_COMMENTS:
         words = words.partition(end)[0]

@@ -50,10 +50,10 @@ async def hand_on_through_tox(argv: Sequence[str], tree: TreeFiles, variables: M
 
 
 def _environments(argv: Sequence[str], settings: ToxSettings) -> tuple[str, ...]:
-    return _named(argv) or settings.listed or (_USUAL,)
+    return _named_environments(argv) or settings.listed or (_USUAL,)
 
 
-def _named(argv: Sequence[str]) -> tuple[str, ...]:
+def _named_environments(argv: Sequence[str]) -> tuple[str, ...]:
     found: list[str] = []
     left = list(argv[1:])
     while left:

@@ -45,7 +45,7 @@ class ToxSettings:
         if isinstance(value, list):
             lines = [[word for word in each if isinstance(word, str)] for each in value if isinstance(each, list)]
         else:
-            lines = [list(_words(line)) for line in str(value or "").replace("\\\n", " ").splitlines()[:_MOST]]
+            lines = [list(_line_words(line)) for line in str(value or "").replace("\\\n", " ").splitlines()[:_MOST]]
         return tuple(tuple(words) for line in lines if (words := _plain(line)))
 
     def installs(self, environment: str) -> bool:
@@ -108,7 +108,7 @@ def _ini(text: str) -> Mapping[str, Mapping[str, Any]] | None:
     return {name: dict(parser[name]) for name in parser.sections()}
 
 
-def _words(line: str) -> list[str]:
+def _line_words(line: str) -> list[str]:
     text = line.strip().lstrip("-").strip() if line.strip().startswith("- ") else line.strip()
     for found in set(_POSARGS.findall(text)):
         text = text.replace(found, found[1:-1].partition(":")[2])

@@ -11,7 +11,7 @@ from gatewright.agents.installation import InstalledAgent, usable_agent
 from gatewright.agents.policy import AgentEntry, Versions
 from gatewright.contracts.vocabulary import Shell
 from gatewright.errors import DeniedError
-from gatewright.services.worker.agents.probe.admission import admitted, check_permitted
+from gatewright.services.worker.agents.probe.admission import check_permitted, read_admission
 from gatewright.services.worker.agents.probe.result import Step, StepResult, permitted
 from tests.worker.agents.admissions import admit
 
@@ -32,38 +32,38 @@ def failed(*steps: Step) -> list[StepResult]:
 
 def test_an_agent_that_was_not_probed_is_refused_with_the_command_that_does_it(tmp_path: Path) -> None:
     with pytest.raises(DeniedError, match="gatewright agents probe agent") as caught:
-        admitted(tmp_path, make_agent(tmp_path / "installation"))
+        read_admission(tmp_path, make_agent(tmp_path / "installation"))
     assert caught.value.reason == "agent_not_admitted"
 
 
 def test_an_agent_that_was_probed_is_admitted_as_long_as_it_stays_the_same(tmp_path: Path) -> None:
     agent = make_agent(tmp_path / "installation")
     admit(tmp_path, agent)
-    assert admitted(tmp_path / ADMISSIONS, agent).admitted
+    assert read_admission(tmp_path / ADMISSIONS, agent).admitted
     (tmp_path / "installation" / "program").write_text("another")
     with pytest.raises(DeniedError, match="another one than was probed"):
-        admitted(tmp_path / ADMISSIONS, agent)
+        read_admission(tmp_path / ADMISSIONS, agent)
 
 
 @pytest.mark.parametrize("fields", [{"session_mode": "yolo"}, {"arguments": ("--yolo",)}, {"variables": {"X": "1"}}])
 def test_an_agent_whose_entry_was_changed_has_to_be_probed_again(fields: dict[str, object], tmp_path: Path) -> None:
     admit(tmp_path, make_agent(tmp_path / "installation"))
     with pytest.raises(DeniedError, match="another one than was probed"):
-        admitted(tmp_path / ADMISSIONS, make_agent(tmp_path / "installation", **fields))
+        read_admission(tmp_path / ADMISSIONS, make_agent(tmp_path / "installation", **fields))
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"[1]", b'{"version":"1"}', b"\xff" * 100])
 def test_a_record_that_cannot_be_read_admits_nothing(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "agent.json").write_bytes(content)
     with pytest.raises(DeniedError, match="was not probed"):
-        admitted(tmp_path, make_agent(tmp_path / "installation"))
+        read_admission(tmp_path, make_agent(tmp_path / "installation"))
 
 
 def test_an_agent_that_did_not_pass_is_refused_with_what_it_failed(tmp_path: Path) -> None:
     agent = make_agent(tmp_path / "installation")
     admit(tmp_path, agent, *failed("handshake"))
     with pytest.raises(DeniedError, match="did not pass the probe"):
-        admitted(tmp_path / ADMISSIONS, agent)
+        read_admission(tmp_path / ADMISSIONS, agent)
 
 
 def test_what_was_failed_says_what_may_be_done() -> None:
@@ -99,7 +99,7 @@ def test_a_task_that_an_agent_cannot_be_held_to_is_not_given_to_it(
 ) -> None:
     agent = make_agent(tmp_path / "installation")
     admit(tmp_path, agent, *failed(*steps))
-    admission = admitted(tmp_path / ADMISSIONS, agent)
+    admission = read_admission(tmp_path / ADMISSIONS, agent)
     if not refused:
         assert check_permitted(admission, shell=shell, read_only=read_only, names=names) == shell
         return
@@ -112,7 +112,7 @@ def test_an_agent_that_asks_only_for_each_command_is_set_to_that_where_the_contr
     agent = make_agent(tmp_path / "installation")
     each = StepResult(step="each_command", outcome="passed", found="asks for each command, and obeys")
     admit(tmp_path, agent, *failed("asks"), each)
-    admission = admitted(tmp_path / ADMISSIONS, agent)
+    admission = read_admission(tmp_path / ADMISSIONS, agent)
     assert check_permitted(admission, shell="on-request", read_only=False, names=()) == "untrusted"
     assert check_permitted(admission, shell="never", read_only=False, names=()) == "never"
     with pytest.raises(DeniedError):

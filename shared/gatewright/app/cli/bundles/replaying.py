@@ -19,7 +19,7 @@ from gatewright.app.cli.runs.sources import RUNS_FOLDER, find_run
 from gatewright.app.cli.session import STARTING_PATIENCE, StackSession, for_one_run
 from gatewright.app.cli.settings import inherited_environment, operator_access, repository_keys
 from gatewright.app.cli.settings import load as load_settings
-from gatewright.app.replay.baseline import GONE, find_baseline, gone
+from gatewright.app.replay.baseline import GONE, find_baseline, missing_baseline_words
 from gatewright.app.replay.rebuild import rebuild
 from gatewright.app.replay.reexecution import RecordedRun, ReexecutionOrder, compare, read_order
 from gatewright.app.replay.rehydration import Rehydration
@@ -81,7 +81,7 @@ async def reexecute(bundle: Path, key: str | None, repository: str | None, *, qu
         async with for_one_run(place.bus, _stack(place, prefixes), note) as session:
             second = await _carry_out(session, order, quiet=quiet)
     if second.failure is not None and second.failure.code in UNHAD and (run.failure is None or run.failure.code not in UNHAD):
-        raise MalformedError(gone(order.url, run.accepted.baseline_commit, second.failure.message), code=GONE)
+        raise MalformedError(missing_baseline_words(order.url, run.accepted.baseline_commit, second.failure.message), code=GONE)
     both = (order.recorded, played) if order.recorded is not None and played is not None else None
     report = compare(run, second, timestamp(SystemClock().now()), both)
     file = place.home / REEXECUTIONS / f"{run.run_id}--{second.run_id}.json"
