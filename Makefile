@@ -19,6 +19,8 @@ unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE VIRTUAL_ENV
 # What the product needs, locked.
 BUILD_LOCK := deploy/image/requirements-build.lock
 PRODUCT := --lean --lock requirements.lock --lock $(BUILD_LOCK)
+# What the demo needs of it: the command line and a stack whose roles ask no model.
+DEMO_LOCK := requirements-run.lock
 # FORCE where PYTHON was given by name and is not the one that made the environment: it is made anew when it is needed.
 another = $(if $(findstring command line,$(origin PYTHON)),$(shell '$(PYTHON)' .ci/environment.py $(1) --is-mine 2>/dev/null || echo FORCE))
 .PHONY: install uninstall demo test test-ci test-faults test-all test-agents agents recordings lint chart asyncapi trace bench lock clean
@@ -128,6 +130,7 @@ OTHER_SYSTEMS := colorama pywin32 httpx2-jsfetch
 COMPILE := uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate $(OTHER_SYSTEMS:%=--no-emit-package %) --python-version
 lock:
 	$(COMPILE) 3.11 --extra cli --extra stores --extra traces --extra hosts --extra console --extra top --output-file requirements.lock pyproject.toml
+	$(COMPILE) 3.11 --extra run --output-file $(DEMO_LOCK) pyproject.toml
 	$(COMPILE) 3.11 --extra dev --output-file requirements-dev.lock pyproject.toml requirements-build.in
 	$(COMPILE) 3.11 --output-file examples/demo/requirements.lock examples/demo/requirements.in
 	$(COMPILE) 3.11 --output-file deploy/helm/requirements.lock deploy/helm/requirements.in
@@ -145,9 +148,9 @@ $(STAMP): requirements-dev.lock pyproject.toml $(call another,$(VENV))
 	@'$(PYTHON)' .ci/environment.py $(VENV) --lock requirements-dev.lock --editable --size "about 720 MB"
 	@touch $@
 
-$(RUNTIME)/.ready: requirements.lock $(BUILD_LOCK) pyproject.toml $(call another,$(RUNTIME))
+$(RUNTIME)/.ready: $(DEMO_LOCK) $(BUILD_LOCK) pyproject.toml $(call another,$(RUNTIME))
 	@$(USABLE)
-	@'$(PYTHON)' .ci/environment.py $(RUNTIME) $(PRODUCT) --editable --size "about 310 MB"
+	@'$(PYTHON)' .ci/environment.py $(RUNTIME) --lean --lock $(DEMO_LOCK) --lock $(BUILD_LOCK) --editable --size "about 200 MB"
 	@touch $@
 
 # The modules of the tests: once, or each of the processes that share them would do it at the same time. What is wrong with one

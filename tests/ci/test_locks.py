@@ -14,7 +14,13 @@ from packaging.markers import Marker
 from gatewright.app.stack.nats_server import find_binary
 from tests.reason_codes import ROOT
 
-LOCKS = ("requirements.lock", "requirements-dev.lock", "examples/demo/requirements.lock", "deploy/helm/requirements.lock")
+LOCKS = (
+    "requirements.lock",
+    "requirements-run.lock",
+    "requirements-dev.lock",
+    "examples/demo/requirements.lock",
+    "deploy/helm/requirements.lock",
+)
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 #: Package, machine, digest of the wheel, digest of the program.
 ROW = re.compile(r"\| `([a-z-]+)`, (\w+) \| `([0-9a-f]{64})` \| `([0-9a-f]{64})` \|")
