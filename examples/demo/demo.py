@@ -95,6 +95,7 @@ def set_up() -> None:
     # pip asks the project's build for its metadata: that of the environment, so that nothing unpinned is fetched and run.
     source = ["--no-deps", "--no-binary", ":all:", "--no-build-isolation", "--require-hashes"]
     run([*pip, "download", *source, "--requirement", str(HERE / "sdist.txt"), "--dest", str(PREFIX / "sources")])
+    run([*pip, "uninstall", "--yes", "pip"])  # the codemod and the tests need no installer
     (PREFIX / "ready").touch()
 
 
