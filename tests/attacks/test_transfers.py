@@ -43,8 +43,8 @@ from gatewright.view.run_view import RunView
 from tests.attacks.people import LANDING, Inbox, inbox_of, policies_with, signed
 from tests.attacks.whole_gatekeeper import RUN, make_plan, make_result, make_review, open_gatekeeper
 from tests.evidence.recorded_calls import TOLD, UNCOVERED, Recorded, calls_by, without_records
+from tests.gatekeeper.gates.test_hidden_acceptance import HIDDEN, SEEN
 from tests.gatekeeper.publishing import HandClock
-from tests.gatekeeper.test_hidden_acceptance import HIDDEN, SEEN
 from tests.git.repositories import MakeRepository, Repository
 
 FILES = {"README.md": b"text\n", "requirements.txt": b"\n", "src/a.py": b"a = 1\n"}

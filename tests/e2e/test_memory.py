@@ -11,7 +11,7 @@ import pytest
 from tests.e2e.conftest import MakeProject
 from tests.e2e.stack import Stack, is_ready, running_stack, wait_until
 from tests.evidence.tampering import files_of
-from tests.gatekeeper.test_memory import policies_with_memory
+from tests.gatekeeper.projections.test_memory import policies_with_memory
 
 pytestmark = pytest.mark.long
 

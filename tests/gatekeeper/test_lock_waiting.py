@@ -25,9 +25,9 @@ from gatewright.services.gatekeeper.orchestrator import Orchestrator
 from gatewright.services.gatekeeper.projections.follower import LedgerFollower
 from gatewright.services.gatekeeper.projections.publisher_runs import PublisherRuns
 from tests.attacks.whole_gatekeeper import Gatekeeper, contract_on, make_plan, open_gatekeeper
+from tests.gatekeeper.intake.test_result_consumer import Given
 from tests.gatekeeper.publishing import make_result_consumer
 from tests.gatekeeper.test_replicas import another
-from tests.gatekeeper.test_result_consumer import Given
 from tests.git.conftest import first_repository, make_repository
 from tests.git.repositories import MakeRepository
 

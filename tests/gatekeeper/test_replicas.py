@@ -47,7 +47,7 @@ from tests.attacks.whole_gatekeeper import (
     make_tests,
     open_gatekeeper,
 )
-from tests.gatekeeper.test_shares import commands, make_run
+from tests.gatekeeper.dispatch.test_shares import commands, make_run
 from tests.git.conftest import first_repository, make_repository
 from tests.git.repositories import MakeRepository
 

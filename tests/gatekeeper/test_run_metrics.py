@@ -22,8 +22,8 @@ from gatewright.services.gatekeeper.run_metrics import by_label, look, measure, 
 from gatewright.telemetry.logs import make_logger
 from gatewright.telemetry.metric_list import MOST_POOLS
 from gatewright.telemetry.metrics import Metrics, QueueLook
+from tests.gatekeeper.decider.test_decider import run_in_order
 from tests.gatekeeper.simulated_run import Script, SimulatedRun
-from tests.gatekeeper.test_decider import run_in_order
 from tests.unauthenticated_nats import OpenServer
 from tests.waiting import PATIENCE
 

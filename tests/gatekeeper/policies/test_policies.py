@@ -29,7 +29,7 @@ from gatewright.services.gatekeeper.policies.full_access import names_full_acces
 from gatewright.services.gatekeeper.policies.load import Policies, load
 from gatewright.services.gatekeeper.policies.roles import CEILINGS
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 OWN_FILE = re.compile(r'^(?:[A-Z]+_)?FILE(?:: Final)? = "(\w+\.json)"$', re.MULTILINE)
 
 

@@ -26,9 +26,9 @@ from gatewright.services.gatekeeper.projections.memory_index import MemoryIndex
 from gatewright.services.gatekeeper.projections.publisher_runs import PublisherRuns
 from tests.attacks.whole_gatekeeper import contract_on, open_gatekeeper
 from tests.client.conftest import write_run
+from tests.gatekeeper.projections.test_history import Counted, history_of
+from tests.gatekeeper.projections.test_memory import end, policies_with_memory, remembering, run_id
 from tests.gatekeeper.publishing import HandClock
-from tests.gatekeeper.test_history import Counted, history_of
-from tests.gatekeeper.test_memory import end, policies_with_memory, remembering, run_id
 from tests.gatekeeper.test_replicas import another
 from tests.git.conftest import first_repository, make_repository
 from tests.git.repositories import MakeRepository

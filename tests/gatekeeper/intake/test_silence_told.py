@@ -13,8 +13,8 @@ from gatewright.app.cli.runs.standing import standing
 from gatewright.bus.memory.bus import MemoryBus
 from gatewright.contracts import RunList, RunRequest, RunsRequest, RunStatus, StatusRequest, SubmitReply, codec
 from gatewright.services.gatekeeper.gates.engine import GateEngine
+from tests.gatekeeper.projections.test_silent_runs import make_claim
 from tests.gatekeeper.publishing import IntakeFixture, make_publisher, open_intake
-from tests.gatekeeper.test_silent_runs import make_claim
 from tests.waiting import PATIENCE
 
 
@@ -69,7 +69,7 @@ async def test_silence_is_told_in_the_status_and_in_the_list_and_ends_with_a_cla
 
 async def test_words_from_elsewhere_drive_no_terminal() -> None:
     status = codec.decode(
-        (Path(__file__).parents[2] / "shared/schemas/examples/run_status.v1/valid/silent.json").read_bytes(), RunStatus
+        (Path(__file__).parents[3] / "shared/schemas/examples/run_status.v1/valid/silent.json").read_bytes(), RunStatus
     )
     hostile = msgspec.structs.replace(status, silent_since="\x1b[2J")
     assert not any("\x1b" in line for line in standing(hostile))

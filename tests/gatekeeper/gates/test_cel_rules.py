@@ -22,7 +22,7 @@ from gatewright.services.gatekeeper.policies.load import Policies, load
 from tests.attacks.whole_gatekeeper import Gatekeeper, contract_on, open_gatekeeper
 from tests.git.repositories import MakeRepository
 
-EXAMPLES = Path(__file__).parents[2] / "examples" / "organisation-rules"
+EXAMPLES = Path(__file__).parents[3] / "examples" / "organisation-rules"
 REAL = AcceptanceTest(name="unit", cmd="test -s README.md", must_pass=True)
 
 

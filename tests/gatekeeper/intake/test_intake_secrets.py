@@ -29,8 +29,8 @@ from gatewright.telemetry.metrics import Metrics
 from tests.attacks import planted
 from tests.attacks.real_gate import default_scanner, make_review
 from tests.factories import make_request
+from tests.gatekeeper.intake.test_result_consumer import Given
 from tests.gatekeeper.publishing import make_result_consumer
-from tests.gatekeeper.test_result_consumer import Given
 
 SECRET_REQUEST = codec.encode(make_request(request=f"deploy with {planted.SENDGRID}"))
 

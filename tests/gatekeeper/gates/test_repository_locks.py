@@ -17,7 +17,7 @@ from gatewright.services.gatekeeper.decider.inputs import Submitted
 from gatewright.services.gatekeeper.dispatch.priority import InFlight
 from gatewright.services.gatekeeper.gates.engine import GateEngine
 from tests.factories import make_contract
-from tests.gatekeeper.test_priority import make_run
+from tests.gatekeeper.dispatch.test_priority import make_run
 from tests.git.repositories import MakeRepository, Repository
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
