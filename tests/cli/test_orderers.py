@@ -12,9 +12,10 @@ import pytest
 from gatewright.app.cli.context import CommandContext
 from gatewright.app.cli.hosts.connection import HostAccess
 from gatewright.app.cli.hosts.run_tools import SubmittingTools
-from gatewright.app.cli.run.request import RunOptions, prepare
+from gatewright.app.cli.run.request import prepare
 from gatewright.app.cli.user_git import with_orderer
 from gatewright.contracts import RunRequest, TaskContract
+from gatewright.order_form.run_options import RunOptions
 from tests.cli.conftest import MakeRepository
 from tests.factories import make_contract, make_request
 

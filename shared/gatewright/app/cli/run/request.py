@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
@@ -29,14 +30,9 @@ from gatewright.contracts.vocabulary import (
     AcceptanceTest,
     Artifact,
     Budget,
-    ChangeKind,
     Environment,
     Executor,
     FurtherEnvironment,
-    LandingMode,
-    Language,
-    PolicyPack,
-    Priority,
     Repository,
     Scope,
     Sharding,
@@ -47,63 +43,16 @@ from gatewright.git.host.checkout import exact_ref
 from gatewright.git.host.identity import PROTOCOLS
 from gatewright.git.refs import check_landing_ref, parse_url
 from gatewright.git.tracked import refuse_tracked_folder
+from gatewright.order_form.run_options import RunOptions, values_below
 from gatewright.sandbox.environments import Environments, ShownFolder
 from gatewright.tasks.provided import PREFIX as PROVIDED
 
 EXAMPLE = 'gatewright run "rename parse to read" --allow src --exec "python rename.py" --test "python -m pytest -q"'
 _REQUIREMENT = re.compile(r"[A-Z][A-Z0-9]*-[A-Z][A-Z0-9]*-[0-9]{3,}")  # noqa: TID251 - the operator's own text
+T = TypeVar("T")
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")  # noqa: TID251 - the operator's own text
 #: ``host:path`` or ``user@host:path``, as git understands it.
 _SCP = re.compile(r"[A-Za-z0-9._@-]+:(?!//)")  # noqa: TID251 - the operator's own text
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunOptions:
-    """What was given on the command line, unchecked."""
-
-    request: str
-    repo: str | None = None
-    ref: str = "HEAD"
-    allow: tuple[str, ...] = ()
-    allow_tests: tuple[str, ...] = ()
-    #: Those of ``allow`` that the pm proposed: what a person did not name opens no test.
-    proposed: tuple[str, ...] = ()
-    allow_dependencies: bool = False
-    allow_kinds: tuple[ChangeKind, ...] = ()
-    commands: tuple[str, ...] = ()
-    patch: str | None = None
-    replies: tuple[str, ...] = ()
-    head: str | None = None
-    agent: str | None = None
-    model: str | None = None
-    fallback: bool = False
-    cassette: Path | None = None
-    approval: Path | None = None
-    provide: tuple[str, ...] = ()
-    #: Path and content of files that are provided and lie in no checkout.
-    written: tuple[tuple[str, bytes], ...] = ()
-    mount: tuple[str, ...] = ()
-    tests: tuple[str, ...] = ()
-    hidden_tests: tuple[str, ...] = ()
-    hidden_files: tuple[str, ...] = ()
-    shards: int = 1
-    candidates: str | None = None
-    env: tuple[Path, ...] = ()
-    language: Language | None = None
-    land: LandingMode = "branch"
-    target_ref: str | None = None
-    policy_pack: PolicyPack = "low"
-    priority: Priority = "normal"
-    needs: tuple[str, ...] = ()
-    requirement: tuple[str, ...] = ()
-    yes: bool = False
-    interactive: bool = False
-    max_retries: int | None = None
-    timeout: float = 300.0
-    max_seconds: float | None = None
-    max_tokens: int | None = None
-    max_cost: float | None = None
-    max_iterations: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,30 +102,27 @@ def prepare(
         raise MalformedError("this cannot be run", faults=tuple(faults), code="invalid_input")
     answer = branch.answer if branch is not None else answer
     retries = options.max_retries if options.max_retries is not None else answer.attempts - 1
+    place = Path(repository) if _local(repository) else here
     request = RunRequest(
-        request=options.request if branch is None else options.request.strip() or branch.subject,
+        **values_below(options, "")
+        | {
+            "request": options.request if branch is None else options.request.strip() or branch.subject,
+            # What may change at all and what of it is a test are two questions to the gate, and one to a person.
+            "allowed_paths": tuple(dict.fromkeys((*options.allow, *options.allow_tests))),
+            "acceptance_tests": (*_tests("test", options.tests), *_tests("hidden", options.hidden_tests)),
+        },
         repository=Repository(url=repository, target_ref=target, landing=options.land),
         requested_by=user_name(),
-        baseline_ref=options.ref,
-        # What may change at all and what of it is a test are two questions to the gate, and one to a person.
-        allowed_paths=tuple(dict.fromkeys((*options.allow, *options.allow_tests))),
-        acceptance_tests=(*_tests("test", options.tests), *_tests("hidden", options.hidden_tests)),
         executor=answer.executor if _ways(options) and not answer.candidates else None,
         candidates=answer.candidates or None,
-        sharding=Sharding(count=options.shards),
+        sharding=Sharding(**values_below(options, "sharding")),
         environment=_environment(shown),
-        language=options.language,
-        scope=_scope(options),
-        budget=_budget(options),
-        policy_pack=options.policy_pack,
-        priority=options.priority,
-        needs=options.needs,
-        requirement_ids=options.requirement,
-        interactive=options.interactive,
+        scope=_unless_empty(Scope(**values_below(options, "scope")), Scope()),
+        budget=_unless_empty(Budget(**values_below(options, "budget")), Budget()),
         timeout_retry=TimeoutRetry(timeout_sec=options.timeout, max_retries=retries, retry_backoff_sec=0),
-        author=(branch.author if branch is not None else None) or author(Path(repository) if _local(repository) else here),
+        author=(branch.author if branch is not None else None) or author(place),
         source_branch=branch.source if branch is not None else None,
-        ordered_by=who_orders(Path(repository) if _local(repository) else here),
+        ordered_by=who_orders(place),
         idempotency_key=new_id(),
     )
     written = tuple((f"{PROVIDED}{path}", content) for path, content in options.written)
@@ -247,25 +193,9 @@ def _one_answer(options: RunOptions, faults: list[Fault]) -> ChangeSource:
     return read_answer(options.commands, options.patch, options.replies, faults)
 
 
-def _budget(options: RunOptions) -> Budget | None:
-    """What the run may use up; None when nothing is limited."""
-    budget = Budget(
-        wall_sec=options.max_seconds,
-        tokens=options.max_tokens,
-        cost_usd=options.max_cost,
-        iterations=options.max_iterations,
-    )
-    return None if budget == Budget() else budget
-
-
-def _scope(options: RunOptions) -> Scope | None:
-    """What is opened beyond plain edits; None when nothing is."""
-    scope = Scope(
-        allow_protected_paths=options.allow_tests,
-        allow_dependency_change=options.allow_dependencies,
-        allow=options.allow_kinds,
-    )
-    return None if scope == Scope() else scope
+def _unless_empty(value: T, empty: T) -> T | None:
+    """``value``; None where it says nothing."""
+    return None if value == empty else value
 
 
 def with_artifacts(request: RunRequest, artifacts: tuple[Artifact, ...]) -> RunRequest:
