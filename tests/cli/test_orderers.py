@@ -50,5 +50,5 @@ def test_a_coding_host_names_no_other_person(tmp_path: Path, known: tuple[str, .
     """What a model writes into the further fields of a run is not who ordered it."""
     access = HostAccess(CommandContext(tmp_path, tmp_path, None, tmp_path / "key.pem"), tmp_path, ordered_by=known)
     claims = {"ordered_by": ["ben"], "requested_by": "ben"}
-    document = SubmittingTools(access)._document("x", ["src"], ["true"], None, None, "codex", claims)
+    document = SubmittingTools(access)._document({"request": "x", "agent": "codex"}, claims)
     assert (document["ordered_by"], document["requested_by"]) == (known, "mcp host")

@@ -89,10 +89,14 @@ class FormField:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolArgument:
-    """An argument of the tool ``submit_run`` of hosts; ``most``: characters of a text, entries of a list."""
+    """An argument of the tool ``submit_run`` of hosts.
+
+    ``most``: characters of a text, entries of a list. ``description``: where the help of the command line speaks of a terminal.
+    """
 
     most: int
     required: bool = False
+    description: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +115,7 @@ class Row:
 
     ``flags``: the first one is written in retry lines; none for an argument. ``pointer``: the field of the document in dotted
     form; empty where the option is no field of its own. ``key``: its name in the form and the tool; by default the pointer.
-    ``bounds``: set only where the document has no such field. ``read``: from a value of the command line to the option's.
+    ``own_bounds``: set only where the document has no such field. ``read``: from a value of the command line to the option's.
     ``note``: what the help shows as the default. ``repeated``: whether a retry line has it.
     """
 
@@ -158,7 +162,8 @@ def option(*flags: str, kind: Kind, pointer: str = "", default: Any = None, **mo
 
 def rows_of(table: type) -> tuple[Row, ...]:
     """The rows of a table, in its order; fields that are no options are left out."""
-    return tuple(Row(name=field.name, **field.metadata[_ROW]) for field in dataclasses.fields(table) if _ROW in field.metadata)
+    rows = [(field.name, field.metadata[_ROW]) for field in dataclasses.fields(table) if _ROW in field.metadata]
+    return tuple(Row(name=name, **{"key": row["pointer"], **row}) for name, row in rows)
 
 
 @cache

@@ -27,6 +27,8 @@ from gatewright.reasons import RetryOffer
 if TYPE_CHECKING:
     from gatewright.contracts.vocabulary import ChangeKind, LandingMode, Language, PolicyPack, Priority
 
+#: ``--agent any``, and a candidate of this name: the first agent of agents.json that the worker has.
+ANY_AGENT = "any"
 #: Most worker processes of a stack.
 MOST_WORKERS = 64
 
@@ -62,7 +64,7 @@ class RunOptions:
             required="name a repository: an absolute path on the host of the gatekeeper, or an address",
             list="known",
         ),
-        tool=ToolArgument(most=2000),
+        tool=ToolArgument(most=2000, description="An absolute path or a URL."),
     )
     ref: str = option(
         "--ref",
@@ -88,7 +90,7 @@ class RunOptions:
             rows=2,
             required="name the paths that may change, one a line",
         ),
-        tool=ToolArgument(most=200, required=True),
+        tool=ToolArgument(most=200, required=True, description="Which paths may change, from the top of the repository."),
     )
     allow_tests: tuple[str, ...] = option(
         RetryOffer.PROTECTED_PATH,
@@ -107,6 +109,8 @@ class RunOptions:
         help="Manifests and lock files inside the paths may change.",
         panel=Panel.SCOPE,
         pointer="scope.allow_dependency_change",
+        key="allow_dependencies",
+        form=FormField(section=Section.SCOPE, label="Manifests and lock files inside the paths may change"),
     )
     allow_kinds: tuple[ChangeKind, ...] = option(
         RetryOffer.KIND,
@@ -142,7 +146,7 @@ class RunOptions:
         form=FormField(
             section=Section.MAKER, label="Patch", hint="as git diff writes it", rows=8, required="give the patch", maker="patch"
         ),
-        tool=ToolArgument(most=4_000_000),
+        tool=ToolArgument(most=4_000_000, description="The change as a git patch; without one an agent or model makes it."),
     )
     replies: tuple[str, ...] = option(
         "--reply",
@@ -172,7 +176,7 @@ class RunOptions:
             hint="of the operator's policies; their first if left out",
             maker="agent",
         ),
-        tool=ToolArgument(most=100),
+        tool=ToolArgument(most=100, description="A coding agent of the operator's policies, or any."),
     )
     model: str | None = option(
         "--model",
@@ -235,7 +239,7 @@ class RunOptions:
             rows=2,
             required="name the commands that have to succeed, one a line",
         ),
-        tool=ToolArgument(most=20, required=True),
+        tool=ToolArgument(most=20, required=True, description="Acceptance commands: each must succeed, in the sandbox."),
     )
     hidden_tests: tuple[str, ...] = option(
         "--hidden-test",
@@ -443,10 +447,10 @@ def values_below(options: RunOptions, parent: str) -> dict[str, Any]:
 
 def options_from(given: dict[str, Any]) -> RunOptions:
     """The options from the values that a command line parser has for each row."""
-    return RunOptions(**{each.name: _value(each, given[each.name]) for each in order_rows()})
+    return RunOptions(**{each.name: _option_value(each, given[each.name]) for each in order_rows()})
 
 
-def _value(each: Row, given: Any) -> Any:
+def _option_value(each: Row, given: Any) -> Any:
     if each.kind.many:
         return tuple(map(str, given or ())) if each.kind is Kind.CHOICES else tuple(given or ())
     if given is None:

@@ -10,12 +10,11 @@ import msgspec
 
 from gatewright.contracts.vocabulary import Executor
 from gatewright.errors import Fault
+from gatewright.order_form.run_options import ANY_AGENT
 from gatewright.worker_role import ASKED_ANEW
 
 #: How many there may be, as the schema says.
 LEAST, MOST = 2, 8
-#: ``--agent any``, and a candidate of this name: the first agent of agents.json that the worker has.
-ANY_AGENT = "any"
 _PLACE = "/candidates"
 
 

@@ -10,11 +10,11 @@ import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from gatewright.app.cli.run.candidates import ANY_AGENT, names_of
+from gatewright.app.cli.run.candidates import names_of
 from gatewright.app.cli.run.request import Prepared
 from gatewright.client.client import Client
 from gatewright.contracts import RunRequest, codec
-from gatewright.order_form.run_options import RunOptions
+from gatewright.order_form.run_options import ANY_AGENT, RunOptions
 from gatewright.run import events as e
 from gatewright.view.run_view import RunView
 from gatewright.view.safe_text import printable

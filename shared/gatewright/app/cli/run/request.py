@@ -15,7 +15,7 @@ from typing import TypeVar
 import msgspec
 
 from gatewright.app.cli.home import find_repository
-from gatewright.app.cli.run.candidates import ANY_AGENT, contradictions, count_of, named_candidates, names_of, repeated
+from gatewright.app.cli.run.candidates import contradictions, count_of, named_candidates, names_of, repeated
 from gatewright.app.cli.run.change_source import BranchAnswer, ChangeSource, read_answer, read_branch
 from gatewright.app.cli.run.files.hidden import read_hidden
 from gatewright.app.cli.run.files.mounts import read_mounts
@@ -43,7 +43,7 @@ from gatewright.git.host.checkout import exact_ref
 from gatewright.git.host.identity import PROTOCOLS
 from gatewright.git.refs import check_landing_ref, parse_url
 from gatewright.git.tracked import refuse_tracked_folder
-from gatewright.order_form.run_options import RunOptions, values_below
+from gatewright.order_form.run_options import ANY_AGENT, RunOptions, values_below
 from gatewright.sandbox.environments import Environments, ShownFolder
 from gatewright.tasks.provided import PREFIX as PROVIDED
 
