@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, Final
 
 import msgspec
 
 from gatewright.client.client import inline_artifact
+from gatewright.contracts.vocabulary import ExecutorName
+from gatewright.executor_kinds import EXECUTOR_KINDS, ExecutorKind
 from gatewright.order_form.run_options import ANY_AGENT, order_rows
-
-#: The artifact that holds a patch that was sent as text.
-PATCH_NAME: Final = "given.patch"
 
 
 def order_document(values: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a run request that the values ask for, by the names of their rows; what is empty is left out.
 
-    A patch is its bytes. Raises nothing: the codec judges the document.
+    What becomes an artifact is bytes. Raises nothing: the codec judges the document.
     """
     document: dict[str, Any] = {}
     for row in order_rows():
@@ -56,17 +55,16 @@ def _environment_part(prefixes: Sequence[str]) -> dict[str, Any]:
     return {"environment": {"prefix": first, **({"others": [{"prefix": each} for each in others]} if others else {})}}
 
 
-def _commands_part(commands: Sequence[str]) -> dict[str, Any]:
-    return {"executor": {"kind": "command", "commands": list(commands)}}
-
-
-def _patch_part(patch: bytes) -> dict[str, Any]:
-    artifact = msgspec.to_builtins(inline_artifact(PATCH_NAME, patch))
-    return {"executor": {"kind": "patch", "artifacts": [PATCH_NAME]}, "artifacts": [artifact]}
-
-
-def _agent_part(name: str) -> dict[str, Any]:
-    return {"executor": {"kind": "agent", **({"agent": name} if name != ANY_AGENT else {})}}
+def _executor_part(name: ExecutorName, kind: ExecutorKind, value: Any) -> dict[str, Any]:
+    """The executor that the option of its kind asks for: commands, the bytes of an artifact, or the name of who is asked."""
+    match kind.answers:
+        case "commands":
+            return {"executor": {"kind": name, "commands": list(value)}}
+        case "artifacts":
+            artifact = msgspec.to_builtins(inline_artifact(kind.artifact.format(1), value))
+            return {"executor": {"kind": name, "artifacts": [artifact["name"]]}, "artifacts": [artifact]}
+        case "asked":
+            return {"executor": {"kind": name, **({name: value} if value != ANY_AGENT else {})}}
 
 
 #: Options that are more than the one field that their row points to.
@@ -74,7 +72,5 @@ _PARTS: Final[Mapping[str, Callable[[Any], dict[str, Any]]]] = {
     "tests": _tests_part,
     "target_ref": _target_part,
     "env": _environment_part,
-    "commands": _commands_part,
-    "patch": _patch_part,
-    "agent": _agent_part,
+    **{kind.option: partial(_executor_part, name, kind) for name, kind in EXECUTOR_KINDS.items()},
 }

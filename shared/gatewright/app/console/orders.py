@@ -14,13 +14,14 @@ from gatewright.app.console.doors import SignedInPerson
 from gatewright.app.order_document import order_document
 from gatewright.contracts import RunRequest, codec
 from gatewright.errors import Fault, MalformedError
+from gatewright.executor_kinds import EXECUTOR_KINDS
 from gatewright.order_form.rows import FormField, Kind, Row, Section
-from gatewright.order_form.run_options import ANY_AGENT, order_rows
+from gatewright.order_form.run_options import ANY_AGENT, order_rows, row
 
 #: Bytes of the form as it is sent, where most characters of a patch take one and some three.
 MOST_BYTES: Final = 6_000_000
-#: Who makes the change: commands, a patch, or a coding agent of the operator's policies.
-MAKERS: Final = {"command": "Commands", "patch": "A patch", "agent": "A coding agent"}
+#: Who makes the change: the kinds of executor whose option the form shows.
+MAKERS: Final = {name: kind.label for name, kind in EXECUTOR_KINDS.items() if row(kind.option).form is not None}
 #: Who ordered a run, in words, where the sign-in names no person.
 _NO_PERSON = "the live page"
 #: The value of a box that is ticked.
@@ -29,8 +30,8 @@ _TICKED = "on"
 
 def form_sections() -> dict[str, tuple[tuple[Row, FormField], ...]]:
     """The rows that the form shows, and how, by the part of the form."""
-    shown = [(row, row.form) for row in order_rows() if row.form is not None]
-    return {section: tuple(each for each in shown if each[1].section is section) for section in Section}
+    shown = [(each, each.form) for each in order_rows() if each.form is not None]
+    return {section: tuple(pair for pair in shown if pair[1].section is section) for section in Section}
 
 
 def request_of(fields: Mapping[str, str], person: SignedInPerson | None = None) -> RunRequest:
@@ -42,17 +43,17 @@ def request_of(fields: Mapping[str, str], person: SignedInPerson | None = None) 
     maker = fields.get("maker", "")
     shown = [each for part in form_sections().values() for each in part if each[1].maker in {"", maker}]
     missing = [
-        Fault(f"/{row.key}", "required", form.required)
-        for row, form in shown
-        if form.required and not fields.get(row.key, "").strip()
+        Fault(f"/{each.key}", "required", form.required)
+        for each, form in shown
+        if form.required and not fields.get(each.key, "").strip()
     ]
     if maker not in MAKERS:
         missing.append(Fault("/maker", "required", "say who makes the change"))
     if missing:
         raise MalformedError("this cannot be run", faults=tuple(missing), code="invalid_input")
-    values = {row.name: _form_value(row, form, fields.get(row.key, "")) for row, form in shown}
-    if maker == "agent":
-        values["agent"] = values["agent"] or ANY_AGENT
+    values = {each.name: _form_value(each, form, fields.get(each.key, "")) for each, form in shown}
+    if maker == "agent" and not values["agent"]:
+        values["agent"] = ANY_AGENT
     document: dict[str, Any] = {
         **order_document(values),
         "requested_by": person.names[0] if person is not None else _NO_PERSON,
@@ -65,14 +66,14 @@ def request_of(fields: Mapping[str, str], person: SignedInPerson | None = None) 
     return codec.decode(msgspec.json.encode(document), RunRequest)
 
 
-def _form_value(row: Row, form: FormField, text: str) -> Any:
+def _form_value(each: Row, form: FormField, text: str) -> Any:
     """What a person typed, as ``order_document`` takes it."""
-    if row.name == "patch":
+    if each.name == "patch":
         # Browsers send the ends of lines as CR LF.
         return (text.replace("\r\n", "\n").rstrip("\n") + "\n").encode() if text.strip() else b""
-    if row.kind is Kind.FLAG:
+    if each.kind is Kind.FLAG:
         return text == _TICKED
-    if row.kind.many:
+    if each.kind.many:
         lines = text.splitlines() if form.rows > 1 else [text]
         return tuple(line.strip() for line in lines if line.strip())
     return text.strip()

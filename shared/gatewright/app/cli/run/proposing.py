@@ -10,8 +10,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from gatewright.app.cli.run.candidates import names_of
-from gatewright.app.cli.run.request import Prepared
+from gatewright.app.cli.run.request import Prepared, ways_named
 from gatewright.client.client import Client
 from gatewright.contracts import RunRequest, codec
 from gatewright.order_form.run_options import ANY_AGENT, RunOptions
@@ -26,9 +25,8 @@ PROPOSAL = "proposal.json"
 
 def leaves_open(options: RunOptions) -> bool:
     """Whether ``options`` say what is to be done, and not all of where, how and by what it is proved."""
-    executor = options.commands or options.patch or options.replies or options.head or options.agent or options.model
-    executor = executor or names_of(options.candidates)
-    return bool(options.request.strip()) and not ((options.allow or options.allow_tests) and options.tests and executor)
+    fixed = (options.allow or options.allow_tests) and options.tests and ways_named(options)
+    return bool(options.request.strip()) and not fixed
 
 
 def can_propose(*, plays: bool = False) -> bool:

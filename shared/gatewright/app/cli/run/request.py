@@ -15,7 +15,7 @@ from typing import TypeVar
 import msgspec
 
 from gatewright.app.cli.home import find_repository
-from gatewright.app.cli.run.candidates import contradictions, count_of, named_candidates, names_of, repeated
+from gatewright.app.cli.run.candidates import MAKER_FLAGS, contradictions, count_of, named_candidates, names_of, repeated
 from gatewright.app.cli.run.change_source import BranchAnswer, ChangeSource, read_answer, read_branch
 from gatewright.app.cli.run.files.hidden import read_hidden
 from gatewright.app.cli.run.files.mounts import read_mounts
@@ -39,11 +39,12 @@ from gatewright.contracts.vocabulary import (
     TimeoutRetry,
 )
 from gatewright.errors import DeniedError, Fault, GatewrightError, MalformedError
+from gatewright.executor_kinds import EXECUTOR_KINDS, asked_first
 from gatewright.git.host.checkout import exact_ref
 from gatewright.git.host.identity import PROTOCOLS
 from gatewright.git.refs import check_landing_ref, parse_url
 from gatewright.git.tracked import refuse_tracked_folder
-from gatewright.order_form.run_options import ANY_AGENT, RunOptions, values_below
+from gatewright.order_form.run_options import ANY_AGENT, RunOptions, row, values_below
 from gatewright.sandbox.environments import Environments, ShownFolder
 from gatewright.tasks.provided import PREFIX as PROVIDED
 
@@ -113,7 +114,7 @@ def prepare(
         },
         repository=Repository(url=repository, target_ref=target, landing=options.land),
         requested_by=user_name(),
-        executor=answer.executor if _ways(options) and not answer.candidates else None,
+        executor=answer.executor if ways_named(options) and not answer.candidates else None,
         candidates=answer.candidates or None,
         sharding=Sharding(**values_below(options, "sharding")),
         environment=_environment(shown),
@@ -173,7 +174,7 @@ def _answer(options: RunOptions, faults: list[Fault]) -> ChangeSource:
         candidates = named_candidates(given, options.model, faults, fallback=options.fallback)
         return ChangeSource(Executor(kind="agent"), candidates=candidates)
     answer = _one_answer(options, faults)
-    if not _ways(options) or options.head is not None:
+    if not ways_named(options) or options.head is not None:
         return answer
     return replace(answer, candidates=repeated(answer.executor, count_of(given), faults))
 
@@ -190,7 +191,7 @@ def _one_answer(options: RunOptions, faults: list[Fault]) -> ChangeSource:
         )
     if options.model is not None:
         return ChangeSource(Executor(kind="model", model=options.model, fallback=options.fallback))
-    return read_answer(options.commands, options.patch, options.replies, faults)
+    return read_answer(options, faults)
 
 
 def _unless_empty(value: T, empty: T) -> T | None:
@@ -211,33 +212,37 @@ def _missing(options: RunOptions) -> list[Fault]:
         faults.append(Fault("/allowed_paths", "missing", "say which paths may change: --allow PATH (repeatable)"))
     if not options.tests:
         faults.append(Fault("/acceptance_tests", "missing", "say which command proves the change: --test CMD (repeatable)"))
-    if not _ways(options):
-        words = (
-            "say how the change is made: --agent NAME, --model NAME, --exec CMD, --patch FILE, --reply FILE, --head BRANCH, "
-            "or --candidates NAME,NAME"
-        )
+    if not ways_named(options):
+        makers = (row(kind.option) for _, kind in asked_first())
+        named = ", ".join(f"{each.flag} {(each.metavar or '').partition('|')[0]}" for each in makers)
+        words = f"say how the change is made: {named}, --head BRANCH, or --candidates NAME,NAME"
         faults.append(Fault("/executor", "missing", words))
     return faults
 
 
-def _ways(options: RunOptions) -> int:
+def ways_named(options: RunOptions) -> int:
     """How many ways to make the change were named; --model says more about --agent, or is one by itself."""
-    others = (options.commands, options.patch, options.replies, options.head)
-    return sum(map(bool, (options.agent or options.model or names_of(options.candidates), *others)))
+    return sum(map(bool, (_is_asked(options), *_given_answers(options), options.head)))
 
 
 def _is_asked(options: RunOptions) -> bool:
     """Whether an agent or a model is named that makes the change."""
-    return bool(options.agent or options.model or names_of(options.candidates))
+    kinds = (kind for kind in EXECUTOR_KINDS.values() if kind.asked_anew)
+    return any(getattr(options, kind.option) for kind in kinds) or bool(names_of(options.candidates))
+
+
+def _given_answers(options: RunOptions) -> list[object]:
+    """The answers that the options bring, for each kind of executor that needs some."""
+    return [getattr(options, kind.option) for kind in EXECUTOR_KINDS.values() if not kind.asked_anew]
 
 
 def _contradictions(options: RunOptions) -> list[Fault]:
-    others = (options.agent, options.commands, options.patch, options.replies, options.head)
+    others = (options.agent, *_given_answers(options), options.head)
     faults = contradictions(options.candidates, shards=options.shards, others=any(others))
     if options.candidates is not None and options.head is not None:
         faults.append(Fault("/candidates", "ambiguous", "--head is one change that is there already: nothing is to choose"))
-    if _ways(options) > 1:
-        faults.append(Fault("/executor", "ambiguous", "give only one of --agent, --exec, --patch, --reply and --head"))
+    if ways_named(options) > 1:
+        faults.append(Fault("/executor", "ambiguous", f"give only one of {MAKER_FLAGS}"))
     if options.fallback and options.model is None and "=" not in (options.candidates or ""):
         words = "--fallback says what may answer in the place of --model NAME: name a model, or leave it out"
         faults.append(Fault("/executor/fallback", "missing", words))
