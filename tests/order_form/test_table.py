@@ -98,6 +98,8 @@ def test_bounds_and_defaults_are_those_of_the_document() -> None:
     assert (row("ref").default, row("land").default, row("policy_pack").default) == ("HEAD", "branch", "low")
     assert row("max_seconds").bounds.least == 0.001, "more than nothing"
     assert row("timeout").bounds.most is None, "no number is larger"
+    assert (bounds_of("candidates").least, bounds_of("candidates").most) == (2, 8)
+    assert row("requirement").bounds.pattern.startswith("^[A-Z]")
     with pytest.raises(KeyError):
         bounds_of("scope.allow_everything")
 

@@ -101,11 +101,15 @@ class ToolArgument:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """What the schema of the document says about a field. ``default``: None where it has none."""
+    """What the schema of the document says about a field. ``default``: None where it has none.
+
+    Of a list ``least`` and ``most`` are numbers of entries, ``choices`` and ``pattern`` those of an entry.
+    """
 
     least: int | float | None = None
     most: int | float | None = None
     choices: tuple[str, ...] = ()
+    pattern: str = ""
     default: Any = None
 
 
@@ -178,9 +182,15 @@ def bounds_of(pointer: str) -> Bounds:
     field = node[0]
     items = _resolved(field["items"], node[1])[0] if "items" in field else field
     choices = tuple(each for each in items.get("enum", ()) if each is not None)
-    least = field.get("minimum", field["exclusiveMinimum"] + _STEP if "exclusiveMinimum" in field else None)
-    most = field.get("maximum")
-    return Bounds(least=least, most=None if most == sys.float_info.max else most, choices=choices, default=field.get("default"))
+    above = field["exclusiveMinimum"] + _STEP if "exclusiveMinimum" in field else field.get("minItems")
+    most = field.get("maximum", field.get("maxItems"))
+    return Bounds(
+        least=field.get("minimum", above),
+        most=None if most == sys.float_info.max else most,
+        choices=choices,
+        pattern=items.get("pattern", ""),
+        default=field.get("default"),
+    )
 
 
 @cache

@@ -16,7 +16,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from gatewright.order_form.rows import Kind, Panel, Row
+from gatewright.order_form.rows import Bounds, Kind, Panel, Row
 from gatewright.order_form.run_options import RunOptions, options_from, order_rows
 from gatewright.order_form.words import help_of
 
@@ -59,12 +59,13 @@ def typer_option(row: Row, *, panel: str | None = None) -> Any:
     """The row as Typer takes it in an annotation; the help shows it in ``panel``, or among the options without one."""
     if not row.flags:
         return typer.Argument(metavar=row.metavar, help=help_of(row))
+    bounds = row.bounds if row.kind in {Kind.NUMBER, Kind.DECIMAL} else Bounds()
     return typer.Option(
         *row.flags,
         metavar=row.metavar,
         help=help_of(row),
-        min=row.bounds.least,
-        max=row.bounds.most,
+        min=bounds.least,
+        max=bounds.most,
         show_default=row.note or True,
         rich_help_panel=panel,
     )

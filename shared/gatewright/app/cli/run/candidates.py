@@ -11,10 +11,11 @@ import msgspec
 from gatewright.contracts.vocabulary import Executor
 from gatewright.errors import Fault
 from gatewright.executor_kinds import EXECUTOR_KINDS, asked_first
+from gatewright.order_form.rows import bounds_of
 from gatewright.order_form.run_options import ANY_AGENT, row
 
-#: How many there may be, as the schema says.
-LEAST, MOST = 2, 8
+#: How many there may be.
+BOUNDS = bounds_of("candidates")
 _PLACE = "/candidates"
 #: The options that each name one maker; --model says more about --agent.
 MAKER_FLAGS = ", ".join(row(kind.option).flag for name, kind in asked_first() if name != "model") + " and --head"
@@ -67,8 +68,9 @@ def contradictions(given: str | None, *, shards: int, others: bool) -> list[Faul
     if given is None:
         return []
     faults = []
-    if not LEAST <= count_of(given) <= MOST:
-        faults.append(Fault(_PLACE, "invalid", f"--candidates: at least {LEAST} and at most {MOST}"))
+    least, most = BOUNDS.least or 0, BOUNDS.most or 0
+    if not least <= count_of(given) <= most:
+        faults.append(Fault(_PLACE, "invalid", f"--candidates: at least {least} and at most {most}"))
     if shards > 1:
         words = "--candidates and --shards: each candidate makes the whole change, which is not split then"
         faults.append(Fault(_PLACE, "ambiguous", words))

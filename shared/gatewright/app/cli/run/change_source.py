@@ -13,13 +13,13 @@ from gatewright.contracts.vocabulary import MOST_AUTHORS, Executor, ExecutorName
 from gatewright.errors import Fault, MalformedError
 from gatewright.executor_kinds import EXECUTOR_KINDS
 from gatewright.git.host.checkout import branch_change
-from gatewright.order_form.run_options import RunOptions
+from gatewright.order_form.run_options import RunOptions, row
 
 PATCH = EXECUTOR_KINDS["patch"].artifact
 #: The name that stands for standard input.
 STDIN = "-"
-#: What the schema of a contract takes: the first attempt and ten retries.
-_MOST_ATTEMPTS = 11
+#: The first attempt, and the most retries that a contract takes.
+_MOST_ATTEMPTS = 1 + int(row("max_retries").bounds.most or 0)
 #: How often an agent or a model is asked, where the user does not say.
 _ASKED = 3
 

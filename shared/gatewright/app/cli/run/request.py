@@ -49,7 +49,7 @@ from gatewright.sandbox.environments import Environments, ShownFolder
 from gatewright.tasks.provided import PREFIX as PROVIDED
 
 EXAMPLE = 'gatewright run "rename parse to read" --allow src --exec "python rename.py" --test "python -m pytest -q"'
-_REQUIREMENT = re.compile(r"[A-Z][A-Z0-9]*-[A-Z][A-Z0-9]*-[0-9]{3,}")  # noqa: TID251 - the operator's own text
+_REQUIREMENT = re.compile(row("requirement").bounds.pattern)  # noqa: TID251 - the operator's own text; it looks ahead
 T = TypeVar("T")
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")  # noqa: TID251 - the operator's own text
 #: ``host:path`` or ``user@host:path``, as git understands it.
