@@ -19,6 +19,7 @@ from gatewright.contracts.vocabulary import AcceptanceTest, Executor, ToolPermis
 from gatewright.ecosystems.port import TreeFiles
 from gatewright.ecosystems.registry import recognise
 from gatewright.errors import CommandRefusedError, Fault, ScopeError
+from gatewright.executor_kinds import EXECUTOR_KINDS
 from gatewright.permissions import FILESYSTEM_ORDER, NETWORK_ORDER, SHELL_ORDER, is_wider
 from gatewright.sandbox.argv import parse_command
 from gatewright.worker_role import ways, worker_permissions
@@ -143,13 +144,13 @@ def _executor_faults(executor: ProposedExecutor | None, kinds: Sequence[str]) ->
         yield Fault("/executor/kind", "invalid", f"must be one of {', '.join(kinds)}")
         return
     try:
-        _executor(executor)
+        made = _executor(executor)
     except msgspec.ValidationError as error:
         yield Fault("/executor", "invalid", str(error)[:200])
         return
     if executor.kind == "model" and executor.model is None:
         yield Fault("/executor/model", "required", "is required: the name of a model")
-    if (executor.kind == "command") != bool(executor.commands):
+    if (EXECUTOR_KINDS[made.kind].answers == "commands") != bool(executor.commands):
         yield Fault("/executor/commands", "required", "at least one command for the executor command, and none for others")
     for number, command in enumerate(executor.commands):
         try:

@@ -12,12 +12,12 @@ from gatewright.contracts import RequestTask, RunRequest, TaskContract
 from gatewright.contracts.order import Order
 from gatewright.contracts.task_contract import Inputs, LogPaths, LogRefs, Rollback, RuntimeOptions
 from gatewright.contracts.vocabulary import Agent, TimeoutRetry
+from gatewright.executor_kinds import EXECUTOR_KINDS
 from gatewright.profiles.choice import chosen_profile, environment_of
 from gatewright.profiles.policy import NO_PROFILES, EnvironmentsPolicy
 from gatewright.rules.contracts import contract_task_id
 from gatewright.services.pm.completeness import check_complete
 from gatewright.worker_role import (
-    ASKED_ANEW,
     REQUIRED_OUTPUTS,
     TOOL_SET,
     WORKER,
@@ -72,6 +72,7 @@ def compile_contract(task: RequestTask, owner: Agent, profiles: EnvironmentsPoli
 
 def _one_try_per_answer(request: RunRequest) -> TimeoutRetry:
     tries = max(
-        (ASKED_TRIES if executor.kind in ASKED_ANEW else len(answers(executor)) for executor in ways(request)), default=1
+        (ASKED_TRIES if EXECUTOR_KINDS[executor.kind].asked_anew else len(answers(executor)) for executor in ways(request)),
+        default=1,
     )
     return TimeoutRetry(timeout_sec=DEFAULT_SECONDS, max_retries=min(tries - 1, MOST_RETRIES), retry_backoff_sec=0)

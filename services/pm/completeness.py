@@ -9,6 +9,7 @@ from gatewright import scope
 from gatewright.contracts import RunRequest
 from gatewright.contracts.vocabulary import Executor
 from gatewright.errors import Fault, MalformedError, ScopeError
+from gatewright.executor_kinds import EXECUTOR_KINDS
 from gatewright.worker_role import has_answers, ways
 
 INCOMPLETE = "request_incomplete"
@@ -34,11 +35,13 @@ def _missing(request: RunRequest) -> Iterator[Fault]:
     if not request.acceptance_tests:
         yield _required_fault("/acceptance_tests", "the commands that prove the change")
     if not ways(request):
-        yield _required_fault("/executor", "how the change is made: command, patch, reply, agent or model")
+        *others, last = EXECUTOR_KINDS
+        yield _required_fault("/executor", f"how the change is made: {', '.join(others)} or {last}")
     for pointer, executor in _executors(request):
         if not has_answers(executor):
-            field = "commands" if executor.kind == "command" else "artifacts"
-            yield _required_fault(f"{pointer}/{field}", f"at least one answer for the {executor.kind} executor")
+            yield _required_fault(
+                f"{pointer}/{EXECUTOR_KINDS[executor.kind].answers}", f"at least one answer for the {executor.kind} executor"
+            )
 
 
 def _executors(request: RunRequest) -> Iterator[tuple[str, Executor]]:
@@ -71,7 +74,9 @@ def _artifacts(request: RunRequest) -> Iterator[Fault]:
 
 def _sharding(request: RunRequest) -> Iterator[Fault]:
     executor = request.executor
-    if request.sharding is None or request.sharding.count == 1 or executor is None or executor.kind != "command":
+    if request.sharding is None or request.sharding.count == 1 or executor is None:
+        return
+    if EXECUTOR_KINDS[executor.kind].answers != "commands":
         return
     for number, command in enumerate(executor.commands):
         if not scope.takes_paths(command):

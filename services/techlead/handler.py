@@ -11,6 +11,7 @@ from gatewright.clock import timestamp
 from gatewright.contracts import Error, Plan, TaskContract
 from gatewright.contracts.vocabulary import Agent
 from gatewright.errors import MalformedError
+from gatewright.executor_kinds import EXECUTOR_KINDS
 from gatewright.git.mirror import Mirrors
 from gatewright.host_facts import surroundings
 from gatewright.prompts.library import PromptLibrary
@@ -56,7 +57,7 @@ class TechLeadHandler:
         wanted = task.sharding.count if task.sharding is not None else 1
         executor = task.executor
         # One patch or one reply is one whole: only who makes a change anew can be told which paths are its own.
-        if wanted == 1 or executor is None or executor.kind in {"patch", "reply"}:
+        if wanted == 1 or executor is None or not EXECUTOR_KINDS[executor.kind].splits:
             return (Group(tuple(task.allowed_paths), 0),)
         if not all(scope.takes_paths(command) for command in executor.commands):
             raise MalformedError(f"a command without {scope.PATHS_WORD} cannot be split", code="plan_invalid")

@@ -14,8 +14,9 @@ from gatewright.artifacts import uri_of
 from gatewright.clock import timestamp
 from gatewright.contracts import TaskContract, TaskResult, codec
 from gatewright.contracts.consultation import MOST_REFUSED
-from gatewright.contracts.vocabulary import Agent, Surroundings
+from gatewright.contracts.vocabulary import Agent, ExecutorName, Surroundings
 from gatewright.errors import ConfigurationError, DeniedError, MalformedError, SandboxError
+from gatewright.executor_kinds import EXECUTOR_KINDS
 from gatewright.git.changes import TreeChange
 from gatewright.git.mirror import Mirror, Mirrors
 from gatewright.git.patches.reader import read_patch
@@ -28,12 +29,10 @@ from gatewright.secrets.documents import redact_document
 from gatewright.secrets.patch_text import secrets_in_patch_text
 from gatewright.secrets.redaction import REDACTIONS, Redacted, Redaction, record_of, redact_output
 from gatewright.secrets.scanner import SecretScanner
-from gatewright.services.worker.executors.asking import asking_executors
 from gatewright.services.worker.executors.blocked_file import REFUSED_LOG, read_blocked
-from gatewright.services.worker.executors.command import CommandExecutor
-from gatewright.services.worker.executors.patch import PatchExecutor
 from gatewright.services.worker.executors.port import ChangeExecutor, ExecutionFailure, ExecutionResult, Job
-from gatewright.services.worker.executors.reply import REPLY_LOG, ReplyExecutor
+from gatewright.services.worker.executors.reply import REPLY_LOG
+from gatewright.services.worker.executors.table import open_executors
 from gatewright.services.worker.report import Outcome, task_result, work_report
 from gatewright.services.worker.settings import Settings
 from gatewright.tasks.command_host import probe_commands
@@ -49,8 +48,6 @@ from gatewright.workspace import Workspaces
 _AS_GIVEN = frozenset({AGENT_SESSION, CASSETTE})
 #: Places of secrets that a failure names.
 _MAX_PLACES = 10
-#: Executors that run commands, in the environment that the contract names.
-_RUN_COMMANDS = frozenset({"command", "agent"})
 
 
 def make_handler(settings: Settings) -> WorkerHandler:
@@ -59,12 +56,7 @@ def make_handler(settings: Settings) -> WorkerHandler:
     sandbox = make_sandbox(settings.sandbox)
     workspaces = Workspaces.for_sandbox(state / "workspaces", sandbox)
     mirrors, scanner = settings.open_mirrors("worker"), settings.scanner()
-    executors: Mapping[str, ChangeExecutor] = {
-        "command": CommandExecutor(workspaces, sandbox, settings.allowed_environments, settings.limits()),
-        "patch": PatchExecutor(),
-        "reply": ReplyExecutor(),
-        **asking_executors(settings, workspaces, sandbox, scanner),
-    }
+    executors = open_executors(settings, workspaces, sandbox, scanner)
     limits = settings.limits()
     return WorkerHandler(
         settings.agent_id, mirrors, executors, sandbox, workspaces, scanner, settings.allowed_environments, limits
@@ -78,7 +70,7 @@ class WorkerHandler:
         self,
         agent_id: str,
         mirrors: Mirrors,
-        executors: Mapping[str, ChangeExecutor],
+        executors: Mapping[ExecutorName, ChangeExecutor],
         sandbox: Sandbox,
         workspaces: Workspaces,
         scanner: SecretScanner | None = None,
@@ -126,7 +118,7 @@ class WorkerHandler:
         finished = timestamp(context.clock.now())
         told = await asyncio.to_thread(read_blocked, execution.blocked, task.task_id, context.clock.now())
         # A reply that was given is in the store already, and was searched: it is the same artifact.
-        given = task.executor is not None and task.executor.kind == "reply"
+        given = task.executor is not None and EXECUTOR_KINDS[task.executor.kind].kept_text == REPLY_LOG
         as_given = _AS_GIVEN | {REPLY_LOG} if given else _AS_GIVEN
         logs = await asyncio.to_thread(self._storable, {**kept, **execution.logs, REFUSED_LOG: told.log}, as_given)
         references = tuple(reference(name, data) for name, data in logs.items())
@@ -156,7 +148,7 @@ class WorkerHandler:
         if answer is None:
             words = f"attempt {task.attempt}, and the {task.executor.kind} executor has {len(answers(task.executor))} answer(s)"
             raise DeniedError(words, code="no_further_answer")
-        if task.executor.kind in _RUN_COMMANDS:
+        if EXECUTOR_KINDS[task.executor.kind].runs_commands:
             refuse_missing_tools(task, self._environments)
         mirror, baseline = await open_baseline(task, self._mirrors)
         job = Job(task, answer, mirror, baseline, context.artifacts, context.spend, kept, context.tell, context.ask)
@@ -172,14 +164,15 @@ class WorkerHandler:
         return execution, changes
 
     async def _secrets_beside_files(
-        self, kind: str, execution: ExecutionResult, changes: tuple[TreeChange, ...], mirror: Mirror
+        self, kind: ExecutorName, execution: ExecutionResult, changes: tuple[TreeChange, ...], mirror: Mirror
     ) -> list[str]:
         """What looks like a secret in an answer that is kept as it was given, beside the content of files."""
-        if kind == "patch" and execution.patch:
+        kept = EXECUTOR_KINDS[kind].kept_text
+        if kept == "patch" and execution.patch:
             reading = await asyncio.to_thread(read_patch, execution.patch)
             found = await secrets_in_patch_text(execution.patch, reading, changes, mirror, self._scanner)
             return [f"line {secret.line} of the patch looks like a secret ({secret.rule})" for secret in found]
-        if kind == "reply":
+        if kept == "reply":
             reply = execution.logs.get(REPLY_LOG, b"")
             hits = await secrets_in_text(reply, changes, mirror, self._scanner)
             return [f"line {line} of the reply looks like a secret ({rule})" for rule, line in hits]
@@ -188,7 +181,7 @@ class WorkerHandler:
     def _surroundings(self, task: TaskContract, execution: ExecutionResult) -> Surroundings:
         """What the change was made with; the prefix only where the executor runs commands, and it is listed here."""
         prefix = None
-        if task.executor is not None and task.executor.kind in _RUN_COMMANDS:
+        if task.executor is not None and EXECUTOR_KINDS[task.executor.kind].runs_commands:
             with contextlib.suppress(DeniedError):
                 prefix = listed_environments(task, self._environments)
         versions = {"secret_scanner": self._scanner.name}

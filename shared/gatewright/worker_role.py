@@ -16,6 +16,7 @@ from gatewright.contracts.task_contract import (
     RuntimeOptions,
 )
 from gatewright.contracts.vocabulary import Agent, Executor, ToolPermissions
+from gatewright.executor_kinds import EXECUTOR_KINDS
 from gatewright.permissions import FILESYSTEM_ORDER, NETWORK_ORDER, SHELL_ORDER, narrower
 
 #: Whichever process takes the task: contracts name the role's registered agent, results the process that did the work.
@@ -24,9 +25,6 @@ PERMISSIONS = ToolPermissions(filesystem="workspace-write", shell="never", netwo
 REQUIRED_OUTPUTS = (RequiredOutput(name="patch", type="patch", acceptance="applies to the baseline, inside allowed_paths"),)
 #: The only tool set there is: the job's own workspace.
 TOOL_SET = ("gatewright.workspace",)
-
-#: Executors that ask models.
-_ASKING = frozenset({"agent", "model"})
 
 _FAIL_CLOSED = (
     "a changed path outside allowed_paths",
@@ -39,7 +37,7 @@ _FAIL_CLOSED = (
 def asks_models(role: str, contract: TaskContract | None) -> bool:
     """Whether a task of ``role`` asks a model in any case. Other roles may ask one, and report their first turn."""
     executor = contract.executor if contract is not None else None
-    return role == "worker" and executor is not None and executor.kind in _ASKING
+    return role == "worker" and executor is not None and EXECUTOR_KINDS[executor.kind].asks_models
 
 
 def worker_permissions(*, interactive: bool) -> ToolPermissions:
@@ -75,10 +73,6 @@ def resolve_role(contract: TaskContract) -> RoleContract:
     )
 
 
-#: Executors that are asked anew for each attempt: they bring no answers with them.
-ASKED_ANEW = frozenset({"agent", "model"})
-
-
 def ways(order: RunRequest | TaskContract) -> tuple[Executor, ...]:
     """How the change is made: by the order's executor, or by that of each candidate; none where it does not say."""
     return order.candidates or ((order.executor,) if order.executor is not None else ())
@@ -86,12 +80,12 @@ def ways(order: RunRequest | TaskContract) -> tuple[Executor, ...]:
 
 def has_answers(executor: Executor) -> bool:
     """Whether there is anything to make a first attempt with."""
-    return executor.kind in ASKED_ANEW or bool(answers(executor))
+    return EXECUTOR_KINDS[executor.kind].asked_anew or bool(answers(executor))
 
 
 def answer_of(executor: Executor, attempt: int) -> str | None:
     """What attempt number ``attempt`` is made with: empty for one that is asked anew, None when there is no answer left."""
-    if executor.kind in ASKED_ANEW:
+    if EXECUTOR_KINDS[executor.kind].asked_anew:
         return ""
     given = answers(executor)
     return given[attempt - 1] if attempt <= len(given) else None
@@ -99,7 +93,7 @@ def answer_of(executor: Executor, attempt: int) -> str | None:
 
 def answers(executor: Executor) -> tuple[str, ...]:
     """What the executor has to offer, one entry an attempt: commands, or names of input artifacts; none where it is asked."""
-    return executor.commands if executor.kind == "command" else executor.artifacts
+    return executor.commands if EXECUTOR_KINDS[executor.kind].answers == "commands" else executor.artifacts
 
 
 def _handoff(chain: HandoffChain) -> Handoff:

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from gatewright.agents.installation import SETTING
-from gatewright.app.cli.run.command_line import command_line
-from gatewright.app.cli.run.request import RunOptions, prepare
+from gatewright.app.cli.run.request import prepare
 from gatewright.contracts.vocabulary import Executor
 from gatewright.errors import MalformedError
+from gatewright.order_form.run_options import RunOptions
+from gatewright.order_form.words import command_line
 from tests.cli.conftest import MakeRepository
 from tests.command_line import invoke_in
 

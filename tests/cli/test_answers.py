@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from gatewright.app.cli.run import start as start_run
-from gatewright.app.cli.run.request import Prepared, RunOptions, prepare
+from gatewright.app.cli.run.request import Prepared, prepare
 from gatewright.app.cli.user_git import author
 from gatewright.app.stack.fork_server import Ahead
 from gatewright.contracts.people.authors import commit_author
 from gatewright.errors import MalformedError
+from gatewright.order_form.run_options import RunOptions
 from tests.cli.conftest import MakeRepository
 from tests.command_line import invoke
 
@@ -129,8 +130,8 @@ def test_a_dash_reads_the_change_from_a_pipe(
     repository = make_repository("r")
     seen: list[Prepared] = []
 
-    async def look(given: RunOptions, workers: int | None, *, json_output: bool, ahead: Ahead, linger: float) -> int:
-        del workers, json_output, ahead, linger
+    async def look(given: RunOptions, *, json_output: bool, ahead: Ahead, linger: float) -> int:
+        del json_output, ahead, linger
         seen.append(prepare(given, repository))
         return 0
 

@@ -10,7 +10,7 @@ import pytest
 
 from gatewright.app.cli.context import CommandContext
 from gatewright.app.cli.run.auto_environment import with_environment
-from gatewright.app.cli.run.request import RunOptions
+from gatewright.order_form.run_options import RunOptions
 from tests.cli.conftest import Command, MakeRepository
 
 RUN = ("run", "do it", "--allow", "src", "--exec", "true", "--test", "true", "--env", "auto")

@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 from gatewright.app.cli.run.candidates import count_of
-from gatewright.app.cli.run.command_line import command_line
 from gatewright.app.cli.run.proposing import leaves_open
-from gatewright.app.cli.run.request import RunOptions, prepare
+from gatewright.app.cli.run.request import prepare
 from gatewright.contracts.vocabulary import Executor
 from gatewright.errors import MalformedError
+from gatewright.order_form.run_options import RunOptions
+from gatewright.order_form.words import command_line
 from tests.cli.conftest import MakeRepository
 
 

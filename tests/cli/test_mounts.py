@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from gatewright.app.cli.run.command_line import command_line
-from gatewright.app.cli.run.request import RunOptions, prepare
+from gatewright.app.cli.run.request import prepare
 from gatewright.contracts.vocabulary import Environment, FurtherEnvironment
 from gatewright.errors import MalformedError
+from gatewright.order_form.run_options import RunOptions
+from gatewright.order_form.words import command_line
 from tests.cli.conftest import MakeRepository
 
 

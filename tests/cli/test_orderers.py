@@ -12,9 +12,10 @@ import pytest
 from gatewright.app.cli.context import CommandContext
 from gatewright.app.cli.hosts.connection import HostAccess
 from gatewright.app.cli.hosts.run_tools import SubmittingTools
-from gatewright.app.cli.run.request import RunOptions, prepare
+from gatewright.app.cli.run.request import prepare
 from gatewright.app.cli.user_git import with_orderer
 from gatewright.contracts import RunRequest, TaskContract
+from gatewright.order_form.run_options import RunOptions
 from tests.cli.conftest import MakeRepository
 from tests.factories import make_contract, make_request
 
@@ -49,5 +50,5 @@ def test_a_coding_host_names_no_other_person(tmp_path: Path, known: tuple[str, .
     """What a model writes into the further fields of a run is not who ordered it."""
     access = HostAccess(CommandContext(tmp_path, tmp_path, None, tmp_path / "key.pem"), tmp_path, ordered_by=known)
     claims = {"ordered_by": ["ben"], "requested_by": "ben"}
-    document = SubmittingTools(access)._document("x", ["src"], ["true"], None, None, "codex", claims)
+    document = SubmittingTools(access)._document({"request": "x", "agent": "codex"}, claims)
     assert (document["ordered_by"], document["requested_by"]) == (known, "mcp host")

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from gatewright.app.cli.run.command_line import command_line
-from gatewright.app.cli.run.request import RunOptions, prepare
+from gatewright.app.cli.run.request import prepare
 from gatewright.errors import MalformedError
+from gatewright.order_form.run_options import RunOptions
+from gatewright.order_form.words import command_line
 from gatewright.tasks.provided import MOST_BYTES
 from tests.cli.conftest import MakeRepository
 

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from gatewright.app.cli.run.request import RunOptions, prepare
+from gatewright.app.cli.run.request import prepare
 from gatewright.app.stack.fork_server import Ahead
 from gatewright.contracts.vocabulary import Budget
 from gatewright.errors import MalformedError
 from gatewright.git.command import GitCommand
+from gatewright.order_form.run_options import RunOptions
 from tests.cli.conftest import RESULT_FIELDS, Command, MakeRepository
 
 COMPLETE = ("--allow", "src", "--exec", "true", "--test", "true")
@@ -187,7 +188,7 @@ def test_a_budget_is_asked_for_by_options(
 ) -> None:
     asked: list[RunOptions] = []
 
-    async def look(options: RunOptions, workers: int | None, *, json_output: bool, ahead: Ahead, linger: float) -> int:
+    async def look(options: RunOptions, *, json_output: bool, ahead: Ahead, linger: float) -> int:
         asked.append(options)
         return 0
 

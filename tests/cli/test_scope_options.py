@@ -8,10 +8,10 @@ from typing import get_args
 
 import pytest
 
-from gatewright.app.cli.commands.run_options import Kind
 from gatewright.app.cli.run.proposing import confirmed
-from gatewright.app.cli.run.request import RunOptions, prepare
+from gatewright.app.cli.run.request import prepare
 from gatewright.contracts.vocabulary import ChangeKind, Scope
+from gatewright.order_form.run_options import RunOptions, row
 from tests.cli.conftest import MakeRepository
 
 
@@ -25,7 +25,7 @@ def commit(repository: Path, files: dict[str, str]) -> None:
 
 
 def test_every_kind_of_the_contract_can_be_named() -> None:
-    assert tuple(kind.value for kind in Kind) == get_args(ChangeKind)
+    assert row("allow_kinds").bounds.choices == get_args(ChangeKind)
 
 
 @pytest.mark.parametrize(

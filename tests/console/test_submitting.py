@@ -17,6 +17,7 @@ from gatewright.app.console.submitting import SubmitAccess
 from gatewright.bus.memory.bus import MemoryBus
 from gatewright.client.client import Client
 from gatewright.contracts import RunRequest, codec
+from gatewright.contracts.vocabulary import Scope
 from gatewright.errors import MalformedError
 from tests.client.conftest import ScriptedGatekeeper
 from tests.console.conftest import ServedConsole
@@ -44,6 +45,7 @@ def test_the_fields_of_the_form_are_a_run_request() -> None:
             "target_ref": "refs/heads/main",
             "policy_pack": "high",
             "environment": "/srv/env",
+            "allow_dependencies": "on",
             "patch": "left from before",
         }
     )
@@ -51,7 +53,8 @@ def test_the_fields_of_the_form_are_a_run_request() -> None:
     assert (made.allowed_paths, made.executor.commands) == (("src", "README.md"), ("python tool.py",))
     assert [(test.cmd, test.must_pass) for test in made.acceptance_tests] == [("python -m pytest -q", True)]
     assert (made.repository.landing, made.policy_pack, made.idempotency_key) == ("target", "high", "0123456789abcdef")
-    assert made.artifacts == ()
+    assert (made.artifacts, made.scope) == ((), Scope(allow_dependency_change=True))
+    assert request_of(FIELDS).scope is None
     assert made.environment is not None
     assert made.environment.prefix == "/srv/env"
 

@@ -7,9 +7,10 @@ from typing import get_args, get_type_hints
 
 import pytest
 
-from gatewright.app.report import work
 from gatewright.contracts.reports import GateName
 from gatewright.contracts.vocabulary import Executor
+from gatewright.executor_kinds import EXECUTOR_KINDS
+from gatewright.order_form.run_options import order_rows
 from gatewright.services.worker.handler import make_handler
 from gatewright.services.worker.settings import Settings
 from gatewright.work_documents.brief import GATES
@@ -21,7 +22,8 @@ KINDS: tuple[str, ...] = get_args(get_type_hints(Executor)["kind"])
 
 def test_every_kind_of_executor_has_one_in_the_worker_and_words_in_the_report(tmp_path: Path) -> None:
     assert set(make_handler(Settings(home=tmp_path))._executors) == set(KINDS)
-    assert set(work._KINDS) == set(KINDS)
+    assert tuple(EXECUTOR_KINDS) == KINDS
+    assert {kind.option for kind in EXECUTOR_KINDS.values()} <= {row.name for row in order_rows()}
 
 
 @pytest.mark.parametrize("kind", KINDS)

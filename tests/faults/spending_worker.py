@@ -11,11 +11,12 @@ import os
 import re
 from pathlib import Path
 
+from gatewright.contracts.vocabulary import ExecutorName
 from gatewright.git.changes import FileChange
 from gatewright.git.mirror import Mirrors
 from gatewright.sandbox import make_sandbox
 from gatewright.service.tasks import run_service
-from gatewright.services.worker.executors.port import ExecutionResult, Job
+from gatewright.services.worker.executors.port import ChangeExecutor, ExecutionResult, Job
 from gatewright.services.worker.handler import WorkerHandler
 from gatewright.services.worker.settings import Settings
 from gatewright.workspace import Workspaces
@@ -53,7 +54,7 @@ class SpendingExecutor:
 def make_handler(settings: Settings) -> WorkerHandler:
     state = settings.directory("worker")
     sandbox = make_sandbox(settings.sandbox)
-    executors = {"command": SpendingExecutor(settings.home / USED)}
+    executors: dict[ExecutorName, ChangeExecutor] = {"command": SpendingExecutor(settings.home / USED)}
     workspaces = Workspaces.for_sandbox(state / "workspaces", sandbox)
     return WorkerHandler(settings.agent_id, Mirrors(state / "mirrors"), executors, sandbox, workspaces)
 

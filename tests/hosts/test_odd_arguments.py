@@ -16,6 +16,7 @@ from gatewright.app.cli.hosts.server import make_server
 from gatewright.client.client import _document
 from gatewright.contracts import RunRequest, codec
 from gatewright.errors import GatewrightError, MalformedError
+from gatewright.order_form.run_options import order_rows
 from tests.factories import make_request
 from tests.git.repositories import MakeRepository
 from tests.odd_values import Message, few_or_all, variants
@@ -49,7 +50,8 @@ def test_an_odd_order_is_refused_or_a_request(access: HostAccess, values: tuple[
         if any(not isinstance(odd[name], list) for name in ("paths", "tests")):
             continue
         try:
-            _document(SubmittingTools(access)._document(**odd), RunRequest)
+            given = {row.name: odd[row.key] for row in order_rows() if row.tool is not None}
+            _document(SubmittingTools(access)._document(given, odd["fields"] or {}), RunRequest)
         except MalformedError:
             continue
         taken += 1

@@ -64,6 +64,10 @@ async def test_a_host_is_offered_no_tool_that_decides(access: HostAccess) -> Non
     assert {name for name, hint in hints.items() if hint is not None and hint.read_only_hint} == LOOKING
     assert all(tool.input_schema["additionalProperties"] is False for tool in offered.values())
     assert "Discloses" in (offered["submit_run"].description or "")
+    schema = offered["submit_run"].input_schema
+    assert schema["required"] == ["request", "paths", "tests"]
+    assert set(schema["properties"]) == {"request", "paths", "tests", "repository", "patch", "agent", "fields"}
+    assert schema["properties"]["paths"]["maxItems"] == 200
 
 
 async def test_a_host_that_may_only_look_is_offered_nothing_that_begins_or_ends(access: HostAccess) -> None:

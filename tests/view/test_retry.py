@@ -15,17 +15,17 @@ from hypothesis import strategies as st
 from msgspec import structs
 from rich.console import Console
 
-from gatewright.app.cli.run.command_line import command_line
 from gatewright.app.cli.run.display import PlainDisplay
 from gatewright.app.cli.run.live import LiveDisplay
-from gatewright.app.cli.run.request import RunOptions
 from gatewright.app.cli.runs.outputs import shown_lines
 from gatewright.app.cli.runs.result import closing_words, result_of
 from gatewright.contracts.reports import GateReport, Violation
+from gatewright.order_form.run_options import RunOptions
+from gatewright.order_form.words import command_line, in_options
 from gatewright.reasons import REASONS, RetryOffer, advice_for, offers_for
 from gatewright.run.state import RunFailure
 from gatewright.scope import check_allowed_path
-from gatewright.view.retry import in_options, retry_line, retry_options
+from gatewright.view.retry import retry_line, retry_options
 from gatewright.view.run_view import OutputTail, RunView
 from tests.cli.test_showing_runs import view_after
 from tests.gatekeeper.simulated_run import RUN_ID, Script
@@ -297,7 +297,7 @@ def test_the_command_to_retry_is_what_was_given_and_no_default() -> None:
         timeout=2_500_000.0,
         max_cost=0.25,
     )
-    words = command_line(options, 3)
+    words = command_line(replace(options, workers=3))
     assert " ".join(words[:4]) == "gatewright run it's done --repo"
     assert shlex.split(shlex.join(words)) == list(words)
     pairs = [("--repo", "/srv/ä b"), ("--allow-kind", "binary"), ("--exec", "ruff check {paths}"), ("--env", ".venv")]

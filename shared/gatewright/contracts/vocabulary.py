@@ -235,10 +235,14 @@ AgentName = Annotated[str, Meta(pattern=rf"^[a-z0-9][a-z0-9-]{{0,31}}{END}")]
 ModelName = Annotated[str, Meta(pattern=rf"^[A-Za-z0-9][A-Za-z0-9._:/-]{{0,127}}{END}")]
 
 
+#: What each kind needs: ``gatewright.executor_kinds``.
+ExecutorName = Literal["command", "patch", "reply", "agent", "model"]
+
+
 class Executor(Document):
     """How the worker makes the change."""
 
-    kind: Literal["command", "patch", "reply", "agent", "model"]
+    kind: ExecutorName
     """Run a command, apply a given patch, take the files out of a recorded reply, let a coding agent work, or ask a model for a
     reply. Agents and models are asked again for each attempt."""
     commands: tuple[NonEmpty, ...] = ()

@@ -12,6 +12,7 @@ from gatewright import contracts
 from gatewright.artifacts import stored_digest
 from gatewright.contracts.vocabulary import Document
 from gatewright.errors import MalformedError
+from gatewright.executor_kinds import place_of_log
 
 #: The version of this layout; a manifest names it. Version 1 named none.
 VERSION = 2
@@ -69,18 +70,12 @@ UNLISTED: frozenset[str] = frozenset({MANIFEST, *ENVELOPES})
 #: ``contract.json`` where there never was a contract.
 NO_CONTRACT = b"null"
 
-#: Artifacts of a task's result that have a place of their own; all others lie under ``artifacts/``.
+#: Artifacts of a task's result that have a place of their own, beside the logs of its executor; all others lie under
+#: ``artifacts/``.
 RESULT_ARTIFACTS: dict[str, str] = {
     "work_report": "results/{}/work_report.json",
-    "stdout": "results/{}/stdout.log",
-    "stderr": "results/{}/stderr.log",
-    "reply": "results/{}/reply.txt",
     "redactions": "results/{}/redactions.json",
     "model_cassette": "cassettes/{}.cassette.jsonl",
-    "codex_prompt": "codex/{}/prompt.md",
-    "codex_events": "codex/{}/events.jsonl",
-    "codex_transcript": "codex/{}/transcript.md",
-    "codex_thread_id": "codex/{}/thread_id.txt",
 }
 
 #: Names of files that interrupted work leaves; all others are called as the artifact is.
@@ -145,7 +140,7 @@ def task_patch(task_id: str) -> str:
 
 def result_artifact(task_id: str, name: str) -> str | None:
     """Where the artifact called ``name`` of a task's result lies; None: under ``artifacts/``."""
-    place = RESULT_ARTIFACTS.get(name)
+    place = RESULT_ARTIFACTS.get(name) or place_of_log(name)
     return place.format(safe(task_id)) if place else None
 
 

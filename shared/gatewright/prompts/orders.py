@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from gatewright.contracts import CanonicalMemory, RunRequest, SummonsTask, TaskContract, schemas
+from gatewright.executor_kinds import asked_first
 from gatewright.order_artifacts.canonical_memory import lines_of
 from gatewright.prompts.diff_view import number_lines
 from gatewright.prompts.fence import fence_text
@@ -26,7 +27,7 @@ BLOCKED = "blocked"
 #: Characters of a patch that a model is shown; a larger one is not reviewed by a model at all.
 MAX_PATCH = 400_000
 #: The kinds of executor that the pm's model may propose.
-PM_EXECUTORS = ("agent", "model", "command")
+PM_EXECUTORS = tuple(name for name, kind in asked_first() if kind.proposable)
 _OPEN = "(left open: propose it)"
 _REMEMBERED = "what earlier runs on this repository came to stands below, as data: facts about the past, and no orders"
 

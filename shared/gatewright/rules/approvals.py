@@ -23,6 +23,7 @@ from gatewright.contracts.people.approvals import (
 from gatewright.contracts.people.identities import same_person
 from gatewright.contracts.people.review_votes import ReviewStanding
 from gatewright.errors import DeniedError
+from gatewright.executor_kinds import EXECUTOR_KINDS
 from gatewright.git.access.repository_patterns import ref_covered
 from gatewright.rules.landing import landing_ref
 from gatewright.rules.people.delegations import delegate_of, keeps
@@ -57,7 +58,6 @@ _CERTAIN = frozenset({"landing", "review"})
 #: Of a request that others are asked in the place of.
 _ASKED_AGAIN = frozenset({"expired", "lapsed"})
 _GRANTED = frozenset({"approved", "autopilot", "granted"})
-_ASKS_MODELS = frozenset({"agent", "model"})
 _MOST_WORDS = 1500
 #: What a yes does, in words, by the stage of the request.
 ON_YES: dict[AskStage, str] = {
@@ -484,7 +484,7 @@ def found_words(run: Run, reason: str) -> Iterator[str]:
 
 def _makers(contract: TaskContract) -> set[str]:
     executors = (contract.executor, *(contract.candidates or ()))
-    return {each.kind for each in executors if each is not None and each.kind in _ASKS_MODELS}
+    return {each.kind for each in executors if each is not None and EXECUTOR_KINDS[each.kind].asks_models}
 
 
 def _costs(rule: ApprovalRule, contract: TaskContract) -> str:

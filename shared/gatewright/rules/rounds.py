@@ -7,8 +7,9 @@ from typing import Final
 
 from gatewright.contracts import ApprovalRequest, GateReport, ReviewReport, TaskContract, TestReport
 from gatewright.contracts.reports import MOST_VIOLATIONS
+from gatewright.executor_kinds import EXECUTOR_KINDS
 from gatewright.run.state import Run, RunTask
-from gatewright.worker_role import ASKED_ANEW, answers, ways
+from gatewright.worker_role import answers, ways
 
 #: Failed gates that another round of fixing may cure (specification 7: blocking review or failed tests).
 CURABLE = frozenset({"hidden_tests_failed", "review_failed", "tests_failed"})
@@ -44,7 +45,9 @@ def most_attempts(contract: TaskContract) -> int:
     Of a contract with candidates: the most that one of them may have.
     """
     allowed = contract.timeout_retry.max_retries + 1
-    tries = (MOST_FAILURES if executor.kind in ASKED_ANEW else len(answers(executor)) for executor in ways(contract))
+    tries = (
+        MOST_FAILURES if EXECUTOR_KINDS[executor.kind].asked_anew else len(answers(executor)) for executor in ways(contract)
+    )
     return min(allowed, max(tries, default=0))
 
 
@@ -56,7 +59,7 @@ def may_repair(run: Run) -> bool:
     contract = run.contract
     if contract is None or contract.executor is None or contract.candidates:
         return False
-    return contract.executor.kind in ASKED_ANEW and len(run.workers()) == 1
+    return EXECUTOR_KINDS[contract.executor.kind].asked_anew and len(run.workers()) == 1
 
 
 def repairable(run: Run, report: GateReport) -> bool:
@@ -72,7 +75,7 @@ def repairable(run: Run, report: GateReport) -> bool:
 
 def escalates(contract: TaskContract, attempt: int, code: str) -> bool:
     """Whether a refusal of ``attempt`` because of ``code`` hands the run to a person, in place of one more round."""
-    asked = contract.executor is not None and contract.executor.kind in ASKED_ANEW
+    asked = contract.executor is not None and EXECUTOR_KINDS[contract.executor.kind].asked_anew
     return asked and code in CURABLE and attempt >= MOST_FAILURES
 
 
@@ -90,8 +93,9 @@ def why_unrepaired(run: Run) -> str:
     contract = run.contract
     if contract is None or contract.candidates:
         return "of several candidates none is made anew"
-    kind = contract.executor.kind if contract.executor is not None else "recorded reply"
-    if kind not in ASKED_ANEW:
+    executor = contract.executor
+    if executor is None or not EXECUTOR_KINDS[executor.kind].asked_anew:
+        kind = executor.kind if executor is not None else "recorded reply"
         return f"a {kind} makes the change, and cannot be asked to repair it"
     most = most_attempts(contract)
     return "" if run.attempt < most else f"no round is left of {most}"

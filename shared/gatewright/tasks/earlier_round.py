@@ -11,7 +11,7 @@ from typing import Final, Literal
 from gatewright.artifacts import stored_digest
 from gatewright.contracts import TaskContract, TaskResult
 from gatewright.contracts.vocabulary import Artifact
-from gatewright.worker_role import ASKED_ANEW
+from gatewright.executor_kinds import EXECUTOR_KINDS
 
 Left = Literal["gate_report", "test_report", "review_report", "revision_order", "patch", "session"]
 #: The artifact of a task's result that holds the session of an agent.
@@ -35,7 +35,7 @@ def handed_on(contract: TaskContract, result: TaskResult | None, evidence: Artif
     """The artifacts of the round after ``contract``, which had this ``result`` and was refused because of ``evidence``."""
     given = tuple(artifact for artifact in contract.inputs.artifacts if not artifact.name.startswith(_REPLACED))
     executor = contract.executor
-    if result is None or executor is None or executor.kind not in ASKED_ANEW:
+    if result is None or executor is None or not EXECUTOR_KINDS[executor.kind].asked_anew:
         return (*given, evidence)
     patch, session = result.git.patch, [artifact for artifact in result.artifacts if artifact.name == AGENT_SESSION]
     more = [Artifact(name=name_of("patch", contract.attempt), uri=patch, sha256=stored_digest(patch))] if patch else []

@@ -1,7 +1,6 @@
 """The command to type after a refusal: the options that would open exactly what was refused.
 
-Contracts and gates use the names of fields (``scope.allow_protected_paths``); a person at the command line sees options. The
-table of reasons decides what may be offered after which refusal (``gatewright.reasons.retries``). This module knows which
+The table of reasons decides what may be offered after which refusal (``gatewright.reasons.retries``). This module knows which
 option opens a violation, and which paths no line opens.
 """
 
@@ -19,6 +18,7 @@ from gatewright.contracts.reports import Violation
 from gatewright.contracts.vocabulary import ChangeKind
 from gatewright.ecosystems.caches import is_cache
 from gatewright.errors import ScopeError
+from gatewright.order_form.words import flags_without_value
 from gatewright.reasons import RetryOffer, offers_for
 from gatewright.scope import check_allowed_path
 from gatewright.secret_names import IN_REPOSITORIES
@@ -26,12 +26,6 @@ from gatewright.secret_names import IN_REPOSITORIES
 if TYPE_CHECKING:
     from gatewright.path_patterns.matcher import PathMatcher
 
-#: What a contract calls it, and what it is on the command line. The longer ones first.
-_OPTIONS: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r"\bscope\.allow_protected_paths\b"), "--allow-tests"),  # noqa: TID251 - linear: of a fixed length
-    (re.compile(r"\bscope\.allow_dependency_change\b"), "--allow-dependencies"),  # noqa: TID251 - linear: of a fixed length
-    (re.compile(r"\bscope\.allow: (?=[a-z])"), "--allow-kind "),  # noqa: TID251 - it looks ahead; linear: of a fixed length
-)
 #: By the broken rule: what opens it. Rules that are not here are opened by no option.
 _OFFER_BY_RULE: Final = {
     "allowed_paths": RetryOffer.PATH,
@@ -47,8 +41,6 @@ _MOST_LISTED: Final = 100
 _MOST_PATHS: Final = 40
 #: Characters of a path. A report cuts longer texts, and half a path names another file.
 _LONGEST_PATH: Final = 500
-#: Options of ``gatewright run`` that stand alone. The word after any other option is its value.
-_FLAGS: Final = frozenset({str(RetryOffer.DEPENDENCIES)})
 #: What stands before words that are no options, although they may look like some.
 _END_OF_OPTIONS: Final = "--"
 
@@ -58,13 +50,6 @@ class _Opening(NamedTuple):
 
     option: RetryOffer
     value: str = ""
-
-
-def in_options(words: str) -> str:
-    """What a gate said, with the options of the command line in the place of a contract's fields."""
-    for field, option in _OPTIONS:
-        words = field.sub(option, words)
-    return words
 
 
 def retry_options(report: GateReport | None) -> tuple[str, ...]:
@@ -139,9 +124,9 @@ def _sacred_names() -> PathMatcher:
 
 def _join_options(options: Iterable[str]) -> Iterator[str]:
     """The options, each value that begins with a dash joined to its own: it would be taken for an option."""
-    waiting = iter(options)
+    alone, waiting = flags_without_value(), iter(options)
     for option in waiting:
-        if option in _FLAGS or not option.startswith("--"):
+        if option in alone or not option.startswith("--"):
             yield option
             continue
         value = next(waiting, None)

@@ -12,6 +12,7 @@ from gatewright.contracts import AgentActivity, Error, GateReport, OrchestratorE
 from gatewright.contracts.consultation import Clamp, Consultation
 from gatewright.contracts.reports import Violation
 from gatewright.ledger.expiry import expired_words
+from gatewright.order_form.words import in_options
 from gatewright.rules.people.signers import key_words
 from gatewright.rules.reports.proof import facts_in_words
 from gatewright.run import events as e
@@ -19,7 +20,6 @@ from gatewright.run.choice import why_chosen
 from gatewright.run.state import Run
 from gatewright.run.states import stage_name
 from gatewright.view.budgets import usage_words
-from gatewright.view.retry import in_options
 from gatewright.view.run_view import RunView, seconds_between
 from gatewright.view.safe_text import printable
 from gatewright.work_documents.remarks import (

@@ -13,6 +13,7 @@ from gatewright.contracts import TaskContract
 from gatewright.contracts.transfers import TransferDestination, TransferManifest, TransferRole, TransferSource
 from gatewright.contracts.vocabulary import Executor
 from gatewright.errors import DeniedError
+from gatewright.executor_kinds import EXECUTOR_KINDS
 from gatewright.git.changes import TreeEntry
 from gatewright.git.mirror import Mirrors
 from gatewright.git.modes import EXECUTABLE, FILE, SYMLINK
@@ -25,7 +26,6 @@ from gatewright.run.state import Run
 from gatewright.scope import AllowedPaths
 from gatewright.secrets.scanner import SecretScanner
 from gatewright.services.gatekeeper.gates.context import GateContext
-from gatewright.worker_role import ASKED_ANEW
 
 _RULE = "transfers"
 _PURPOSES: dict[TransferRole, str] = {"worker": "make the change", "reviewer": "review the change that is made"}
@@ -99,7 +99,7 @@ def _models(context: GateContext, run: Run, contract: TaskContract, role: Transf
             yield from asked_models(models, role, first, api, pool) if api is not None else ()
         return
     for executor in (contract.executor, *(contract.candidates or ())):
-        if executor is not None and executor.kind in ASKED_ANEW:
+        if executor is not None and EXECUTOR_KINDS[executor.kind].asked_anew:
             yield from _of_worker(context, executor, pool)
 
 

@@ -14,7 +14,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from gatewright.app.console.doors import SESSION_COOKIE, SignedInPerson, check_sender, read_form, status_of
-from gatewright.app.console.orders import MAKERS, MOST_BYTES, request_of
+from gatewright.app.console.orders import MAKERS, MOST_BYTES, form_sections, request_of
 from gatewright.app.console.pages import ConsolePages
 from gatewright.app.console.roles import may
 from gatewright.client.client import Client
@@ -153,6 +153,7 @@ class SubmitPaths:
             error=error,
             advice=advice_for(error.reason) if error is not None else None,
             makers=MAKERS,
+            sections=form_sections(),
             person=self._person(request),
             repositories=choices_of(board)["repository"],
             environments=self.access.environments() if self.access is not None else None,

@@ -23,7 +23,7 @@ from gatewright.structured.recording import CASSETTE_PART
 
 _Kind = TypeVar("_Kind")
 
-#: The events of an agent's conversation, among the artifacts of its task (``RESULT_ARTIFACTS``).
+#: The events of an agent's conversation, among the artifacts of its task (``gatewright.executor_kinds``).
 _TALK: Final = "codex_events"
 #: Words for why a cassette holds no calls.
 _LEFT_OUT: Mapping[str, str] = {

@@ -25,9 +25,9 @@ from gatewright.evidence.signing.keys import PublicKey
 from gatewright.evidence.verification.findings import PRECEDENCE
 from gatewright.evidence.verification.reading import MAX_PATCH_BYTES, Reading, read
 from gatewright.evidence.verification.verify import run_steps
+from gatewright.executor_kinds import EXECUTOR_KINDS
 from gatewright.order_artifacts.canonical_memory import without_memory
 from gatewright.run.state import Run
-from gatewright.worker_role import ASKED_ANEW
 
 #: A command that takes up to twice its time, or a second more, has taken the same time.
 _SLACK_SECONDS = 1.0
@@ -91,7 +91,7 @@ def read_order(
     document = run.request or run.contract
     if document is None or not run.accepted.baseline_commit:
         raise MalformedError(f"{run.run_id} was refused before its baseline was known", code="not_reexecutable")
-    must = document.executor is not None and document.executor.kind in ASKED_ANEW
+    must = document.executor is not None and EXECUTOR_KINDS[document.executor.kind].asked_anew
     given = document.artifacts if isinstance(document, RunRequest) else document.inputs.artifacts
     kept = without_memory(given)
     answered = any(asked.said for asked in run.approvals.values())

@@ -13,19 +13,12 @@ from gatewright.app.report.verdicts import sign
 from gatewright.contracts import TaskContract, TaskResult
 from gatewright.errors import CommandRefusedError
 from gatewright.evidence.projection.history import RunHistory
+from gatewright.executor_kinds import EXECUTOR_KINDS
 from gatewright.run.choice import RULE, standings, why_chosen
 from gatewright.run.state import Run, RunTask
 from gatewright.sandbox.argv import parse_command
 from gatewright.work_documents.candidates import HEADINGS, cells_of, rows_of
-from gatewright.worker_role import ASKED_ANEW, answers, ways
-
-_KINDS = {
-    "command": "A command made the change, in the sandbox.",
-    "patch": "The change was given as a patch; nothing was run to make it.",
-    "agent": "A coding agent made the change, in the sandbox; its words are in codex/.",
-    "model": "A model was asked for the change; whole files were taken from its reply.",
-    "reply": "The change was given as the recorded reply of a model; whole files were taken from it.",
-}
+from gatewright.worker_role import answers, ways
 
 
 def work(run: Run, history: RunHistory | None, limits: PageLimits) -> Iterator[Element]:
@@ -36,7 +29,7 @@ def work(run: Run, history: RunHistory | None, limits: PageLimits) -> Iterator[E
         yield with_class("p", "note", "There was no contract that says how the change is made.")
         return
     for kind in dict.fromkeys(executor.kind for executor in executors):
-        yield tag("p", None, _KINDS[kind])
+        yield tag("p", None, EXECUTOR_KINDS[kind].sentence)
     yield from _candidates(run, history)
     workers = [task for task in run.tasks.values() if task.role == "worker"]
     if not workers:
@@ -83,11 +76,11 @@ def _how(contract: TaskContract | None) -> Element | str:
     """The argv of this task, with its paths in their place; or the name and digest of what was given."""
     if contract is None or contract.executor is None:
         return "not said"
-    if contract.executor.kind in ASKED_ANEW:
+    if EXECUTOR_KINDS[contract.executor.kind].asked_anew:
         return tag("code", None, " ".join(filter(None, (contract.executor.agent, contract.executor.model))) or "by default")
     given = answers(contract.executor)
     answer = given[min(contract.attempt, len(given)) - 1] if given else ""
-    if contract.executor.kind == "command":
+    if EXECUTOR_KINDS[contract.executor.kind].answers == "commands":
         try:
             argv = scope.expand_paths(parse_command(answer), contract.allowed_paths)
         except CommandRefusedError:

@@ -122,7 +122,7 @@ def login_check(
     from gatewright.app.cli.operations.provider_check import check_provider
     from gatewright.app.cli.outcome import Exit
     from gatewright.app.cli.run.asked import look_for_agent, missing_key, model_of
-    from gatewright.app.cli.run.candidates import ANY_AGENT
+    from gatewright.order_form.run_options import ANY_AGENT
 
     entry, answer = None, ""
     if agent is None and model is not None:

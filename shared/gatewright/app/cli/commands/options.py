@@ -8,6 +8,9 @@ from typing import Annotated
 
 import typer
 
+from gatewright.app.cli.option_groups import typer_option
+from gatewright.order_form.run_options import row
+
 
 def known_runs(incomplete: str) -> list[str]:
     """For the shell's completion: the runs whose bundles lie in the home folder, newest first, without asking any system."""
@@ -41,14 +44,7 @@ LedgerPartitions = Annotated[
         help="In how many streams the ledger lies; it stays as it was begun.",
     ),
 ]
-Environments = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--env",
-        metavar="DIR|auto",
-        help="A virtual environment or prefix that commands see read-only (repeatable); auto: what the repository declares.",
-    ),
-]
+Environments = Annotated[list[Path] | None, typer_option(row("env"))]
 RunArgument = Annotated[
     str | None,
     typer.Argument(metavar="[RUN]", help="A run id or its beginning; the newest run if left out.", autocompletion=known_runs),

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gatewright.app.cli.commands.options import JsonOutput
-from gatewright.app.cli.commands.run_options import RunFlags
 from gatewright.app.cli.option_groups import grouped
 from gatewright.app.cli.output import emit, reported, say
+from gatewright.order_form.run_options import RunOptions
 
 if TYPE_CHECKING:
     from gatewright.app.cli.run.ahead import Begun
@@ -36,23 +36,21 @@ def register(app: typer.Typer) -> None:
 
 @reported
 @grouped
-def run(context: typer.Context, *, flags: RunFlags, json_output: JsonOutput = False) -> None:
+def run(context: typer.Context, *, options: RunOptions, json_output: JsonOutput = False) -> None:
     from gatewright.app.cli.run.ahead import Begun, begun
 
     if isinstance(context.obj, Begun):
-        raise typer.Exit(_run(context.obj, flags, json_output=json_output))
+        raise typer.Exit(_run(context.obj, options, json_output=json_output))
     with begun() as ahead:
-        raise typer.Exit(_run(ahead, flags, json_output=json_output))
+        raise typer.Exit(_run(ahead, options, json_output=json_output))
 
 
-def _run(begun: Begun, flags: RunFlags, *, json_output: bool) -> int:
+def _run(begun: Begun, options: RunOptions, *, json_output: bool) -> int:
     # Imported only now: it takes half as long as the fork server's start, and is done on another core.
     from gatewright.app.cli.run.ahead import linger_minutes
     from gatewright.app.cli.run.start import start_run
 
-    started = start_run(
-        flags.options(), flags.workers, json_output=json_output, ahead=begun.ahead, linger=linger_minutes(flags.linger)
-    )
+    started = start_run(options, json_output=json_output, ahead=begun.ahead, linger=linger_minutes(options.linger))
     return begun.runner.run(started)
 
 

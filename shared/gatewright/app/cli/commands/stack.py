@@ -8,6 +8,7 @@ import typer
 
 from gatewright.app.cli.commands.options import Environments, JsonOutput
 from gatewright.app.cli.output import reported
+from gatewright.order_form.run_options import MOST_WORKERS
 
 
 def register(app: typer.Typer) -> None:
@@ -17,7 +18,7 @@ def register(app: typer.Typer) -> None:
 
 @reported
 def up(
-    workers: Annotated[int, typer.Option(min=1, max=64, help="Worker processes.")] = 2,
+    workers: Annotated[int, typer.Option(min=1, max=MOST_WORKERS, help="Worker processes.")] = 2,
     detach: Annotated[bool, typer.Option("--detach", help="Leave it running in the background.")] = False,
     env: Environments = None,
     linger: Annotated[

@@ -4,38 +4,71 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Concatenate
 
-import msgspec
 from mcp_types import CallToolResult
 from pydantic import Field
 
 from gatewright.app.cli.checking.asking import ChangeLocation, ask_gates, read_contract
 from gatewright.app.cli.checking.explaining import verdict_lines
-from gatewright.app.cli.hosts.answers import Detail, answer, excerpt, told
+from gatewright.app.cli.hosts.answers import Detail, Tools, answer, excerpt, told
 from gatewright.app.cli.hosts.connection import HostAccess
 from gatewright.app.cli.runs.listing import details_of, entry_of
 from gatewright.app.cli.runs.outputs import read_stream, streams_of
 from gatewright.app.cli.runs.read_models import ReadModelKind, read_model
 from gatewright.app.cli.runs.result import closing_words, result_of
 from gatewright.app.cli.runs.sources import find_run
-from gatewright.client.client import inline_artifact, json_of
+from gatewright.app.order_document import order_document
+from gatewright.client.client import json_of
 from gatewright.contracts import RunRequest, TaskContract, codec
 from gatewright.errors import MalformedError, UnavailableError
 from gatewright.ledger.role_bindings import role_contract_summary
+from gatewright.order_form.rows import Row, ToolArgument
+from gatewright.order_form.run_options import order_rows
 
-#: Characters of a request, and bytes of a document that a host submits.
-MAX_WORDS = 20_000
 #: Seconds that one question waits for a run's end: hosts give a tool about a minute.
 LONGEST_WAIT = 50
 
 RunName = Annotated[str, Field(max_length=80, description="A run id, or the beginning of one.")]
-Paths = Annotated[list[str], Field(max_length=200, description="Which paths may change, from the top of the repository.")]
-Commands = Annotated[list[str], Field(max_length=20, description="Acceptance commands: each must succeed, in the sandbox.")]
-Patch = Annotated[
-    str | None, Field(max_length=4_000_000, description="The change as a git patch; without one an agent or model makes it.")
-]
+
+
+def submitting(
+    tool: Callable[Concatenate[Tools, ...], Awaitable[CallToolResult]],
+) -> Callable[Concatenate[Tools, ...], Awaitable[CallToolResult]]:
+    """A tool whose argument ``values`` stands for those rows of the table of options that tools show, each by its key."""
+    shown = [(row, row.tool) for row in order_rows() if row.tool is not None]
+    before, *after = inspect.signature(tool, eval_str=True).parameters.values()
+    rows = [
+        inspect.Parameter(
+            row.key,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=inspect.Parameter.empty if argument.required else None,
+            annotation=_annotation(row, argument),
+        )
+        for row, argument in shown
+    ]
+    others = [each for each in after if each.name != "values"]
+
+    @functools.wraps(tool)
+    async def with_rows(self: Tools, /, **given: Any) -> CallToolResult:
+        return await tool(self, values={row.name: given.pop(row.key, None) for row, _ in shown}, **given)
+
+    parameters = [before.replace(kind=inspect.Parameter.POSITIONAL_ONLY), *rows, *others]
+    with_rows.__signature__ = inspect.Signature(parameters, return_annotation=CallToolResult)  # type: ignore[attr-defined]
+    return with_rows
+
+
+def _annotation(row: Row, argument: ToolArgument) -> Any:
+    description = argument.description or row.help
+    if row.kind.many:
+        return Annotated[list[str], Field(max_length=argument.most, description=description)]
+    least = 1 if argument.required else None
+    text = str if argument.required else str | None
+    return Annotated[text, Field(min_length=least, max_length=argument.most, description=description)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +78,11 @@ class SubmittingTools:
     access: HostAccess
 
     @told
+    @submitting
     async def submit_run(
         self,
-        request: Annotated[str, Field(min_length=1, max_length=MAX_WORDS, description="What is wanted, in words.")],
-        paths: Paths,
-        tests: Commands,
-        repository: Annotated[str | None, Field(max_length=2000, description="An absolute path or a URL.")] = None,
-        patch: Patch = None,
-        agent: Annotated[str | None, Field(max_length=100, description="A coding agent of the operator's policies.")] = None,
+        *,
+        values: Mapping[str, Any],
         fields: Annotated[
             dict[str, Any] | None, Field(description="Further fields of run_request.v1: baseline_ref, environment, budget ...")
         ] = None,
@@ -62,7 +92,7 @@ class SubmittingTools:
         Discloses to Gatewright, and to the agents and models that its operator configured: the request, the patch and the
         repository's committed content. Returns the run id at once; follow it with wait_for_run.
         """
-        document = self._document(request, paths, tests, repository, patch, agent, fields)
+        document = self._document(values, fields or {})
         async with self.access.client() as client:
             run_id = await client.submit_request(document, patience=float(LONGEST_WAIT))
         return answer({"run_id": run_id, "follow_with": "wait_for_run"})
@@ -75,42 +105,27 @@ class SubmittingTools:
             await client.abort(found.run_id, reason)
         return answer({"run_id": found.run_id, "asked": not found.ended, "status": found.status})
 
-    def _document(
-        self,
-        request: str,
-        paths: list[str],
-        tests: list[str],
-        repository: str | None,
-        patch: str | None,
-        agent: str | None,
-        fields: dict[str, Any] | None,
-    ) -> dict[str, Any]:
+    def _document(self, values: Mapping[str, Any], fields: dict[str, Any]) -> dict[str, Any]:
         """A run_request.v1. Raises MalformedError for two ways to make the change, or no repository."""
-        if patch is not None and agent is not None:
+        patch = values.get("patch")
+        if patch is not None and values.get("agent") is not None:
             raise MalformedError("a change is made by a patch or by an agent, not by both", code="invalid_input")
-        place = repository or (str(self.access.repository) if self.access.repository is not None else None)
+        place = values.get("repo") or (str(self.access.repository) if self.access.repository is not None else None)
         if place is None:
             raise MalformedError("no repository is named, and this server was given none", code="invalid_input")
-        given = (fields or {}).get("repository") or {}
+        given = fields.get("repository") or {}
         if not isinstance(given, dict):
             raise MalformedError("fields.repository is an object, as in run_request.v1", code="invalid_input")
-        document: dict[str, Any] = {
-            **(fields or {}),
-            "request": request,
+        return {
+            **fields,
+            # No paths and no tests mean none, whatever else the fields name.
+            "allowed_paths": [],
+            "acceptance_tests": [],
+            **order_document({**values, "patch": _bytes_of(patch) if patch is not None else None}),
             "repository": {"url": place, **given},
             "requested_by": "mcp host",
             "ordered_by": self.access.ordered_by,
-            "allowed_paths": paths,
-            "acceptance_tests": [
-                {"name": f"test-{number}", "cmd": command, "must_pass": True} for number, command in enumerate(tests, 1)
-            ],
         }
-        if patch is not None:
-            document["executor"] = {"kind": "patch", "artifacts": ["host.patch"]}
-            document["artifacts"] = [msgspec.to_builtins(inline_artifact("host.patch", _bytes_of(patch)))]
-        if agent is not None:
-            document["executor"] = {"kind": "agent", "agent": agent}
-        return document
 
 
 def _bytes_of(patch: str) -> bytes:

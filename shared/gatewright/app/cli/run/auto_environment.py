@@ -15,9 +15,9 @@ from gatewright.app.cli.context import CommandContext
 from gatewright.app.cli.home import make_home
 from gatewright.app.cli.run.files.written import written_files
 from gatewright.app.cli.run.places import repository_folder
-from gatewright.app.cli.run.request import RunOptions
 from gatewright.errors import MalformedError
 from gatewright.git.host.checkout import exact_ref
+from gatewright.order_form.run_options import RunOptions
 
 #: The word that stands for an environment to be made; a folder of that name is ``./auto``.
 AUTO = Path("auto")

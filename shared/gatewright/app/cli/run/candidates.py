@@ -10,13 +10,15 @@ import msgspec
 
 from gatewright.contracts.vocabulary import Executor
 from gatewright.errors import Fault
-from gatewright.worker_role import ASKED_ANEW
+from gatewright.executor_kinds import EXECUTOR_KINDS, asked_first
+from gatewright.order_form.rows import bounds_of
+from gatewright.order_form.run_options import ANY_AGENT, row
 
-#: How many there may be, as the schema says.
-LEAST, MOST = 2, 8
-#: ``--agent any``, and a candidate of this name: the first agent of agents.json that the worker has.
-ANY_AGENT = "any"
+#: How many there may be.
+BOUNDS = bounds_of("candidates")
 _PLACE = "/candidates"
+#: The options that each name one maker; --model says more about --agent.
+MAKER_FLAGS = ", ".join(row(kind.option).flag for name, kind in asked_first() if name != "model") + " and --head"
 
 
 def names_of(given: str | None) -> tuple[str, ...]:
@@ -49,7 +51,7 @@ def named_candidates(given: str, model: str | None, faults: list[Fault], *, fall
 
 def repeated(executor: Executor, count: int, faults: list[Fault]) -> tuple[Executor, ...]:
     """``count`` times what makes the change; of commands and recorded replies, one for each."""
-    if executor.kind in ASKED_ANEW:
+    if EXECUTOR_KINDS[executor.kind].asked_anew:
         return (executor,) * count
     given = executor.commands or executor.artifacts
     if len(given) != count or executor.kind == "patch":
@@ -57,7 +59,7 @@ def repeated(executor: Executor, count: int, faults: list[Fault]) -> tuple[Execu
         faults.append(Fault(_PLACE, "ambiguous", words))
         return ()
     if executor.commands:
-        return tuple(Executor(kind="command", commands=(command,)) for command in executor.commands)
+        return tuple(Executor(kind=executor.kind, commands=(command,)) for command in executor.commands)
     return tuple(Executor(kind=executor.kind, artifacts=(name,)) for name in executor.artifacts)
 
 
@@ -66,13 +68,14 @@ def contradictions(given: str | None, *, shards: int, others: bool) -> list[Faul
     if given is None:
         return []
     faults = []
-    if not LEAST <= count_of(given) <= MOST:
-        faults.append(Fault(_PLACE, "invalid", f"--candidates: at least {LEAST} and at most {MOST}"))
+    least, most = BOUNDS.least or 0, BOUNDS.most or 0
+    if not least <= count_of(given) <= most:
+        faults.append(Fault(_PLACE, "invalid", f"--candidates: at least {least} and at most {most}"))
     if shards > 1:
         words = "--candidates and --shards: each candidate makes the whole change, which is not split then"
         faults.append(Fault(_PLACE, "ambiguous", words))
     if others and names_of(given):
-        words = "--candidates names who makes the change: leave out --agent, --exec, --patch, --reply and --head"
+        words = f"--candidates names who makes the change: leave out {MAKER_FLAGS}"
         faults.append(Fault(_PLACE, "ambiguous", words))
     return faults
 

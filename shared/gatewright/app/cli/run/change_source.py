@@ -6,20 +6,20 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from gatewright.contracts.people.authors import commit_author
 from gatewright.contracts.people.identities import person_key
-from gatewright.contracts.vocabulary import MOST_AUTHORS, Executor, Person, SourceBranch
+from gatewright.contracts.vocabulary import MOST_AUTHORS, Executor, ExecutorName, Person, SourceBranch
 from gatewright.errors import Fault, MalformedError
+from gatewright.executor_kinds import EXECUTOR_KINDS
 from gatewright.git.host.checkout import branch_change
-from gatewright.worker_role import ASKED_ANEW
+from gatewright.order_form.run_options import RunOptions, row
 
-PATCH = "patch.diff"
+PATCH = EXECUTOR_KINDS["patch"].artifact
 #: The name that stands for standard input.
 STDIN = "-"
-#: What the schema of a contract takes: the first attempt and ten retries.
-_MOST_ATTEMPTS = 11
+#: The first attempt, and the most retries that a contract takes.
+_MOST_ATTEMPTS = 1 + int(row("max_retries").bounds.most or 0)
 #: How often an agent or a model is asked, where the user does not say.
 _ASKED = 3
 
@@ -44,7 +44,7 @@ class ChangeSource:
 
 
 def _attempts(executor: Executor) -> int:
-    return _ASKED if executor.kind in ASKED_ANEW else max(1, len(executor.commands), len(executor.artifacts))
+    return _ASKED if EXECUTOR_KINDS[executor.kind].asked_anew else max(1, len(executor.commands), len(executor.artifacts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,22 +57,31 @@ class BranchAnswer:
     subject: str
 
 
-def read_answer(commands: tuple[str, ...], patch: str | None, replies: Sequence[str], faults: list[Fault]) -> ChangeSource:
-    """The answer that the options name; what cannot be read is added to ``faults``. ``-`` is standard input, once."""
-    if commands:
-        return ChangeSource(Executor(kind="command", commands=commands))
-    kind: Literal["patch", "reply"] = "patch" if patch else "reply"
-    files = [(PATCH, patch)] if patch else [(f"reply-{number}", path) for number, path in enumerate(replies, start=1)]
-    if sum(path == STDIN for _, path in files) > 1:
+def read_answer(options: RunOptions, faults: list[Fault]) -> ChangeSource:
+    """The answers that the options bring; what cannot be read is added to ``faults``. ``-`` is standard input, once."""
+    for name, kind in EXECUTOR_KINDS.items():
+        given = getattr(options, kind.option)
+        if given and kind.answers == "commands":
+            return ChangeSource(Executor(kind=name, commands=given))
+        if given and kind.answers == "artifacts":
+            files = given if isinstance(given, tuple) else (given,)
+            return _read_files(name, kind.artifact, files, faults)
+    return ChangeSource(Executor(kind="reply"))
+
+
+def _read_files(name: ExecutorName, artifact: str, files: Sequence[str], faults: list[Fault]) -> ChangeSource:
+    if sum(path == STDIN for path in files) > 1:
         faults.append(Fault("/artifacts", "ambiguous", "standard input (-) can be read once only"))
-        return ChangeSource(Executor(kind=kind))
+        return ChangeSource(Executor(kind=name))
     read = []
-    for name, path in files:
+    for number, path in enumerate(files, start=1):
         try:
-            read.append((name, sys.stdin.buffer.read() if path == STDIN else Path(path).expanduser().read_bytes()))
+            content = sys.stdin.buffer.read() if path == STDIN else Path(path).expanduser().read_bytes()
         except OSError as error:
             faults.append(Fault("/artifacts", "unreadable", f"{path} cannot be read: {error.strerror}"))
-    return ChangeSource(Executor(kind=kind, artifacts=tuple(name for name, _ in read)), tuple(read))
+        else:
+            read.append((artifact.format(number), content))
+    return ChangeSource(Executor(kind=name, artifacts=tuple(each for each, _ in read)), tuple(read))
 
 
 def read_branch(repository: Path, branch: str, onto: str) -> BranchAnswer:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from gatewright.app.cli.home import find_repository
-from gatewright.app.cli.run.request import RunOptions
 from gatewright.errors import GatewrightError, GitError, MalformedError
+from gatewright.order_form.run_options import RunOptions
 
 
 async def proposed_tests(error: GatewrightError, options: RunOptions, here: Path) -> tuple[str, ...]:

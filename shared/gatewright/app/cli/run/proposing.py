@@ -9,25 +9,27 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
-from gatewright.app.cli.run.candidates import ANY_AGENT, names_of
-from gatewright.app.cli.run.request import Prepared, RunOptions
+from gatewright.app.cli.run.request import Prepared, ways_named
 from gatewright.client.client import Client
 from gatewright.contracts import RunRequest, codec
+from gatewright.order_form.run_options import ANY_AGENT, RunOptions, row
 from gatewright.run import events as e
 from gatewright.view.run_view import RunView
 from gatewright.view.safe_text import printable
 
 UNCONFIRMED = "proposal_unconfirmed"
+#: The options that a proposal may name, and their titles for its requester.
+_TITLES = {"allow": "paths", "tests": "test", "commands": "executor", "agent": "agent", "model": "model"}
 #: What the pm calls the completed request among the artifacts of its answer.
 PROPOSAL = "proposal.json"
 
 
 def leaves_open(options: RunOptions) -> bool:
     """Whether ``options`` say what is to be done, and not all of where, how and by what it is proved."""
-    executor = options.commands or options.patch or options.replies or options.head or options.agent or options.model
-    executor = executor or names_of(options.candidates)
-    return bool(options.request.strip()) and not ((options.allow or options.allow_tests) and options.tests and executor)
+    fixed = (options.allow or options.allow_tests) and options.tests and ways_named(options)
+    return bool(options.request.strip()) and not fixed
 
 
 def can_propose(*, plays: bool = False) -> bool:
@@ -77,19 +79,16 @@ async def with_proposal(view: RunView, client: Client) -> RunView:
 
 def confirmed(options: RunOptions, proposed: Sequence[str]) -> RunOptions:
     """``options`` with what was proposed."""
-    given: dict[str, list[str]] = {}
+    names = {row(name).flag: name for name in _TITLES}
+    given: dict[str, list[str]] = {name: [] for name in _TITLES}
     for option, value in zip(proposed[::2], proposed[1::2], strict=True):
-        given.setdefault(option, []).append(value)
-    return replace(
-        options,
-        yes=False,
-        allow=(*options.allow, *given.get("--allow", ())),
-        proposed=tuple(path for path in given.get("--allow", ()) if path not in options.allow),
-        tests=(*options.tests, *given.get("--test", ())),
-        commands=(*options.commands, *given.get("--exec", ())),
-        agent=next(iter(given.get("--agent", ())), options.agent),
-        model=next(iter(given.get("--model", ())), options.model),
-    )
+        given[names[option]].append(value)
+    changed: dict[str, Any] = {
+        name: (*getattr(options, name), *values) if row(name).kind.many else (values or [getattr(options, name)])[0]
+        for name, values in given.items()
+    }
+    named = tuple(path for path in given["allow"] if path not in options.allow)
+    return replace(options, yes=False, proposed=named, **changed)
 
 
 def with_origin(prepared: Prepared, view: RunView) -> Prepared:
@@ -100,23 +99,22 @@ def with_origin(prepared: Prepared, view: RunView) -> Prepared:
 
 def proposal_lines(proposed: Sequence[str]) -> list[str]:
     """A proposal as its requester reads it."""
-    titles = {"--allow": "paths", "--test": "test", "--exec": "executor", "--agent": "agent", "--model": "model"}
+    titles = {row(name).flag: title for name, title in _TITLES.items()}
     pairs = zip(proposed[::2], proposed[1::2], strict=True)
     return [f"  {titles.get(option, option):9} {printable(value)}" for option, value in pairs]
 
 
 def _options(asked: RunRequest, whole: RunRequest) -> Iterator[str]:
     """Of what was left open; what the requester gave stands in the command already."""
-    for path in whole.allowed_paths if not asked.allowed_paths else ():
-        yield from ("--allow", path)
-    for test in whole.acceptance_tests if not asked.acceptance_tests else ():
-        yield from ("--test", test.cmd)
+    values = {
+        "allow": whole.allowed_paths if not asked.allowed_paths else (),
+        "tests": [test.cmd for test in whole.acceptance_tests] if not asked.acceptance_tests else (),
+    }
     how = whole.executor if asked.executor is None else None
-    if how is None:
-        return
-    for command in how.commands:
-        yield from ("--exec", command)
-    if how.kind == "agent":
-        yield from ("--agent", how.agent or ANY_AGENT)
-    if how.model is not None:
-        yield from ("--model", how.model)
+    if how is not None:
+        values["commands"] = how.commands
+        values["agent"] = (how.agent or ANY_AGENT,) if how.kind == "agent" else ()
+        values["model"] = (how.model,) if how.model is not None else ()
+    for name, given in values.items():
+        for value in given:
+            yield from (row(name).flag, value)

@@ -10,11 +10,12 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
 from gatewright.app.cli.home import find_repository
-from gatewright.app.cli.run.candidates import ANY_AGENT, contradictions, count_of, named_candidates, names_of, repeated
+from gatewright.app.cli.run.candidates import MAKER_FLAGS, contradictions, count_of, named_candidates, names_of, repeated
 from gatewright.app.cli.run.change_source import BranchAnswer, ChangeSource, read_answer, read_branch
 from gatewright.app.cli.run.files.hidden import read_hidden
 from gatewright.app.cli.run.files.mounts import read_mounts
@@ -29,81 +30,30 @@ from gatewright.contracts.vocabulary import (
     AcceptanceTest,
     Artifact,
     Budget,
-    ChangeKind,
     Environment,
     Executor,
     FurtherEnvironment,
-    LandingMode,
-    Language,
-    PolicyPack,
-    Priority,
     Repository,
     Scope,
     Sharding,
     TimeoutRetry,
 )
 from gatewright.errors import DeniedError, Fault, GatewrightError, MalformedError
+from gatewright.executor_kinds import EXECUTOR_KINDS, asked_first
 from gatewright.git.host.checkout import exact_ref
 from gatewright.git.host.identity import PROTOCOLS
 from gatewright.git.refs import check_landing_ref, parse_url
 from gatewright.git.tracked import refuse_tracked_folder
+from gatewright.order_form.run_options import ANY_AGENT, RunOptions, row, values_below
 from gatewright.sandbox.environments import Environments, ShownFolder
 from gatewright.tasks.provided import PREFIX as PROVIDED
 
 EXAMPLE = 'gatewright run "rename parse to read" --allow src --exec "python rename.py" --test "python -m pytest -q"'
-_REQUIREMENT = re.compile(r"[A-Z][A-Z0-9]*-[A-Z][A-Z0-9]*-[0-9]{3,}")  # noqa: TID251 - the operator's own text
+_REQUIREMENT = re.compile(row("requirement").bounds.pattern)  # noqa: TID251 - the operator's own text; it looks ahead
+T = TypeVar("T")
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")  # noqa: TID251 - the operator's own text
 #: ``host:path`` or ``user@host:path``, as git understands it.
 _SCP = re.compile(r"[A-Za-z0-9._@-]+:(?!//)")  # noqa: TID251 - the operator's own text
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunOptions:
-    """What was given on the command line, unchecked."""
-
-    request: str
-    repo: str | None = None
-    ref: str = "HEAD"
-    allow: tuple[str, ...] = ()
-    allow_tests: tuple[str, ...] = ()
-    #: Those of ``allow`` that the pm proposed: what a person did not name opens no test.
-    proposed: tuple[str, ...] = ()
-    allow_dependencies: bool = False
-    allow_kinds: tuple[ChangeKind, ...] = ()
-    commands: tuple[str, ...] = ()
-    patch: str | None = None
-    replies: tuple[str, ...] = ()
-    head: str | None = None
-    agent: str | None = None
-    model: str | None = None
-    fallback: bool = False
-    cassette: Path | None = None
-    approval: Path | None = None
-    provide: tuple[str, ...] = ()
-    #: Path and content of files that are provided and lie in no checkout.
-    written: tuple[tuple[str, bytes], ...] = ()
-    mount: tuple[str, ...] = ()
-    tests: tuple[str, ...] = ()
-    hidden_tests: tuple[str, ...] = ()
-    hidden_files: tuple[str, ...] = ()
-    shards: int = 1
-    candidates: str | None = None
-    env: tuple[Path, ...] = ()
-    language: Language | None = None
-    land: LandingMode = "branch"
-    target_ref: str | None = None
-    policy_pack: PolicyPack = "low"
-    priority: Priority = "normal"
-    needs: tuple[str, ...] = ()
-    requirement: tuple[str, ...] = ()
-    yes: bool = False
-    interactive: bool = False
-    max_retries: int | None = None
-    timeout: float = 300.0
-    max_seconds: float | None = None
-    max_tokens: int | None = None
-    max_cost: float | None = None
-    max_iterations: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,30 +103,27 @@ def prepare(
         raise MalformedError("this cannot be run", faults=tuple(faults), code="invalid_input")
     answer = branch.answer if branch is not None else answer
     retries = options.max_retries if options.max_retries is not None else answer.attempts - 1
+    place = Path(repository) if _local(repository) else here
     request = RunRequest(
-        request=options.request if branch is None else options.request.strip() or branch.subject,
+        **values_below(options, "")
+        | {
+            "request": options.request if branch is None else options.request.strip() or branch.subject,
+            # What may change at all and what of it is a test are two questions to the gate, and one to a person.
+            "allowed_paths": tuple(dict.fromkeys((*options.allow, *options.allow_tests))),
+            "acceptance_tests": (*_tests("test", options.tests), *_tests("hidden", options.hidden_tests)),
+        },
         repository=Repository(url=repository, target_ref=target, landing=options.land),
         requested_by=user_name(),
-        baseline_ref=options.ref,
-        # What may change at all and what of it is a test are two questions to the gate, and one to a person.
-        allowed_paths=tuple(dict.fromkeys((*options.allow, *options.allow_tests))),
-        acceptance_tests=(*_tests("test", options.tests), *_tests("hidden", options.hidden_tests)),
-        executor=answer.executor if _ways(options) and not answer.candidates else None,
+        executor=answer.executor if ways_named(options) and not answer.candidates else None,
         candidates=answer.candidates or None,
-        sharding=Sharding(count=options.shards),
+        sharding=Sharding(**values_below(options, "sharding")),
         environment=_environment(shown),
-        language=options.language,
-        scope=_scope(options),
-        budget=_budget(options),
-        policy_pack=options.policy_pack,
-        priority=options.priority,
-        needs=options.needs,
-        requirement_ids=options.requirement,
-        interactive=options.interactive,
+        scope=_unless_empty(Scope(**values_below(options, "scope")), Scope()),
+        budget=_unless_empty(Budget(**values_below(options, "budget")), Budget()),
         timeout_retry=TimeoutRetry(timeout_sec=options.timeout, max_retries=retries, retry_backoff_sec=0),
-        author=(branch.author if branch is not None else None) or author(Path(repository) if _local(repository) else here),
+        author=(branch.author if branch is not None else None) or author(place),
         source_branch=branch.source if branch is not None else None,
-        ordered_by=who_orders(Path(repository) if _local(repository) else here),
+        ordered_by=who_orders(place),
         idempotency_key=new_id(),
     )
     written = tuple((f"{PROVIDED}{path}", content) for path, content in options.written)
@@ -227,7 +174,7 @@ def _answer(options: RunOptions, faults: list[Fault]) -> ChangeSource:
         candidates = named_candidates(given, options.model, faults, fallback=options.fallback)
         return ChangeSource(Executor(kind="agent"), candidates=candidates)
     answer = _one_answer(options, faults)
-    if not _ways(options) or options.head is not None:
+    if not ways_named(options) or options.head is not None:
         return answer
     return replace(answer, candidates=repeated(answer.executor, count_of(given), faults))
 
@@ -244,28 +191,12 @@ def _one_answer(options: RunOptions, faults: list[Fault]) -> ChangeSource:
         )
     if options.model is not None:
         return ChangeSource(Executor(kind="model", model=options.model, fallback=options.fallback))
-    return read_answer(options.commands, options.patch, options.replies, faults)
+    return read_answer(options, faults)
 
 
-def _budget(options: RunOptions) -> Budget | None:
-    """What the run may use up; None when nothing is limited."""
-    budget = Budget(
-        wall_sec=options.max_seconds,
-        tokens=options.max_tokens,
-        cost_usd=options.max_cost,
-        iterations=options.max_iterations,
-    )
-    return None if budget == Budget() else budget
-
-
-def _scope(options: RunOptions) -> Scope | None:
-    """What is opened beyond plain edits; None when nothing is."""
-    scope = Scope(
-        allow_protected_paths=options.allow_tests,
-        allow_dependency_change=options.allow_dependencies,
-        allow=options.allow_kinds,
-    )
-    return None if scope == Scope() else scope
+def _unless_empty(value: T, empty: T) -> T | None:
+    """``value``; None where it says nothing."""
+    return None if value == empty else value
 
 
 def with_artifacts(request: RunRequest, artifacts: tuple[Artifact, ...]) -> RunRequest:
@@ -281,33 +212,37 @@ def _missing(options: RunOptions) -> list[Fault]:
         faults.append(Fault("/allowed_paths", "missing", "say which paths may change: --allow PATH (repeatable)"))
     if not options.tests:
         faults.append(Fault("/acceptance_tests", "missing", "say which command proves the change: --test CMD (repeatable)"))
-    if not _ways(options):
-        words = (
-            "say how the change is made: --agent NAME, --model NAME, --exec CMD, --patch FILE, --reply FILE, --head BRANCH, "
-            "or --candidates NAME,NAME"
-        )
+    if not ways_named(options):
+        makers = (row(kind.option) for _, kind in asked_first())
+        named = ", ".join(f"{each.flag} {(each.metavar or '').partition('|')[0]}" for each in makers)
+        words = f"say how the change is made: {named}, --head BRANCH, or --candidates NAME,NAME"
         faults.append(Fault("/executor", "missing", words))
     return faults
 
 
-def _ways(options: RunOptions) -> int:
+def ways_named(options: RunOptions) -> int:
     """How many ways to make the change were named; --model says more about --agent, or is one by itself."""
-    others = (options.commands, options.patch, options.replies, options.head)
-    return sum(map(bool, (options.agent or options.model or names_of(options.candidates), *others)))
+    return sum(map(bool, (_is_asked(options), *_given_answers(options), options.head)))
 
 
 def _is_asked(options: RunOptions) -> bool:
     """Whether an agent or a model is named that makes the change."""
-    return bool(options.agent or options.model or names_of(options.candidates))
+    kinds = (kind for kind in EXECUTOR_KINDS.values() if kind.asked_anew)
+    return any(getattr(options, kind.option) for kind in kinds) or bool(names_of(options.candidates))
+
+
+def _given_answers(options: RunOptions) -> list[object]:
+    """The answers that the options bring, for each kind of executor that needs some."""
+    return [getattr(options, kind.option) for kind in EXECUTOR_KINDS.values() if not kind.asked_anew]
 
 
 def _contradictions(options: RunOptions) -> list[Fault]:
-    others = (options.agent, options.commands, options.patch, options.replies, options.head)
+    others = (options.agent, *_given_answers(options), options.head)
     faults = contradictions(options.candidates, shards=options.shards, others=any(others))
     if options.candidates is not None and options.head is not None:
         faults.append(Fault("/candidates", "ambiguous", "--head is one change that is there already: nothing is to choose"))
-    if _ways(options) > 1:
-        faults.append(Fault("/executor", "ambiguous", "give only one of --agent, --exec, --patch, --reply and --head"))
+    if ways_named(options) > 1:
+        faults.append(Fault("/executor", "ambiguous", f"give only one of {MAKER_FLAGS}"))
     if options.fallback and options.model is None and "=" not in (options.candidates or ""):
         words = "--fallback says what may answer in the place of --model NAME: name a model, or leave it out"
         faults.append(Fault("/executor/fallback", "missing", words))

@@ -15,13 +15,12 @@ from gatewright.app.cli.outcome import Exit, exit_of_error
 from gatewright.app.cli.output import complain, note, say
 from gatewright.app.cli.run.auto_environment import AUTO, with_environment
 from gatewright.app.cli.run.candidates import count_of
-from gatewright.app.cli.run.command_line import command_line
 from gatewright.app.cli.run.display import make_display
 from gatewright.app.cli.run.preflight import require_sandbox, uncommitted_words
 from gatewright.app.cli.run.proposal import proposed_tests
 from gatewright.app.cli.run.proposing import can_propose, confirmed, key_lines, leaves_open, proposal_lines, with_origin
 from gatewright.app.cli.run.questions import require_terminal
-from gatewright.app.cli.run.request import EXAMPLE, Prepared, RunOptions, prepare, with_shown
+from gatewright.app.cli.run.request import EXAMPLE, Prepared, prepare, with_shown
 from gatewright.app.cli.run.run_flow import RunFlow
 from gatewright.app.cli.runs.result import refused
 from gatewright.app.cli.session import for_one_run, refuse_live
@@ -30,19 +29,21 @@ from gatewright.app.stack.fork_server import Ahead
 from gatewright.app.stack.state import read
 from gatewright.app.stack.supervisor import StackOptions
 from gatewright.errors import GatewrightError
+from gatewright.order_form.run_options import RunOptions
+from gatewright.order_form.words import command_line
 from gatewright.reasons import RetryOffer, offers_for
 from gatewright.view.retry import retry_line, retry_options
 from gatewright.view.run_view import RunView
 from gatewright.view.safe_text import printable
 
 
-async def start_run(options: RunOptions, workers: int | None, *, json_output: bool, ahead: Ahead, linger: float = 0.0) -> Exit:
+async def start_run(options: RunOptions, *, json_output: bool, ahead: Ahead, linger: float = 0.0) -> Exit:
     """Check the options, then carry out the run. The exit code; errors are reported in the form that was asked for.
 
     What leaves something open is proposed first; with ``options.yes`` the proposal is run as well. ``ahead`` is the fork
     server of the first stack, if it was opened already. A stack that this run starts stays for ``linger`` minutes.
     """
-    once = partial(_run_once, workers=workers, json_output=json_output, ahead=ahead, linger=linger)
+    once = partial(_run_once, json_output=json_output, ahead=ahead, linger=linger)
     code, view = await once(options)
     if view is None or not view.proposed or not options.yes:
         return code
@@ -57,13 +58,12 @@ async def start_run(options: RunOptions, workers: int | None, *, json_output: bo
 async def _run_once(
     options: RunOptions,
     *,
-    workers: int | None,
     json_output: bool,
     ahead: Ahead,
     linger: float,
     origin: RunView | None = None,
 ) -> tuple[Exit, RunView | None]:
-    display = make_display(json_output=json_output, command=command_line(options, workers))
+    display = make_display(json_output=json_output, command=command_line(options))
     try:
         if options.interactive:
             require_terminal(json_output=json_output)
@@ -77,14 +77,14 @@ async def _run_once(
 
         offered = RetryOffer.TEST in offers_for(error.reason)
         tests = await proposed_tests(error, options, find_place().here) if offered else ()
-        retry_with = tuple(word for each in first_way(tests) for word in ("--test", each)) or _openings(error)
+        retry_with = tuple(word for each in first_way(tests) for word in (RetryOffer.TEST.value, each)) or _openings(error)
         display.give_up(refused(error, retry_with))
         if not json_output:
             complain(error)
             for each in tests:
                 say(f"  detected  {printable(each)}", stream=sys.stderr)
             if retry_with:
-                line = retry_line(command_line(options, workers), retry_with)
+                line = retry_line(command_line(options), retry_with)
                 say(f"  retry with: {printable(line)}", stream=sys.stderr)
             elif any(fault.code == "missing" for fault in getattr(error, "faults", ())):
                 say(f"  example: {EXAMPLE}", stream=sys.stderr)
@@ -100,7 +100,7 @@ async def _run_once(
         base_environment={**inherited_environment(), **_playing(cassette)},
         model_keys=model_keys() if cassette is None else {},
         repository_keys=repository_keys(),
-        workers=workers or min(max(options.shards, count_of(options.candidates)), os.cpu_count() or 1),
+        workers=options.workers or min(max(options.shards, count_of(options.candidates)), os.cpu_count() or 1),
         environments=tuple(Path(each.prefix) for each in environment.all) if environment is not None else (),
         adopt=True,
         ahead=ahead,

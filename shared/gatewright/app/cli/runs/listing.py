@@ -12,6 +12,7 @@ from gatewright.app.cli.runs.waits import Wait, wait_lines
 from gatewright.app.feed.claims import ToldClaims
 from gatewright.bus.topology import DEFAULT_POOL
 from gatewright.contracts import GateReport
+from gatewright.executor_kinds import EXECUTOR_KINDS
 from gatewright.run.choice import standings, why_chosen
 from gatewright.run.state import RunTask
 from gatewright.run.states import stage_name
@@ -21,7 +22,6 @@ from gatewright.view.run_view import RunView, moment, seconds_between
 from gatewright.view.safe_text import printable
 from gatewright.view.sentences import consulted_words, consulting_roles, violation_lines
 from gatewright.work_documents.candidates import HEADINGS, CandidateRow, cells_of, rows_of
-from gatewright.worker_role import ASKED_ANEW
 
 #: How much of a request is shown in a list.
 _REQUEST_WIDTH = 60
@@ -191,7 +191,7 @@ def _at_work(task: TaskInHand) -> str:
 def asked_of(task: RunTask) -> str:
     """Which coding agent or model a worker's task asks for; empty where the change is made in another way."""
     executor = task.contract.executor if task.contract is not None and task.role == "worker" else None
-    if executor is None or executor.kind not in ASKED_ANEW:
+    if executor is None or not EXECUTOR_KINDS[executor.kind].asked_anew:
         return ""
     return " ".join(filter(None, (executor.agent, executor.model))) or executor.kind
 

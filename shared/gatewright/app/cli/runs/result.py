@@ -10,9 +10,10 @@ import msgspec
 from gatewright.app.cli.runs.outputs import tail_lines
 from gatewright.errors import GatewrightError, MalformedError
 from gatewright.ledger.expiry import expired_words
+from gatewright.order_form.words import in_options
 from gatewright.reasons import Family, RetryOffer, advice_for, offers_for
 from gatewright.run.history import FollowedRun
-from gatewright.view.retry import in_options, retry_line, retry_options
+from gatewright.view.retry import retry_line, retry_options
 from gatewright.view.run_view import RunView
 from gatewright.view.safe_text import printable
 from gatewright.view.sentences import MOST_REMARKS, SIGNS, finding_lines, proof_lines, violation_lines

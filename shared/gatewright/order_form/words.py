@@ -1,0 +1,100 @@
+"""The options of an order in words: as a command to paste, in the place of a contract's fields, and as a table for people."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from functools import cache
+
+from gatewright.order_form.rows import Kind, Panel, Row
+from gatewright.order_form.run_options import RunOptions, order_rows
+
+#: The part of a contract that gates name in their refusals.
+_SCOPE = "scope."
+
+
+def command_line(options: RunOptions) -> tuple[str, ...]:
+    """``gatewright run`` with exactly what was given; what has its default is left out.
+
+    A request that looks like an option comes last, behind ``--``.
+    """
+    first, last = ([options.request], []) if options.request else ([], [])
+    if options.request.startswith("-"):
+        first, last = [], ["--", options.request]
+    words = ["gatewright", "run", *first]
+    for row in order_rows():
+        value = getattr(options, row.name)
+        if row.flags and row.repeated and value != row.default:
+            words += _option_words(row.flag, value)
+    return (*words, *last)
+
+
+def _option_words(flag: str, value: object) -> Iterator[str]:
+    if value is True:
+        yield flag
+        return
+    for each in value if isinstance(value, tuple) else (value,):
+        word = str(int(each)) if isinstance(each, float) and each.is_integer() else str(each)
+        # A value that begins with a dash is taken for an option unless it is joined to its own.
+        yield from (f"{flag}={word}",) if word.startswith("-") and word != "-" else (flag, word)
+
+
+def in_options(text: str) -> str:
+    """What a gate said, with the options of the command line in the place of a contract's fields."""
+    for field, flag in _fields_of_scope():
+        text = field.sub(flag, text)
+    return text
+
+
+@cache
+def _fields_of_scope() -> tuple[tuple[re.Pattern[str], str], ...]:
+    """What a contract calls each field of its scope, and what replaces it; the longer ones first."""
+    rows = sorted((row for row in order_rows() if row.pointer.startswith(_SCOPE)), key=lambda row: -len(row.pointer))
+    return tuple(
+        # A kind of change follows its field: `scope.allow: symlink`.
+        (re.compile(rf"\b{re.escape(row.pointer)}: (?=[a-z])"), f"{row.flag} ")  # noqa: TID251 - it looks ahead; linear: of a fixed length
+        if row.kind is Kind.CHOICES
+        else (re.compile(rf"\b{re.escape(row.pointer)}\b"), row.flag)  # noqa: TID251 - linear: of a fixed length
+        for row in rows
+    )
+
+
+def flags_without_value() -> frozenset[str]:
+    """The options that stand alone. The word after any other option is its value."""
+    return frozenset(row.flag for row in order_rows() if row.kind in {Kind.FLAG, Kind.SWITCH})
+
+
+def help_of(row: Row) -> str:
+    """The help of an option: its choices where they are not shown otherwise, and whether it is repeatable."""
+    text = row.help.removesuffix(".")
+    if row.kind is Kind.CHOICES:
+        text = f"{text}: {', '.join(row.bounds.choices)}"
+    return f"{text} (repeatable)." if row.kind.many else f"{text}."
+
+
+def reference() -> str:
+    """The table of all options in Markdown, for docs/cli.md."""
+    return "| option | meaning | default | field of the request |\n|---|---|---|---|\n" + "".join(
+        f"| **{panel}** | | | |\n" + "".join(_table_row(row) for row in order_rows() if row.panel is panel) for panel in Panel
+    )
+
+
+def _table_row(row: Row) -> str:
+    spelled = ", ".join(f"`{flag}{_metavar(row)}`" for flag in row.flags) or f"`{row.metavar}`"
+    default = row.note or (f"`{row.default:g}`" if isinstance(row.default, float) else f"`{row.default}`")
+    shown = "" if row.default in (None, (), False, "") and not row.note else default
+    field = f"`{row.pointer}`" if row.pointer else ""
+    return f"| {spelled} | {help_of(row)} | {shown} | {field} |\n"
+
+
+def _metavar(row: Row) -> str:
+    """What follows the flag."""
+    if row.kind in {Kind.FLAG, Kind.SWITCH}:
+        return ""
+    follows = "|".join(row.bounds.choices) if row.kind is Kind.CHOICE else row.metavar or "N"
+    return " " + follows.replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    sys.stdout.write(reference())
