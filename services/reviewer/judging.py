@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import chain, islice
+
 import msgspec
 
 from gatewright.contracts import TaskContract
 from gatewright.contracts.reports import Finding
 from gatewright.git.changes import TreeChange
-from gatewright.services.reviewer.review import review
+from gatewright.services.reviewer.checks import CHECKS
 from gatewright.services.reviewer.subject import ChangedFile, Subject
 
 #: What the child is started with.
@@ -46,3 +48,16 @@ def judge(question: bytes) -> bytes:
     asked = _QUESTIONS.decode(question)
     files = tuple(ChangedFile(file.change, file.old, file.new) for file in asked.files)
     return msgspec.msgpack.encode(review(Subject(asked.contract, files, asked.max_file_bytes)))
+
+
+# Runs every check over a candidate. Pure.
+#: Findings that a report holds. What blocks comes first, so that the cut never hides a reason to refuse.
+MAX_FINDINGS = 500
+#: Findings of one check; a hostile patch must not make one of them endless.
+_MAX_OF_ONE = 10_000
+
+
+def review(subject: Subject) -> tuple[Finding, ...]:
+    """The findings of all checks, blocking ones first."""
+    found = list(chain.from_iterable(islice(check(subject), _MAX_OF_ONE) for check in CHECKS.values()))
+    return tuple(sorted(found, key=lambda finding: not finding.blocking)[:MAX_FINDINGS])

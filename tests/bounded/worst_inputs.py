@@ -46,7 +46,7 @@ from gatewright.secrets.documents import check_document, redact_document
 from gatewright.secrets.redaction import redact_output
 from gatewright.secrets.scanner import SecretScanner
 from gatewright.services.gatekeeper.gates.change.diff import judge_changes
-from gatewright.services.gatekeeper.gates.commands.proof import _matches_anything
+from gatewright.services.gatekeeper.gates.commands.gate import _matches_anything
 from gatewright.services.gatekeeper.gates.contract.forbidden_actions import judge_forbidden_edits
 from gatewright.services.gatekeeper.gates.contract.plan import judge_plan
 from gatewright.services.gatekeeper.gates.contract.policy import judge_contract, judge_request
@@ -54,7 +54,7 @@ from gatewright.services.gatekeeper.gates.reports.role_reports import judge_revi
 from gatewright.services.gatekeeper.intake.submission import submission
 from gatewright.services.gatekeeper.policies.full_access import names_full_access
 from gatewright.services.gatekeeper.policies.load import load
-from gatewright.services.reviewer.review import review
+from gatewright.services.reviewer.judging import review
 from gatewright.services.reviewer.subject import ChangedFile, Subject
 from gatewright.services.techlead.partition import partition
 from gatewright.services.worker.reply.files import extract

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gatewright.app.cli.context import CommandContext
-from gatewright.app.cli.run.auto_environment import with_environment
+from gatewright.app.cli.run.start import with_environment
 from gatewright.order_form.run_options import RunOptions
 from tests.cli.conftest import Command, MakeRepository
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gatewright.app.console.health import HealthPaths
+from gatewright.app.console.serving import HealthPaths
 from gatewright.app.http_access import is_open_to_others, read_token
 from gatewright.errors import ConfigurationError
 from tests.console.conftest import MakeConsole

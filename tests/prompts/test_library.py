@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gatewright.prompts.errors import PromptsError
-from gatewright.prompts.library import MAX_BYTES, ROLE_IDS, PromptLibrary, digest
+from gatewright.prompts.library import MAX_BYTES, ROLE_IDS, PromptLibrary, PromptsError, digest
 
 
 def touch_later(file: Path) -> None:

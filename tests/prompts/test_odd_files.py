@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gatewright.prompts.errors import PromptsError
-from gatewright.prompts.library import PromptLibrary
+from gatewright.prompts.library import PromptLibrary, PromptsError
 
 ODD = (
     *(

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from gatewright.app.report.folders import MOST_FOLDERS, sum_folders
+from gatewright.app.report.changes import MOST_FOLDERS, sum_folders
 from gatewright.app.report.patch import listed_paths
 from gatewright.contracts import RunRequest
 from gatewright.contracts.vocabulary import Executor

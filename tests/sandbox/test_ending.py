@@ -16,7 +16,7 @@ import pytest
 from gatewright.sandbox import sandbox_account
 from gatewright.sandbox.bubblewrap import BubblewrapSandbox
 from gatewright.sandbox.process import namespace
-from gatewright.sandbox.process.lineage import children, state
+from gatewright.sandbox.process.namespace import children, state
 from tests.sandbox.conftest import LIMITS
 from tests.sandbox.places import Folder, Run, processes_with
 from tests.waiting import wait_until

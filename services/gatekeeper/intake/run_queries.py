@@ -10,11 +10,15 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from itertools import islice
 
+import msgspec
 from msgspec.structs import replace
 
 from gatewright.bus.port import SCHEMA_HEADER, Bus, Handler, Message, Reply
 from gatewright.bus.topology import BUNDLE_SUBJECT, CONTEXT_SUBJECT, EVENTS_SUBJECT, RUNS_SUBJECT, STATUS_SUBJECT
+from gatewright.clock import Clock, timestamp
 from gatewright.contracts import (
     BundleRequest,
     ContextRequest,
@@ -24,9 +28,11 @@ from gatewright.contracts import (
     RunEvents,
     RunList,
     RunsRequest,
+    RunStatus,
     StatusRequest,
     codec,
 )
+from gatewright.contracts.run_status import MOST_CLAIMED, ClaimedTask, ListedRun, TaskStanding
 from gatewright.contracts.vocabulary import Document
 from gatewright.errors import GatewrightError, MalformedError
 from gatewright.evidence.projection.progress import repository_digest
@@ -39,13 +45,12 @@ from gatewright.services.gatekeeper.intake import publishers
 from gatewright.services.gatekeeper.intake.limits import PublisherLimits
 from gatewright.services.gatekeeper.intake.replies import error_document, reply
 from gatewright.services.gatekeeper.intake.run_status import status_of
-from gatewright.services.gatekeeper.intake.silence import Silence
 from gatewright.services.gatekeeper.orchestrator import Orchestrator
 from gatewright.services.gatekeeper.policies.publishers import Publisher
 from gatewright.services.gatekeeper.projections.approval_index import ApprovalIndex
 from gatewright.services.gatekeeper.projections.bundle_archives import BundleArchives
 from gatewright.services.gatekeeper.projections.run_index import RunIndex
-from gatewright.services.gatekeeper.projections.silent_runs import SilentRuns
+from gatewright.services.gatekeeper.projections.silent_runs import SilentRuns, TaskLife
 from gatewright.telemetry.logs import Logger
 from gatewright.work_documents.context import context_of, wants_patch
 
@@ -213,3 +218,53 @@ def _first(records: Sequence[OrchestratorEvent]) -> tuple[OrchestratorEvent, ...
             break
         kept += 1
     return tuple(records[:kept])
+
+
+# What answers about runs say of the claims that were heard: when of which task, and since when nothing was. Pure.
+class Silence:
+    """As it is at one moment. ``clock``: its monotonic times are those of ``silent``, and become times of day by it."""
+
+    def __init__(self, silent: SilentRuns, clock: Clock) -> None:
+        self._silent = silent
+        self._now: datetime = clock.now()
+        self._tick = clock.monotonic()
+
+    def in_status(self, status: RunStatus) -> RunStatus:
+        """``status`` with what is known of its tasks in hand; those that are over are left as they are."""
+        known = self._silent.tasks(status.run_id, self._tick)
+        tasks = tuple(
+            self._in_task(task, known[task.task_id]) if task.status == "RUNNING" and task.task_id in known else task
+            for task in status.tasks
+        )
+        since = self._silent.silent_since(status.run_id, self._tick)
+        return msgspec.structs.replace(status, tasks=tasks, silent_since=self._when(since) if since is not None else None)
+
+    def in_list(self, listed: RunList) -> RunList:
+        """``listed``, in which silent runs are called so, and claimed tasks have the process that claims them."""
+        return msgspec.structs.replace(listed, runs=tuple(map(self._in_entry, listed.runs)))
+
+    def _in_entry(self, run: ListedRun) -> ListedRun:
+        if run.status != "RUNNING":
+            return run
+        since = self._silent.silent_since(run.run_id, self._tick)
+        silent_since = self._when(since) if since is not None else None
+        return msgspec.structs.replace(run, silent_since=silent_since, claimed=self._claimed_tasks(run.run_id))
+
+    def _claimed_tasks(self, run_id: str) -> tuple[ClaimedTask, ...]:
+        claims = (life.claim for life in self._silent.tasks(run_id, self._tick).values() if life.claim is not None)
+        named = (ClaimedTask(task_id=claim.task_id, process=claim.process) for claim in claims if claim.process)
+        return tuple(islice(named, MOST_CLAIMED))
+
+    def _in_task(self, task: TaskStanding, life: TaskLife) -> TaskStanding:
+        claim = life.claim
+        return msgspec.structs.replace(
+            task,
+            claimed_at=self._when(life.last) if claim is not None else None,
+            phase=claim.phase if claim is not None else None,
+            activity=claim.activity if claim is not None else None,
+            process=claim.process if claim is not None else None,
+            silent_since=self._when(life.last) if life.silent else None,
+        )
+
+    def _when(self, tick: float) -> str:
+        return timestamp(self._now - timedelta(seconds=self._tick - tick))

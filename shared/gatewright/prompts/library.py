@@ -18,7 +18,7 @@ from typing import Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from gatewright.prompts.errors import PromptsError
+from gatewright.errors import ConfigurationError
 from gatewright.validation_faults import fault_lines
 
 RoleId = Literal["pm", "techlead", "reviewer", "worker"]
@@ -177,3 +177,10 @@ def _text(file: Path) -> str:
         raise PromptsError(f"{file} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise PromptsError(f"{file} is not UTF-8: byte {error.start}") from error
+
+
+# What can be wrong with prompts.
+class PromptsError(ConfigurationError):
+    """The folder of prompts cannot be read, or a file in it is not what it should be. Correct the file that is named."""
+
+    code = "prompts_invalid"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Literal
 
 from gatewright.contracts import Done
@@ -11,7 +12,6 @@ from gatewright.evidence import layout
 from gatewright.evidence.projection.history import RunHistory
 from gatewright.evidence.projection.summary_reports import GATEKEEPER, failure_reason
 from gatewright.work_documents.brief import approvals_required, gates_required, mission_of, verify_command
-from gatewright.work_documents.moments import seconds_between
 from gatewright.work_documents.remarks import unanswered_remarks
 
 FORBIDDEN = "done_forbidden"
@@ -136,3 +136,12 @@ def _ship(history: RunHistory) -> DoneShip:
     refused = any(report.gate == "landing" and report.verdict == "FAIL" for report in history.decisive)
     result: Literal["ok", "failed", "skipped"] = "ok" if landed and landed.ref else "failed" if refused else "skipped"
     return DoneShip(requested=requested, result=result, commit=(landed.commit or None) if landed else None)
+
+
+# Seconds between two recorded times.
+def seconds_between(first: str, last: str) -> float:
+    """Seconds from one RFC 3339 timestamp to another; 0 where one is missing, is none, or they are the wrong way round."""
+    try:
+        return max(0.0, (datetime.fromisoformat(last) - datetime.fromisoformat(first)).total_seconds())
+    except (ValueError, TypeError):
+        return 0.0

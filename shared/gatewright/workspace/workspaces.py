@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import stat
 import uuid
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -21,20 +22,21 @@ from typing import Final, NamedTuple, Self
 from gatewright.errors import UnavailableError
 from gatewright.git.changes import TreeChange
 from gatewright.git.mirror import Mirror
-from gatewright.git.modes import SUBMODULE
+from gatewright.git.modes import EXECUTABLE, FILE, SUBMODULE, SYMLINK
 from gatewright.sandbox.account import SandboxAccount, sandbox_account
 from gatewright.sandbox.port import Sandbox
 from gatewright.workspace.baselines import Baselines
 from gatewright.workspace.bytecode import Bytecode, lay_bytecode
 from gatewright.workspace.candidate import write_layer
-from gatewright.workspace.copying import copy_stack
 from gatewright.workspace.difference import ChangeBounds
 from gatewright.workspace.history import Histories, WantedHistory, hand_over
 from gatewright.workspace.holds import hold
+from gatewright.workspace.layers import Layers
 from gatewright.workspace.overlay import overlay_fault
 from gatewright.workspace.planting import plant
 from gatewright.workspace.removal import remove_tree
 from gatewright.workspace.threads import finish
+from gatewright.workspace.tree_writer import TreeWriter
 from gatewright.workspace.workspace import Workspace
 
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
@@ -261,3 +263,32 @@ def _clear(root: Path, boot: Path, tasks: Path) -> None:
                 remove_tree(left)
             finally:
                 os.close(held)
+
+
+# Copies what a stack of layers shows into a directory of its own, for hosts without overlays.
+# Copies, never hard links: a command could write through a link into the baseline that all tasks share.
+_CHUNK = 1 << 20
+
+
+def copy_stack(lower: tuple[Path, ...], target: Path, account: SandboxAccount) -> None:
+    """Fill the empty directory ``target`` with all files that ``lower`` (topmost first) shows; they belong to ``account``."""
+    layers = Layers(lower)
+    with TreeWriter(target, account) as writer:
+        for parts in sorted(layers.files_below(())):
+            status = layers.status(parts)
+            if status is None:
+                continue
+            path = os.fsencode("/".join(parts))
+            if stat.S_ISLNK(status.st_mode):
+                writer.write(path, SYMLINK, layers.target(parts))
+            else:
+                with layers.opened(parts) as file:
+                    mode = EXECUTABLE if status.st_mode & stat.S_IXUSR else FILE
+                    writer.write(path, mode, _read(file))
+
+
+def _read(file: int) -> bytes:
+    parts = []
+    while part := os.read(file, _CHUNK):
+        parts.append(part)
+    return b"".join(parts)

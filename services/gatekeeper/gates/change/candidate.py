@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from gatewright import scope
 from gatewright.contracts.vocabulary import ChangeKind, Scope
+from gatewright.ecosystems.runner.linters import changed_linter_settings, may_set_linters
+from gatewright.ecosystems.runner.settings import UNREADABLE, is_manifest
 from gatewright.errors import PatchError
 from gatewright.git.changes import TreeChange
 from gatewright.git.mirror import Mirror
@@ -16,16 +18,18 @@ from gatewright.git.modes import ABSENT, REGULAR
 from gatewright.git.patches.files import Reading
 from gatewright.git.patches.lines import added_bytes
 from gatewright.git.patches.reader import read_patch
+from gatewright.git.paths import display
 from gatewright.git.process import OutputTooLargeError
 from gatewright.rules.file_growth import file_growth
 from gatewright.rules.gate_evidence import CANDIDATE_TREE, FILES_REMOVED, FILES_WRITTEN, owned_files
 from gatewright.run.state import Run, RunTask
+from gatewright.scope import AllowedPaths
+from gatewright.services.gatekeeper.gates.change.contents import file_pairs, in_portions
 from gatewright.services.gatekeeper.gates.change.copies import judge_copies, remark_copies
 from gatewright.services.gatekeeper.gates.change.credential_files import judge_credential_files
 from gatewright.services.gatekeeper.gates.change.dependencies import remark_dependencies
 from gatewright.services.gatekeeper.gates.change.diff import LIMIT_RULE, judge_changes, judge_number, kind_rule
 from gatewright.services.gatekeeper.gates.change.links import judge_links
-from gatewright.services.gatekeeper.gates.change.linter_settings import judge_linter_settings
 from gatewright.services.gatekeeper.gates.change.new_names import judge_name_limits, judge_readable_names
 from gatewright.services.gatekeeper.gates.change.path_collisions import judge_collisions, owners
 from gatewright.services.gatekeeper.gates.change.runner_settings import judge_runner
@@ -265,3 +269,39 @@ def _judge_contents(context: ChangeContext, changes: Sequence[TreeChange], conte
             report.violate("binary_refused", BINARY_RULE, "opened only by scope.allow: binary", change.path)
     report.saw(FILES_WRITTEN, str(len(written)))
     report.saw(FILES_REMOVED, str(sum(change.new_mode == ABSENT for change in changes)))
+
+
+# Settings of linters inside a manifest belong to the class of protected paths, whatever opens the rest of the file.
+RULE: Final = "protected_paths.protected"
+_CLASS: Final = "protected"
+#: Names of parts that are told, of one file.
+_MOST_TOLD: Final = 4
+#: Manifests of one change that are compared; in each further one every change counts.
+_MOST_MANIFESTS: Final = 200
+
+
+async def judge_linter_settings(context: ChangeContext, changes: Sequence[TreeChange]) -> None:
+    """Judge the changes of what linters, type checkers and formatters report. Raises GitError."""
+    kind = next(each for each in context.policies.protected.classes if each.name == _CLASS)
+    opened = AllowedPaths((context.contract.scope or Scope()).allow_protected_paths)
+    pairs = [
+        pair
+        for pair in file_pairs(changes)
+        if may_set_linters(pair.path) and kind not in context.policies.path_classes(pair.path)
+    ]
+    reasons = {pair.path: "settings of linters may change here" for pair in pairs[_MOST_MANIFESTS:]}
+    async for some, contents in in_portions(pairs[:_MOST_MANIFESTS], context.mirror):
+        for pair in some:
+            old, new = [contents[each] if each else None for each in (pair.old_id, pair.new_id)]
+            parts = await asyncio.to_thread(changed_linter_settings, pair.path, old, new)
+            if parts and parts[0].startswith(UNREADABLE) and is_manifest(pair.path):
+                continue  # refused as a setting of the runner, and opened only by name
+            if parts:
+                more = f" and {len(parts) - _MOST_TOLD} more" if len(parts) > _MOST_TOLD else ""
+                named = ", ".join(display(part[:80].encode("utf-8", "surrogatepass")) for part in parts[:_MOST_TOLD])
+                reasons[pair.path] = f"settings of linters change: {named}{more}"
+    for path, words in reasons.items():
+        if opened.cover(path):
+            context.report.touched(RULE, path)
+        else:
+            context.report.violate("path_protected", RULE, f"{words}; opened only by {kind.opened_by}", path)

@@ -13,8 +13,9 @@ from msgspec.structs import replace
 from gatewright import scope
 from gatewright.budgets import LONGEST_COMMAND
 from gatewright.contracts import RunRequest, TaskContract
-from gatewright.contracts.vocabulary import Artifact, Executor, PolicyPack, Repository
-from gatewright.errors import MalformedError, ScopeError
+from gatewright.contracts.vocabulary import Artifact, Budget, Executor, PolicyPack, Repository
+from gatewright.errors import DeniedError, MalformedError, ScopeError
+from gatewright.executor_kinds import EXECUTOR_KINDS
 from gatewright.git.refs import check_landing_ref, holds_credentials
 from gatewright.profiles.choice import chosen_profile
 from gatewright.rules.contracts import differences, unlike_compiled
@@ -23,7 +24,6 @@ from gatewright.services.gatekeeper.gates.cel_gate import judge_contract_rules
 from gatewright.services.gatekeeper.gates.change.destructive import by_allowlist, judge_destructive
 from gatewright.services.gatekeeper.gates.commands.gate import judge_commands
 from gatewright.services.gatekeeper.gates.context import GateContext
-from gatewright.services.gatekeeper.gates.contract.asked import judge_asked
 from gatewright.services.gatekeeper.gates.contract.dispatch import judge_dispatch, judge_order
 from gatewright.services.gatekeeper.gates.contract.forbidden_actions import judge_forbidden_commands
 from gatewright.services.gatekeeper.gates.contract.hidden import judge_hidden
@@ -172,3 +172,29 @@ def _landable(ref: str) -> bool:
         return check_landing_ref(ref).startswith(LANDABLE)
     except MalformedError:
         return False
+
+
+# Whether the agent and the model that a contract names are ones of the operator's policies, and may be used by the
+# worker.
+def judge_asked(context: GateContext, executor: Executor, budget: Budget | None) -> None:
+    """Violations: ``agent_unknown``, ``executor_contradicts``, and those of ``ModelsPolicy.grant``."""
+    report, policies = context.report, context.policies
+    if not EXECUTOR_KINDS[executor.kind].asked_anew or (executor.kind == "model" and executor.agent is not None):
+        named = executor.agent or (executor.model if not EXECUTOR_KINDS[executor.kind].asked_anew else None)
+        if named is not None:
+            report.violate("executor_contradicts", "executor", f"a {executor.kind} executor has no use for {named}")
+            return
+    if executor.fallback and executor.model is None:
+        report.violate("executor_contradicts", "executor", "fallback says what may answer for a named model, and none is named")
+        return
+    if not EXECUTOR_KINDS[executor.kind].asked_anew:
+        return
+    model = executor.model
+    report.checked("agents", executor.agent or "by default")
+    try:
+        if executor.agent is not None:
+            model = model or policies.agents.agent(executor.agent).model
+        report.checked("models", model or "by default")
+        policies.models.grant("worker", model=model, fallback=executor.falls_back, budget=budget)
+    except (MalformedError, DeniedError) as error:
+        report.violate(error.reason, "models" if error.reason.startswith("model") else "agents", error.message)

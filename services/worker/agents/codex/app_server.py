@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from gatewright.errors import AgentWireError
-from gatewright.services.worker.agents.codex.approval import is_allowed
 from gatewright.services.worker.agents.codex.home import (
     CATALOGUE,
     CODEX_HOME,
@@ -27,7 +26,7 @@ from gatewright.services.worker.agents.codex.home import (
     configuration,
     start_of,
 )
-from gatewright.services.worker.agents.permission import What
+from gatewright.services.worker.agents.permission import What, leave_for
 from gatewright.services.worker.agents.port import AgentEnd, AgentOrder, Asked, HowEnded, Launch, Tell, Wire
 from gatewright.services.worker.agents.telling import MAX_MESSAGE, AgentReporter, quote_text, word
 from gatewright.version import __version__
@@ -290,3 +289,20 @@ def _subject(params: Object) -> str:
 def _version(agent: object) -> str:
     """Of ``name/1.2.3 (...)``."""
     return quote_text(agent, 200).partition("/")[2].partition(" ")[0]
+
+
+# How every form of Codex that asks is answered: by what it asks for, with one word for yes and one for no.
+async def is_allowed(
+    telling: AgentReporter, order: AgentOrder, asked: tuple[Asked, What], subject: str, words: tuple[str, str], *, ours: bool
+) -> bool:
+    """Whether leave is given, which is told.
+
+    ``asked``: what the question is called, and what it is for; ``words`` are the answers that were offered; ``ours``: it is of
+    the turn that is under way.
+    """
+    named, what = asked
+    allowed, by, person = await leave_for(what, subject, order, open_turn=ours)
+    telling.answered(named, subject, "allow" if allowed else "reject", words, by, person)
+    if what == "command" and order.shell == "deny":
+        telling.problem("policy_violation: the contract forbids commands, and the agent asked for one")
+    return allowed

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import uvicorn
 from starlette.applications import Starlette
-from starlette.types import ASGIApp
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gatewright.app.console.access_record import AccessFile, AccessRecord
 from gatewright.app.console.bundles import BundleShelf, ChangeShelf
@@ -20,7 +21,6 @@ from gatewright.app.console.change_pages import ChangePages
 from gatewright.app.console.decisions import DecisionPaths, OpenInbox
 from gatewright.app.console.doors import Doors, SignedIn
 from gatewright.app.console.drawing import make_templates
-from gatewright.app.console.health import HealthPaths
 from gatewright.app.console.limits import AskingRate, RateLimit
 from gatewright.app.console.pages import ConsolePages
 from gatewright.app.console.passkeys import PasskeyPaths
@@ -190,3 +190,29 @@ async def serve(app: ConsoleApp, listening: socket.socket) -> None:
         limit_concurrency=500,
     )
     await ConsoleServer(config, app.link).serve(sockets=[listening])
+
+
+# Whether the console works and has read the ledger, for the probes of an engine or a cluster. It tells strangers nothing
+# else.
+# A probe calls by an address that is no name of the page and brings no sign-in, so that these two paths lie before the
+# doors.
+#: The process answers; the board has been read.
+ALIVE, READY = "/healthz", "/readyz"
+
+
+class HealthPaths:
+    """In front of everything. ``ready``: whether the board has been read.
+
+    It stays so while the bus is away: pages say that they are not live, and no reader would see them otherwise.
+    """
+
+    def __init__(self, app: ASGIApp, ready: Callable[[], bool]) -> None:
+        self._app, self._ready = app, ready
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["path"] not in {ALIVE, READY} or scope["method"] not in {"GET", "HEAD"}:
+            await self._app(scope, receive, send)
+            return
+        good = scope["path"] == ALIVE or self._ready()
+        answer = PlainTextResponse("ok\n" if good else "not ready\n", 200 if good else 503, {"Cache-Control": "no-store"})
+        await answer(scope, receive, send)

@@ -8,7 +8,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 import shlex
+import shutil
+import tempfile
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path, PurePosixPath
 
@@ -20,9 +24,10 @@ from gatewright.app.environments.plan import Ecosystem, EnvironmentPlan, Install
 from gatewright.app.environments.python_install import python_plan
 from gatewright.app.environments.python_recipe import declares_python
 from gatewright.app.environments.rust_install import rust_plans
-from gatewright.app.environments.toolchains import toolchain
+from gatewright.app.environments.tool import run_tool
 from gatewright.ecosystems.port import TreeFiles
 from gatewright.patterns import TextPattern
+from gatewright.sandbox.programs import find_program
 
 #: A module that a go.mod asks for.
 _REQUIRES = TextPattern(r"(?m)^require[ \t(]")
@@ -139,3 +144,34 @@ def _nothing(commands: Sequence[str]) -> str:
     named = "; ".join(absent[each] for each in wanted)
     advice = "leave --env out where the commands need none, or make an environment and give it with --env DIR"
     return f"nothing says which packages are needed: {named}; {advice}"
+
+
+# A toolchain that the user has and the system has not: rustup's, nvm's, a Go of one's own.
+_SECONDS = 60.0
+#: The program, and what prints the folder that holds its ``bin``.
+_ASKED: dict[Ecosystem, tuple[str, tuple[str, ...]]] = {
+    "node": ("node", ("node", "-p", "require('path').dirname(require('path').dirname(process.execPath))")),
+    "rust": ("cargo", ("rustc", "--print", "sysroot")),
+    "go": ("go", ("go", "env", "GOROOT")),
+}
+
+
+async def toolchain(ecosystem: Ecosystem, installer: Installer) -> tuple[Path, ...]:
+    """The folder to show, or none: the system has the program, or the user has it neither. Runs the user's own toolchain."""
+    if ecosystem not in _ASKED:
+        return ()
+    program, asked = _ASKED[ecosystem]
+    if find_program(program, None) is not None:
+        return ()
+    found = shutil.which(asked[0], path=installer.search)
+    if found is None:
+        return ()
+    with tempfile.TemporaryDirectory(prefix="gatewright-env-") as name:
+        variables = {**installer.variables, "GOTOOLCHAIN": "local"}
+        try:
+            said = await run_tool((found, *asked[1:]), folder=Path(name), environment=variables, seconds=_SECONDS)
+        except NotPreparedError:
+            return ()
+    place = Path(os.fsdecode(said.strip().splitlines()[-1])) if said.strip() else Path()
+    usable = place.is_absolute() and await asyncio.to_thread(os.access, place / "bin" / program, os.X_OK)
+    return (place.resolve(),) if usable else ()

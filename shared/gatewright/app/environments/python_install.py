@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -11,7 +13,6 @@ from pathlib import Path
 from gatewright.app.environments.bundled_pip import fresh_environment
 from gatewright.app.environments.errors import NotPreparedError
 from gatewright.app.environments.interpreters import Python, usable_python
-from gatewright.app.environments.linked_copy import link_environment
 from gatewright.app.environments.pinned_uv import Make, uv_program
 from gatewright.app.environments.plan import EnvironmentPlan, Installer, Made, is_whole
 from gatewright.app.environments.project_record import ProjectRecord, project_record, write_project_record
@@ -116,3 +117,47 @@ async def _export_lock(tree: TreeFiles, uv: str, environment: Mapping[str, str])
         if is_named(line) is None:
             raise NotPreparedError(f"uv.lock has what is not a package of a registry: {line[:100]!r}")
     return lines
+
+
+# A second environment with the packages of one that is there: the same files by hard links, and its own place in its
+# scripts.
+# So a project's new version costs no installation and hardly any room. Nothing of a package is run, and no link is
+# followed.
+#: Scripts and settings that name their environment are small.
+_MOST_BYTES = 1024 * 1024
+
+
+def link_environment(base: Path, prefix: Path) -> None:
+    """Fill the empty folder ``prefix`` with what ``base`` holds. Blocks. Raises OSError."""
+    own, other = os.fsencode(base), os.fsencode(prefix)
+    for folder, names, files in os.walk(base):
+        inside = Path(folder).relative_to(base)
+        for name in (*names, *files):
+            source, target = base / inside / name, prefix / inside / name
+            if source.is_symlink():
+                target.symlink_to(os.fsdecode(os.fsencode(source.readlink()).replace(own, other)))
+            elif source.is_dir():
+                target.mkdir(mode=0o755)
+                target.chmod(0o755)
+            elif not _write_moved(source, target, own, other, packaged=inside.parts[:1] == ("lib",)):
+                _link(source, target)
+
+
+def _write_moved(source: Path, target: Path, own: bytes, other: bytes, *, packaged: bool) -> bool:
+    """Whether ``source`` names its environment and was written with the other one's place; nothing in a package does."""
+    if packaged or source.stat().st_size > _MOST_BYTES:
+        return False
+    content = source.read_bytes()
+    if own not in content:
+        return False
+    target.write_bytes(content.replace(own, other))
+    shutil.copymode(source, target)
+    return True
+
+
+def _link(source: Path, target: Path) -> None:
+    try:
+        os.link(source, target, follow_symlinks=False)
+    except OSError:
+        # A file system without hard links, or too many of one file.
+        shutil.copy2(source, target, follow_symlinks=False)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from xml.etree.ElementTree import Element
 
 from gatewright.app.report.account import BundleAccount
-from gatewright.app.report.folders import MOST_FOLDERS, sum_folders
 from gatewright.app.report.limits import PageLimits
 from gatewright.app.report.markup import Child, fold, table, tag, with_class
 from gatewright.app.report.patch import FilePatch, Hunk, PatchLine, listed_paths, parse_patch
@@ -225,3 +224,52 @@ def _line(line: PatchLine, pieces: list[Piece], room: _Room) -> Element:
         _number("new", new, room),
         with_class("td", "src", with_class("span", "sign", line.sign if line.sign in "+-" else " "), words),
     )
+
+
+# Thousands of changed files as a few lines: summed by folder, as deep as few enough of them allow. Pure.
+#: Folders that a page lists; more are summed as the rest.
+MOST_FOLDERS = 40
+_DEEPEST = 8
+#: So few folders tell nothing of where thousands of files lie.
+_TOO_FEW = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """``path`` ends in ``/``, and is empty for files at the top; lines are those of the files that were read."""
+
+    path: bytes
+    files: int
+    added: int
+    removed: int
+
+
+def sum_folders(files: Iterable[FilePatch], names: Iterable[bytes]) -> tuple[Folder, ...]:
+    """The folders of all ``names``, most files first, with the lines of those ``files`` that are known."""
+    counts = {file.path: (file.added, file.removed) for file in files}
+    paths = sorted({*names, *counts})
+    chosen = _group_paths(paths, 1)
+    for depth in range(2, _DEEPEST + 1):
+        deeper = _group_paths(paths, depth)
+        if len(deeper) > MOST_FOLDERS:
+            # Many beside one another say more than the one that they all lie in.
+            chosen = deeper if len(chosen) < _TOO_FEW else chosen
+            break
+        if len(deeper) > len(chosen):
+            chosen = deeper
+    folders = [_folder(folder, inside, counts) for folder, inside in chosen.items()]
+    folders.sort(key=lambda each: (-each.files, each.path))
+    return tuple(folders)
+
+
+def _group_paths(paths: Iterable[bytes], depth: int) -> dict[bytes, list[bytes]]:
+    groups: dict[bytes, list[bytes]] = {}
+    for path in paths:
+        parts = path.split(b"/")[:-1][:depth]
+        groups.setdefault(b"".join(part + b"/" for part in parts), []).append(path)
+    return groups
+
+
+def _folder(path: bytes, inside: Sequence[bytes], counts: dict[bytes, tuple[int, int]]) -> Folder:
+    lines = [counts[each] for each in inside if each in counts]
+    return Folder(path, len(inside), sum(added for added, _ in lines), sum(removed for _, removed in lines))

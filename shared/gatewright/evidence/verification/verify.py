@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING
 
 from gatewright.contracts import RunManifest, codec
 from gatewright.errors import MalformedError, VerificationError
-from gatewright.evidence import layout
+from gatewright.evidence import layout, tombstone
 from gatewright.evidence.signing.envelopes import open_envelope, payload_of
 from gatewright.evidence.signing.keys import PublicKey
 from gatewright.evidence.statement import Statement
 from gatewright.evidence.verification.consistency.check import check_consistency
 from gatewright.evidence.verification.document_checks import check_events, check_schemas
-from gatewright.evidence.verification.findings import REPOSITORY_STEP, STEPS, Verification
+from gatewright.evidence.verification.findings import REPOSITORY_STEP, STEPS, Verification, VerificationFinding
 from gatewright.evidence.verification.projected import check_projection
-from gatewright.evidence.verification.pruned import look_for_tombstone
 from gatewright.evidence.verification.reading import Facts, Reading, read_all, runs_named, scan
 from gatewright.foreign_documents import UnreadableDocumentError, read_json
 
@@ -245,3 +244,40 @@ def _digest(reading: Reading, step: int, path: str, facts: Facts | OSError, sha2
     reading.facts[path] = facts
     if facts.sha256 != sha256:
         reading.findings.wrong(step, "digest_differs", path, "its bytes are not those that were sealed")
+
+
+# What a verification says where a tombstone stands: the bundle is gone on purpose, and a trusted key has signed that.
+#: The code of the one finding about a bundle that was pruned in order.
+PRUNED = "pruned"
+
+
+def look_for_tombstone(bundle: Path, trusted: Sequence[PublicKey]) -> Verification | VerificationFinding | None:
+    """The whole verification of a pruned bundle; a finding where a tombstone stands that is none; None where none stands."""
+    try:
+        found = tombstone.read_tombstone(bundle, trusted)
+    except MalformedError as error:
+        return VerificationFinding(1, "malformed", error.reason, tombstone.FILE, error.message)
+    except VerificationError as error:
+        return VerificationFinding(1, "not_verified", error.reason, tombstone.FILE, error.message)
+    if found is None:
+        return None
+    stone, key = found
+    if (asked := runs_named(bundle)) - {stone.run_id}:
+        words = f"the folder is called {min(asked)}, and its tombstone is that of {stone.run_id}"
+        return VerificationFinding(1, "not_verified", "other_run", tombstone.FILE, words)
+    if key.was_retired_by(stone.pruned_at):
+        words = f"the key was retired {key.retired}, and the bundle was removed {stone.pruned_at}"
+        return VerificationFinding(1, "not_verified", "signed_after_retirement", tombstone.FILE, words)
+    words = f"the bundle was removed on {stone.pruned_at} by {stone.pruned_by}: {stone.reason}"
+    return Verification(
+        location=bundle,
+        findings=(VerificationFinding(1, "incomplete", PRUNED, tombstone.FILE, words),),
+        run_id=stone.run_id,
+        status=stone.status,
+        signer=key.key_id,
+        manifest_sha256=stone.manifest_sha256,
+        files=1,
+        size=0,
+        checked=("1 tombstone",),
+        unchecked=("all that the bundle held: it is gone; the ledger and the artifact store may still have it",),
+    )

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from aiohttp import web
 
@@ -19,7 +20,6 @@ from gatewright.models.apis.usage import text_bytes
 from gatewright.models.cassettes import Cassette, CassetteWriter, Recorded, canonical_request
 from gatewright.models.cassettes.cassette import as_piece
 from gatewright.models.gateway.attempts import Attempts, Candidate, KeyRefusedError, Obtained, Tries, candidates_of
-from gatewright.models.gateway.call_spans import tell_call
 from gatewright.models.gateway.client_reply import ClientReply
 from gatewright.models.gateway.limits import GatewayLimits
 from gatewright.models.gateway.reading import forwarded_headers, parse_body, read_body
@@ -30,6 +30,8 @@ from gatewright.models.policy import ModelEntry, ModelsPolicy
 from gatewright.models.prices import TokenUsage, free
 from gatewright.models.records import CallRecord, CallRecords, sha256
 from gatewright.models.transfers import NOT_APPROVED
+from gatewright.tracing import conventions as c
+from gatewright.tracing.spans import AttributeValue, open_span
 
 _OK = 300
 #: With which status a client is told of a reason.
@@ -279,3 +281,39 @@ class ModelCall:
                 refused="" if asked else self._refused or "",
             )
         )
+
+
+# Tells each model call as a span, under the conventions for generative AI. No word of what was said is in it.
+#: By the API that was spoken; which company answers at the address, only the operator knows.
+_PROVIDERS: Final = {
+    "responses": "openai",
+    "chat_completions": "openai",
+    "messages": "anthropic",
+    "gemini": "gcp.gemini",
+}
+_OPERATIONS: Final = {"generate": "chat", "count": "count_tokens"}
+_FAILED: Final = 400
+
+
+def tell_call(record: CallRecord, endpoint: Endpoint, begun: int) -> None:
+    """Say that a call is over which began at ``begun``, in nanoseconds since 1970, as a part of the span that is open."""
+    outer = open_span()
+    if outer is None:
+        return
+    operation, model = _OPERATIONS[endpoint.action], record.model or ""
+    attributes: dict[str, AttributeValue] = {
+        c.GEN_AI_OPERATION: operation,
+        c.GEN_AI_PROVIDER: _PROVIDERS[endpoint.api],
+        c.GEN_AI_REQUEST_MODEL: model,
+        c.GEN_AI_INPUT_TOKENS: record.input_tokens,
+        c.GEN_AI_OUTPUT_TOKENS: record.output_tokens,
+        c.GEN_AI_CACHED_TOKENS: record.cached_tokens,
+        c.HTTP_STATUS: record.status,
+        c.PLAYED: record.played,
+    }
+    if record.model_used:
+        attributes[c.GEN_AI_RESPONSE_MODEL] = record.model_used
+    if record.cost_usd is not None:
+        attributes[c.COST] = record.cost_usd
+    error = record.refused or (str(record.status) if record.status >= _FAILED else "")
+    outer.ended(f"{operation} {model}".strip(), begun, "client", attributes=attributes, error=error)

@@ -5,17 +5,20 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from gatewright.app.cli import settings
 from gatewright.app.cli.context import CommandContext, find_place
 from gatewright.app.cli.home import make_home
 from gatewright.app.cli.outcome import Exit, exit_of_error
 from gatewright.app.cli.output import complain, note, say
-from gatewright.app.cli.run.auto_environment import AUTO, with_environment
 from gatewright.app.cli.run.candidates import count_of
 from gatewright.app.cli.run.display import make_display
+from gatewright.app.cli.run.files.written import written_files
+from gatewright.app.cli.run.places import repository_folder
 from gatewright.app.cli.run.preflight import require_sandbox, uncommitted_words
 from gatewright.app.cli.run.proposal import proposed_tests
 from gatewright.app.cli.run.proposing import can_propose, confirmed, key_lines, leaves_open, proposal_lines, with_origin
@@ -28,7 +31,8 @@ from gatewright.app.cli.settings import AgentSettings, inherited_environment, mo
 from gatewright.app.stack.fork_server import Ahead
 from gatewright.app.stack.state import read
 from gatewright.app.stack.supervisor import StackOptions
-from gatewright.errors import GatewrightError
+from gatewright.errors import GatewrightError, MalformedError
+from gatewright.git.host.checkout import exact_ref
 from gatewright.order_form.run_options import RunOptions
 from gatewright.order_form.words import command_line
 from gatewright.reasons import RetryOffer, offers_for
@@ -164,3 +168,54 @@ def _check_played(cassette: Path | None, place: CommandContext) -> None:
 
 def _playing(cassette: Path | None) -> dict[str, str]:
     return {} if cassette is None else {"GATEWRIGHT_CASSETTE": str(cassette.absolute())}
+
+
+# ``--env auto`` of a run: the option is replaced by environments that were made for the commit that the run starts from.
+# A file of the project's version that only its build would write is provided besides, from git's tags.
+#: The word that stands for an environment to be made; a folder of that name is ``./auto``.
+AUTO = Path("auto")
+
+
+async def with_environment(
+    options: RunOptions,
+    place: CommandContext,
+    note: Callable[[str], None],
+    *,
+    first: Callable[[], Awaitable[None]] | None = None,
+) -> RunOptions:
+    """The options with prefixes that exist. ``first`` is awaited before anything is installed, and not where nothing is.
+
+    Raises NotPreparedError, MalformedError, GitError; what ``first`` raises.
+    """
+    if AUTO not in options.env:
+        return options
+    top = repository_folder(options.repo, place.here)
+    if place.bus is not None or top is None:
+        words = "--env auto prepares an environment on this host, for a repository on this host: name one with --env DIR"
+        raise MalformedError(words, code="not_local")
+    make_home(place.home)
+    ref = await asyncio.to_thread(exact_ref, top, options.ref)
+    made = await environments_for(place, top, ref, (*options.tests, *options.commands), note, first=first)
+    given = (made if each == AUTO else (each,) for each in options.env)
+    written = await written_files(top, ref, options.provide, note)
+    return replace(options, env=tuple(dict.fromkeys(prefix for each in given for prefix in each)), written=written)
+
+
+async def environments_for(
+    place: CommandContext,
+    top: Path,
+    ref: str,
+    commands: tuple[str, ...],
+    note: Callable[[str], None],
+    *,
+    first: Callable[[], Awaitable[None]] | None = None,
+) -> tuple[Path, ...]:
+    """The prefixes for ``commands`` on what ``ref`` names in the repository ``top``."""
+    # Imported late: no other run pays for it.
+    from gatewright.app.environments.baseline_tree import baseline_tree
+    from gatewright.app.environments.plan import Installer
+    from gatewright.app.environments.prepare import prepare_environments
+
+    tree = await asyncio.to_thread(baseline_tree, top, ref)
+    installer = Installer(settings.installer_environment(), source_builds=settings.load().source_builds)
+    return await prepare_environments(place.home.resolve(), tree, commands, installer, note, first=first)

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gatewright.app.cli.runs.unprovided import missed_modules, provide_options, unprovided_files
 from gatewright.contracts.reports import TestCommand, TestReport
-from gatewright.errors import GatewrightError
+from gatewright.errors import DeniedError, GatewrightError
 from gatewright.evidence import layout
+from gatewright.git.tracked import is_tracked
 from gatewright.run.state import Run
 from gatewright.view.run_view import OutputTail, RunView
 from gatewright.view.safe_text import printable
@@ -145,3 +145,44 @@ def _executor_streams(run: Run) -> Iterator[OutputStream]:
                 place = layout.result_artifact(task.task_id, artifact.name) if layout.is_safe(task.task_id) else None
                 failed = task.result.status != "SUCCESS" and task.attempt == run.attempt
                 yield OutputStream(title, artifact.uri, place, failed)
+
+
+# Modules that commands missed in packages of the repository, and that git has no file for: made by a build, mostly.
+#: What Python says of a module that a package of the repository should have.
+_MISSED = re.compile(r"No module named '([A-Za-z_]\w{0,99}(?:\.[A-Za-z_]\w{0,99}){1,9})'")  # noqa: TID251 - linear: each part is bounded
+_ROOTS = ("src", "", "lib")
+
+
+def missed_modules(tails: Sequence[OutputTail]) -> tuple[str, ...]:
+    """Modules inside of packages that were asked for in vain, each once."""
+    return tuple(dict.fromkeys(found[1] for tail in tails for line in tail.lines for found in _MISSED.finditer(line)))
+
+
+def unprovided_files(repository: str, modules: Sequence[str]) -> tuple[str, ...]:
+    """The places of such ``modules`` in packages of ``repository``, a folder of this host, where git tracks nothing. Blocks."""
+    top = Path(repository)
+    return tuple(_places(top, modules)) if top.is_absolute() and top.is_dir() else ()
+
+
+def provide_options(repository: str, places: Sequence[str]) -> tuple[str, ...]:
+    """The options that provide those of ``places`` that the checkout ``repository`` has. Blocks."""
+    return tuple(word for place in places if (Path(repository) / place).is_file() for word in ("--provide", place))
+
+
+def _places(top: Path, modules: Sequence[str]) -> Iterator[str]:
+    for module in modules:
+        package, _, name = module.replace(".", "/").rpartition("/")
+        for root in _ROOTS:
+            folder = f"{root}/{package}".lstrip("/")
+            if (top / folder / "__init__.py").is_file():
+                path = f"{folder}/{name}.py"
+                if not _is_tracked(top, path):
+                    yield path
+                break
+
+
+def _is_tracked(top: Path, path: str) -> bool:
+    try:
+        return is_tracked(top, path)
+    except DeniedError:
+        return True
