@@ -16,8 +16,8 @@ from gatewright.app.cli.home import make_home
 from gatewright.app.cli.run.files.written import written_files
 from gatewright.app.cli.run.places import repository_folder
 from gatewright.app.cli.run.request import RunOptions
+from gatewright.app.cli.user_git import user_checkout
 from gatewright.errors import MalformedError
-from gatewright.git.host.checkout import exact_ref
 
 #: The word that stands for an environment to be made; a folder of that name is ``./auto``.
 AUTO = Path("auto")
@@ -41,7 +41,7 @@ async def with_environment(
         words = "--env auto prepares an environment on this host, for a repository on this host: name one with --env DIR"
         raise MalformedError(words, code="not_local")
     make_home(place.home)
-    ref = await asyncio.to_thread(exact_ref, top, options.ref)
+    ref = await asyncio.to_thread(user_checkout(top).exact_ref, options.ref)
     made = await environments_for(place, top, ref, (*options.tests, *options.commands), note, first=first)
     given = (made if each == AUTO else (each,) for each in options.env)
     written = await written_files(top, ref, options.provide, note)
@@ -63,6 +63,6 @@ async def environments_for(
     from gatewright.app.environments.plan import Installer
     from gatewright.app.environments.prepare import prepare_environments
 
-    tree = await asyncio.to_thread(baseline_tree, top, ref)
+    tree = await asyncio.to_thread(baseline_tree, user_checkout(top), ref)
     installer = Installer(settings.installer_environment(), source_builds=settings.load().source_builds)
     return await prepare_environments(place.home.resolve(), tree, commands, installer, note, first=first)

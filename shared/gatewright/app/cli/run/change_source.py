@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from gatewright.app.cli.user_git import user_checkout
 from gatewright.contracts.people.authors import commit_author
 from gatewright.contracts.people.identities import person_key
 from gatewright.contracts.vocabulary import MOST_AUTHORS, Executor, Person, SourceBranch
 from gatewright.errors import Fault, MalformedError
-from gatewright.git.host.checkout import branch_change
+from gatewright.git.host.branch_change import branch_change
 from gatewright.worker_role import ASKED_ANEW
 
 PATCH = "patch.diff"
@@ -80,7 +81,7 @@ def read_branch(repository: Path, branch: str, onto: str) -> BranchAnswer:
 
     Raises GitError, MalformedError, PatchError as ``branch_change`` does, and MalformedError (``too_many_authors``).
     """
-    change = branch_change(repository, branch, onto)
+    change = branch_change(user_checkout(repository), branch, onto)
     (name, email), *others = authors = _distinct(change.authors)
     if len(authors) > MOST_AUTHORS:
         words = f"{len(authors)} people made its commits, and a run can name {MOST_AUTHORS}: land the branch in parts"
