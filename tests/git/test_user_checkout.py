@@ -124,6 +124,11 @@ def test_identity_follows_includes_in_the_order_of_git(repository: Repository) -
     assert named.identity() == Identity("Other", "")
 
 
+def test_identity_in_another_encoding_is_text(repository: Repository) -> None:
+    (repository.home / ".gitconfig").write_bytes(b"[user]\nname = L\xf6we\nemail = l@shop.example\n")
+    assert checkout(repository).identity() == Identity("L\ufffdwe", "l@shop.example")
+
+
 def test_identity_outside_of_a_repository_is_the_users(repository: Repository, tmp_path: Path) -> None:
     (repository.home / ".gitconfig").write_text("[user]\nname = Ada\nemail = ada@shop.example\n")
     assert checkout(repository, tmp_path).identity() == Identity("Ada", "ada@shop.example")

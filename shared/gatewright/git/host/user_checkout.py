@@ -112,7 +112,9 @@ class UserCheckout:
 
     def identity(self) -> Identity:
         """Who commits here: ``author.*``, else ``user.*``, includes and conditional ones followed."""
-        name, email = (self._config.get(f"author.{key}") or self._config.get(f"user.{key}", "") for key in ("name", "email"))
+        found = (self._config.get(f"author.{key}") or self._config.get(f"user.{key}", "") for key in ("name", "email"))
+        # Both are sent on as text, which odd bytes are not.
+        name, email = (value.encode("utf-8", "surrogateescape").decode("utf-8", "replace") for value in found)
         return Identity(name, email)
 
     def exact_ref(self, name: str) -> str:
