@@ -246,7 +246,7 @@ async def test_a_deletion_that_a_hook_watches_is_left_to_git(make_repository: Ma
     hook.parent.mkdir(exist_ok=True)
     hook.write_text(REFUSES)
     hook.chmod(0o755)
-    refs = LocalRunRefs(repository.path)
+    refs = LocalRunRefs(repository.checkout)
     (found,) = refs.found()
     with pytest.raises(GitError) as refused:
         refs.delete(found)

@@ -22,6 +22,7 @@ PROCESSES: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "shared/gatewright/app/top": (("cli", "top"),),
     "shared/gatewright/app": (("cli",),),
     "shared/gatewright/evidence/store/s3.py": (("stores",),),
+    "shared/gatewright/git/library_git.py": (("cli",),),
     "shared/gatewright/models/gateway": (("pm",), ("techlead",), ("worker",), ("reviewer",)),
     "shared/gatewright/policy_files.py": (("keyring",),),
     "shared/gatewright/sandbox/binary.py": (("worker",), ("testrunner",)),

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from gatewright.git.host.user_checkout import UserCheckout
 from gatewright.git.mirror import Mirror
 
 IDENTITY = {
@@ -34,6 +35,11 @@ class Repository:
         variables = {"PATH": os.environ["PATH"], "HOME": str(self.home), "GIT_CONFIG_NOSYSTEM": "1", **IDENTITY}
         argv = ["git", "-C", str(self.path), *args]
         return subprocess.run(argv, input=stdin, env=variables, capture_output=True, check=check).stdout
+
+    @property
+    def checkout(self) -> UserCheckout:
+        """As the command line reads it, for a user whose home folder is ``home``."""
+        return UserCheckout(self.path, {"PATH": os.environ["PATH"], "HOME": str(self.home), "GIT_CONFIG_NOSYSTEM": "1"})
 
     def commit(self, files: Mapping[str, bytes | None], message: str = "change") -> str:
         """Write (for None: delete) files, commit everything and return the commit id."""

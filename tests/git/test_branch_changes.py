@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gatewright.errors import GitError, MalformedError
-from gatewright.git.host.checkout import BranchChange, branch_change, commit_named
+from gatewright.git.host.branch_change import BranchChange, branch_change
 from gatewright.git.mirror import Mirrors
 from tests.git.repositories import MakeRepository, Repository
 
@@ -26,7 +26,7 @@ def repository(make_repository: MakeRepository) -> Repository:
 
 def refused(repository: Repository, branch: str = "fix", onto: str = "main") -> str:
     with pytest.raises((GitError, MalformedError)) as error:
-        branch_change(repository.path, branch, onto)
+        branch_change(repository.checkout, branch, onto)
     return error.value.reason
 
 
@@ -45,12 +45,12 @@ def file_of(repository: Repository, name: str) -> Path:
 
 
 def test_branch_that_is_ahead_is_taken_whole(repository: Repository) -> None:
-    assert applied(repository, branch_change(repository.path, "fix", "main")).startswith(b"fixed 0\n")
+    assert applied(repository, branch_change(repository.checkout, "fix", "main")).startswith(b"fixed 0\n")
 
 
 def test_change_beside_a_changed_line_is_merged(repository: Repository) -> None:
     repository.commit({"src/a.py": LINES.replace(b"line 2\n", b"other 2\n")})
-    assert applied(repository, branch_change(repository.path, "fix", "main")).startswith(b"fixed 0\nline 1\nother 2\n")
+    assert applied(repository, branch_change(repository.checkout, "fix", "main")).startswith(b"fixed 0\nline 1\nother 2\n")
 
 
 def test_criss_cross_merge_is_taken_as_git_merges_it(repository: Repository) -> None:
@@ -62,7 +62,7 @@ def test_criss_cross_merge_is_taken_as_git_merges_it(repository: Repository) -> 
     text = repository.git("show", "HEAD:src/a.py")
     repository.commit({"src/a.py": text.replace(b"line 20\n", b"fixed 20\n")})
     assert len(repository.git("merge-base", "--all", "main", "fix").split()) == 2
-    merged = applied(repository, branch_change(repository.path, "fix", "main"))
+    merged = applied(repository, branch_change(repository.checkout, "fix", "main"))
     assert merged.startswith(b"fixed 0\n")
     assert b"main 9\n" in merged
     assert b"fixed 20\n" in merged
@@ -88,7 +88,7 @@ def test_branch_behind_its_target_has_nothing_to_land(repository: Repository) ->
 def test_conflicting_files_are_named(repository: Repository) -> None:
     repository.commit({"src/a.py": LINES.replace(b"line 0\n", b"other 0\n")})
     with pytest.raises(GitError, match=r"'src/a\.py'") as error:
-        branch_change(repository.path, "fix", "main")
+        branch_change(repository.checkout, "fix", "main")
     assert error.value.reason == "branch_conflicts"
 
 
@@ -96,14 +96,14 @@ def test_no_merge_driver_of_the_repository_is_started(repository: Repository, tm
     trap = tmp_path / "started"
     repository.configure(merge__trap__driver=f"touch {trap}")
     repository.commit({".gitattributes": b"*.py merge=trap\n", "src/a.py": LINES.replace(b"line 2\n", b"other 2\n")})
-    branch_change(repository.path, "fix", "main")
+    branch_change(repository.checkout, "fix", "main")
     assert not trap.exists()
 
 
 def test_nothing_is_written_to_the_repository(repository: Repository) -> None:
     repository.commit({"src/a.py": LINES.replace(b"line 2\n", b"other 2\n")})
     before = sorted(repository.path.rglob("*"))
-    branch_change(repository.path, "fix", "main")
+    branch_change(repository.checkout, "fix", "main")
     assert sorted(repository.path.rglob("*")) == before
 
 
@@ -117,7 +117,7 @@ def test_damaged_file_of_the_branch_is_named(repository: Repository) -> None:
     object_id = repository.git("rev-parse", "fix:src/a.py").decode().strip()
     file_of(repository, "fix:src/a.py").write_bytes(b"damaged")
     with pytest.raises(GitError, match=object_id) as error:
-        branch_change(repository.path, "fix", "main")
+        branch_change(repository.checkout, "fix", "main")
     assert error.value.reason == "repository_damaged"
 
 
@@ -146,7 +146,7 @@ def test_partial_clone_that_lacks_files_is_told_from_a_damaged_one(repository: R
 def test_tag_of_a_file_is_no_commit(repository: Repository) -> None:
     repository.git("tag", "file", "main:src/a.py")
     with pytest.raises(GitError, match="no commit") as error:
-        commit_named(repository.path, "file")
+        repository.checkout.commit_named("file")
     assert error.value.reason == "ref_not_found"
 
 

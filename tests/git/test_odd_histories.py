@@ -10,7 +10,7 @@ import pytest
 
 from gatewright.errors import GitError, MalformedError
 from gatewright.git.changes import FileChange
-from gatewright.git.host.checkout import BranchChange, branch_change
+from gatewright.git.host.branch_change import BranchChange, branch_change
 from gatewright.git.mirror import Mirror, Mirrors
 from tests.git.repositories import MakeRepository, Repository
 from tests.git.test_branch_changes import LINES, repository
@@ -22,7 +22,7 @@ WHEN = datetime(2026, 3, 1, tzinfo=UTC)
 
 def refused(repository: Repository, branch: str = "fix", onto: str = "main") -> tuple[str, str]:
     with pytest.raises((GitError, MalformedError)) as error:
-        branch_change(repository.path, branch, onto)
+        branch_change(repository.checkout, branch, onto)
     return error.value.reason, error.value.message
 
 
@@ -42,7 +42,7 @@ def test_octopus_merge_brings_the_changes_of_all_its_parents(repository: Reposit
     assert len(repository.git("show", "--no-patch", "--format=%P", "fix").split()) == 3
     repository.git("switch", "--quiet", "main")
     repository.commit({"src/b.py": b"main\n"})
-    text = applied(repository, branch_change(repository.path, "fix", "main"))
+    text = applied(repository, branch_change(repository.checkout, "fix", "main"))
     assert [word in text for word in (b"fixed 0\n", b"one\n", b"two\n")] == [True] * 3
 
 
@@ -54,14 +54,14 @@ def test_target_that_an_octopus_merge_has_already_needs_the_rest_alone(repositor
     repository.git("merge", "--quiet", "--no-edit", "one", "two")
     repository.git("switch", "--quiet", "main")
     repository.git("merge", "--quiet", "--no-edit", "one")
-    change = branch_change(repository.path, "fix", "main")
+    change = branch_change(repository.checkout, "fix", "main")
     assert b"one" not in b"".join(line for line in change.patch.splitlines(keepends=True) if line[:1] in b"+-")
     assert b"two\n" in applied(repository, change)
 
 
 @pytest.mark.parametrize("what", ["commit", "tree", "blob"])
 async def test_replaced_objects_do_not_change_the_change(repository: Repository, mirrors: Mirrors, what: str) -> None:
-    honest = branch_change(repository.path, "fix", "main")
+    honest = branch_change(repository.checkout, "fix", "main")
     repository.git("switch", "--quiet", "-c", "other", "main")
     other = repository.commit({"src/a.py": b"planted\n"})
     names = {
@@ -70,7 +70,7 @@ async def test_replaced_objects_do_not_change_the_change(repository: Repository,
         "blob": ("fix:src/a.py", f"{other}:src/a.py"),
     }
     repository.git("replace", *(repository.git("rev-parse", each).decode().strip() for each in names[what]))
-    assert branch_change(repository.path, "fix", "main") == honest
+    assert branch_change(repository.checkout, "fix", "main") == honest
     mirror = await mirrors.open(repository.url)
     files = await mirror.files(await mirror.tree_of(await mirror.resolve("fix")))
     assert b"planted" not in b"".join((await mirror.blobs(each.object_id for each in files)).values())
@@ -79,10 +79,10 @@ async def test_replaced_objects_do_not_change_the_change(repository: Repository,
 def test_grafts_do_not_change_the_change(repository: Repository) -> None:
     """A graft that names the target as a parent would have its commits taken for those of the branch."""
     repository.commit({"src/b.py": b"of main alone\n"})
-    honest = branch_change(repository.path, "fix", "main")
+    honest = branch_change(repository.checkout, "fix", "main")
     (repository.path / ".git/info").mkdir(exist_ok=True)
     (repository.path / ".git/info/grafts").write_text(f"{repository.head('fix')} {repository.head('main')}\n")
-    assert branch_change(repository.path, "fix", "main") == honest
+    assert branch_change(repository.checkout, "fix", "main") == honest
 
 
 async def test_grafts_do_not_change_what_a_mirror_takes_over(repository: Repository, mirrors: Mirrors) -> None:
@@ -114,16 +114,16 @@ def test_shallow_clone_with_the_common_commit_is_like_any_other(repository: Repo
         "clone", "--quiet", "--depth=2", "--no-single-branch", f"file://{repository.path}", str(tmp_path / "shallow")
     )
     shallow = Repository(tmp_path / "shallow", repository.home)
-    assert b"fixed 0" in branch_change(shallow.path, "origin/fix", "origin/main").patch
+    assert b"fixed 0" in branch_change(shallow.checkout, "origin/fix", "origin/main").patch
 
 
 def test_shallow_file_that_was_planted_hides_no_commit(repository: Repository) -> None:
-    honest = branch_change(repository.path, "fix", "main")
+    honest = branch_change(repository.checkout, "fix", "main")
     (repository.path / ".git/shallow").write_text(f"{repository.head('fix')}\n")
     reason, _ = refused(repository)
     assert reason == "repository_shallow"
     (repository.path / ".git/shallow").write_text("")
-    assert branch_change(repository.path, "fix", "main") == honest
+    assert branch_change(repository.checkout, "fix", "main") == honest
 
 
 def test_change_that_only_moves_a_submodule_is_a_change(repository: Repository, make_repository: MakeRepository) -> None:
@@ -135,7 +135,7 @@ def test_change_that_only_moves_a_submodule_is_a_change(repository: Repository, 
     repository.git("switch", "--quiet", "-c", "move")
     repository.git("update-index", "--cacheinfo", f"160000,{second},vendor/inner")
     repository.git("commit", "--quiet", "-m", "move it")
-    change = branch_change(repository.path, "move", "main")
+    change = branch_change(repository.checkout, "move", "main")
     assert f"-Subproject commit {first}\n+Subproject commit {second}\n".encode() in change.patch
 
 

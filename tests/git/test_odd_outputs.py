@@ -16,8 +16,9 @@ from gatewright.git.changes import (
     parse_objects,
     parse_sizes,
 )
-from gatewright.git.host.checkout import branch_change, checked_out_at
+from gatewright.git.host.branch_change import branch_change
 from gatewright.git.host.run_refs import run_refs
+from gatewright.git.host.work_trees import checked_out_at
 from gatewright.git.refs import RUN_BRANCHES
 from tests.git.repositories import MakeRepository
 
@@ -32,7 +33,7 @@ def test_an_author_with_a_separator_in_the_name_is_still_an_author(make_reposito
     repository.git("switch", "--quiet", "-c", "fix")
     (repository.path / "a").write_bytes(b"2\n")
     repository.git("commit", "--quiet", f"--author={odd} <m@example.org>", "-am", f"one {odd} two")
-    change = branch_change(repository.path, "fix", "main")
+    change = branch_change(repository.checkout, "fix", "main")
     assert (change.commits, change.authors) == (1, ((odd, "m@example.org"),))
     assert change.subject == f"one {odd} two"
 
@@ -45,7 +46,7 @@ def test_a_subject_cannot_add_a_branch_to_the_list_of_runs(make_repository: Make
     repository.git("commit", "--quiet", "--allow-empty", "-m", forged)
     repository.git("update-ref", f"{RUN_BRANCHES}run-real", "HEAD")
     repository.git("reset", "--quiet", "--hard", commit)
-    (found,) = run_refs(repository.path)
+    (found,) = run_refs(repository.checkout)
     assert (found.name, found.subject) == ("run-real", forged)
 
 
@@ -56,7 +57,7 @@ def test_a_branch_with_an_odd_name_holds_what_it_has(make_repository: MakeReposi
     repository.git("update-ref", f"{RUN_BRANCHES}run-real", "HEAD")
     repository.git("branch", f"kept{end}here")
     repository.git("reset", "--quiet", "--hard", "HEAD~1")
-    (found,) = run_refs(repository.path)
+    (found,) = run_refs(repository.checkout)
     assert (found.state, found.where) == ("merged", f"refs/heads/kept{end}here")
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from gatewright.app.cli.user_git import user_checkout
 from gatewright.app.retention.branch_expiry import BranchExpiry
 from gatewright.app.retention.expiry_policy import load_expiry
 from gatewright.app.retention.holds import HoldBook
@@ -45,7 +46,7 @@ def repository(tmp_path: Path) -> Path:
 
 
 def branches(top: Path) -> set[str]:
-    return {each.name for each in run_refs(top)}
+    return {each.name for each in run_refs(user_checkout(top))}
 
 
 def hold(house: House, run_id: str) -> None:
@@ -53,7 +54,7 @@ def hold(house: House, run_id: str) -> None:
 
 
 def expiry(house: House, repository: Path) -> BranchExpiry:
-    return BranchExpiry(LocalRunRefs(repository), house.collector(), 30, house.clock)
+    return BranchExpiry(LocalRunRefs(user_checkout(repository)), house.collector(), 30, house.clock)
 
 
 def test_what_is_merged_old_and_proved_goes_and_all_else_stays(house: House, repository: Path) -> None:

@@ -61,7 +61,7 @@ HARDENED = {
 
 #: A file that cannot be there: of one that is there, even if it is empty, git prints that it is deprecated. git clears the
 #: variable for what it starts in another repository, so it is set there as well.
-_NO_GRAFTS = "/dev/null/none"
+NO_GRAFTS = "/dev/null/none"
 
 
 class GitCommand:
@@ -79,7 +79,7 @@ class GitCommand:
             "GIT_ATTR_NOSYSTEM": "1",
             "GIT_NO_REPLACE_OBJECTS": "1",
             # Grafts in info/grafts give commits other parents: what is judged would not be what is there.
-            "GIT_GRAFT_FILE": _NO_GRAFTS,
+            "GIT_GRAFT_FILE": NO_GRAFTS,
             # A partial clone names a remote of its own, with a command of its own, for what it lacks (CVE-2024-32004).
             "GIT_NO_LAZY_FETCH": "1",
             "GIT_TERMINAL_PROMPT": "0",
@@ -178,7 +178,7 @@ def remote_command(service: str, settings: Mapping[str, str], walls: tuple[str, 
     git gives this text to a shell, so every word is quoted; nothing in it comes from outside.
     """
     options = [word for key, value in settings.items() for word in ("-c", f"{key}={value}")]
-    return f"GIT_GRAFT_FILE={_NO_GRAFTS} {shlex.join([*walls, executable('git'), '--no-replace-objects', *options, service])}"
+    return f"GIT_GRAFT_FILE={NO_GRAFTS} {shlex.join([*walls, executable('git'), '--no-replace-objects', *options, service])}"
 
 
 def words(output: bytes) -> str:

@@ -5,11 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
-from gatewright.git.command import GitCommand
-from gatewright.git.host.checkout import commit_named
-from gatewright.git.host.staged import git_directory
+from gatewright.git.host.user_checkout import UserCheckout
 from gatewright.git.modes import EXECUTABLE, FILE
 from gatewright.git.objects import Objects
 
@@ -38,12 +35,12 @@ class BaselineTree:
         return self.objects.blobs((object_id,))[object_id]
 
 
-def baseline_tree(start: Path, ref: str) -> BaselineTree:
-    """The tree of what ``ref`` names in the repository of ``start``. Blocks. Raises GitError, MalformedError (``bad_ref``)."""
-    git = GitCommand(git_directory(start))
+def baseline_tree(checkout: UserCheckout, ref: str) -> BaselineTree:
+    """The tree of what ``ref`` names. Blocks. Raises GitError, MalformedError (``bad_ref``)."""
+    git = checkout.objects
     objects = Objects(git, git.git_dir)
     ids = {}
-    for entry in objects.files(commit_named(start, ref), ()):
+    for entry in objects.files(checkout.commit_named(ref), ()):
         if entry.mode in (FILE, EXECUTABLE):
             try:
                 ids[entry.path.decode("utf-8")] = entry.object_id

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from gatewright.app.retention.artifact_expiry import ArtifactExpiry, ArtifactItem, ArtifactPlan
 from gatewright.app.retention.branch_expiry import BranchExpiry, BranchItem
@@ -22,6 +21,7 @@ from gatewright.bus.jetstream.bus import JetStreamBus
 from gatewright.bus.jetstream.connection import Connection
 from gatewright.clock import Clock
 from gatewright.git.host.run_refs import LocalRunRefs
+from gatewright.git.host.user_checkout import UserCheckout
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class PolicyRound:
     policy: ExpiryPolicy
     clock: Clock
     person: str
-    repositories: Sequence[Path] = ()
+    repositories: Sequence[UserCheckout] = ()
 
     async def play(self, *, yes: bool) -> RoundOutcome:
         """The plan, and with ``yes`` what became of it. Raises GatewrightError: nothing of a later part was done then."""

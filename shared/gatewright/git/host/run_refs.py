@@ -8,16 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 from gatewright.errors import GitError
 from gatewright.git.command import GitCommand
-from gatewright.git.host.checkout import checked_out_at, checked_out_branches
 from gatewright.git.host.local_repository import LocalRepository
 from gatewright.git.host.owner import as_owner
-from gatewright.git.host.staged import common_directory
 from gatewright.git.host.target_rules import HAS_HOOKS, watching_hook
+from gatewright.git.host.user_checkout import UserCheckout
+from gatewright.git.host.work_trees import checked_out_at, checked_out_branches
 from gatewright.git.refs import RUN_BRANCHES, is_object_id
 
 #: merged: a branch that is no run's has it all; checked out: a work tree stands on it; unmerged: it has what no other has.
@@ -49,33 +48,33 @@ class RunRef:
 
 @dataclass(frozen=True, slots=True)
 class LocalRunRefs:
-    """The branches of runs in the repository that ``start`` lies in."""
+    """The branches of runs in a repository on this host."""
 
-    start: Path
+    checkout: UserCheckout
 
     @property
     def place(self) -> str:
-        return str(self.start)
+        return str(self.checkout.start)
 
     def found(self) -> tuple[RunRef, ...]:
         """All of them. Raises GitError."""
-        return run_refs(self.start)
+        return run_refs(self.checkout)
 
     def again(self, name: str) -> RunRef | None:
         """One of them as it is now. Raises GitError."""
-        return next((each for each in run_refs(self.start, name) if each.name == name), None)
+        return next((each for each in run_refs(self.checkout, name) if each.name == name), None)
 
     def delete(self, found: RunRef) -> None:
         """See ``delete``."""
-        delete(self.start, found)
+        delete(self.checkout, found)
 
 
-def run_refs(start: Path, name: str = "") -> tuple[RunRef, ...]:
-    """The branches of runs in the repository of ``start``, oldest first; with ``name`` that one and those below it.
+def run_refs(checkout: UserCheckout, name: str = "") -> tuple[RunRef, ...]:
+    """The branches of runs in ``checkout``, oldest first; with ``name`` that one and those below it.
 
     Raises GitError.
     """
-    common = common_directory(start)
+    common = checkout.folders.common
     git = GitCommand(common)
     form = _ASKED.join(("%(refname)", "%(objectname)", "%(objecttype)", "%(committerdate:iso-strict)", "%(contents:subject)"))
     listed = git.execute("for-each-ref", "--sort=committerdate", f"--format={form}", RUN_BRANCHES + name, limit=_LIMIT)
@@ -92,13 +91,13 @@ def run_refs(start: Path, name: str = "") -> tuple[RunRef, ...]:
     return tuple(found)
 
 
-def delete(start: Path, found: RunRef) -> None:
+def delete(checkout: UserCheckout, found: RunRef) -> None:
     """Delete the branch, if it still is at that commit and is checked out nowhere.
 
     GitError: ``ref_moved``, ``target_checked_out``, ``target_has_hooks`` (a hook watches deletions), ``ref_folder_is_link`` for
     a repository that would have files elsewhere deleted; ``target_not_own``.
     """
-    common = common_directory(start)
+    common = checkout.folders.common
     for folder in _FOLDERS:
         if (common / folder).is_symlink():
             raise GitError(f"{common / folder} is a link: nothing is deleted through it", code="ref_folder_is_link")

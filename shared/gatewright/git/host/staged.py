@@ -11,41 +11,19 @@ import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 
-from gatewright.errors import GitError
-from gatewright.git.command import GitCommand, executable, words
+from gatewright.git.command import GitCommand
+from gatewright.git.host.user_checkout import UserCheckout
 from gatewright.git.objects import Objects
-from gatewright.git.process import run_to_end
 
 BRANCH = "refs/heads/staged"
 
 
-def common_directory(start: Path) -> Path:
-    """The common git directory of the repository that ``start`` lies in. GitError (``not_a_repository``)."""
-    return _rev_parse_path(start, "--git-common-dir")
-
-
-def git_directory(start: Path) -> Path:
-    """The git directory of the work tree that ``start`` lies in: its own, where it is a linked one. GitError."""
-    return _rev_parse_path(start, "--git-dir")
-
-
-def top_directory(start: Path) -> Path | None:
-    """The top of the work tree that ``start`` lies in; None in a bare repository. GitError."""
-    inside = _rev_parse(start, "--is-inside-work-tree")
-    return _rev_parse_path(start, "--show-toplevel") if inside == "true" else None
-
-
-def hooks_directory(start: Path) -> Path:
-    """Where git looks for the hooks of the repository that ``start`` lies in, core.hooksPath included. GitError."""
-    return _rev_parse_path(start, "--git-path", "hooks")
-
-
-def staged_commit(start: Path, index: Path | None, baseline: str, scratch: Path) -> tuple[str, str]:
+def staged_commit(checkout: UserCheckout, index: Path | None, baseline: str, scratch: Path) -> tuple[str, str]:
     """Address and commit id of what the index holds; ``index``: where git says it is, None for the usual place.
 
     ``baseline`` (a full commit id) becomes the commit's parent. Raises GitError, also for an index with conflicts.
     """
-    git_dir, common = git_directory(start), common_directory(start)
+    git_dir, common = checkout.folders.git_dir, checkout.folders.common
     git = make_bare(scratch / "staged.git", common)
     bare = git.git_dir
     copy, given = bare / "index", index if index is not None else git_dir / "index"
@@ -77,30 +55,6 @@ def borrow_objects(bare: Path, common: Path) -> None:
     alternates.write_text(f"{common / 'objects'}\n")
     if (common / "shallow").exists():
         shutil.copyfile(common / "shallow", bare / "shallow")
-
-
-def head_commit(start: Path, ref: str = "HEAD") -> str:
-    """The full commit id of ``ref`` in the repository of ``start``. GitError (``ref_not_found``)."""
-    git = GitCommand(git_directory(start))
-    found = git.execute("rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}", ok=(0, 1, 128))
-    commit = found.decode("ascii", "replace").strip()
-    if not commit:
-        raise GitError(f"there is no commit {ref} here; in a shallow clone, fetch it first", code="ref_not_found")
-    return commit
-
-
-def _rev_parse_path(start: Path, *question: str) -> Path:
-    """Where git finds the directory, by its own search upwards."""
-    return (start / _rev_parse(start, *question)).resolve()
-
-
-def _rev_parse(start: Path, *question: str) -> str:
-    variables = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null"}
-    asked = [executable("git"), "-c", "core.fsmonitor=false", "-C", str(start), "rev-parse", *question]
-    finished = run_to_end(asked, variables, stdin=None, timeout=30, limit=1 << 16)
-    if finished.status != 0:
-        raise GitError(f"{start} is no git repository that can be used: {words(finished.stderr)}", code="not_a_repository")
-    return finished.stdout.decode("utf-8", "surrogateescape").rstrip("\n")
 
 
 def _object_format(common: Path) -> str:

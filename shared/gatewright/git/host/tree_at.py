@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 
 from gatewright.git.command import GitCommand
-from gatewright.git.host.checkout import commit_named
-from gatewright.git.host.staged import git_directory
+from gatewright.git.host.user_checkout import UserCheckout
 
 _LARGEST = 1024 * 1024
 _REGULAR = frozenset({b"100644", b"100755"})
@@ -31,10 +29,10 @@ class TreeAt:
         return None if found is None else await asyncio.to_thread(self._git.execute, "cat-file", "blob", found)
 
 
-def tree_at(start: Path, ref: str) -> TreeAt:
-    """The tree of the commit that ``ref`` names in the repository around ``start``. Raises GitError."""
-    git = GitCommand(git_directory(start))
-    listed = git.execute("ls-tree", "-r", "-z", "-l", "--full-tree", commit_named(start, ref))
+def tree_at(checkout: UserCheckout, ref: str) -> TreeAt:
+    """The tree of the commit that ``ref`` names. Raises GitError."""
+    git = checkout.objects
+    listed = git.execute("ls-tree", "-r", "-z", "-l", "--full-tree", checkout.commit_named(ref))
     objects = {}
     for line in listed.split(b"\0"):
         about, _, name = line.partition(b"\t")

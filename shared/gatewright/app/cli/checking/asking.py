@@ -17,11 +17,12 @@ from typing import Protocol, cast
 
 import msgspec
 
+from gatewright.app.cli.user_git import user_checkout
 from gatewright.contracts import GateReport, RunRequest, TaskContract, codec
 from gatewright.contracts.reports import RuleOutcome
 from gatewright.errors import ConfigurationError
 from gatewright.foreign_documents import read_json
-from gatewright.git.host import staged
+from gatewright.git.host.staged import staged_commit
 from gatewright.resources import policy_directory
 from gatewright.secrets.selection import DEFAULT_SCANNER, load_ahead, local_catalogue
 
@@ -116,12 +117,13 @@ def found_change(start: Path, baseline: str, *, head: str, index: Path | None, u
 
     The repository is only read. Raises GitError.
     """
-    commit = staged.head_commit(start, baseline)
+    checkout = user_checkout(start)
+    commit = checkout.resolve(baseline)
     if not use_index:
-        yield ChangeLocation(str(staged.common_directory(start)), commit, staged.head_commit(start, head))
+        yield ChangeLocation(str(checkout.folders.common), commit, checkout.resolve(head))
         return
     with tempfile.TemporaryDirectory(prefix="gatewright-staged-") as scratch:
-        source, candidate = staged.staged_commit(start, index, commit, Path(scratch))
+        source, candidate = staged_commit(checkout, index, commit, Path(scratch))
         yield ChangeLocation(source, commit, candidate)
 
 

@@ -16,10 +16,10 @@ from pathlib import Path
 from gatewright.app.cli.checking.asking import DryRunAnswer, ask_gates, found_change, read_contract
 from gatewright.app.cli.checking.documents import read_submittable
 from gatewright.app.cli.settings import hook_index
+from gatewright.app.cli.user_git import user_checkout
 from gatewright.contracts import RunRequest
 from gatewright.errors import GitError, MalformedError
 from gatewright.evidence.signing.durable_files import put_file
-from gatewright.git.host import staged
 from gatewright.git.host.local_repository import find_repository
 
 NAMES = ("pre-commit", "pre-push")
@@ -71,7 +71,8 @@ class Hooks:
 
 def find_hooks(start: Path) -> Hooks:
     """Raises GitError (``not_a_repository``; ``repository_leads_elsewhere`` for a ``.git`` that names another repository)."""
-    hooks = Hooks(start, staged.hooks_directory(start), staged.common_directory(start) / "gatewright")
+    checkout = user_checkout(start)
+    hooks = Hooks(start, checkout.hooks_folder(), checkout.folders.common / "gatewright")
     top = next((folder for folder in (start, *start.parents) if os.path.lexists(folder / ".git")), None)
     if top is not None:
         find_repository(str(top))
@@ -94,7 +95,7 @@ def install(hooks: Hooks, contract: str | None, base: str | None, *, force: bool
     if contract is not None:
         document = read_submittable(contract)
         start = base or (document.baseline_ref if isinstance(document, RunRequest) else document.rollback.baseline_ref)
-        commit = staged.head_commit(hooks.start, start)
+        commit = user_checkout(hooks.start).resolve(start)
         if hooks.active.is_symlink():
             raise GitError(f"{hooks.active} is a link; remove it", code="repository_has_links")
         hooks.active.mkdir(parents=True, exist_ok=True)

@@ -6,10 +6,10 @@ import asyncio
 from pathlib import Path
 
 from gatewright import scope
+from gatewright.app.cli.user_git import user_checkout
 from gatewright.contracts import RunRequest, TaskContract, codec
 from gatewright.contracts.vocabulary import Repository
 from gatewright.errors import MalformedError
-from gatewright.git.host.checkout import commit_named
 from gatewright.git.host.tree_at import TreeAt, tree_at
 from gatewright.prompts.library import PromptLibrary, ReplyForm, RoleId
 from gatewright.prompts.orders import pm_order, reviewer_order, techlead_order
@@ -43,11 +43,11 @@ def prompt_of(role: RoleId, data: bytes, *, folder: Path | None, form: ReplyForm
 def _of_request(library: PromptLibrary, request: RunRequest) -> Prompt:
     tree = _tree(request.repository, request.baseline_ref)
     view = asyncio.run(look_at(tree, request.request, request.allowed_paths))
-    return pm_order(library, request, commit_named(_place(request.repository), request.baseline_ref), view)
+    return pm_order(library, request, user_checkout(_place(request.repository)).commit_named(request.baseline_ref), view)
 
 
 def _tree(repository: Repository | None, ref: str) -> TreeAt:
-    return tree_at(_place(repository), ref)
+    return tree_at(user_checkout(_place(repository)), ref)
 
 
 def _place(repository: Repository | None) -> Path:

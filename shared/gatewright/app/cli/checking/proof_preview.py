@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from gatewright.app.cli.user_git import user_checkout
 from gatewright.contracts import TaskContract
 from gatewright.ecosystems.costs import COSTS, REMAINS, WHERE_TESTS_CHANGE
 from gatewright.ecosystems.port import NO_FILES, TreeFiles
@@ -40,7 +41,7 @@ async def preview(contract: TaskContract, repository: Path | None, baseline: str
     tree: TreeFiles | None = None
     if repository is not None:
         try:
-            tree = tree_at(repository, baseline or contract.rollback.baseline_ref)
+            tree = tree_at(user_checkout(repository), baseline or contract.rollback.baseline_ref)
         except GitError:
             tree = None  # the gates say so
     told = []

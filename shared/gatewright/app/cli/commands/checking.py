@@ -65,15 +65,15 @@ def check(
     from gatewright.app.cli.checking.documents import read_submittable
     from gatewright.app.cli.run.preflight import left_out_words
     from gatewright.app.cli.settings import hook_index
+    from gatewright.app.cli.user_git import user_checkout
     from gatewright.contracts import TaskContract
-    from gatewright.git.host.staged import head_commit
 
     document = read_submittable(str(contract))
     start = base or (document.rollback.baseline_ref if isinstance(document, TaskContract) else document.baseline_ref)
     index, place = hook_index() if staged else None, repo.absolute()
     with found_change(place, start, head=head, index=index, use_index=staged) as change:
         answer = ask_gates(read_contract(document), change, policies=policies, judge_policy=False)
-    ends_here = index is None and (staged or change.candidate == head_commit(place))
+    ends_here = index is None and (staged or change.candidate == user_checkout(place).resolve())
     left_out = left_out_words(place, beyond_index=staged) if ends_here else None
     if left_out is not None:
         answer = replace(answer, unjudged=(*answer.unjudged, left_out))

@@ -17,8 +17,8 @@ from mcp_types import CallToolResult
 from pydantic import Field
 
 from gatewright.app.cli.hosts.answers import answer, excerpt, told
+from gatewright.app.cli.user_git import user_checkout
 from gatewright.errors import MalformedError
-from gatewright.git.host.checkout import commit_named
 from gatewright.git.host.tree_at import TreeAt, tree_at
 from gatewright.prompts.repository_view import listing_of
 from gatewright.secret_names import IN_REPOSITORIES
@@ -98,8 +98,9 @@ class RepositoryTools:
     async def _at(self, ref: str) -> tuple[str, TreeAt]:
         if ref.startswith("-"):
             raise MalformedError(f"{ref!r} names no commit", code="invalid_input")
-        commit = await asyncio.to_thread(commit_named, self.top, ref)
-        return commit, await asyncio.to_thread(tree_at, self.top, commit)
+        checkout = user_checkout(self.top)
+        commit = await asyncio.to_thread(checkout.commit_named, ref)
+        return commit, await asyncio.to_thread(tree_at, checkout, commit)
 
     async def _text(self, tree: TreeAt, path: str) -> tuple[str, int]:
         content = await tree.read(path) if path in tree.paths and not _hidden.match_file(path) else None

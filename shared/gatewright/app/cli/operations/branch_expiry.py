@@ -20,6 +20,7 @@ from gatewright.app.cli.bundles.retention import make_collector
 from gatewright.app.cli.context import find_place
 from gatewright.app.cli.operations.run_branches import repository_of
 from gatewright.app.cli.settings import AgentSettings, operator_access
+from gatewright.app.cli.user_git import user_checkout
 from gatewright.app.retention.branch_expiry import BranchExpiry, BranchItem, RunRefs
 from gatewright.app.retention.expiry_policy import load_expiry
 from gatewright.app.retention.ledger_expiry import StoredEvidence
@@ -160,7 +161,7 @@ def _in_one(
 @contextlib.contextmanager
 def _opened(name: str | None, source: Source | None, access: RepositoryAccess) -> Iterator[RunRefs]:
     if source is None:
-        yield LocalRunRefs(repository_of(name))
+        yield LocalRunRefs(user_checkout(repository_of(name)))
         return
     root = find_place().home.absolute() / _COPIES
     root.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -15,7 +15,7 @@ from gatewright.app.cli import settings
 from gatewright.app.cli.bundles.retention import make_collector
 from gatewright.app.cli.context import CommandContext, find_place
 from gatewright.app.cli.settings import AgentSettings
-from gatewright.app.cli.user_git import user_name
+from gatewright.app.cli.user_git import user_checkout, user_name
 from gatewright.app.retention.branch_expiry import BranchItem
 from gatewright.app.retention.expiry_policy import load_expiry
 from gatewright.app.retention.ledger_expiry import LedgerItem
@@ -43,7 +43,8 @@ async def expiry_round(
     try:
         provisioner = await Connection.open(_address(place, held, PROVISIONER), name="expiry")
         try:
-            expiry = PolicyRound(bus, provisioner, evidence, policy, SystemClock(), user_name(), repositories)
+            checkouts = tuple(user_checkout(each) for each in repositories)
+            expiry = PolicyRound(bus, provisioner, evidence, policy, SystemClock(), user_name(), checkouts)
             return await expiry.play(yes=yes)
         finally:
             await provisioner.close()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from gatewright.app.cli.context import find_place
 from gatewright.app.cli.home import find_repository
+from gatewright.app.cli.user_git import user_checkout
 from gatewright.errors import GitError, MalformedError
 from gatewright.git.host.run_refs import RunRef, delete, run_refs
 
@@ -43,7 +44,7 @@ def repository_of(given: str | None) -> Path:
 
 def listed(repository: Path) -> tuple[RunRef, ...]:
     """The branches of runs. Raises GitError."""
-    return run_refs(repository)
+    return run_refs(user_checkout(repository))
 
 
 def mirrored(home: Path) -> tuple[Mirrored, ...]:
@@ -79,7 +80,7 @@ def tidy(repository: Path, plan: Sequence[RunRef]) -> tuple[Tidied, ...]:
     done = []
     for each in plan:
         try:
-            delete(repository, each)
+            delete(user_checkout(repository), each)
         except GitError as error:
             done.append(Tidied(each.name, each.commit, error.reason, error.message))
         else:

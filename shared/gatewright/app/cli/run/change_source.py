@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from gatewright.app.cli.user_git import user_checkout
 from gatewright.contracts.people.authors import commit_author
 from gatewright.contracts.people.identities import person_key
 from gatewright.contracts.vocabulary import MOST_AUTHORS, Executor, ExecutorName, Person, SourceBranch
 from gatewright.errors import Fault, MalformedError
 from gatewright.executor_kinds import EXECUTOR_KINDS
-from gatewright.git.host.checkout import branch_change
+from gatewright.git.host.branch_change import branch_change
 from gatewright.order_form.run_options import RunOptions, row
 
 PATCH = EXECUTOR_KINDS["patch"].artifact
@@ -89,7 +90,7 @@ def read_branch(repository: Path, branch: str, onto: str) -> BranchAnswer:
 
     Raises GitError, MalformedError, PatchError as ``branch_change`` does, and MalformedError (``too_many_authors``).
     """
-    change = branch_change(repository, branch, onto)
+    change = branch_change(user_checkout(repository), branch, onto)
     (name, email), *others = authors = _distinct(change.authors)
     if len(authors) > MOST_AUTHORS:
         words = f"{len(authors)} people made its commits, and a run can name {MOST_AUTHORS}: land the branch in parts"

@@ -6,10 +6,9 @@ import os
 from pathlib import Path, PurePosixPath
 
 from gatewright.app.cli.home import find_repository
+from gatewright.app.cli.user_git import user_checkout
 from gatewright.ecosystems.runner.names import has_test_name, is_runner_setting, is_test, is_test_data
 from gatewright.errors import Fault
-from gatewright.git.command import GitCommand
-from gatewright.git.host.staged import git_directory
 from gatewright.patterns import TextPattern
 
 #: What makes a path a pattern.
@@ -59,6 +58,5 @@ def names_test_file(path: str, repository: str, ref: str) -> bool:
     names_file = has_test_name(name) or _FILE_ENDING.fullmatch(PurePosixPath(path).suffix) is not None
     if not (repository.startswith("/") and Path(repository).is_dir()):
         return names_file
-    git = GitCommand(git_directory(Path(repository)))
-    kind = git.execute("cat-file", "-t", f"{ref}:{path}", ok=(0, 1, 128)).strip()
+    kind = user_checkout(Path(repository)).objects.execute("cat-file", "-t", f"{ref}:{path}", ok=(0, 1, 128)).strip()
     return kind == b"blob" or (not kind and names_file)

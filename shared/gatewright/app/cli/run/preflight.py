@@ -10,9 +10,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from gatewright.app.cli.settings import DoctorSettings
-from gatewright.app.cli.user_git import excludes
+from gatewright.app.cli.user_git import user_checkout
 from gatewright.errors import CommandRefusedError, Fault, GitError, SandboxError
-from gatewright.git.host.checkout import uncommitted
 from gatewright.sandbox import make_sandbox, parse_command
 from gatewright.sandbox.environments import Shown, environments_of
 from gatewright.sandbox.programs import not_found
@@ -74,7 +73,7 @@ def left_out_words(start: Path, *, beyond_index: bool = False) -> str | None:
     None as well where git cannot tell.
     """
     try:
-        found = uncommitted(start, excludes(start), beyond_index=beyond_index)
+        found = user_checkout(start).uncommitted(beyond_index=beyond_index)
     except GitError:
         return None
     total = found.changed + found.untracked

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from gatewright.app.cli.home import find_repository
+from gatewright.app.cli.user_git import user_checkout
 from gatewright.errors import GatewrightError, GitError, MalformedError
 from gatewright.order_form.run_options import RunOptions
 
@@ -20,7 +21,7 @@ async def proposed_tests(error: GatewrightError, options: RunOptions, here: Path
     from gatewright.git.host.tree_at import tree_at
 
     try:
-        return await proposed_commands(tree_at(repository, options.ref))
+        return await proposed_commands(tree_at(user_checkout(repository), options.ref))
     except GitError:  # the error says it already, or the run would
         return ()
 

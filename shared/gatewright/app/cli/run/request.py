@@ -23,7 +23,7 @@ from gatewright.app.cli.run.files.provided import read_provided
 from gatewright.app.cli.run.places import in_repository, names_test_file
 from gatewright.app.cli.run.preflight import AUTO_ADVICE, missing_programs
 from gatewright.app.cli.settings import AgentSettings
-from gatewright.app.cli.user_git import author, user_name, who_orders
+from gatewright.app.cli.user_git import author, person_names, user_checkout, user_name
 from gatewright.clock import new_id
 from gatewright.contracts import RunRequest
 from gatewright.contracts.vocabulary import (
@@ -40,7 +40,6 @@ from gatewright.contracts.vocabulary import (
 )
 from gatewright.errors import DeniedError, Fault, GatewrightError, MalformedError
 from gatewright.executor_kinds import EXECUTOR_KINDS, asked_first
-from gatewright.git.host.checkout import exact_ref
 from gatewright.git.host.identity import PROTOCOLS
 from gatewright.git.refs import check_landing_ref, parse_url
 from gatewright.git.tracked import refuse_tracked_folder
@@ -103,7 +102,7 @@ def prepare(
         raise MalformedError("this cannot be run", faults=tuple(faults), code="invalid_input")
     answer = branch.answer if branch is not None else answer
     retries = options.max_retries if options.max_retries is not None else answer.attempts - 1
-    place = Path(repository) if _local(repository) else here
+    person = author(Path(repository) if _local(repository) else here)
     request = RunRequest(
         **values_below(options, "")
         | {
@@ -121,9 +120,9 @@ def prepare(
         scope=_unless_empty(Scope(**values_below(options, "scope")), Scope()),
         budget=_unless_empty(Budget(**values_below(options, "budget")), Budget()),
         timeout_retry=TimeoutRetry(timeout_sec=options.timeout, max_retries=retries, retry_backoff_sec=0),
-        author=(branch.author if branch is not None else None) or author(place),
+        author=(branch.author if branch is not None else None) or person,
         source_branch=branch.source if branch is not None else None,
-        ordered_by=who_orders(place),
+        ordered_by=person_names(person),
         idempotency_key=new_id(),
     )
     written = tuple((f"{PROVIDED}{path}", content) for path, content in options.written)
@@ -290,7 +289,7 @@ def _with_exact_refs(options: RunOptions, repository: str, faults: list[Fault]) 
     names = {"ref": options.ref, "head": options.head}
     for (option, name), place in zip(names.items(), ("/baseline_ref", "/source_branch"), strict=True):
         try:
-            names[option] = name and exact_ref(Path(repository), name)
+            names[option] = name and user_checkout(Path(repository)).exact_ref(name)
         except GatewrightError as error:
             faults.append(Fault(place, error.reason, f"--{option} {name}: {error.message}"))
     return replace(options, ref=names["ref"] or options.ref, head=names["head"])

@@ -28,11 +28,11 @@ from gatewright.app.cli.run.run_flow import RunFlow
 from gatewright.app.cli.runs.result import refused
 from gatewright.app.cli.session import for_one_run, refuse_live
 from gatewright.app.cli.settings import AgentSettings, inherited_environment, model_keys, repository_keys
+from gatewright.app.cli.user_git import user_checkout
 from gatewright.app.stack.fork_server import Ahead
 from gatewright.app.stack.state import read
 from gatewright.app.stack.supervisor import StackOptions
 from gatewright.errors import GatewrightError, MalformedError
-from gatewright.git.host.checkout import exact_ref
 from gatewright.order_form.run_options import RunOptions
 from gatewright.order_form.words import command_line
 from gatewright.reasons import RetryOffer, offers_for
@@ -194,7 +194,7 @@ async def with_environment(
         words = "--env auto prepares an environment on this host, for a repository on this host: name one with --env DIR"
         raise MalformedError(words, code="not_local")
     make_home(place.home)
-    ref = await asyncio.to_thread(exact_ref, top, options.ref)
+    ref = await asyncio.to_thread(user_checkout(top).exact_ref, options.ref)
     made = await environments_for(place, top, ref, (*options.tests, *options.commands), note, first=first)
     given = (made if each == AUTO else (each,) for each in options.env)
     written = await written_files(top, ref, options.provide, note)
@@ -216,6 +216,6 @@ async def environments_for(
     from gatewright.app.environments.plan import Installer
     from gatewright.app.environments.prepare import prepare_environments
 
-    tree = await asyncio.to_thread(baseline_tree, top, ref)
+    tree = await asyncio.to_thread(baseline_tree, user_checkout(top), ref)
     installer = Installer(settings.installer_environment(), source_builds=settings.load().source_builds)
     return await prepare_environments(place.home.resolve(), tree, commands, installer, note, first=first)

@@ -41,13 +41,12 @@ def mcp(
     from gatewright.app.cli.hosts.connection import HostAccess
     from gatewright.app.cli.hosts.server import make_server
     from gatewright.app.cli.hosts.serving import serve_http
-    from gatewright.app.cli.user_git import who_orders
+    from gatewright.app.cli.user_git import user_checkout, who_orders
     from gatewright.app.http_access import check_address, read_address, read_token
     from gatewright.bus.identities import DEFAULT_PUBLISHER
     from gatewright.errors import ConfigurationError
-    from gatewright.git.host.staged import top_directory
 
-    top = None if no_repo else top_directory(repo.absolute())
+    top = None if no_repo else user_checkout(repo.absolute()).folders.top
     # A host that this program is started by belongs to its user; who holds the token of HTTP is not known.
     ordered_by = who_orders(top or Path()) if http is None else ()
     access = HostAccess(find_place(), top, publisher or DEFAULT_PUBLISHER, read_only, ordered_by=ordered_by)

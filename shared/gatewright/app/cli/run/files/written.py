@@ -11,9 +11,8 @@ import posixpath
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from gatewright.git.command import GitCommand
-from gatewright.git.host.checkout import commit_named
-from gatewright.git.host.staged import git_directory
+from gatewright.app.cli.user_git import user_checkout
+from gatewright.git.host.user_checkout import UserCheckout
 
 
 async def written_files(
@@ -27,18 +26,18 @@ async def written_files(
     from gatewright.app.environments.baseline_tree import baseline_tree
     from gatewright.app.environments.version_files import version_after, version_file, version_files
 
-    tree = await asyncio.to_thread(baseline_tree, top, ref)
+    checkout = user_checkout(top)
+    tree = await asyncio.to_thread(baseline_tree, checkout, ref)
     given = {posixpath.normpath(each) for each in provided}
     missing = [path for path in await version_files(tree) if path not in given]
     if not missing:
         return ()
-    version = version_after(await asyncio.to_thread(_described, top, ref))
+    version = version_after(await asyncio.to_thread(_described, checkout, ref))
     for path in missing:
         note(f"{path} is what a build of the project writes: provided with version {version}, unless --provide has another")
     return tuple((path, version_file(version)) for path in missing)
 
 
-def _described(top: Path, ref: str) -> str:
-    git = GitCommand(git_directory(top))
-    words = ("describe", "--tags", "--long", "--match", "*[0-9]*", commit_named(top, ref))
-    return git.execute(*words, ok=(0, 128)).decode("utf-8", "replace")
+def _described(checkout: UserCheckout, ref: str) -> str:
+    words = ("describe", "--tags", "--long", "--match", "*[0-9]*", checkout.commit_named(ref))
+    return checkout.objects.execute(*words, ok=(0, 128)).decode("utf-8", "replace")

@@ -1,0 +1,261 @@
+"""The user's own checkout, read as the user's git reads it: under the user's configuration, through GitPython.
+
+Only facts are read, and nothing is written. The configuration may be one that the user did not write (a folder that came with
+its ``.git``), so no program that it names is started: no hook, no filter, no file system monitor. Mirrors, gates and the
+repositories of others are read by ``gatewright.git.command``, which reads no configuration of the user.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Final
+
+from gatewright.errors import GitError, MalformedError
+from gatewright.git.command import HARDENED, NO_GRAFTS, CommandFailedError, GitCommand
+from gatewright.git.host.damage import damage, damage_error
+from gatewright.git.refs import check_ref, full_names, is_object_id, is_ref_name
+
+if TYPE_CHECKING:
+    from gatewright.git.process import Finished
+
+_SECONDS: Final = 30.0
+#: The most bytes that git may answer: to a question, and with a list.
+_LIMIT: Final = 1 << 20
+_LONG_LIMIT: Final = 64 << 20
+_LONGEST_REVISION: Final = 1024
+#: What git takes for the beginning of an object id.
+_SHORT_ID = re.compile(r"[0-9a-fA-F]{4,63}")  # noqa: TID251 - linear: one repetition
+#: Settings that are the user's to make; everything else of ``HARDENED`` stands above the user's configuration.
+_USERS: Final = frozenset({"core.attributesFile", "core.autocrlf", "core.ignoreCase", "safe.bareRepository"})
+_SETTINGS: Final = {key: value for key, value in HARDENED.items() if key not in _USERS}
+_FIXED: Final = {
+    "LC_ALL": "C",
+    "GIT_TERMINAL_PROMPT": "0",
+    # No index is written, so no lock is taken.
+    "GIT_OPTIONAL_LOCKS": "0",
+    # A commit is what it is in every clone.
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_GRAFT_FILE": NO_GRAFTS,
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_ALLOW_PROTOCOL": "",
+}
+#: Hooks are installed for one repository: a folder that the user's configuration names is that of all of them.
+_NO_MONITOR: Final = {"core.fsmonitor": "false"}
+_NO_USER: Final = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull}
+
+
+@dataclass(frozen=True, slots=True)
+class Folders:
+    """Real paths. ``git_dir`` is that of this work tree, ``common`` that of all; ``top`` is None outside of a work tree."""
+
+    git_dir: Path
+    common: Path
+    top: Path | None
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Name and address, each empty where it is not configured."""
+
+    name: str
+    email: str
+
+
+@dataclass(frozen=True, slots=True)
+class Uncommitted:
+    """How many files of a work tree differ from its last commit, and how many git does not know."""
+
+    changed: int
+    untracked: int
+
+
+class UserCheckout:
+    """The checkout that ``start`` lies in. ``environment`` is all that git sees of the user's variables.
+
+    Creating one costs nothing; the first question loads GitPython. Every question may block for up to 30 seconds and raise
+    GitError: ``not_a_repository`` (also for a repository of another account that ``safe.directory`` does not name),
+    ``git_missing``, ``git_timeout``.
+
+    Example:
+        ``UserCheckout(Path.cwd(), {"PATH": ..., "HOME": ...}).exact_ref("origin/main")`` is ``refs/remotes/origin/main``.
+    """
+
+    def __init__(self, start: Path, environment: Mapping[str, str]) -> None:
+        self.start = start.absolute()
+        self._environment = {**environment, **_FIXED}
+
+    @cached_property
+    def folders(self) -> Folders:
+        """Which folders it is made of, by git's own search upwards."""
+        asked = ("--is-inside-work-tree", "--show-prefix", "--absolute-git-dir", "--git-common-dir")
+        lines = self._path(*asked).split("\n")
+        if len(lines) != len(asked):  # a path with a line end in it
+            lines = [self._path(question) for question in asked]
+        inside, prefix, git_dir, common = lines
+        here = self.start.resolve()
+        top = (here, *here.parents)[len(PurePosixPath(prefix).parts)] if inside == "true" else None
+        return Folders(Path(git_dir).resolve(), (self.start / common).resolve(), top)
+
+    @property
+    def objects(self) -> GitCommand:
+        """What reads its objects: the hardened git, without the user's configuration."""
+        return GitCommand(self.folders.git_dir)
+
+    def hooks_folder(self) -> Path:
+        """Where git looks for the hooks of this repository, its own ``core.hooksPath`` included."""
+        return (self.start / self._path("--git-path", "hooks", settings=_NO_MONITOR, environment=_NO_USER)).resolve()
+
+    def identity(self) -> Identity:
+        """Who commits here: ``author.*``, else ``user.*``, includes and conditional ones followed."""
+        found = (self._config.get(f"author.{key}") or self._config.get(f"user.{key}", "") for key in ("name", "email"))
+        # Both are sent on as text, which odd bytes are not.
+        name, email = (value.encode("utf-8", "surrogateescape").decode("utf-8", "replace") for value in found)
+        return Identity(name, email)
+
+    def exact_ref(self, name: str) -> str:
+        """``name`` in a form that means the same in every clone's copy of the repository.
+
+        ``HEAD``, a branch, a tag, a full ref name and a full commit id stay as they are. A branch of a remote (``origin/main``)
+        becomes its full ref name; a short commit id or a revision expression (``HEAD~2``, ``@{upstream}``) becomes the full
+        commit id. Raises GitError (``ref_not_found``, ``ref_ambiguous``) and MalformedError (``bad_ref``).
+        """
+        if not name or name.startswith("-") or not name.isprintable() or len(name) > _LONGEST_REVISION:
+            raise MalformedError(f"not a name of a commit: {name[:80]!a}", code="bad_ref")
+        if name == "HEAD" or name.startswith("refs/") or is_object_id(name.lower()):
+            return check_ref(name)
+        for full in (*full_names(name), f"refs/remotes/{name}") if is_ref_name(name) else ():
+            if self._has_ref(full):
+                return full if full.startswith("refs/remotes/") else name
+        if commit := self._verify(f"{name}^{{commit}}"):
+            return commit
+        if _SHORT_ID.fullmatch(name):
+            listed = self._ask("rev_parse", f"--disambiguate={name}").stdout.split()
+            if len(listed) > 1:
+                said = f"{name} is the beginning of {len(listed)} object ids here: give more digits"
+                raise GitError(said, code="ref_ambiguous")
+        raise GitError(f"the repository has no branch, tag or commit {name!a}{self._near(name)}", code="ref_not_found")
+
+    def commit_named(self, name: str) -> str:
+        """The full id of the commit that a branch, tag, remote branch or commit id names. GitError (``ref_not_found``)."""
+        if name != "HEAD":
+            check_ref(name)
+        for full in (f"refs/heads/{name}", f"refs/remotes/{name}", name) if name != "HEAD" else (name,):
+            if commit := self._verify(f"{full}^{{commit}}"):
+                return commit
+            if object_id := self._verify(full):
+                self._refuse_unreadable(object_id)
+                raise GitError(f"{name!r} is no commit and no tag of one", code="ref_not_found")
+        raise GitError(f"the repository has no branch and no commit {name!r}", code="ref_not_found")
+
+    def resolve(self, revision: str = "HEAD") -> str:
+        """The full commit id of ``revision``. GitError (``ref_not_found``)."""
+        if commit := self._verify(f"{revision}^{{commit}}"):
+            return commit
+        raise GitError(f"there is no commit {revision} here; in a shallow clone, fetch it first", code="ref_not_found")
+
+    def uncommitted(self, *, beyond_index: bool = False) -> Uncommitted:
+        """What the work tree has that its last commit lacks; nothing for a bare repository and before any commit.
+
+        With ``beyond_index``: what it has that the index lacks, which is what a commit of the index leaves out. Files that the
+        user's own configuration ignores are left out.
+        """
+        shown = ("--porcelain=v2", "--branch", "-z", "--no-renames", "--ignore-submodules=all", "--untracked-files=normal")
+        # A configuration may name a work tree elsewhere; git would count the files there.
+        if self.folders.top is None:
+            return Uncommitted(0, 0)
+        finished = self._ask("status", *shown, settings=_SETTINGS | self._filters_off(), limit=_LONG_LIMIT)
+        lines = finished.stdout.split(b"\0")
+        if b"# branch.oid (initial)" in lines:
+            return Uncommitted(0, 0)
+        # "1 XY ..." and "u XY ...": what the index has, and what the work tree has beyond it.
+        changed = sum(line[:2] in {b"1 ", b"u "} and (not beyond_index or line[3:4] != b".") for line in lines)
+        return Uncommitted(changed, sum(line.startswith(b"? ") for line in lines))
+
+    @cached_property
+    def _config(self) -> dict[str, str]:
+        """The last value of each setting, as git reads them; of ``identity`` and filters all come from one process.
+
+        Outside of a repository, and in one that git refuses, those of the user alone.
+        """
+        listed = self._ask("config", "--null", "--list", "--includes", ok=(0, 1, 128), limit=_LONG_LIMIT)
+        pairs = (entry.partition("\n") for entry in listed.stdout.decode("utf-8", "surrogateescape").split("\0") if entry)
+        return {key: value for key, _, value in pairs}
+
+    def _filters_off(self) -> dict[str, str]:
+        """Settings that switch off every filter: comparing files would start them."""
+        drivers = {key.rpartition(".")[0] for key in self._config if key.startswith("filter.") and key.count(".") > 1}
+        off = {"clean": "", "smudge": "", "process": "", "required": "false"}
+        return {f"{driver}.{key}": value for driver in sorted(drivers) for key, value in off.items()}
+
+    def _has_ref(self, full: str) -> bool:
+        # Imported late: it loads GitPython.
+        from gatewright.git.library_git import RefFiles
+
+        return RefFiles(self.folders.common).has(full) or bool(self._verify(full))
+
+    def _verify(self, revision: str) -> str:
+        """The id of the object that ``revision`` names; empty for none."""
+        asked = ("--verify", "--quiet", "--end-of-options", revision)
+        finished = self._ask("rev_parse", *asked, ok=(0, 1, 128))
+        if finished.status == 128:
+            _ = self.folders
+        return finished.stdout.decode("ascii", "replace").strip()
+
+    def _near(self, name: str) -> str:
+        """Words about the branch of a remote that is called so."""
+        listed = self._ask("for_each_ref", "--format=%(refname:lstrip=2)", "refs/remotes/", limit=_LONG_LIMIT)
+        remote = (each for each in listed.stdout.decode("utf-8", "replace").split("\n") if each.partition("/")[2] == name)
+        near = next(remote, None)
+        return f"; did you mean {near}?" if near is not None else ""
+
+    def _refuse_unreadable(self, object_id: str) -> None:
+        """Raise GitError (``repository_damaged``, ``repository_partial``) where the object is lacking or cannot be read."""
+        objects = self.folders.common / "objects"
+        try:
+            self._ask("cat_file", "-t", object_id)
+        except CommandFailedError as error:
+            cause = damage(error, "the repository", objects)
+            raise cause or damage_error("the repository", f"the object {object_id}", objects) from error
+
+    def _path(
+        self, *question: str, settings: Mapping[str, str] = _SETTINGS, environment: Mapping[str, str] | None = None
+    ) -> str:
+        """What ``rev-parse`` answers. GitError (``not_a_repository``)."""
+        try:
+            finished = self._ask("rev_parse", *question, settings=settings, environment=environment)
+        except CommandFailedError as error:
+            said = f"{self.start} is no git repository that can be used: {error.said}"
+            raise GitError(said, code="not_a_repository") from error
+        return finished.stdout.decode("utf-8", "surrogateescape").removesuffix("\n")
+
+    def _ask(
+        self,
+        command: str,
+        *arguments: str,
+        ok: tuple[int, ...] = (0,),
+        settings: Mapping[str, str] = _SETTINGS,
+        environment: Mapping[str, str] | None = None,
+        limit: int = _LIMIT,
+    ) -> Finished:
+        # Imported late: it loads GitPython.
+        from gatewright.git.library_git import UserGit
+
+        variables = {**self._environment, **(environment or {}), **_as_variables(settings)}
+        git = UserGit(self.start, variables, seconds=_SECONDS, limit=limit)
+        finished: Finished = getattr(git, command)(*arguments)
+        if finished.status not in ok:
+            raise CommandFailedError(command.replace("_", "-"), finished.status, finished.stdout, finished.stderr)
+        return finished
+
+
+def _as_variables(settings: Mapping[str, str]) -> dict[str, str]:
+    """``settings`` above all files of configuration. Unlike with ``-c``, a name of a filter may hold an equals sign."""
+    variables = {"GIT_CONFIG_COUNT": str(len(settings))}
+    for number, (key, value) in enumerate(settings.items()):
+        variables |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
+    return variables
