@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gatewright.app.cli.operations.run_branches import listed, planned, tidy
+from gatewright.app.cli.operations.run_branches import list_branches, plan_removal, tidy
 from tests.cli.conftest import Command, MakeRepository
 
 
@@ -91,7 +91,7 @@ def test_an_unmerged_branch_goes_only_when_it_is_named_and_forced(repository: Pa
 
 
 def test_a_branch_that_has_moved_since_the_plan_is_left(repository: Path) -> None:
-    plan = planned(listed(repository), (), force=False)
+    plan = plan_removal(list_branches(repository), (), force=False)
     git(repository, "branch", "-f", "gatewright/run-merged", "gatewright/run-unmerged")
     (done,) = tidy(repository, plan)
     assert done.code == "ref_moved"
@@ -141,11 +141,11 @@ def test_a_tag_of_a_file_among_the_owners_tags_does_not_stop_the_list(repository
     git(repository, "tag", "a-file", "HEAD:a.txt")
     git(repository, "tag", "-a", "-m", "of a file", "a-noted-file", "HEAD:a.txt")
     git(repository, "tag", "-a", "-m", "a release", "v1", "gatewright/run-unmerged")
-    states = {each.name: (each.state, each.where) for each in listed(repository)}
+    states = {each.name: (each.state, each.where) for each in list_branches(repository)}
     assert states["run-unmerged"] == ("merged", "refs/tags/v1")
 
 
 def test_a_branch_of_a_run_that_names_no_commit_is_unmerged(repository: Path) -> None:
     blob = git(repository, "rev-parse", "HEAD:a.txt")
     (repository / ".git/refs/heads/gatewright/run-odd").write_text(f"{blob}\n")
-    assert {each.name: each.state for each in listed(repository)}["run-odd"] == "unmerged"
+    assert {each.name: each.state for each in list_branches(repository)}["run-odd"] == "unmerged"

@@ -12,7 +12,7 @@ import pytest
 from gatewright.app.cli import session
 from gatewright.app.cli.context import CommandContext
 from gatewright.app.cli.people.session import open_inbox
-from gatewright.app.cli.session import attached
+from gatewright.app.cli.session import attach_client
 from gatewright.app.stack import state
 from gatewright.app.stack.nats_server import NatsServer
 from gatewright.app.stack.processes import identity
@@ -54,7 +54,7 @@ def comes_up_elsewhere(home: Path) -> None:
 @pytest.mark.parametrize("change", [goes_down, comes_up_elsewhere])
 async def test_who_follows_a_stack_that_ends_is_told_what_goes_on_with_it(home: Path, change: Change) -> None:
     with pytest.raises(UnavailableError) as told:  # noqa: PT012 - what is waited for ends
-        async with attached(None, home):
+        async with attach_client(None, home):
             change(home)
             await asyncio.Event().wait()
     assert told.value.reason == "stack_gone"
@@ -78,12 +78,12 @@ async def test_a_stack_that_is_there_ends_nothing(home: Path) -> None:
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(session, "read", read)
-        async with attached(None, home) as client:
+        async with attach_client(None, home) as client:
             for _ in range(5):
                 await looked.acquire()
             assert client.bus.connected
     with pytest.raises(TimeoutError, match="its own"):
-        async with attached(None, home):
+        async with attach_client(None, home):
             raise TimeoutError("its own")
 
 
@@ -92,6 +92,6 @@ async def test_a_bus_that_was_named_is_no_stack_of_the_home_folder(home: Path) -
     assert running is not None
     named: BusAddress = running.address()
     goes_down(home)
-    async with attached(named, home) as client:
+    async with attach_client(named, home) as client:
         assert client.bus.connected
         assert [task.get_name() for task in asyncio.all_tasks() if "_end_with" in repr(task.get_coro())] == []

@@ -30,7 +30,7 @@ from tests.client.conftest import make_run, write_run
 from tests.gatekeeper.budgeted_run import BudgetedRun
 from tests.gatekeeper.simulated_run import RUN_ID, Script
 
-BEGUN = sources._begun
+BEGUN = sources._begun_at
 OTHERS = tuple(f"run-{number:020x}" for number in range(200))
 
 

@@ -15,7 +15,7 @@ import pytest
 from nats.aio.client import Client as PlainClient
 from nats.js.errors import NotFoundError
 
-from gatewright.app.cli.bundles.stored import received
+from gatewright.app.cli.bundles.stored import receive_bundle
 from gatewright.app.stack.nats_server import find_binary
 from gatewright.app.stack.processes import dies_with_parent
 from gatewright.bus import identities
@@ -190,7 +190,7 @@ async def test_a_second_region_works_is_cut_off_and_comes_back_and_nothing_is_lo
         # Submitted, worked on, looked at and proven in the other region.
         first = await there.submit_request(slow_request(project, 0.1), patience=PATIENCE)
         assert (await there.wait(first, timeout=SECONDS)).status == "SUCCESS"
-        bundle = await received(there, first, tmp_path / "evidence")
+        bundle = await receive_bundle(there, first, tmp_path / "evidence")
         assert await mirrored(regions, plain, len(await ledger(bus))) == await ledger(bus)
 
         # Cut while a task is in hand there; the first region goes on.

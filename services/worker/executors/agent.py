@@ -224,11 +224,11 @@ class AgentExecutor:
         tree = await job.mirror.write_tree(work.start.tree, changes)
         patch = await job.mirror.diff(job.baseline, tree)
         if not patch and not job.contract.audit_only:
-            words = f"the agent took back what the round before had changed, and changed nothing else: {_words(end.text)}"
+            words = f"the agent took back what the round before had changed, and changed nothing else: {_agent_words(end.text)}"
             return ExecutionResult(failure=ExecutionFailure("no_change", words), environment=seen)
         if state is not None:
             job.kept[AGENT_SESSION] = state
-        summary = f"{work.agent.entry.name} {work.agent.version} with {work.model} says: {_words(end.text) or end.how}"
+        summary = f"{work.agent.entry.name} {work.agent.version} with {work.model} says: {_agent_words(end.text) or end.how}"
         if stood_in:
             summary += f" ({stood_in})"
         return ExecutionResult(tree, patch, {}, summary, environment=seen, blocked=blocked, left_out=left_out)
@@ -285,7 +285,7 @@ class AgentExecutor:
                         work.gateway.recording.incomplete = True
                         failure = ExecutionFailure("task_timeout", f"the agent was ended after {seconds:g} s")
                     except AgentWireError as error:
-                        failure = ExecutionFailure(error.reason, _words(error.message))
+                        failure = ExecutionFailure(error.reason, _agent_words(error.message))
                 if turn is not None and failure is not None:
                     turn.error = failure.code
         finally:
@@ -387,7 +387,7 @@ def _failure_of(
     if failure is not None and failure.code == "agent_failed" and not box.session.stopped:
         failure = replace(failure, message=f"{failure.message}{_exit(box.session.exit_code)}")
     if end is not None and end.how in {"failed", "interrupted"} and failure is None:
-        failure = ExecutionFailure("agent_failed", _words(record.last_problem or end.text) or "it did not say why")
+        failure = ExecutionFailure("agent_failed", _agent_words(record.last_problem or end.text) or "it did not say why")
     return failure
 
 
@@ -404,10 +404,10 @@ def _nothing_done(job: Job, end: AgentEnd, shell: Shell, *, changed: bool) -> Ex
     if changed or job.contract.audit_only:
         return None
     if end.how == "declined":
-        said = _words(end.text) or "the agent gave up after what it asked for was refused"
+        said = _agent_words(end.text) or "the agent gave up after what it asked for was refused"
         why = REFUSED_COMMANDS.get(shell, "")
         return ExecutionFailure("agent_declined", f"{said}; {why}" if why else said)
-    return ExecutionFailure("no_change", f"the agent says that it is done, and changed nothing: {_words(end.text)}")
+    return ExecutionFailure("no_change", f"the agent says that it is done, and changed nothing: {_agent_words(end.text)}")
 
 
 def _told(record: AgentRecord, live: TellLive) -> Tell:
@@ -424,10 +424,10 @@ def _told(record: AgentRecord, live: TellLive) -> Tell:
 
 def _last_line(complaints: bytes) -> str:
     lines = [line for line in complaints.decode("utf-8", "replace").splitlines() if line.strip()]
-    return _words(lines[-1]) if lines else ""
+    return _agent_words(lines[-1]) if lines else ""
 
 
-def _words(text: str) -> str:
+def _agent_words(text: str) -> str:
     """The agent's own words on one line, short, without secrets."""
     plain = redact_text(" ".join(text.split()))[:_QUOTED]
     return "".join(character if character.isprintable() else "?" for character in plain)

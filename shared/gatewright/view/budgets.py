@@ -49,10 +49,10 @@ def budget_entry(view: RunView, now: datetime | None = None) -> BudgetEntry:
 def budget_words(entry: BudgetEntry) -> str:
     """``2.1 of 2 s; 120 of 1,000 tokens``: what is limited, and what was used of tokens and money; empty where nothing is."""
     parts = [
-        _words(entry.wall_sec, "s", always=False),
-        _words(entry.tokens, "tokens", always=True),
-        _words(entry.cost_usd, "USD", always=True),
-        _words(entry.iterations, "iterations", always=False),
+        _limit_words(entry.wall_sec, "s", always=False),
+        _limit_words(entry.tokens, "tokens", always=True),
+        _limit_words(entry.cost_usd, "USD", always=True),
+        _limit_words(entry.iterations, "iterations", always=False),
     ]
     return "; ".join(part for part in parts if part)
 
@@ -72,7 +72,7 @@ def _used_amount(amount: float, limit: float | None, *, least: bool) -> Used:
     return Used(None if least and not amount else amount, limit, at_least=least)
 
 
-def _words(used: Used, unit: str, *, always: bool) -> str:
+def _limit_words(used: Used, unit: str, *, always: bool) -> str:
     words = amount_words(used.used or 0, unit, used.limit, least=used.at_least)
     if used.limit is not None:
         return words

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from gatewright.app.cli.bundles.stored import received
+from gatewright.app.cli.bundles.stored import receive_bundle
 from gatewright.bus.memory.bus import MemoryBus
 from gatewright.bus.port import Message
 from gatewright.client.client import Client
@@ -77,7 +77,7 @@ async def test_a_publisher_receives_the_bundle_of_its_run_in_parts_byte_for_byte
     await end(intake, run_id, "acme")
     asking = _Asking(intake, "acme")
     client = Client(asking, publisher="acme", reads_ledger=False)  # type: ignore[arg-type]
-    folder = await received(client, run_id, tmp_path / "received")
+    folder = await receive_bundle(client, run_id, tmp_path / "received")
     assert asking.asked > 2
     trusted = [keys.load_or_create(tmp_path / "key.pem").public]
     there, here = verify(tmp_path / "runs" / run_id, trusted), verify(folder, trusted)

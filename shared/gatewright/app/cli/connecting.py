@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 
 from gatewright.app.cli.context import CommandContext
-from gatewright.app.cli.session import attached
+from gatewright.app.cli.session import attach_client
 from gatewright.client.client import Client
 from gatewright.errors import DeniedError
 
@@ -20,7 +20,7 @@ def ledger_readers(place: CommandContext) -> Callable[[], AbstractAsyncContextMa
 
     @contextlib.asynccontextmanager
     async def connect() -> AsyncIterator[Client]:
-        async with attached(place.bus, place.home) as client:
+        async with attach_client(place.bus, place.home) as client:
             if not client.reads_ledger:
                 words = "a publisher sees its own runs alone: give the seed of a watcher or an operator (GATEWRIGHT_NATS_SEED)"
                 raise DeniedError(words, code="identity_invalid")

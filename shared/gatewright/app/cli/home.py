@@ -68,7 +68,7 @@ def tracked_by(path: Path) -> Path | None:
     """
     for place in dict.fromkeys((path, path.resolve())):
         for top in filter(_is_repository, (place, *place.parents)):
-            if _tracked(top, place):
+            if _is_tracked(top, place):
                 return top
     return None
 
@@ -114,7 +114,7 @@ def _refuse_strange(home: Path) -> None:
         raise ConfigurationError(f"{home} is not a folder of yours; set GATEWRIGHT_HOME to one that is", code="home_not_own")
 
 
-def _tracked(top: Path, home: Path) -> bool:
+def _is_tracked(top: Path, home: Path) -> bool:
     git = shutil.which("git")
     if git is None:
         raise ConfigurationError("there is no git on PATH", code="git_missing")

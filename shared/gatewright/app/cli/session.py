@@ -47,7 +47,7 @@ class StackSession:
 
 
 @contextlib.asynccontextmanager
-async def attached(bus: BusAddress | None, home: Path, *, lasting: bool = False) -> AsyncIterator[Client]:
+async def attach_client(bus: BusAddress | None, home: Path, *, lasting: bool = False) -> AsyncIterator[Client]:
     """A client of the system that runs now; with ``lasting`` only of one that does not end with a run.
 
     Raises UnavailableError (``no_stack``; ``stack_gone`` when it ends meanwhile), BusError when it cannot be reached.
@@ -117,7 +117,7 @@ async def for_one_run(
     async with contextlib.AsyncExitStack() as opened:
         supervisor, started = (None, False) if bus is not None else await _own_stack(options, note, linger, opened)
         if supervisor is None:
-            client = await opened.enter_async_context(attached(bus, options.home))
+            client = await opened.enter_async_context(attach_client(bus, options.home))
             yield StackSession(client, home=options.home if bus is None else None)
             if started:
                 announce(
@@ -145,7 +145,7 @@ async def _own_stack(
     starting: LingeringStart | None = None
     while True:
         state = await asyncio.to_thread(read, home)
-        if state is not None and state.shared and await asyncio.to_thread(_joined, options, opened):
+        if state is not None and state.shared and await asyncio.to_thread(_join_stack, options, opened):
             offer_missing(state, options, note)
             return None, starting is not None
         if state is None or (state.shared and await asyncio.to_thread(ended_for, home, options)):
@@ -153,7 +153,7 @@ async def _own_stack(
                 # One that is lost found a stack of another run in the home, which that run has ended since.
                 if starting is None or starting.lost():
                     starting = LingeringStart.begin(options, linger)
-            elif await _begun(supervisor):
+            elif await _begin_stack(supervisor):
                 return supervisor, False
         elif not told:
             who = f" (process {state.pid})" if state else ""
@@ -162,7 +162,7 @@ async def _own_stack(
         await asyncio.sleep(_LOOK_AGAIN if starting is None else _LOOK_FOR_START)
 
 
-def _joined(options: StackOptions, opened: contextlib.AsyncExitStack) -> bool:
+def _join_stack(options: StackOptions, opened: contextlib.AsyncExitStack) -> bool:
     """Whether the stack of the home fits, and is in use until ``opened`` is closed."""
     with contextlib.ExitStack() as held:
         held.enter_context(in_use(options.home))
@@ -173,7 +173,7 @@ def _joined(options: StackOptions, opened: contextlib.AsyncExitStack) -> bool:
     return True
 
 
-async def _begun(supervisor: Supervisor) -> bool:
+async def _begin_stack(supervisor: Supervisor) -> bool:
     """Whether it has been started; False while another process has the home folder."""
     try:
         await supervisor.begin()

@@ -68,14 +68,14 @@ class BundleShelf:
             try:
                 with tempfile.TemporaryDirectory(dir=file.parent) as passing:
                     if folder is None:
-                        folder = await self._received(run, Path(passing))
+                        folder = await self._receive_bundle(run, Path(passing))
                     await asyncio.to_thread(pack, folder, file, top=run.run_id)
             except (GatewrightError, OSError):
                 discard(file)
                 raise
         return file
 
-    async def _received(self, run: Run, into: Path) -> Path:
+    async def _receive_bundle(self, run: Run, into: Path) -> Path:
         archive = into / "received.zip"
         with archive.open("xb") as opened:
             await self.link.client.receive_bundle(run.run_id, opened, limit=MAX_ARCHIVE_BYTES)

@@ -40,7 +40,7 @@ class ChangePages:
         try:
             run_id, index = await self._index(request)
         except GatewrightError as error:
-            return self._refused(request, error)
+            return self._refusal_page(request, error)
         return self._piece(draw_tree(index, run_id, request.query_params.get("match", ""), LIMITS))
 
     async def file(self, request: Request) -> Response:
@@ -52,7 +52,7 @@ class ChangePages:
             if not 1 <= number <= len(index.files):
                 raise MalformedError(f"the change has {len(index.files)} files; there is no file {number}", code="not_found")
         except GatewrightError as error:
-            return self._refused(request, error)
+            return self._refusal_page(request, error)
         start = int(skipped) if skipped.isascii() and skipped.isdecimal() and len(skipped) < 10 else 0
         drawn = draw_file(index, run_id, number, start, LIMITS)
         if request.query_params.get("part") == "1":
@@ -75,7 +75,7 @@ class ChangePages:
             raise DeniedError("the change was replaced since the page was loaded: load the page again", code="approval_void")
         return detail.run.run_id, index
 
-    def _refused(self, request: Request, error: GatewrightError) -> Response:
+    def _refusal_page(self, request: Request, error: GatewrightError) -> Response:
         if request.query_params.get("part") != "1":
             return self.pages.refused(request, error)
         text = self.pages.templates.get_template("piece_refused.html").render(error=error)

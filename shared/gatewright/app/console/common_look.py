@@ -54,7 +54,7 @@ class CommonLook:
 
     def claimed(self) -> Mapping[str, tuple[str, ...]]:
         """By run, which processes claim its tasks and where its target has moved; runs without either are left out."""
-        return self._once(("claimed",), lambda: _claimed(self.board))
+        return self._once(("claimed",), lambda: _claims_by_run(self.board))
 
     def drawn(self, row: BoardRow) -> str:
         """The line of a run of the board."""
@@ -88,7 +88,7 @@ def _news(summary: ApprovalSummary | None) -> str:
     return f"{len(summary.comments)} {summary.moved.found if summary.moved is not None else '-'}"
 
 
-def _claimed(board: Board) -> dict[str, tuple[str, ...]]:
+def _claims_by_run(board: Board) -> dict[str, tuple[str, ...]]:
     told = {row.run_id: (*(task.process for task in row.in_hand), *_targets(row)) for row in board.rows.values()}
     return {run_id: names for run_id, names in told.items() if any(names)}
 

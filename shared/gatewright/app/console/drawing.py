@@ -52,7 +52,7 @@ def make_templates() -> Environment:
         loader=PackageLoader("gatewright.app.console"),
         autoescape=select_autoescape(default=True, default_for_string=True),
         undefined=StrictUndefined,
-        finalize=_shown,
+        finalize=_visible_value,
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -60,7 +60,7 @@ def make_templates() -> Environment:
     environment.filters["until"] = _until
     environment.filters["seconds"] = seconds_words
     environment.filters["moment"] = _moment
-    environment.filters["typed"] = _typed
+    environment.filters["typed"] = _typed_text
     environment.filters["digest"] = request_digest
     environment.filters["transfer_lines"] = lambda request: list(transfer_lines(request.transfers))
     environment.filters["state"] = lambda name: STATE_NAMES.get(name, name)
@@ -154,12 +154,12 @@ def as_markup(elements: Iterable[Element]) -> Markup:
     return Markup("".join(tostring(element, encoding="unicode", method="html") for element in elements))  # noqa: S704
 
 
-def _typed(text: str) -> Markup:
+def _typed_text(text: str) -> Markup:
     """A person's own words, back in the field that they came from: escaped, and else as they are."""
     return escape(text.replace("\r\n", "\n"))
 
 
-def _shown(value: Any) -> Any:
+def _visible_value(value: Any) -> Any:
     return visible(value) if type(value) is str else value
 
 

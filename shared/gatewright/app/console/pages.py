@@ -198,7 +198,7 @@ class ConsolePages:
             heard=int(heard) if (heard := query.get("heard", "")).isascii() and heard.isdecimal() and len(heard) < 16 else 0,
         )
         position = request.headers.get("last-event-id") or query.get("after", "")
-        return StreamingResponse(self._counted(stream.run(position)), media_type="text/event-stream")
+        return StreamingResponse(self._count_stream(stream.run(position)), media_type="text/event-stream")
 
     async def report_css(self, _request: Request) -> Response:
         """How the parts look that the report draws."""
@@ -254,7 +254,7 @@ class ConsolePages:
             raise MalformedError(f"there is no run {run_id[:80]}", code="run_unknown")
         return detail
 
-    async def _counted(self, stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    async def _count_stream(self, stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         self.streams += 1
         try:
             async for event in stream:

@@ -90,7 +90,7 @@ class PasskeyPaths:
     async def key(self, request: Request) -> Response:
         """A new passkey as a roster holds it: for this page's host, to be used on this page."""
         try:
-            made = await self._sent(request, MadePasskey)
+            made = await self._read_sent(request, MadePasskey)
             line = passkey_line(_bytes(made.public_key), request.url.hostname or "")
             entry = RosterKey(key=line, origins=(_origin(request),))
         except GatewrightError as error:
@@ -101,7 +101,7 @@ class PasskeyPaths:
     async def challenge(self, request: Request) -> Response:
         """The decision that would be signed, and what the passkey is given for it."""
         try:
-            order = await self._sent(request, PasskeyOrder)
+            order = await self._read_sent(request, PasskeyOrder)
             asked = await self.deciding.waiting(order.request_id, order.sha256)
             said: dict[str, Any] = {"verdict": order.verdict, "person": order.person, "comment": order.comment}
             said["delegate_to"] = order.delegate_to
@@ -115,14 +115,14 @@ class PasskeyPaths:
     async def decision(self, request: Request) -> Response:
         """Bring what a passkey has signed; what the gatekeeper says of it."""
         try:
-            answer = await self._sent(request, PasskeyAnswer)
+            answer = await self._read_sent(request, PasskeyAnswer)
             parts = (_bytes(each) for each in (answer.client_data, answer.authenticator_data, answer.signature))
             armoured = armoured_assertion(answer.key, NAMESPACE, PasskeyAssertion(*parts))
             return await self.deciding.bring(SignedDecision(document=answer.document, signature=armoured))
         except GatewrightError as error:
             return refusal(error)
 
-    async def _sent(self, request: Request, kind: type[_Sent]) -> _Sent:
+    async def _read_sent(self, request: Request, kind: type[_Sent]) -> _Sent:
         """What the page has sent. Raises DeniedError for another sender, MalformedError for anything else."""
         self.deciding.check_open()
         check_sender(request, self.deciding.signed_in, request.headers.get(MARK_HEADER), "approver")

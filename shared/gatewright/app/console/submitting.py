@@ -86,7 +86,7 @@ class SubmitPaths:
             access = self._access(request)
             if request.method == "GET":
                 return await self._form(request, {"idempotency_key": secrets.token_hex(16), "maker": "command"})
-            fields = await self._sent(request)
+            fields = await self._read_form(request)
         except GatewrightError as error:
             return self.pages.refused(request, error)
         try:
@@ -101,7 +101,7 @@ class SubmitPaths:
         """What would be decided about the form as it is now, rule by rule, as a part of the page. Nothing is begun."""
         try:
             access = self._access(request)
-            document = request_of(await self._sent(request), self._person(request))
+            document = request_of(await self._read_form(request), self._person(request))
             if self._explaining.locked():
                 raise LimitError("the gates are asked about another request", code="service_busy")
             async with self._explaining:
@@ -136,7 +136,7 @@ class SubmitPaths:
     def _person(self, request: Request) -> SignedInPerson | None:
         return self.pages.signed_in.person_of(request.cookies.get(SESSION_COOKIE, ""))
 
-    async def _sent(self, request: Request) -> dict[str, str]:
+    async def _read_form(self, request: Request) -> dict[str, str]:
         """The fields of a form of this browser. Raises DeniedError."""
         fields = await read_form(request, MOST_BYTES)
         check_sender(request, self.pages.signed_in, fields.pop("mark", None), "operator")

@@ -67,10 +67,10 @@ class SurroundingPages:
         async with self._looking:
             now = self.pages.clock.monotonic()
             if self._seen is None or now - self._seen[0] >= _FRESH:
-                self._seen = (now, await self._drawn())
+                self._seen = (now, await self._draw())
             return HTMLResponse(self._seen[1])
 
-    async def _drawn(self) -> str:
+    async def _draw(self) -> str:
         seen, words = None, "not shown: it takes an observer's identity (--observer-seed), or an operator's"
         if self.look is not None:
             try:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from gatewright.client.client import Client
 
 
-def fetched(address: str, into: Path | None = None) -> Path:
+def fetch_bundle(address: str, into: Path | None = None) -> Path:
     """The bundle at ``STORE/RUN`` in a folder that is called after its run: below ``into``, or one that goes with the process.
 
     Raises StoreError, ConfigurationError.
@@ -33,7 +33,7 @@ def fetched(address: str, into: Path | None = None) -> Path:
     return fetch(open_reader(place, load_stores(AgentSettings.load().policies)), run_id, into or _passing_folder())
 
 
-async def received(client: Client, run_id: str, into: Path) -> Path:
+async def receive_bundle(client: Client, run_id: str, into: Path) -> Path:
     """The bundle of a run, as the gatekeeper gives it over the bus, in the new folder ``into / run_id``.
 
     Raises as ``receive_bundle`` does, StoreError (``stored_bundle_altered``), MalformedError (``output_unwritable``).
@@ -56,7 +56,7 @@ def _unpack(archive: Path, folder: Path, manifest_sha256: str) -> None:
         raise StoreError(f"the gatekeeper gave another bundle for {folder.name}", code="stored_bundle_altered")
 
 
-def unpacked(archive: Path) -> Path:
+def unpack_archive(archive: Path) -> Path:
     """The bundle in an archive that a person has downloaded, in a folder that goes with the process.
 
     Raises MalformedError (``not_a_bundle``), HostError.
@@ -75,7 +75,7 @@ def unpacked(archive: Path) -> Path:
 
 def fetched_of(store: str, run_id: str) -> Path:
     """The bundle of a run in the store that the settings name. Raises StoreError, ConfigurationError."""
-    return fetched(parse_store(store).run(run_id))
+    return fetch_bundle(parse_store(store).run(run_id))
 
 
 def store_at(address: StoreAddress) -> ObjectStore:

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from gatewright.app.cli.bundles.stored import fetched, fetched_of, unpacked
+from gatewright.app.cli.bundles.stored import fetch_bundle, fetched_of, unpack_archive
 from gatewright.app.cli.context import CommandContext, find_place
 from gatewright.app.cli.runs.sources import RUNS_FOLDER, BundleSource, find_run
 from gatewright.app.cli.settings import load as load_settings
@@ -61,8 +61,8 @@ def find_elsewhere(given: str) -> Path:
     Raises StoreError, MalformedError (``not_a_bundle``).
     """
     if is_address(given):
-        return fetched(given)
-    return unpacked(Path(given)) if Path(given).is_file() else Path(given)
+        return fetch_bundle(given)
+    return unpack_archive(Path(given)) if Path(given).is_file() else Path(given)
 
 
 def find_bundle(given: str | None, place: CommandContext) -> Path:
@@ -99,7 +99,7 @@ def trust(given: Sequence[str], place: CommandContext | None = None) -> tuple[Tr
     try:
         if not given:
             return tuple(_ring(place or find_place()))
-        return tuple(_given(word, place) for word in given)
+        return tuple(_named_keys(word, place) for word in given)
     except ConfigurationError as error:
         hint = "" if given else "; say whom you trust: --key FILE"
         raise MalformedError(f"{error.message}{hint}", code=error.reason) from error
@@ -118,7 +118,7 @@ def _ring(place: CommandContext) -> Iterator[Trusted]:
         yield Trusted(public, known[public.key_id])
 
 
-def _given(word: str, place: CommandContext | None) -> Trusted:
+def _named_keys(word: str, place: CommandContext | None) -> Trusted:
     """A file is what it holds; a fingerprint, or its beginning, picks a key that this home trusts already."""
     file = Path(word)
     if file.exists() or not _FINGERPRINT.fullmatch(word):

@@ -65,13 +65,13 @@ def document_of(kind: str, folder: Path) -> Document:
         case "trail":
             return trail_of(account.run, account.records)
         case "done":
-            return done_of(_ended(account))
+            return done_of(_ended_history(account))
         case "progress":
-            return _recorded(account, layout.PROGRESS_PACKET, ProgressPacket)
+            return _recorded_document(account, layout.PROGRESS_PACKET, ProgressPacket)
         case "memory":
-            return _recorded(account, _memory_place(account.run), CanonicalMemory)
+            return _recorded_document(account, _memory_place(account.run), CanonicalMemory)
         case _:
-            return provenance_of(_ended(account), account.listed)
+            return provenance_of(_ended_history(account), account.listed)
 
 
 def lines_of(document: Document) -> Iterator[str]:
@@ -100,7 +100,7 @@ def _memory_place(run: Run) -> str:
     return next((layout.artifact(each.sha256.lower()) for each in given if each.name == MEMORY), "")
 
 
-def _recorded(account: BundleAccount, path: str, kind: type[Document]) -> Document:
+def _recorded_document(account: BundleAccount, path: str, kind: type[Document]) -> Document:
     """A document that is a file of the bundle. Raises MalformedError (``no_such_document``), and what decoding does."""
     found = account.excerpt(path, MAX_TOLD_BYTES)
     if not found.size or found.left_out:
@@ -109,7 +109,7 @@ def _recorded(account: BundleAccount, path: str, kind: type[Document]) -> Docume
     return codec.decode(found.head, kind)
 
 
-def _ended(account: BundleAccount) -> RunHistory:
+def _ended_history(account: BundleAccount) -> RunHistory:
     if account.history is None:
         raise MalformedError(account.trouble or "the run has not ended", code="run_not_ended")
     return account.history

@@ -43,7 +43,7 @@ def verdict_lines(answer: DryRunAnswer) -> list[str]:
     """The verdict first, then each violation on a line."""
     violations = [violation for report in answer.reports for violation in report.violations]
     refusal = f"✘ it would be refused: {violations[0].code if violations else 'gate_not_evaluated'}"
-    lines = [f"{'✔ it would pass' if answer.passed else refusal} ({_judged(answer)})"]
+    lines = [f"{'✔ it would pass' if answer.passed else refusal} ({_verdict_word(answer)})"]
     for violation in violations[:MOST_VIOLATIONS]:
         where = f"{violation.path}: " if violation.path else ""
         lines.append(f"  {where}{violation.code} ({violation.rule}) {violation.detail}")
@@ -58,7 +58,7 @@ def verdict_lines(answer: DryRunAnswer) -> list[str]:
     return lines
 
 
-def _judged(answer: DryRunAnswer) -> str:
+def _verdict_word(answer: DryRunAnswer) -> str:
     if answer.judged_files is None:
         return "no change was judged"
     return f"{answer.judged_files} changed file{'' if answer.judged_files == 1 else 's'} judged"

@@ -47,7 +47,7 @@ async def preview(contract: TaskContract, repository: Path | None, baseline: str
     told = []
     for test in contract.acceptance_tests:
         try:
-            framework, words = await _told(parse_command(test.cmd), tree)
+            framework, words = await _preview_words(parse_command(test.cmd), tree)
         except CommandRefusedError as error:
             framework, words = "", error.message
         if not test.must_pass:
@@ -57,7 +57,7 @@ async def preview(contract: TaskContract, repository: Path | None, baseline: str
     return tuple(told)
 
 
-async def _told(argv: tuple[str, ...], tree: TreeFiles | None) -> tuple[str, str]:
+async def _preview_words(argv: tuple[str, ...], tree: TreeFiles | None) -> tuple[str, str]:
     found = await recognise(argv, tree or NO_FILES)
     if found is not None:
         return found.name, _PROVED

@@ -123,9 +123,9 @@ async def _decide(sequences: list[int], verdict: str, reason: str, *, json_outpu
 @contextlib.asynccontextmanager
 async def _letters() -> AsyncIterator[DeadLetters]:
     from gatewright.app.cli.context import find_place
-    from gatewright.app.cli.session import attached
+    from gatewright.app.cli.session import attach_client
     from gatewright.tasks.dead_letters import DeadLetters
 
     place = find_place()
-    async with attached(place.bus, place.home) as client:
+    async with attach_client(place.bus, place.home) as client:
         yield DeadLetters(client.bus)

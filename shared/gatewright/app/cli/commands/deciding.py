@@ -47,7 +47,7 @@ def list_approvals(
     from gatewright.app.cli.people.inbox import document_of, most_urgent_first, table
     from gatewright.clock import SystemClock
 
-    found = most_urgent_first(asyncio.run(_listed(everything=everything)))
+    found = most_urgent_first(asyncio.run(_list_standings(everything=everything)))
     if json_output:
         emit({"approvals": [document_of(each) for each in found]})
         return
@@ -65,7 +65,7 @@ def show(
 
     from gatewright.app.cli.people.inbox import document_of, named, page
 
-    found = named(asyncio.run(_detailed(name.partition(".ask.")[0])), [name])
+    found = named(asyncio.run(_detail_standings(name.partition(".ask.")[0])), [name])
     if json_output:
         emit({"approvals": [document_of(each) for each in found]})
         return
@@ -171,7 +171,7 @@ def stats(json_output: JsonOutput = False) -> None:
 
     from gatewright.app.cli.people.inbox import statistics_of, statistics_table
 
-    found = statistics_of(asyncio.run(_listed(everything=True)))
+    found = statistics_of(asyncio.run(_list_standings(everything=True)))
     if json_output:
         emit({"rules": [msgspec.to_builtins(each) for each in found]})
         return
@@ -191,10 +191,10 @@ def _decide(names: list[str], answer: Answer, *, json_output: bool) -> None:
     import asyncio
 
     from gatewright.app.cli.context import find_place
-    from gatewright.app.cli.people.session import decided
+    from gatewright.app.cli.people.session import decide_requests
     from gatewright.clock import SystemClock
 
-    reply = asyncio.run(decided(find_place(), names, answer, SystemClock().now()))
+    reply = asyncio.run(decide_requests(find_place(), names, answer, SystemClock().now()))
     if json_output:
         recorded = [{"request_id": each.request_id, "verdict": each.verdict, "state": each.state} for each in reply.recorded]
         emit({"recorded": recorded, "person": answer.person})
@@ -204,7 +204,7 @@ def _decide(names: list[str], answer: Answer, *, json_output: bool) -> None:
     note("`gatewright show RUN` says how it goes on")
 
 
-async def _listed(*, everything: bool) -> tuple[ApprovalStanding, ...]:
+async def _list_standings(*, everything: bool) -> tuple[ApprovalStanding, ...]:
     from gatewright.app.cli.context import find_place
     from gatewright.app.cli.people.session import MOST, open_inbox
     from gatewright.contracts import ApprovalsRequest
@@ -213,7 +213,7 @@ async def _listed(*, everything: bool) -> tuple[ApprovalStanding, ...]:
         return (await inbox.listed(ApprovalsRequest(pending_only=not everything, limit=MOST))).approvals
 
 
-async def _detailed(run_id: str) -> tuple[ApprovalStanding, ...]:
+async def _detail_standings(run_id: str) -> tuple[ApprovalStanding, ...]:
     from gatewright.app.cli.context import find_place
     from gatewright.app.cli.people.session import MOST, open_inbox
     from gatewright.contracts import ApprovalsRequest

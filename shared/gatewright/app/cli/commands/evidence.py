@@ -72,10 +72,10 @@ def fetch(
     """
     import asyncio
 
-    from gatewright.app.cli.bundles.stored import fetched
+    from gatewright.app.cli.bundles.stored import fetch_bundle
     from gatewright.evidence.store.address import is_address
 
-    folder = fetched(run, output) if is_address(run) else asyncio.run(_receive(run, output))
+    folder = fetch_bundle(run, output) if is_address(run) else asyncio.run(_receive(run, output))
     if json_output:
         emit({"bundle": str(folder)})
         return
@@ -84,13 +84,13 @@ def fetch(
 
 
 async def _receive(run_id: str, output: Path) -> Path:
-    from gatewright.app.cli.bundles.stored import received
+    from gatewright.app.cli.bundles.stored import receive_bundle
     from gatewright.app.cli.context import find_place
-    from gatewright.app.cli.session import attached
+    from gatewright.app.cli.session import attach_client
 
     place = find_place()
-    async with attached(place.bus, place.home) as client:
-        return await received(client, run_id, output)
+    async with attach_client(place.bus, place.home) as client:
+        return await receive_bundle(client, run_id, output)
 
 
 @reported
@@ -108,7 +108,7 @@ def attach(
     if json_output:
         emit(done)
         return
-    say(f"{'attached to' if done.new else 'already on'} {done.commit} in {printable(done.repository)}")
+    say(f"{'attach_client to' if done.new else 'already on'} {done.commit} in {printable(done.repository)}")
     say(f"  read it with: git notes --ref=gatewright show {done.commit}")
 
 

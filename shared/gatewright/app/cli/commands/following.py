@@ -240,10 +240,10 @@ async def _status(run_id: str, *, wait: bool, json_output: bool) -> int:
     from gatewright.app.cli.context import find_place
     from gatewright.app.cli.outcome import Exit
     from gatewright.app.cli.runs.standing import standing
-    from gatewright.app.cli.session import attached
+    from gatewright.app.cli.session import attach_client
 
     place = find_place()
-    async with attached(place.bus, place.home) as client:
+    async with attach_client(place.bus, place.home) as client:
         found = await (client.ended(run_id) if wait else client.status(run_id))
     if json_output:
         emit(found)
@@ -256,20 +256,20 @@ async def _status(run_id: str, *, wait: bool, json_output: bool) -> int:
 @contextlib.asynccontextmanager
 async def _source(wanted: str | None = None) -> AsyncIterator[RunSource]:
     """The ledger of the system that runs now; without one, the bundles of the home folder; for an address, the bundle there."""
-    from gatewright.app.cli.bundles.stored import fetched
+    from gatewright.app.cli.bundles.stored import fetch_bundle
     from gatewright.app.cli.context import find_place
     from gatewright.app.cli.runs.ledger_source import LedgerSource
     from gatewright.app.cli.runs.sources import BundleSource
-    from gatewright.app.cli.session import attached
+    from gatewright.app.cli.session import attach_client
     from gatewright.app.stack.state import read
     from gatewright.evidence.store.address import is_address
 
     if wanted is not None and is_address(wanted):
-        yield BundleSource(fetched(wanted).parent, lambda text: say(printable(text), stream=sys.stderr), folder="")
+        yield BundleSource(fetch_bundle(wanted).parent, lambda text: say(printable(text), stream=sys.stderr), folder="")
         return
     place = find_place()
     if place.bus is None and read(place.home) is None:
         yield BundleSource(place.home, lambda text: say(printable(text), stream=sys.stderr))
         return
-    async with attached(place.bus, place.home) as client:
+    async with attach_client(place.bus, place.home) as client:
         yield LedgerSource(client, place.own_home)

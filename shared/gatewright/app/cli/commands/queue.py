@@ -69,7 +69,7 @@ def pause(
 
     from gatewright.app.cli.operations.queues import seconds_of
 
-    asyncio.run(_pause(_chosen(name, pool, task_class), seconds_of(duration), json_output=json_output))
+    asyncio.run(_pause(_chosen_queues(name, pool, task_class), seconds_of(duration), json_output=json_output))
 
 
 async def _pause(chosen: tuple[Consumer, ...] | None, seconds: float, *, json_output: bool) -> None:
@@ -91,7 +91,7 @@ def resume(name: Name, *, pool: Pool = "default", task_class: OneClass = None, j
     """End a pause now."""
     import asyncio
 
-    asyncio.run(_resume(_chosen(name, pool, task_class), json_output=json_output))
+    asyncio.run(_resume(_chosen_queues(name, pool, task_class), json_output=json_output))
 
 
 async def _resume(chosen: tuple[Consumer, ...] | None, *, json_output: bool) -> None:
@@ -107,7 +107,7 @@ async def _resume(chosen: tuple[Consumer, ...] | None, *, json_output: bool) -> 
         say(f"{durable} {'goes on' if paused else 'was not paused'}")
 
 
-def _chosen(name: str, pool: str, task_class: Class | None) -> tuple[Consumer, ...] | None:
+def _chosen_queues(name: str, pool: str, task_class: Class | None) -> tuple[Consumer, ...] | None:
     """None stands for the queues of all publishers, which the server knows."""
     from gatewright.bus.subjects import check_pool
     from gatewright.bus.topology import TASK_ROLES, task_consumer, task_consumers
@@ -125,12 +125,12 @@ def _chosen(name: str, pool: str, task_class: Class | None) -> tuple[Consumer, .
 @contextlib.asynccontextmanager
 async def _connection() -> AsyncIterator[Connection]:
     from gatewright.app.cli.context import find_place
-    from gatewright.app.cli.session import attached
+    from gatewright.app.cli.session import attach_client
     from gatewright.bus.jetstream.bus import JetStreamBus
     from gatewright.errors import BusError
 
     place = find_place()
-    async with attached(place.bus, place.home) as client:
+    async with attach_client(place.bus, place.home) as client:
         if not isinstance(client.bus, JetStreamBus):
             raise BusError("queues are controlled on a NATS server only")
         yield client.bus.connection

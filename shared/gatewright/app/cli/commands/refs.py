@@ -32,9 +32,9 @@ def register(app: typer.Typer) -> None:
 def list_refs(repo: Repository = None, json_output: JsonOutput = False) -> None:
     """List the branches of runs: merged into another branch, not merged, or checked out; and what the mirrors keep."""
     from gatewright.app.cli.context import find_place
-    from gatewright.app.cli.operations.run_branches import listed, mirrored, ref_lines, repository_of
+    from gatewright.app.cli.operations.run_branches import list_branches, list_mirrors, ref_lines, repository_of
 
-    found, mirrors = listed(repository_of(repo)), mirrored(find_place().home)
+    found, mirrors = list_branches(repository_of(repo)), list_mirrors(find_place().home)
     if json_output:
         emit({"refs": found, "mirrors": mirrors})
         return
@@ -76,7 +76,7 @@ def tidy_refs(
     Every branch is named with its commit: `git branch NAME COMMIT` makes it again.
     """
     from gatewright.app.cli.operations.branch_expiry import refuse_remote
-    from gatewright.app.cli.operations.run_branches import listed, plan_lines, planned, repository_of, tidy
+    from gatewright.app.cli.operations.run_branches import list_branches, plan_lines, plan_removal, repository_of, tidy
     from gatewright.app.cli.outcome import Exit
 
     if expired:
@@ -87,8 +87,8 @@ def tidy_refs(
     if every is not None or len(repo or ()) > 1:
         raise MalformedError("--every, and more than one --repo, go with --expired", code="invalid_input")
     repository = repository_of(repo[0] if repo else None)
-    found = listed(repository)
-    plan = planned(found, run or (), force=force)
+    found = list_branches(repository)
+    plan = plan_removal(found, run or (), force=force)
     if not json_output:
         for line in plan_lines(found, plan, carried_out=yes):
             say(printable(line))
@@ -108,11 +108,11 @@ def _tidy_expired(repositories: Sequence[str], every: float | None, *, yes: bool
     if every is not None:
         _play_rounds(repositories, every, yes=yes)
 
-    def planned(plan: Sequence[BranchItem]) -> None:
+    def print_plan(plan: Sequence[BranchItem]) -> None:
         for line in plan_lines(plan, carried_out=yes):
             say(printable(line))
 
-    watch = RoundWatch() if json_output else RoundWatch(begun=_begin, planned=planned, deleted=_tell)
+    watch = RoundWatch() if json_output else RoundWatch(begun=_begin, planned=print_plan, deleted=_tell)
     outcome = play_round(repositories, watch, yes=yes)
     if json_output:
         emit(result_document(outcome, carried_out=yes))

@@ -39,9 +39,9 @@ def report(
     if json_output:
         emit({"report": str(output), "ok": result.ok, "outcome": result.outcome, "run_id": result.run_id})
     else:
-        say(f"{'✔' if result.ok else '✘'} {printable(str(output))}: the bundle is {_words(result.outcome)}")
+        say(f"{'✔' if result.ok else '✘'} {printable(str(output))}: the bundle is {_outcome_words(result.outcome)}")
     raise typer.Exit(Exit.GOOD if result.ok else Exit.FAILED)
 
 
-def _words(outcome: str) -> str:
+def _outcome_words(outcome: str) -> str:
     return {"ok": "verified"}.get(outcome, outcome.replace("_", " "))

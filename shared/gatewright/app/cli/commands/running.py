@@ -76,11 +76,11 @@ def submit(
 async def _submit(document: RunRequest | TaskContract, *, wait: bool, json_output: bool) -> int:
     from gatewright.app.cli.context import find_place
     from gatewright.app.cli.run.following import follow_to_end
-    from gatewright.app.cli.session import attached
+    from gatewright.app.cli.session import attach_client
     from gatewright.contracts import RunRequest
 
     place = find_place()
-    async with attached(place.bus, place.home, lasting=True) as client:
+    async with attach_client(place.bus, place.home, lasting=True) as client:
         if isinstance(document, RunRequest):
             run_id = await client.submit_request(document)
         else:
@@ -112,11 +112,11 @@ async def _abort(wanted: str, reason: str, *, json_output: bool) -> int:
     from gatewright.app.cli.runs.ledger_source import LedgerSource
     from gatewright.app.cli.runs.result import result_of
     from gatewright.app.cli.runs.sources import find_run
-    from gatewright.app.cli.session import attached
+    from gatewright.app.cli.session import attach_client
     from gatewright.view.run_view import view_of
 
     place = find_place()
-    async with attached(place.bus, place.home) as client:
+    async with attach_client(place.bus, place.home) as client:
         run_id = await find_run(LedgerSource(client), wanted)
         await client.abort(run_id, reason)
         await client.wait(run_id, timeout=ABORT_WAIT)

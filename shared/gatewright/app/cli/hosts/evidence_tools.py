@@ -13,7 +13,7 @@ from typing import Annotated
 from mcp_types import CallToolResult
 from pydantic import Field
 
-from gatewright.app.cli.bundles.stored import received
+from gatewright.app.cli.bundles.stored import receive_bundle
 from gatewright.app.cli.bundles.verifying import Checked, trust, verdict_lines, verification_document
 from gatewright.app.cli.hosts.answers import Detail, answer, excerpt, told
 from gatewright.app.cli.hosts.connection import HostAccess
@@ -85,7 +85,7 @@ class EvidenceTools:
             run_id = await find_run(source, wanted)
         with tempfile.TemporaryDirectory(prefix="gatewright-host-") as folder:
             async with self.access.client() as client:
-                bundle = await received(client, run_id, Path(folder))
+                bundle = await receive_bundle(client, run_id, Path(folder))
             yield bundle
 
 

@@ -46,10 +46,10 @@ class NextActionTools:
 
 def _actions(waiting: RunPage, newest: RunPage) -> Iterator[dict[str, Any]]:
     board = Board(rows={view.run.run_id: _row(view, waiting.claims) for view in waiting.views})
-    yield from map(_needed, needs_of(board, (), SystemClock().now(), waiting.claims.silent))
+    yield from map(_need_entry, needs_of(board, (), SystemClock().now(), waiting.claims.silent))
     ended = [run for run in newest.runs if run.ended]
-    yield from (_failed(run) for run in ended if run.failure is not None)
-    yield from (_landed(run) for run in ended if run.landed is not None and run.landed.commit)
+    yield from (_failure_entry(run) for run in ended if run.failure is not None)
+    yield from (_landing_entry(run) for run in ended if run.landed is not None and run.landed.commit)
 
 
 def _row(view: RunView, claims: ToldClaims) -> BoardRow:
@@ -57,7 +57,7 @@ def _row(view: RunView, claims: ToldClaims) -> BoardRow:
     return with_target(row, claims.moved.get(view.run.run_id))
 
 
-def _needed(need: Need) -> dict[str, Any]:
+def _need_entry(need: Need) -> dict[str, Any]:
     return {
         "kind": need.kind,
         "run_id": need.run_id,
@@ -69,7 +69,7 @@ def _needed(need: Need) -> dict[str, Any]:
     }
 
 
-def _failed(run: Run) -> dict[str, Any]:
+def _failure_entry(run: Run) -> dict[str, Any]:
     code = run.failure.code if run.failure is not None else ""
     return {
         "kind": "failed",
@@ -81,7 +81,7 @@ def _failed(run: Run) -> dict[str, Any]:
     }
 
 
-def _landed(run: Run) -> dict[str, Any]:
+def _landing_entry(run: Run) -> dict[str, Any]:
     landed = run.landed
     return {
         "kind": "landed",

@@ -54,7 +54,7 @@ class RepositoryTools:
         """Committed files below a folder; of many only folders with how many files lie below each. Discloses paths."""
         commit, tree = await self._at(ref)
         below = _folder(folder)
-        paths = [path for path in _shown(tree) if path.startswith(below)]
+        paths = [path for path in _shown_files(tree) if path.startswith(below)]
         listed = listing_of(paths) if len(paths) > limit else sorted(paths)
         return answer({"commit": commit, "files": len(paths), "paths": list(listed)[:limit], "cut": len(paths) > limit})
 
@@ -68,7 +68,7 @@ class RepositoryTools:
     ) -> CallToolResult:
         """Lines of one committed text file, secrets taken out. Discloses its content."""
         commit, tree = await self._at(ref)
-        text, redacted = await self._text(tree, _checked(path))
+        text, redacted = await self._text(tree, _check_path(path))
         return answer({"commit": commit, "path": path, "redacted": redacted, **excerpt(text, first_line, lines)})
 
     @told
@@ -82,7 +82,7 @@ class RepositoryTools:
         """Lines of committed text files that contain a text, secrets taken out. Discloses these lines."""
         commit, tree = await self._at(ref)
         below = _folder(folder)
-        paths = sorted(path for path in _shown(tree) if path.startswith(below))
+        paths = sorted(path for path in _shown_files(tree) if path.startswith(below))
         hits: list[dict[str, Any]] = []
         for path in paths[:MOST_SEARCHED]:
             content = await tree.read(path)
@@ -117,11 +117,11 @@ class RepositoryTools:
         return redacted.data.decode("utf-8", "replace"), sum(each.count for each in redacted.redactions)
 
 
-def _shown(tree: TreeAt) -> list[str]:
+def _shown_files(tree: TreeAt) -> list[str]:
     return [path for path in tree.paths if not _hidden.match_file(path)]
 
 
-def _checked(path: str) -> str:
+def _check_path(path: str) -> str:
     """``path`` as git spells it. Raises MalformedError for one that is absolute or leads out."""
     normal = posixpath.normpath(path)
     if path.startswith("/") or "\\" in path or "\0" in path or normal == ".." or normal.startswith("../"):
@@ -131,7 +131,7 @@ def _checked(path: str) -> str:
 
 def _folder(path: str) -> str:
     """What paths below the folder begin with."""
-    normal = _checked(path or ".")
+    normal = _check_path(path or ".")
     return "" if normal == "." else f"{normal}/"
 
 

@@ -169,7 +169,7 @@ class FollowingTools:
 
         `full` has every task and gate.
         """
-        return answer(await self._told(run_id, detail))
+        return answer(await self._report_progress(run_id, detail))
 
     @told
     async def wait_for_run(
@@ -179,7 +179,7 @@ class FollowingTools:
         async with self.access.client() as client:
             with contextlib.suppress(UnavailableError):
                 await client.ended((await client.get(run_id)).run_id, timeout=float(seconds))
-        return answer(await self._told(run_id, detail))
+        return answer(await self._report_progress(run_id, detail))
 
     @told
     async def list_runs(self, limit: Annotated[int, Field(ge=1, le=100)] = 20, before: RunName | None = None) -> CallToolResult:
@@ -214,7 +214,7 @@ class FollowingTools:
         text = (data or b"").decode("utf-8", "replace")
         return answer({"run_id": view.run.run_id, "title": streams[stream].title, **excerpt(text, first_line, lines)})
 
-    async def _told(self, wanted: str, detail: Detail) -> Any:
+    async def _report_progress(self, wanted: str, detail: Detail) -> Any:
         async with self.access.runs() as source:
             view = await source.view(await find_run(source, wanted))
             waits, claims = await source.waits(view), await source.claims(view.run.run_id)

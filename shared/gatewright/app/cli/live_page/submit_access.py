@@ -43,8 +43,8 @@ def submit_access(place: CommandContext, publisher: str | None, seed: Path | Non
     name = publisher or DEFAULT_PUBLISHER
     access = HostAccess(place, publisher=name, requested_by="live page")
     here = None if place.bus is not None else place.home
-    explain = partial(_explained, publisher=name, home=here)
-    return SubmitAccess(access.client, explain, partial(_offered, here), _branches)
+    explain = partial(_explain_request, publisher=name, home=here)
+    return SubmitAccess(access.client, explain, partial(_offered_environments, here), _branches)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class ExplainedRequest:
     environment_fault: str = ""
 
 
-def _explained(request: RunRequest, publisher: str, home: Path | None) -> ExplainedRequest:
+def _explain_request(request: RunRequest, publisher: str, home: Path | None) -> ExplainedRequest:
     contract = read_contract(request)
     answer = ask_gates(contract, ChangeLocation(), judge_policy=True, publisher=publisher, kind="request")
     role = role_contract_summary(codec.decode(contract, TaskContract))
@@ -86,7 +86,7 @@ def _stack_environments(home: Path | None) -> tuple[str, ...] | None:
     return state.environments if state is not None else None
 
 
-def _offered(home: Path | None) -> tuple[str, ...] | None:
+def _offered_environments(home: Path | None) -> tuple[str, ...] | None:
     """The single environments to choose from; those of a ``FOLDER/*`` by the folders in it."""
     listed = _stack_environments(home)
     if listed is None:

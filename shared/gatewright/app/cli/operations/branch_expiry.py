@@ -136,7 +136,7 @@ def branch_round(given: Sequence[str], watch: RoundWatch, *, yes: bool) -> Round
         if watch.stopped():
             break
         try:
-            with _opened(name, source, access) as branches:
+            with _open_refs(name, source, access) as branches:
                 plan, went = _in_one(branches, evidence, days, watch, yes=yes)
         except (GitError, DeniedError) as error:
             if len(sources) == 1:
@@ -159,7 +159,7 @@ def _in_one(
 
 
 @contextlib.contextmanager
-def _opened(name: str | None, source: Source | None, access: RepositoryAccess) -> Iterator[RunRefs]:
+def _open_refs(name: str | None, source: Source | None, access: RepositoryAccess) -> Iterator[RunRefs]:
     if source is None:
         yield LocalRunRefs(user_checkout(repository_of(name)))
         return
@@ -189,12 +189,12 @@ def left_lines(outcome: RoundOutcome) -> list[str]:
 def result_document(outcome: RoundOutcome, *, carried_out: bool) -> dict[str, Any]:
     """The document of ``refs tidy --expired --json``."""
     return {
-        "items": [{**_named(each), "action": each.action, "why": each.why} for each in outcome.branches or ()],
+        "items": [{**_branch_entry(each), "action": each.action, "why": each.why} for each in outcome.branches or ()],
         "carried_out": carried_out,
-        "done": [{**_named(each.item), "code": each.code, "message": each.message} for each in outcome.expired_branches],
+        "done": [{**_branch_entry(each.item), "code": each.code, "message": each.message} for each in outcome.expired_branches],
         "unreached": [{"repository": each.item, "code": each.code, "message": each.message} for each in outcome.unreached],
     }
 
 
-def _named(item: BranchItem) -> dict[str, str]:
+def _branch_entry(item: BranchItem) -> dict[str, str]:
     return {"repository": item.repository, "name": item.branch.name, "commit": item.branch.commit}

@@ -37,7 +37,7 @@ def look(place: CommandContext) -> str:
     """What was found, in words. Raises UnfitError, BusError, ConfigurationError."""
     if place.bus is not None:
         found, shared = asyncio.run(_ask(place.bus))
-        return _told(found) + "".join(
+        return _finding_words(found) + "".join(
             f"; {number} processes share the identity {identity}, and each can see and answer what the others are given: give "
             f"each a seed of its own (`gatewright keys bus --process {identity}-2`)"
             for identity, number in shared.items()
@@ -96,7 +96,7 @@ def _fits(room: int, giver: str, publishers: Sequence[str] = (DEFAULT_PUBLISHER,
     return f"{giver} {_size(room)}{smaller}"
 
 
-def _told(found: Offered | None) -> str:
+def _finding_words(found: Offered | None) -> str:
     if found is None:
         return "the server answers; what its account may keep is told to an operator only"
     if found.limit is None:

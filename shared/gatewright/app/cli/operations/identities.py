@@ -77,7 +77,7 @@ def change(servers: Servers, changed: Callable[[Path], None]) -> IdentityOutcome
     Nothing is changed when a configuration could not be kept up to date.
     """
     for file in servers.files:
-        _rendered(file, servers.keys)
+        _render_file(file, servers.keys)
     changed(servers.keys)
     return apply(servers)
 
@@ -85,7 +85,7 @@ def change(servers: Servers, changed: Callable[[Path], None]) -> IdentityOutcome
 def apply(servers: Servers) -> IdentityOutcome:
     """Write the configurations, tell the server and see what came of it. Raises as ``change``."""
     for file in servers.files:
-        _replace(file, _rendered(file, servers.keys))
+        _replace(file, _render_file(file, servers.keys))
     if servers.pid is None:
         return IdentityOutcome(servers.files, told=False, confirmed=False)
     _tell(servers.pid)
@@ -214,7 +214,7 @@ def _reach(servers: Servers) -> None:
         )
 
 
-def _rendered(file: Path, keys: Path) -> str:
+def _render_file(file: Path, keys: Path) -> str:
     try:
         text = file.read_text("utf-8", "surrogateescape")
     except OSError as error:

@@ -125,7 +125,7 @@ def result_document(outcome: RoundOutcome, *, carried_out: bool) -> dict[str, An
             for each in outcome.runs or ()
         ],
         "expired": [{"run_id": each.item.run_id, "removed": each.removed} for each in outcome.expired_runs if not each.code],
-        "left": _left(outcome.expired_runs, lambda item: {"run_id": item.run_id}),
+        "left": _left_entries(outcome.expired_runs, lambda item: {"run_id": item.run_id}),
     }
     if (artifacts := outcome.artifacts) is not None:
         document["artifacts"] = {
@@ -133,7 +133,7 @@ def result_document(outcome: RoundOutcome, *, carried_out: bool) -> dict[str, An
             "needed": artifacts.needed,
             "young": artifacts.young,
             "expired": [each.item.name for each in outcome.expired_artifacts if not each.code],
-            "left": _left(outcome.expired_artifacts, lambda item: {"sha256": item.name}),
+            "left": _left_entries(outcome.expired_artifacts, lambda item: {"sha256": item.name}),
         }
     if (letters := outcome.letters) is not None:
         document["dead_letters"] = {
@@ -141,17 +141,17 @@ def result_document(outcome: RoundOutcome, *, carried_out: bool) -> dict[str, An
             "needed": letters.needed,
             "young": letters.young,
             "expired": [each.item.sequence for each in outcome.expired_letters if not each.code],
-            "left": _left(outcome.expired_letters, lambda item: {"sequence": item.sequence}),
+            "left": _left_entries(outcome.expired_letters, lambda item: {"sequence": item.sequence}),
         }
     if (branches := outcome.branches) is not None:
         document["branches"] = {
             "items": [{"run_id": b.branch.name, "commit": b.branch.commit, "action": b.action, "why": b.why} for b in branches],
             "expired": [each.item.branch.name for each in outcome.expired_branches if not each.code],
-            "left": _left(outcome.expired_branches, lambda item: {"run_id": item.branch.name}),
+            "left": _left_entries(outcome.expired_branches, lambda item: {"run_id": item.branch.name}),
         }
     return document
 
 
-def _left(done: Sequence[ItemOutcome[T]], name: Callable[[T], dict[str, Any]]) -> list[dict[str, Any]]:
+def _left_entries(done: Sequence[ItemOutcome[T]], name: Callable[[T], dict[str, Any]]) -> list[dict[str, Any]]:
     """What was to go and did not, each by its name, and why."""
     return [{**name(each.item), "code": each.code, "message": each.message} for each in done if each.code]

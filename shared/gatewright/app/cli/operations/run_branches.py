@@ -42,12 +42,12 @@ def repository_of(given: str | None) -> Path:
     return top
 
 
-def listed(repository: Path) -> tuple[RunRef, ...]:
+def list_branches(repository: Path) -> tuple[RunRef, ...]:
     """The branches of runs. Raises GitError."""
     return run_refs(user_checkout(repository))
 
 
-def mirrored(home: Path) -> tuple[Mirrored, ...]:
+def list_mirrors(home: Path) -> tuple[Mirrored, ...]:
     """The mirrors of every role in a home folder, with how many refs each keeps. They are a cache, and tidied as one."""
     found = []
     for mirror in sorted(home.glob("**/mirrors/*.git")):
@@ -59,7 +59,7 @@ def mirrored(home: Path) -> tuple[Mirrored, ...]:
     return tuple(found)
 
 
-def planned(found: Sequence[RunRef], wanted: Sequence[str], *, force: bool) -> tuple[RunRef, ...]:
+def plan_removal(found: Sequence[RunRef], wanted: Sequence[str], *, force: bool) -> tuple[RunRef, ...]:
     """What can go: merged branches; with ``force`` unmerged ones that are named; never one that is checked out.
 
     Raises MalformedError (``run_unknown``) for a name that no branch of a run has, and where ``force`` names none.

@@ -59,7 +59,7 @@ def table(approvals: Sequence[ApprovalStanding], now: datetime) -> list[str]:
         left = _seconds(now, request.expires_at) if each.status == "pending" else 0.0
         lines.append(
             f"{request.request_id:<{width}} {request.risk:<6} {each.status:<9} {age(_seconds(request.created_at, now)):>7} "
-            f"{age(left) if each.status == 'pending' else '-':>7}  {printable(request.rule)}{_handed(each)}"
+            f"{age(left) if each.status == 'pending' else '-':>7}  {printable(request.rule)}{_delegation_words(each)}"
         )
         lines += [f"  {name:<11} {value[:_MOST_LINE]}" for name, value in facts_of(each).items()]
     return lines
@@ -82,7 +82,7 @@ def facts_of(standing: ApprovalStanding) -> dict[str, str]:
     return {name: printable(value) for name, value in facts.items()}
 
 
-def _handed(standing: ApprovalStanding) -> str:
+def _delegation_words(standing: ApprovalStanding) -> str:
     return printable(f" (handed to {standing.delegations[-1].to})") if standing.delegations else ""
 
 

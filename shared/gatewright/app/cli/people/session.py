@@ -92,7 +92,7 @@ async def waiting(inbox: ApprovalInbox) -> tuple[ApprovalStanding, ...]:
 
 def signed_answers(requests: Sequence[ApprovalStanding], answer: Answer, now: datetime) -> list[SignedDecision]:
     """An own signed record for each request."""
-    return [_signed(each, answer, now) for each in requests]
+    return [_sign_decision(each, answer, now) for each in requests]
 
 
 #: How requests become signed answers: in this thread, or in another one.
@@ -104,7 +104,7 @@ async def signed_aside(requests: Sequence[ApprovalStanding], answer: Answer, now
     return await asyncio.to_thread(signed_answers, requests, answer, now)
 
 
-async def decided(
+async def decide_requests(
     place: CommandContext, names: Sequence[str], answer: Answer, now: datetime, sign: SignAnswers = signed_aside
 ) -> DecisionReply:
     """Answer all that waits under ``names``, together or not at all.
@@ -116,7 +116,7 @@ async def decided(
         return await inbox.decide(await sign(requests, answer, now))
 
 
-def _signed(standing: ApprovalStanding, answer: Answer, now: datetime) -> SignedDecision:
+def _sign_decision(standing: ApprovalStanding, answer: Answer, now: datetime) -> SignedDecision:
     request = standing.request
     phrase = answer.phrase or ""
     if answer.verdict == "approve" and standing.summary is not None and standing.summary.moved is not None:

@@ -9,7 +9,7 @@ import msgspec
 from gatewright.app.cli.context import find_place
 from gatewright.app.cli.runs.ledger_source import LedgerSource
 from gatewright.app.cli.runs.sources import find_run
-from gatewright.app.cli.session import attached
+from gatewright.app.cli.session import attach_client
 from gatewright.contracts import SummonsAnswer, SummonsList
 from gatewright.contracts.people.summons import SummonsItem, SummonsStanding
 from gatewright.errors import MalformedError
@@ -31,7 +31,7 @@ async def summon(wanted: str, items: Sequence[SummonsItem], seconds: float | Non
     Raises what the gatekeeper refuses questions for, UnavailableError, BusError.
     """
     place = find_place()
-    async with attached(place.bus, place.home) as client:
+    async with attach_client(place.bus, place.home) as client:
         run_id = await find_run(LedgerSource(client), wanted)
         listed = await client.summon(run_id, items) if items else await client.summonses(run_id)
         if seconds is None or not items:
@@ -39,14 +39,14 @@ async def summon(wanted: str, items: Sequence[SummonsItem], seconds: float | Non
         return await client.summons_answered(listed, timeout=seconds)
 
 
-def shown(listed: SummonsList) -> tuple[SummonsStanding, ...]:
+def shown_standings(listed: SummonsList) -> tuple[SummonsStanding, ...]:
     """Those that this request is about: what it asked, or all."""
     return tuple(each for each in listed.summonses if not listed.asked or each.task.task_id in listed.asked)
 
 
 def lines_of(listed: SummonsList) -> Iterator[str]:
     """For people. What a role says is its own word: a claim, and printable."""
-    for each in shown(listed):
+    for each in shown_standings(listed):
         item = each.task.item
         yield printable(f"{item.role} ({item.kind}): {item.question}")
         if each.answer is None:

@@ -49,7 +49,7 @@ def named_candidates(given: str, model: str | None, faults: list[Fault], *, fall
     return tuple(found)
 
 
-def repeated(executor: Executor, count: int, faults: list[Fault]) -> tuple[Executor, ...]:
+def repeat_executor(executor: Executor, count: int, faults: list[Fault]) -> tuple[Executor, ...]:
     """``count`` times what makes the change; of commands and recorded replies, one for each."""
     if EXECUTOR_KINDS[executor.kind].asked_anew:
         return (executor,) * count

@@ -128,7 +128,7 @@ async def told_of_agents(
         over = True
 
 
-def _moved(record: OrchestratorEvent, place: Path) -> OrchestratorEvent:
+def _with_place(record: OrchestratorEvent, place: Path) -> OrchestratorEvent:
     """``record`` with ``place`` as that of the bundle, where it tells one."""
     if record.event_type != BundleSealed.event_type:
         return record
@@ -150,7 +150,7 @@ async def follow_to_end(client: Client, run_id: str, home: Path | None, *, json_
             contextlib.aclosing(events_to_the_seal(client, run_id, home)) as events,
         ):
             async for record in events:
-                shown = record if kept is None else _moved(record, kept / run_id)
+                shown = record if kept is None else _with_place(record, kept / run_id)
                 view = advance(view, shown)
                 display.show(shown, view)
     assert view is not None  # noqa: S101 - a run that is followed to its end has had events

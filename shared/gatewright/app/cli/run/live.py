@@ -66,7 +66,7 @@ class LiveDisplay:
             self._note = ""
         self._view = view
         for line in lines(record, view):
-            self._console.print(_drawn(line, new_stage=line.stage != self._stage))
+            self._console.print(_draw_line(line, new_stage=line.stage != self._stage))
             self._stage = line.stage
 
     def waits(self, view: RunView, waits: Sequence[Wait]) -> None:
@@ -79,7 +79,7 @@ class LiveDisplay:
             return
         now.pop("text", None)
         for line in activity_lines(view, said):
-            self._console.print(_drawn(line, new_stage=False))
+            self._console.print(_draw_line(line, new_stage=False))
 
     @contextlib.contextmanager
     def asking(self) -> Iterator[None]:
@@ -158,7 +158,7 @@ def _closing(words: str) -> Text:
     return Text(words, style)
 
 
-def _drawn(line: TimelineLine, *, new_stage: bool) -> Text:
+def _draw_line(line: TimelineLine, *, new_stage: bool) -> Text:
     style = _STYLES[line.mark]
     drawn = Text(f"{line.at:7.2f}s  ", "dim")
     drawn.append(f"{line.stage if new_stage else '':<11}", "bold")

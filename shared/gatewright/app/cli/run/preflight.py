@@ -30,7 +30,9 @@ def missing_programs(commands: Sequence[str], tests: Sequence[str], shown: Shown
         except CommandRefusedError:
             continue
         if words := not_found(program, shown):
-            yield Fault(pointer, "program_not_found", f"{option}: {words}{_elsewhere(program)}{_prepared(program, shown)}")
+            yield Fault(
+                pointer, "program_not_found", f"{option}: {words}{_elsewhere(program)}{_environment_hint(program, shown)}"
+            )
 
 
 def _elsewhere(program: str) -> str:
@@ -43,7 +45,7 @@ def _elsewhere(program: str) -> str:
     return f"; yours is {found}{hint}"
 
 
-def _prepared(program: str, shown: Shown) -> str:
+def _environment_hint(program: str, shown: Shown) -> str:
     """That ``--env auto`` may bring it, where no environment was given."""
     # Imported late: only a refusal needs it.
     from gatewright.app.environments.prepare import is_known_program

@@ -15,7 +15,7 @@ from typing import TypeVar
 import msgspec
 
 from gatewright.app.cli.home import find_repository
-from gatewright.app.cli.run.candidates import MAKER_FLAGS, contradictions, count_of, named_candidates, names_of, repeated
+from gatewright.app.cli.run.candidates import MAKER_FLAGS, contradictions, count_of, named_candidates, names_of, repeat_executor
 from gatewright.app.cli.run.change_source import BranchAnswer, ChangeSource, read_answer, read_branch
 from gatewright.app.cli.run.files.hidden import read_hidden
 from gatewright.app.cli.run.files.mounts import read_mounts
@@ -175,7 +175,7 @@ def _answer(options: RunOptions, faults: list[Fault]) -> ChangeSource:
     answer = _one_answer(options, faults)
     if not ways_named(options) or options.head is not None:
         return answer
-    return replace(answer, candidates=repeated(answer.executor, count_of(given), faults))
+    return replace(answer, candidates=repeat_executor(answer.executor, count_of(given), faults))
 
 
 def _one_answer(options: RunOptions, faults: list[Fault]) -> ChangeSource:

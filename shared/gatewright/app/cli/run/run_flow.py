@@ -24,7 +24,7 @@ from gatewright.app.cli.run.proposing import with_proposal
 from gatewright.app.cli.run.questions import TerminalQuestions
 from gatewright.app.cli.run.request import Prepared, with_artifacts
 from gatewright.app.cli.runs.outputs import with_tails
-from gatewright.app.cli.runs.result import refused
+from gatewright.app.cli.runs.result import refused_result
 from gatewright.app.cli.runs.waits import WaitFinder
 from gatewright.app.cli.session import STARTING_PATIENCE, StackSession
 from gatewright.client.client import Client
@@ -71,13 +71,13 @@ class RunFlow:
     async def _work(self) -> None:
         async with self.session as session:
             self._in_session = True
-            run_id = self._run_id = await self._submitted(session)
+            run_id = self._run_id = await self._submit_once(session)
             await self._follow(session, run_id)
             if self.view is not None:
                 self.view = await with_tails(self.view, session.client.get_artifact)
                 self.view = await with_proposal(self.view, session.client)
 
-    async def _submitted(self, session: StackSession) -> str:
+    async def _submit_once(self, session: StackSession) -> str:
         """The run id. Interrupted, it finds out whether there is a run already: one that was not wanted must not go on."""
         submitting = asyncio.create_task(self._submit(session.client, STARTING_PATIENCE))
         done = await self._first(submitting, session)
@@ -188,13 +188,13 @@ class RunFlow:
             self.display.close(self.view)
         else:
             error = DeniedError("interrupted before the run was accepted", code="aborted")
-            self.display.give_up(refused(error))
+            self.display.give_up(refused_result(error))
             if not self.json_output:
                 complain(error)
         return Exit.FAILED
 
     def _fail(self, error: GatewrightError) -> Exit:
-        self.display.give_up(replace(refused(error), run_id=self._run_id))
+        self.display.give_up(replace(refused_result(error), run_id=self._run_id))
         if not self.json_output:
             complain(error)
         return exit_of_error(error)

@@ -25,7 +25,7 @@ from gatewright.app.cli.run.proposing import can_propose, confirmed, key_lines, 
 from gatewright.app.cli.run.questions import require_terminal
 from gatewright.app.cli.run.request import EXAMPLE, Prepared, prepare, with_shown
 from gatewright.app.cli.run.run_flow import RunFlow
-from gatewright.app.cli.runs.result import refused
+from gatewright.app.cli.runs.result import refused_result
 from gatewright.app.cli.session import for_one_run, refuse_live
 from gatewright.app.cli.settings import AgentSettings, inherited_environment, model_keys, repository_keys
 from gatewright.app.cli.user_git import user_checkout
@@ -82,7 +82,7 @@ async def _run_once(
         offered = RetryOffer.TEST in offers_for(error.reason)
         tests = await proposed_tests(error, options, find_place().here) if offered else ()
         retry_with = tuple(word for each in first_way(tests) for word in (RetryOffer.TEST.value, each)) or _openings(error)
-        display.give_up(refused(error, retry_with))
+        display.give_up(refused_result(error, retry_with))
         if not json_output:
             complain(error)
             for each in tests:

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from gatewright.app.cli.context import CommandContext
 from gatewright.app.cli.runs.ledger_source import LedgerSource
 from gatewright.app.cli.runs.sources import WHOLE_ID, find_run
-from gatewright.app.cli.session import attached
+from gatewright.app.cli.session import attach_client
 from gatewright.app.stack.state import read
 from gatewright.client.client import Client
 from gatewright.errors import MalformedError, UnavailableError
@@ -27,7 +27,7 @@ async def attached_when_there(place: CommandContext, note: Callable[[str], None]
             note("no stack runs here yet: waiting for one (Ctrl-C stops waiting)")
             told = True
         await asyncio.sleep(_LOOK_AGAIN)
-    async with attached(place.bus, place.home) as client:
+    async with attach_client(place.bus, place.home) as client:
         yield client
 
 

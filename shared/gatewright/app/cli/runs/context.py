@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from gatewright.app.cli.context import find_place
 from gatewright.app.cli.runs.ledger_source import LedgerSource
 from gatewright.app.cli.runs.sources import find_run
-from gatewright.app.cli.session import attached
+from gatewright.app.cli.session import attach_client
 from gatewright.contracts import CanonicalMemory, RunContext
 from gatewright.order_artifacts.canonical_memory import lines_of as told
 from gatewright.prompts.fence import fence_text
@@ -17,7 +17,7 @@ from gatewright.view.safe_text import printable
 async def ask_context(wanted: str, selectors: Sequence[str], *, full: bool) -> RunContext:
     """Ask the gatekeeper. Raises MalformedError (``run_unknown``, ``run_expired``), UnavailableError, BusError."""
     place = find_place()
-    async with attached(place.bus, place.home) as client:
+    async with attach_client(place.bus, place.home) as client:
         run_id = await find_run(LedgerSource(client), wanted)
         return await client.context(run_id, selectors, scope="full" if full else "brief")
 
@@ -26,7 +26,7 @@ async def ask_memory(repository: str) -> CanonicalMemory:
     """Ask the gatekeeper. Raises MalformedError (``memory_unknown``, ``bad_url``), UnavailableError, BusError."""
     place = find_place()
     folder = place.here / repository
-    async with attached(place.bus, place.home) as client:
+    async with attach_client(place.bus, place.home) as client:
         return await client.memory(str(folder.resolve()) if folder.is_dir() else repository)
 
 

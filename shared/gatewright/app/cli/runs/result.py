@@ -85,7 +85,7 @@ def failure_of(past: FollowedRun) -> FailureResult | None:
     return FailureResult(failure.code, failure.message, family) if failure is not None and family is not None else None
 
 
-def refused(error: GatewrightError, retry_with: tuple[str, ...] = ()) -> RunResult:
+def refused_result(error: GatewrightError, retry_with: tuple[str, ...] = ()) -> RunResult:
     """The result of a run that never came to be; the message tells every fault."""
     faults = error.faults if isinstance(error, MalformedError) else ()
     message = "; ".join((error.message, *(f"{fault.pointer}: {fault.message}" for fault in faults)))

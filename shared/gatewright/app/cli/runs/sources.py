@@ -120,14 +120,14 @@ class BundleSource:
         So those that were written last are opened first, and of a long history no more than are asked for.
         """
         written = sorted(
-            ((_changed(events), events.parent) for events in self._folder.glob(f"{glob.escape(prefix)}*/{EVENTS_FILE}")),
+            ((_changed_at(events), events.parent) for events in self._folder.glob(f"{glob.escape(prefix)}*/{EVENTS_FILE}")),
             reverse=True,
         )
         opened: list[tuple[float, str, Path]] = []
         for changed, folder in written:
             while opened and -opened[0][0] > changed + _CLOCK_SECONDS:
                 yield heapq.heappop(opened)[2]
-            heapq.heappush(opened, (-_begun(folder), folder.name, folder))
+            heapq.heappush(opened, (-_begun_at(folder), folder.name, folder))
         while opened:
             yield heapq.heappop(opened)[2]
 
@@ -188,14 +188,14 @@ def run_of(given: str | None) -> str | None:
     return parse_run(given)[1] if given is not None and is_address(given) else given
 
 
-def _begun(folder: Path) -> float:
+def _begun_at(folder: Path) -> float:
     """The time of a run's first event, in seconds since 1970; of one that cannot be read, 0."""
     with contextlib.suppress(OSError, ValueError), (folder / EVENTS_FILE).open("rb") as file:
         return datetime.fromisoformat(read_json(file.readline(_LONGEST_LINE), _First).ts).timestamp()
     return 0.0
 
 
-def _changed(events: Path) -> float:
+def _changed_at(events: Path) -> float:
     """When a file was last written, in seconds since 1970; 0 for one that has just gone."""
     with contextlib.suppress(OSError):
         return events.stat().st_mtime

@@ -17,7 +17,7 @@ def standing(status: RunStatus) -> list[str]:
             f"  silent since {printable(status.silent_since)}: no process says that it is at it; is there one for what is "
             "RUNNING below, and does it still move? A run that is silent for long can be ended with `gatewright abort`"
         )
-    lines += [f"  {task.role:<10} {task.status}{_claimed(task)}" for task in status.tasks if task.status == "RUNNING"]
+    lines += [f"  {task.role:<10} {task.status}{_claim_words(task)}" for task in status.tasks if task.status == "RUNNING"]
     if status.waiting_for_locks and status.status == "RUNNING":
         lines.append("  waits for paths that another run holds")
     lines += [f"  ✘ {gate.gate} {printable(gate.code)}" for gate in status.gates if gate.verdict == "FAIL"]
@@ -32,7 +32,7 @@ def standing(status: RunStatus) -> list[str]:
     return lines
 
 
-def _claimed(task: TaskStanding) -> str:
+def _claim_words(task: TaskStanding) -> str:
     """What was claimed of a task last, and from when on that is missing."""
     words = []
     if task.claimed_at is not None:

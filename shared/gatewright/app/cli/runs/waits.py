@@ -96,8 +96,8 @@ def queue_waits(states: Sequence[QueueState], now: datetime) -> tuple[Wait, ...]
     served = {_pool(state) for state in states if state.depth.pulls or state.depth.in_hand}
     unserved = (state for state in waiting if state.paused_until is None and _pool(state) not in served)
     return (
-        *(_paused(state, state.paused_until, now) for state in waiting if state.paused_until is not None),
-        *(_unserved(state, now) for state in unserved),
+        *(_paused_wait(state, state.paused_until, now) for state in waiting if state.paused_until is not None),
+        *(_unserved_wait(state, now) for state in unserved),
     )
 
 
@@ -141,13 +141,13 @@ def _lock_waits(view: RunView) -> tuple[Wait, ...]:
     return (Wait("locks", view.locks_since, f"for paths that are locked by {', '.join(view.lock_holders)}"),)
 
 
-def _paused(state: QueueState, until: datetime, now: datetime) -> Wait:
+def _paused_wait(state: QueueState, until: datetime, now: datetime) -> Wait:
     durable = state.depth.queue.durable
-    words = f"the queue {durable} is paused until {timestamp(until)}; `gatewright queue resume {_named(state)}` ends that"
+    words = f"the queue {durable} is paused until {timestamp(until)}; `gatewright queue resume {_queue_words(state)}` ends that"
     return Wait("queue_paused", _since(state, now), words)
 
 
-def _unserved(state: QueueState, now: datetime) -> Wait:
+def _unserved_wait(state: QueueState, now: datetime) -> Wait:
     owner, queue = state.depth.queue.owner, state.depth.queue.durable
     words = f"no process of the {owner} asks for what lies in {queue}: is there one, and does it serve that pool?"
     return Wait("no_process", _since(state, now), words)
@@ -161,7 +161,7 @@ def _pool(state: QueueState) -> tuple[str, str]:
     return state.depth.queue.owner, state.depth.queue.durable.rpartition("-")[0]
 
 
-def _named(state: QueueState) -> str:
+def _queue_words(state: QueueState) -> str:
     """The role of a queue as ``queue resume`` wants it, with its pool."""
     queue = state.depth.queue
     pool = queue.durable.removeprefix(f"{queue.owner}-").rpartition("-")[0]

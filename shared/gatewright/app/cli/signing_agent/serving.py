@@ -53,21 +53,21 @@ class SigningAgent:
 
     async def agent(self, request: Request) -> Response:
         """Whose agent it is."""
-        return self._held(request) or self._answer(request, {"person": self.person, "key": self._fingerprint})
+        return self._refuse_request(request) or self._answer(request, {"person": self.person, "key": self._fingerprint})
 
     async def sign(self, request: Request) -> Response:
         """The decision with its signature, or why there is none."""
-        refused = self._held(request)
+        refused = self._refuse_request(request)
         if refused is not None:
             return refused
         try:
             if request.headers.get("content-type") != "application/json":
                 raise MalformedError("an order is JSON", code="malformed")
-            return self._answer(request, await self._signed(request, await read_body(request, MAX_ORDER_BYTES)))
+            return self._answer(request, await self._sign_data(request, await read_body(request, MAX_ORDER_BYTES)))
         except GatewrightError as error:
             return self._refusal(request, error, 400 if error.family == "bad_input" else 409)
 
-    def _held(self, request: Request) -> Response | None:
+    def _refuse_request(self, request: Request) -> Response | None:
         """1. the page is one of a console that was named  2. it may ask for leave  3. it has the code."""
         origin = request.headers.get("origin")
         if not self.access.knows_place(request.headers.get("host"), origin):  # 1
@@ -79,13 +79,13 @@ class SigningAgent:
             return self._refusal(request, DeniedError(words, code="agent_code_wrong"), 401)
         return None
 
-    async def _signed(self, request: Request, data: bytes) -> dict[str, str]:
+    async def _sign_data(self, request: Request, data: bytes) -> dict[str, str]:
         if self._asking.locked():
             raise UnavailableError("the agent is asking about another decision: answer that first", code="service_busy")
         async with self._asking:
             ordered = read_order(data, self.person, self.clock.now())
             lines = told_before_signing(ordered, f"{self.key} ({self._fingerprint})")
-            if not await self._agreed(request, lines, ordered.decision.verdict):
+            if not await self._ask_person(request, lines, ordered.decision.verdict):
                 say("not signed")
                 raise DeniedError("nothing was signed: no was said in the agent's terminal", code="signature_declined")
             signed = await asyncio.to_thread(sign_decision, ordered.decision, self.key)
@@ -94,10 +94,10 @@ class SigningAgent:
             say(printable(f"signed: {ordered.decision.verdict} {ordered.decision.request_id}"))
             return {"document": signed.document, "signature": signed.signature}
 
-    async def _agreed(self, request: Request, lines: list[str], word: str) -> bool:
+    async def _ask_person(self, request: Request, lines: list[str], word: str) -> bool:
         """The person's word; a question that no page waits for any more is taken back."""
         asking = asyncio.ensure_future(self.agrees(lines, word))
-        leaving = asyncio.ensure_future(_gone(request))
+        leaving = asyncio.ensure_future(_await_disconnect(request))
         try:
             await asyncio.wait({asking, leaving}, return_when=asyncio.FIRST_COMPLETED)
             if not asking.done():
@@ -116,7 +116,7 @@ class SigningAgent:
         return JSONResponse(document, status, headers=dict(self.access.answers(request.headers.get("origin", ""))))
 
 
-async def _gone(request: Request) -> None:
+async def _await_disconnect(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
 

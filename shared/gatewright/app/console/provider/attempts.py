@@ -46,7 +46,7 @@ class SignInAttempts:
     _failed: list[float] = field(default_factory=list)
 
     def begin(self) -> SignInAttempt:
-        return self._derived(f"{int(self.clock())}.{secrets.token_urlsafe(32)}")
+        return self._derive_attempt(f"{int(self.clock())}.{secrets.token_urlsafe(32)}")
 
     def resume(self, cookie: str, state: str) -> SignInAttempt:
         """The attempt that a browser with this cookie comes back from with this state; it counts as used.
@@ -57,7 +57,7 @@ class SignInAttempts:
         self._failed = [at for at in self._failed if now - at < _FAILED_SECONDS]
         if len(self._failed) >= _MOST_FAILED:
             raise LimitError("too many sign-ins failed: wait a minute", code="service_busy")
-        attempt = self._derived(cookie)
+        attempt = self._derive_attempt(cookie)
         if not hmac.compare_digest(attempt.state.encode(), state.encode(errors="replace")):
             raise refusal("it was not begun in this browser, or another one was begun after it")
         # From here on the cookie is one of ours, as the state is made with our key.
@@ -74,7 +74,7 @@ class SignInAttempts:
         """An attempt led to no session."""
         self._failed.append(self.clock())
 
-    def _derived(self, cookie: str) -> SignInAttempt:
+    def _derive_attempt(self, cookie: str) -> SignInAttempt:
         return SignInAttempt(cookie, *(self._of(purpose, cookie) for purpose in ("state", "nonce", "verifier")))
 
     def _of(self, purpose: str, cookie: str) -> str:

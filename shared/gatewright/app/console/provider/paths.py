@@ -55,7 +55,7 @@ class ProviderPaths:
         try:
             address = await self._asking.call(_ANSWER_SECONDS, self.exchange.address, attempt)
         except GatewrightError as error:
-            return self._refused(error)
+            return self._refusal_response(error)
         answer = RedirectResponse(address, 303)
         # Lax: the provider's site sends the browser back, and a strict cookie would stay behind.
         answer.set_cookie(
@@ -72,9 +72,9 @@ class ProviderPaths:
     async def come_back(self, request: Request) -> Response:
         """From the provider, with a code for what it says of the person."""
         try:
-            role, who, person = await self._known(request)
+            role, who, person = await self._known_person(request)
         except GatewrightError as error:
-            return self._refused(error)
+            return self._refusal_response(error)
         seconds = self.exchange.settings.file.session_seconds
         # The session that this browser had before is over: one of another person, for instance.
         self.signed_in.sign_out(request.cookies.get(SESSION_COOKIE, ""))
@@ -86,7 +86,7 @@ class ProviderPaths:
         )
         return answer
 
-    async def _known(self, request: Request) -> tuple[ConsoleRole, str, SignedInPerson | None]:
+    async def _known_person(self, request: Request) -> tuple[ConsoleRole, str, SignedInPerson | None]:
         """Role, whom the provider calls so, and the person. Raises DeniedError, LimitError, UnavailableError."""
         given = request.query_params
         if any(
@@ -109,7 +109,7 @@ class ProviderPaths:
         settings = self.exchange.settings
         return role, f"{claims['sub']} at {settings.host}", person_of(claims, settings)
 
-    def _refused(self, error: GatewrightError) -> Response:
+    def _refusal_response(self, error: GatewrightError) -> Response:
         text = self.templates.get_template("sign_in.html").render(
             mark="", wrong=False, wanted=True, tokens=False, provider=self.exchange.settings.host, error=error
         )

@@ -92,7 +92,7 @@ def steering_of(place: CommandContext, key: Path | None, person: str, *, read_on
     from collections.abc import Sequence
     from datetime import datetime
 
-    from gatewright.app.cli.people.session import Answer, decided, signed_answers
+    from gatewright.app.cli.people.session import Answer, decide_requests, signed_answers
     from gatewright.app.cli.people.signing import usual_key
     from gatewright.app.cli.user_git import user_name
     from gatewright.app.top.steering import Steering, WithTerminal
@@ -111,7 +111,7 @@ def steering_of(place: CommandContext, key: Path | None, person: str, *, read_on
             return signed
 
         answer = Answer("approve", who, key or usual_key(Path.home()), "", phrase)
-        reply = await decided(place, [request_id], answer, SystemClock().now(), sign)
+        reply = await decide_requests(place, [request_id], answer, SystemClock().now(), sign)
         return "\n".join(
             f"{each.request_id}: {each.verdict} by {each.person}; it stands in {each.state}" for each in reply.recorded
         )

@@ -114,7 +114,7 @@ def _lines(found: ApprovalStanding) -> list[str]:
     if standing is None:
         return []
     lines = [f"{found.request.request_id}: {standing.phase}, tree {found.request.candidate_tree}"]
-    lines += [f"{each.colour:<7} {printable(each.voter)}{_words(each.vote)}" for each in standing.votes]
+    lines += [f"{each.colour:<7} {printable(each.voter)}{_vote_words(each.vote)}" for each in standing.votes]
     sent_back = standing.consensus is not None and bool(standing.consensus.red)
     lines += [f"{'refused:' if sent_back else 'wanting'} {printable(each)}" for each in standing.blockers]
     if standing.consensus is not None and standing.consensus.duo:
@@ -122,7 +122,7 @@ def _lines(found: ApprovalStanding) -> list[str]:
     return lines
 
 
-def _words(vote: ReviewVote | None) -> str:
+def _vote_words(vote: ReviewVote | None) -> str:
     if vote is None:
         return ": its report passed"
     promised = "; ".join(f"{each.action} ({each.owner}, {each.due})" for each in vote.mitigations)

@@ -40,7 +40,7 @@ def summon(
 
     import msgspec
 
-    from gatewright.app.cli.people.summoning import items_of, lines_of, shown
+    from gatewright.app.cli.people.summoning import items_of, lines_of, shown_standings
     from gatewright.app.cli.people.summoning import summon as ask
 
     items = items_of(role or ["reviewer"], question, kind, constraint or []) if question is not None else ()
@@ -51,5 +51,5 @@ def summon(
         for line in lines_of(listed):
             say(line)
         note(f"{listed.left} more questions may be asked about this run")
-    if items and wait and any(each.answer is None or each.answer.status != "ANSWERED" for each in shown(listed)):
+    if items and wait and any(each.answer is None or each.answer.status != "ANSWERED" for each in shown_standings(listed)):
         raise typer.Exit(1)

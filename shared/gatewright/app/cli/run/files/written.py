@@ -32,12 +32,12 @@ async def written_files(
     missing = [path for path in await version_files(tree) if path not in given]
     if not missing:
         return ()
-    version = version_after(await asyncio.to_thread(_described, checkout, ref))
+    version = version_after(await asyncio.to_thread(_describe_ref, checkout, ref))
     for path in missing:
         note(f"{path} is what a build of the project writes: provided with version {version}, unless --provide has another")
     return tuple((path, version_file(version)) for path in missing)
 
 
-def _described(checkout: UserCheckout, ref: str) -> str:
+def _describe_ref(checkout: UserCheckout, ref: str) -> str:
     words = ("describe", "--tags", "--long", "--match", "*[0-9]*", checkout.commit_named(ref))
     return checkout.objects.execute(*words, ok=(0, 128)).decode("utf-8", "replace")
