@@ -185,7 +185,7 @@ def test_of_many_bundles_no_more_are_opened_than_are_listed(tmp_path: Path, monk
         opened.append(bundle)
         return BEGUN(bundle)
 
-    monkeypatch.setattr(sources, "_begun", begun)
+    monkeypatch.setattr(sources, "_begun_at", begun)
     source = BundleSource(tmp_path / ".gatewright", lambda _words: None)
     assert asyncio.run(find_run(source, "29a")) == "run-29aaaaaaa"
     assert len(opened) == 1

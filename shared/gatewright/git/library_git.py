@@ -81,7 +81,7 @@ class RefFiles:
         # The kernel would have this process wait for a pipe's other end, without a limit.
         if not all(place.is_file() for place in (self._common / name, self._common / "packed-refs") if place.exists()):
             return False
-        repository = self._opened()
+        repository = self._open_repository()
         if repository is None:
             return False
         try:
@@ -89,7 +89,7 @@ class RefFiles:
         except (ValueError, TypeError, AssertionError, OSError, LibraryError):
             return False
 
-    def _opened(self) -> Repo | None:
+    def _open_repository(self) -> Repo | None:
         try:
             repository = _Files(os.fspath(self._common), expand_vars=False)
         except (ValueError, OSError, LibraryError):
