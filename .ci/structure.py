@@ -3,7 +3,7 @@
     python .ci/structure.py           # the table; exit 1 where a measure is beyond its bound
     python .ci/structure.py --list    # every name and module that counts against a measure
 
-A bound may go down, and never up. `docs/architecture.md` says what each measure is for.
+A bound may move towards its goal, and never away from it. `CONTRIBUTING.md` says what each measure is for.
 """
 
 from __future__ import annotations
