@@ -1,6 +1,7 @@
 """GitPython with our processes: what it starts is bounded and inherits nothing; its readers of files start nothing.
 
-Importing this module loads GitPython (0.04 s of processor time, and one ``git version``). Import it inside of functions only.
+Importing this module loads GitPython (0.04 s of processor time; it starts ``git version`` twice, by its own means).
+Import it inside of functions only.
 """
 
 from __future__ import annotations
