@@ -48,6 +48,15 @@ OPTIONAL: Final = (
 )
 #: Further files that a folder of policies may hold: about people, and what programs beside the gatekeeper read.
 FURTHER: Final = ("approval_rules.json", "approvers.json", "CODEOWNERS", "retention.json", "stores.json")
+#: The roles that read a file besides the gatekeeper, which reads all of ``FILES`` and ``OPTIONAL``. The command line also reads
+#: these. Every other file is the gatekeeper's alone, except ``stores.json`` and ``retention.json``, which commands read.
+READ_BY_ROLES: Final = {
+    "agents.json": frozenset({"worker"}),
+    "models.json": frozenset({"pm", "techlead", "worker", "reviewer"}),
+    "transfers.json": frozenset({"pm", "techlead", "worker", "reviewer"}),
+    "environments.json": frozenset({"pm"}),
+    "repositories.json": frozenset({"pm", "techlead", "worker", "reviewer", "testrunner"}),
+}
 #: The folder of the organisation's own rules; it may be empty.
 ORGANISATION: Final = "organisation"
 _KNOWN: Final = (*FILES, *OPTIONAL, *FURTHER, ORGANISATION)
