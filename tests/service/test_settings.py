@@ -22,6 +22,7 @@ ALLOWED: dict[str, str] = {
     ),
     "shared/gatewright/policy_files.py": "a key is read when it is sent, from the variable that the policy names",
     "shared/gatewright/own_interpreter.py": "an interpreter that needs a path for its loader hands it on to itself",
+    "shared/gatewright/git/library_git.py": "GitPython tries the program that a variable names while it is imported",
     "shared/gatewright/git/transport.py": "proxies and the SSH agent keep their values out of every argument and log",
 }
 
