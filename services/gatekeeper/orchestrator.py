@@ -17,7 +17,7 @@ from functools import cached_property
 from gatewright.bus.port import Bus
 from gatewright.bus.topology import CANCEL_SUBJECT
 from gatewright.clock import Clock
-from gatewright.contracts import GateReport, ProgressPacket, Transition, codec
+from gatewright.contracts import ProgressPacket, Transition, codec
 from gatewright.contracts.progress import MemoryEntry
 from gatewright.errors import BusError, ConflictError, GatewrightError, MalformedError, StoreError, UnavailableError
 from gatewright.evidence.projection.screening import ScreenedArtifacts
@@ -34,7 +34,18 @@ from gatewright.run.state import Run
 from gatewright.secrets.documents import redact_words
 from gatewright.services.gatekeeper.decider.decide import decide
 from gatewright.services.gatekeeper.decider.gate_checks import next_step, required_checks
-from gatewright.services.gatekeeper.decider.inputs import AbortReceived, Continue, Input, RoleReplied, SealReported, Submitted
+from gatewright.services.gatekeeper.decider.inputs import (
+    AbortReceived,
+    Continue,
+    Ignored,
+    Input,
+    Outcome,
+    Recorded,
+    Refused,
+    RoleReplied,
+    SealReported,
+    Submitted,
+)
 from gatewright.services.gatekeeper.dispatch.dispatcher import Dispatcher, UnderWay
 from gatewright.services.gatekeeper.gates.engine import GateEngine
 from gatewright.services.gatekeeper.policies.load import Policies
@@ -50,34 +61,6 @@ _STORED_TOGETHER = 4
 ACCOUNT_PATIENCE = 10.0
 #: Times an input is decided anew after another gatekeeper appended first.
 CONFLICT_TRIES = 20
-
-
-@dataclass(frozen=True, slots=True)
-class Recorded:
-    """The input counted: ``events`` are what it added to the run, which ``run`` is as it stood right after."""
-
-    run: Run
-    events: tuple[e.RunEvent, ...]
-    transitions: tuple[Transition, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """A gate refused the input itself, with ``report``; nothing was recorded."""
-
-    run: Run | None
-    report: GateReport
-
-
-@dataclass(frozen=True, slots=True)
-class Ignored:
-    """The input did not count: it came again, out of turn, or after the end. ``run`` is the run as it stands."""
-
-    run: Run | None
-
-
-#: What became of an input.
-Outcome = Recorded | Refused | Ignored
 
 
 @dataclass(frozen=True)

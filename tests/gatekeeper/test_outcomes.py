@@ -8,8 +8,7 @@ import pytest
 
 from gatewright.errors import MalformedError
 from gatewright.run import events as e
-from gatewright.services.gatekeeper.decider.inputs import Continue, RoleReplied
-from gatewright.services.gatekeeper.orchestrator import Ignored, Recorded
+from gatewright.services.gatekeeper.decider.inputs import Continue, Ignored, Recorded, RoleReplied
 from tests.attacks.whole_gatekeeper import RUN, contract_on, make_review, open_gatekeeper
 from tests.git.repositories import MakeRepository
 

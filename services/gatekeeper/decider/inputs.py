@@ -1,4 +1,4 @@
-"""What can move a run: a submission, a role's answer, an abort, or the gatekeeper's own next step."""
+"""What can move a run: a submission, a role's answer, an abort, the gatekeeper's own next step; and the outcome of each."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from gatewright.contracts import (
     AbortRequest,
     AgentQuestion,
     Error,
+    GateReport,
     Plan,
     ReviewReport,
     RunRequest,
@@ -21,8 +22,10 @@ from gatewright.contracts import (
 )
 from gatewright.contracts.people.approvals import SignedDecision
 from gatewright.contracts.progress import MemoryEntry
+from gatewright.contracts.records import Transition
 from gatewright.rules.summons import SummonsBounds
-from gatewright.run.state import TaskRole
+from gatewright.run.events import RunEvent
+from gatewright.run.state import Run, TaskRole
 
 RoleDocument = TaskContract | Plan | TaskResult | ReviewReport | TestReport | SummonsAnswer | Error
 
@@ -161,3 +164,31 @@ def kind(item: Input) -> str:
             return "continue"
         case SealReported():
             return "sealed"
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """The input counted: ``events`` are what it added to the run, which ``run`` is as it stood right after."""
+
+    run: Run
+    events: tuple[RunEvent, ...]
+    transitions: tuple[Transition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A gate refused the input itself, with ``report``; nothing was recorded."""
+
+    run: Run | None
+    report: GateReport
+
+
+@dataclass(frozen=True, slots=True)
+class Ignored:
+    """The input did not count: it came again, out of turn, or after the end. ``run`` is the run as it stands."""
+
+    run: Run | None
+
+
+#: What became of an input.
+Outcome = Recorded | Refused | Ignored

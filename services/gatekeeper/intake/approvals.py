@@ -36,12 +36,12 @@ from gatewright.run.events import ApprovalDecided, RunEvent, event_of
 from gatewright.run.state import AskedApproval, Run
 from gatewright.secrets.documents import check_document
 from gatewright.secrets.scanner import SecretScanner
-from gatewright.services.gatekeeper.decider.inputs import DecisionsReceived
+from gatewright.services.gatekeeper.decider.inputs import DecisionsReceived, Ignored, Refused
 from gatewright.services.gatekeeper.gates.change.votes import check_votes, judged_patch
 from gatewright.services.gatekeeper.gates.standing_grants import GrantRecord, StandingGrants
 from gatewright.services.gatekeeper.intake.replies import error_document, reply
 from gatewright.services.gatekeeper.intake.run_status import status_of
-from gatewright.services.gatekeeper.orchestrator import Ignored, Orchestrator, Refused
+from gatewright.services.gatekeeper.orchestrator import Orchestrator
 from gatewright.services.gatekeeper.projections.approval_index import ApprovalIndex
 from gatewright.services.gatekeeper.projections.run_index import RunIndex
 from gatewright.telemetry.logs import Logger

@@ -1,4 +1,4 @@
-"""The read model of a run's events: the run, and what its state forgets. Lists, pages, bundles and replies all use it."""
+"""The read model of a run's events: the run, and what its state forgets. Lists, pages, bundles and replies share it."""
 
 from __future__ import annotations
 

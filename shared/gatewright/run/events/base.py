@@ -22,6 +22,10 @@ class RunEvent(Document, frozen=True):
     event_type: ClassVar[str]
     #: Whether the event may come after the run's last state.
     after_end: ClassVar[bool] = False
+    #: The level of the event's envelope, where it is always the same.
+    level: ClassVar[Level] = "INFO"
+    #: The role that the event's envelope names, where it is always the same; None where the gatekeeper acts on its own state.
+    role_label: ClassVar[str | None] = "gatekeeper"
 
     def may_follow(self, run: Run) -> str:
         """Why this event is illegal for ``run`` as it stands; empty when it is legal."""
@@ -52,9 +56,9 @@ class RunEvent(Document, frozen=True):
     def severity(self, run: Run) -> Level:
         """The level of the event's envelope."""
         del run
-        return "INFO"
+        return self.level
 
     def speaker(self, run: Run, task_id: str | None) -> str | None:
-        """The role that the event's envelope names; None where the gatekeeper acts on its own state."""
+        """The role that the event's envelope names."""
         del run, task_id
-        return "gatekeeper"
+        return self.role_label

@@ -66,6 +66,7 @@ class GateJudged(RunEvent, frozen=True):
 
 class ReviewReceived(RunEvent, frozen=True):
     event_type: ClassVar[str] = "review_received"
+    role_label: ClassVar[str | None] = "reviewer"
     report: ReviewReport
 
     def may_follow(self, run: Run) -> str:
@@ -83,13 +84,10 @@ class ReviewReceived(RunEvent, frozen=True):
     def of_task(self) -> str | None:
         return self.report.task_id
 
-    def speaker(self, run: Run, task_id: str | None) -> str | None:
-        del run, task_id
-        return "reviewer"
-
 
 class TestsReceived(RunEvent, frozen=True):
     event_type: ClassVar[str] = "tests_received"
+    role_label: ClassVar[str | None] = "testrunner"
     report: TestReport
 
     def may_follow(self, run: Run) -> str:
@@ -106,10 +104,6 @@ class TestsReceived(RunEvent, frozen=True):
 
     def of_task(self) -> str | None:
         return self.report.task_id
-
-    def speaker(self, run: Run, task_id: str | None) -> str | None:
-        del run, task_id
-        return "testrunner"
 
 
 class ReviewRouted(RunEvent, frozen=True):
@@ -163,6 +157,7 @@ class Landed(RunEvent, frozen=True):
     """
 
     event_type: ClassVar[str] = "landed"
+    role_label: ClassVar[str | None] = None
     mode: Literal["branch", "target", "none"]
     commit: str
     tree: str
@@ -177,7 +172,3 @@ class Landed(RunEvent, frozen=True):
     def apply(self, run: Run, record: OrchestratorEvent) -> Run:
         del record
         return replace(run, landed=self)
-
-    def speaker(self, run: Run, task_id: str | None) -> str | None:
-        del run, task_id
-        return None

@@ -108,6 +108,7 @@ class RunAccepted(RunEvent, frozen=True):
 
 class StateEntered(RunEvent, frozen=True):
     event_type: ClassVar[str] = "state_entered"
+    role_label: ClassVar[str | None] = None
     state: State
 
     def may_follow(self, run: Run) -> str:
@@ -146,10 +147,6 @@ class StateEntered(RunEvent, frozen=True):
         del run
         return _LEVELS.get(self.state, "INFO")
 
-    def speaker(self, run: Run, task_id: str | None) -> str | None:
-        del run, task_id
-        return None
-
 
 class BudgetExceeded(RunEvent, frozen=True):
     """The run ends because a budget is used up. ``used`` and ``limit`` are in the unit of the budget.
@@ -160,6 +157,7 @@ class BudgetExceeded(RunEvent, frozen=True):
     """
 
     event_type: ClassVar[str] = "budget_exceeded"
+    level: ClassVar[Level] = "ERROR"
     budget: Literal["wall_sec", "tokens", "cost_usd", "iterations"]
     limit: int | float
     used: int | float
@@ -171,31 +169,22 @@ class BudgetExceeded(RunEvent, frozen=True):
     def of_task(self) -> str | None:
         return self.task_id
 
-    def severity(self, run: Run) -> Level:
-        del run
-        return "ERROR"
-
 
 class AbortRequested(RunEvent, frozen=True):
     """``requested_by`` is a claim; ``publisher`` is who sent it, as the bus knew them."""
 
     event_type: ClassVar[str] = "abort_requested"
+    role_label: ClassVar[str | None] = None
+    level: ClassVar[Level] = "WARN"
     reason: str
     requested_by: str
     publisher: str = ""
-
-    def severity(self, run: Run) -> Level:
-        del run
-        return "WARN"
-
-    def speaker(self, run: Run, task_id: str | None) -> str | None:
-        del run, task_id
-        return None
 
 
 class RunFinished(RunEvent, frozen=True):
     event_type: ClassVar[str] = "run_finished"
     after_end: ClassVar[bool] = True
+    role_label: ClassVar[str | None] = None
     status: Status
     code: str
     message: str
@@ -211,10 +200,6 @@ class RunFinished(RunEvent, frozen=True):
         del run
         return "INFO" if self.status == "SUCCESS" else "ERROR"
 
-    def speaker(self, run: Run, task_id: str | None) -> str | None:
-        del run, task_id
-        return None
-
 
 class BundleSealed(RunEvent, frozen=True):
     """The bundle of an ended run is on disk, whole and signed. After it comes ``run_expired`` alone.
@@ -224,6 +209,7 @@ class BundleSealed(RunEvent, frozen=True):
 
     event_type: ClassVar[str] = "bundle_sealed"
     after_end: ClassVar[bool] = True
+    role_label: ClassVar[str | None] = None
     manifest_sha256: str
     signer: str
     location: str
@@ -232,10 +218,6 @@ class BundleSealed(RunEvent, frozen=True):
     def apply(self, run: Run, record: OrchestratorEvent) -> Run:
         del record
         return replace(run, sealed=self)
-
-    def speaker(self, run: Run, task_id: str | None) -> str | None:
-        del run, task_id
-        return None
 
     def without_memory(self) -> BundleSealed:
         """The same seal, without what later runs are told of this one."""

@@ -38,6 +38,7 @@ class ContractCompiled(RunEvent, frozen=True):
     """The pm has written the contract; ``pools`` are those that fit it, in the place of those that fitted the request."""
 
     event_type: ClassVar[str] = "contract_compiled"
+    role_label: ClassVar[str | None] = "pm"
     contract: TaskContract
     pools: dict[str, str] = msgspec.field(default_factory=dict)
 
@@ -48,13 +49,10 @@ class ContractCompiled(RunEvent, frozen=True):
         del record
         return replace(run.with_settled("pm", "SUCCESS"), contract=self.contract, pools=self.pools)
 
-    def speaker(self, run: Run, task_id: str | None) -> str | None:
-        del run, task_id
-        return "pm"
-
 
 class PlanAccepted(RunEvent, frozen=True):
     event_type: ClassVar[str] = "plan_accepted"
+    role_label: ClassVar[str | None] = "techlead"
     plan: Plan
 
     def may_follow(self, run: Run) -> str:
@@ -67,10 +65,6 @@ class PlanAccepted(RunEvent, frozen=True):
 
     def of_task(self) -> str | None:
         return self.plan.task_id
-
-    def speaker(self, run: Run, task_id: str | None) -> str | None:
-        del run, task_id
-        return "techlead"
 
 
 class TaskDispatched(RunEvent, frozen=True):
@@ -116,6 +110,8 @@ class FixOrdered(RunEvent, frozen=True):
     """A round of the fix loop: new contracts whose parents are the failed ones, with the evidence attached."""
 
     event_type: ClassVar[str] = "fix_ordered"
+    role_label: ClassVar[str | None] = None
+    level: ClassVar[Level] = "WARN"
     attempt: int
     reason: str
     contracts: tuple[TaskContract, ...]
@@ -137,17 +133,11 @@ class FixOrdered(RunEvent, frozen=True):
         )
         return _with_orders(run, self.contracts)
 
-    def severity(self, run: Run) -> Level:
-        del run
-        return "WARN"
-
-    def speaker(self, run: Run, task_id: str | None) -> str | None:
-        del run, task_id
-        return None
-
 
 class LocksWaiting(RunEvent, frozen=True):
     event_type: ClassVar[str] = "locks_waiting"
+    role_label: ClassVar[str | None] = None
+    level: ClassVar[Level] = "WARN"
     holders: tuple[str, ...]
 
     def may_follow(self, run: Run) -> str:
@@ -157,14 +147,6 @@ class LocksWaiting(RunEvent, frozen=True):
         del record
         return replace(run, waiting_for_locks=True)
 
-    def severity(self, run: Run) -> Level:
-        del run
-        return "WARN"
-
-    def speaker(self, run: Run, task_id: str | None) -> str | None:
-        del run, task_id
-        return None
-
 
 class LocksTaken(RunEvent, frozen=True):
     """The run holds its paths; ``token`` rises with every grant on the repository (fencing).
@@ -173,6 +155,7 @@ class LocksTaken(RunEvent, frozen=True):
     """
 
     event_type: ClassVar[str] = "locks_taken"
+    role_label: ClassVar[str | None] = None
     repository_url: str
     paths: tuple[str, ...]
     token: int
@@ -187,10 +170,6 @@ class LocksTaken(RunEvent, frozen=True):
     def apply(self, run: Run, record: OrchestratorEvent) -> Run:
         del record
         return replace(run, locks=self, waiting_for_locks=False)
-
-    def speaker(self, run: Run, task_id: str | None) -> str | None:
-        del run, task_id
-        return None
 
 
 class LocksReleased(RunEvent, frozen=True):

@@ -27,6 +27,7 @@ class TaskFinished(RunEvent, frozen=True):
     """A worker has answered. ``accepted``: its patch passed the diff gate, and ``tree`` is what the gatekeeper computed."""
 
     event_type: ClassVar[str] = "task_finished"
+    role_label: ClassVar[str | None] = "worker"
     result: TaskResult
     accepted: bool
     tree: str = ""
@@ -56,15 +57,12 @@ class TaskFinished(RunEvent, frozen=True):
         del run
         return "INFO" if self.accepted else "ERROR"
 
-    def speaker(self, run: Run, task_id: str | None) -> str | None:
-        del run, task_id
-        return "worker"
-
 
 class TaskFailed(RunEvent, frozen=True):
     """A role could not do its task."""
 
     event_type: ClassVar[str] = "task_failed"
+    level: ClassVar[Level] = "ERROR"
     error: Error
 
     def apply(self, run: Run, record: OrchestratorEvent) -> Run:
@@ -82,10 +80,6 @@ class TaskFailed(RunEvent, frozen=True):
 
     def of_task(self) -> str | None:
         return self.error.task_id
-
-    def severity(self, run: Run) -> Level:
-        del run
-        return "ERROR"
 
     def speaker(self, run: Run, task_id: str | None) -> str | None:
         return role_of_task(run, task_id)
@@ -118,6 +112,7 @@ class TaskInterrupted(RunEvent, frozen=True):
 
     event_type: ClassVar[str] = "task_interrupted"
     after_end: ClassVar[bool] = True
+    level: ClassVar[Level] = "WARN"
     task_id: str
     why: Literal["cancelled", "timed_out", "released", "failed"]
     usage: Usage
@@ -134,10 +129,6 @@ class TaskInterrupted(RunEvent, frozen=True):
     def of_task(self) -> str | None:
         return self.task_id
 
-    def severity(self, run: Run) -> Level:
-        del run
-        return "WARN"
-
     def speaker(self, run: Run, task_id: str | None) -> str | None:
         return role_of_task(run, task_id)
 
@@ -146,16 +137,13 @@ class AnswerIgnored(RunEvent, frozen=True):
     """A role's answer that does not count: its task is done, or its attempt is over. The first one of each task is recorded."""
 
     event_type: ClassVar[str] = "answer_ignored"
+    level: ClassVar[Level] = "WARN"
     reason: Literal["task_done", "attempt_over"]
     message_id: str
     document_sha256: str
 
     def apply(self, run: Run, record: OrchestratorEvent) -> Run:
         return run.with_tasks(replace(run.task(record.task_id), answered_late=True))
-
-    def severity(self, run: Run) -> Level:
-        del run
-        return "WARN"
 
     def speaker(self, run: Run, task_id: str | None) -> str | None:
         return role_of_task(run, task_id)
@@ -169,6 +157,7 @@ class CandidateComposed(RunEvent, frozen=True):
     """
 
     event_type: ClassVar[str] = "candidate_composed"
+    role_label: ClassVar[str | None] = None
     tree: str
     patch: str
     names: str
@@ -189,7 +178,3 @@ class CandidateComposed(RunEvent, frozen=True):
     def of_candidate(self, run: Run) -> int:
         del run
         return self.candidate or 0
-
-    def speaker(self, run: Run, task_id: str | None) -> str | None:
-        del run, task_id
-        return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gatewright.evidence import layout
-from gatewright.evidence.verification.consistency.telling import Contradiction, Moment, Telling, moment_of
+from gatewright.evidence.verification.consistency.telling import Contradiction, Moment, Telling, gate_file, moment_of
 from gatewright.run import events as e
 
 TIME = "time_reversed"
@@ -48,7 +48,7 @@ def _file(moment: Moment) -> str:
     """The file of the bundle that an event led to."""
     match moment.payload:
         case e.GateJudged(report=report):
-            return layout.gate_report(moment.gates, report.gate, report.task_id)
+            return gate_file(moment.gates, report)
         case e.TaskDispatched(task_id=task_id):
             return layout.task_contract(task_id)
         case e.ContractCompiled():

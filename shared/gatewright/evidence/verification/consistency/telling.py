@@ -12,7 +12,7 @@ from gatewright.evidence import layout
 from gatewright.evidence.projection.history import RunHistory
 from gatewright.run import events as e
 from gatewright.run.evolve import evolve
-from gatewright.run.state import Run, RunTask, TaskRole
+from gatewright.run.state import Run
 
 
 class Contradiction(NamedTuple):
@@ -115,11 +115,6 @@ def just_before(text: str) -> datetime | None:
 def gate_file(number: int, report: GateReport) -> str:
     """Where the ``number``-th verdict lies."""
     return layout.gate_report(number, report.gate, report.task_id)
-
-
-def running_task(run: Run, role: TaskRole) -> RunTask | None:
-    """The task of a serial role that is being done."""
-    return run.running(role)
 
 
 def verdicts(telling: Telling) -> Iterator[tuple[Moment, GateReport]]:
