@@ -15,7 +15,8 @@ from tests.docs.snippets import ROOT
 
 #: Pages that tell how things are. A changelog tells how they were.
 PAGES = (
-    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "tests/faults/README.md", "tests/fuzz/README.md")),
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")),
+    *(ROOT / "tests" / name / "README.md" for name in ("faults", "fuzz")),
     *sorted((ROOT / "docs").rglob("*.md")),
 )
 _NOT_IN_ANCHORS = re.compile(r"[^\w\- ]")
