@@ -191,7 +191,7 @@ _BACKUPS = {
 FAILED: Final[tuple[Reason, ...]] = (
     *section("failed", "cli.md#when-a-run-does-not-succeed", _RUNS),
     *section("failed", "cli.md#when-a-run-does-not-succeed", _TESTS, RetryOffer.PROVIDE),
-    *section("failed", "executors.md#patch", _PATCHES),
+    *section("failed", "order-changes.md#patch", _PATCHES),
     *section("failed", "models.md#when-a-call-fails", _MODELS),
     *section("failed", "agents.md#what-comes-of-it", _AGENTS),
     *section("failed", "testing.md#what-a-green-run-has-to-show", _PROOFS),
