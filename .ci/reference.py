@@ -24,7 +24,9 @@ from gatewright.bus import topology as t
 from gatewright.bus.identities import MIRROR, STANDING
 from gatewright.bus.permissions import Access, access_of, service_subjects
 from gatewright.bus.subjects import matches
+from gatewright.contracts import OrchestratorEvent, codec
 from gatewright.contracts.reports import GateName
+from gatewright.evidence import layout
 from gatewright.telemetry import metric_list as m
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -181,12 +183,7 @@ def bus_subjects() -> str:
 
 def _subject_row(channel: Channel, known: dict[str, Access]) -> tuple[str, ...]:
     subjects = set(_instances(channel))
-    senders = (name for name, access in known.items() if _covers((*access.publish, *access.tell), subjects))
-    receivers = (
-        name
-        for name, access in known.items()
-        if _covers((*access.hear, *access.told, *access.serve, *(queue.subject for queue in access.queues)), subjects)
-    )
+    senders, receivers = _senders(subjects, known), _receivers(subjects, known)
     stored = (each.name for each in (*t.STREAMS, t.upload_stream(ANY)) if _covers(each.subjects, subjects))
     address = re.sub(r"\{(\w+)\}", r"<\1>", channel.address)
     return (
@@ -197,6 +194,20 @@ def _subject_row(channel: Channel, known: dict[str, Access]) -> tuple[str, ...]:
         code(receivers),
         code(_placeholder(name) for name in stored if name != f"INTAKE_{t.OPERATOR_PUBLISHER}"),
     )
+
+
+def _senders(subjects: set[str], known: dict[str, Access]) -> list[str]:
+    """The identities that may publish on one of the subjects."""
+    return [name for name, access in known.items() if _covers((*access.publish, *access.tell), subjects)]
+
+
+def _receivers(subjects: set[str], known: dict[str, Access]) -> list[str]:
+    """The identities that may receive from one of the subjects."""
+    return [
+        name
+        for name, access in known.items()
+        if _covers((*access.hear, *access.told, *access.serve, *(queue.subject for queue in access.queues)), subjects)
+    ]
 
 
 def _instances(channel: Channel) -> Iterator[str]:
@@ -274,6 +285,74 @@ def _jetstream(access: Access) -> dict[str, str]:
     return acts
 
 
+# Documents
+
+
+#: Stands for the id of any task, request or gate in a path of a bundle.
+ID = "ID"
+#: A path of each kind of file in a bundle.
+BUNDLE_FILES = (
+    *layout.REQUIRED,
+    layout.REQUEST,
+    layout.REVIEW_ROUTING,
+    layout.PROGRESS_PACKET,
+    layout.task_contract(ID),
+    layout.task_result(ID),
+    layout.task_error(ID),
+    layout.task_plan(ID),
+    layout.review(ID),
+    layout.test(ID),
+    layout.gate_report(1, ID, None).replace("001", ID),
+    layout.approval_request(ID),
+    layout.approval_decision(ID, 1),
+    layout.approval_grant(ID),
+    layout.summons_question(ID),
+    layout.summons_answer(ID),
+)
+
+
+def documents() -> str:
+    """Every document with its use. What crosses no subject and has no file is a part of another document, or a file of its own."""
+    known = {name: access for name, access in accesses().items() if name not in {f"publisher-<{ANY}>", MIRROR}}
+    channels = [each for each in system_channels() if not each.key.endswith("-named")]
+    files: dict[type[object], list[str]] = {OrchestratorEvent: [layout.EVENTS]}
+    for path in BUNDLE_FILES:
+        kind = layout.kind_of(path)
+        if kind is not None:
+            files.setdefault(kind, []).append(path.replace(ID, "*"))
+    rows = (
+        (f"`{name}`", _sentence(kind.__doc__ or ""), *_crossings(name, channels, known), code(files.get(kind, ())))
+        for name, kind in sorted(codec.DOCUMENTS.items())
+    )
+    return table(("document", "meaning", "subject", "sent by", "received by", "file in a bundle"), rows)
+
+
+def _sentence(docstring: str) -> str:
+    """The first sentence of a docstring, in Markdown."""
+    words = " ".join(docstring.split("\n\n")[0].split()).replace("``", "`")
+    return re.split(r"\. (?=[A-Z])", words)[0].rstrip(".")
+
+
+def _crossings(name: str, channels: list[Channel], known: dict[str, Access]) -> tuple[str, str, str]:
+    """The subjects that a document crosses, and the identities on both sides; an answer comes back on the way of its question.
+
+    Operators may publish again what others sent, and are named only where they alone send a document.
+    """
+    subjects, replies, senders, receivers = [], [], [], []
+    for channel in channels:
+        asking, asked = _senders(set(_instances(channel)), known), _receivers(set(_instances(channel)), known)
+        address = re.sub(r"\{(\w+)\}", r"<\1>", channel.address)
+        if name in channel.says:
+            subjects.append(address)
+            senders, receivers = [*senders, *asking], [*receivers, *asked]
+        if name in channel.answers:
+            replies.append(address)
+            senders, receivers = [*senders, *asked], [*receivers, *asking]
+    places = [code(braced(subjects)), f"reply of {code(replies)}" if replies and name != "error.v1" else "replies" * bool(replies)]
+    sending = [each for each in dict.fromkeys(senders) if each != "operator"] or senders
+    return ", ".join(filter(None, places)), code(sending), code(dict.fromkeys(receivers))
+
+
 # Pages
 
 
@@ -286,6 +365,7 @@ PROVIDERS: dict[str, Callable[[], str]] = {
     "bus-streams": bus_streams,
     "bus-subjects": bus_subjects,
     "bus-permissions": bus_permissions,
+    "documents": documents,
 }
 
 

@@ -160,7 +160,7 @@ def test_a_gate_that_refused_once_does_not_pass_by_a_later_yes() -> None:
 
 
 def documented(language: str) -> list[str]:
-    words = (Path(__file__).parents[2] / "docs" / "bundle.md").read_text(encoding="utf-8")
+    words = (Path(__file__).parents[2] / "docs" / "verify.md").read_text(encoding="utf-8")
     section = words[words.index("Check it without Gatewright") :].partition("\n## ")[0]
     return re.findall(rf"```{language}\n(.*?)```", section, re.DOTALL)
 

@@ -122,7 +122,7 @@ _MODELS = {
     "model_field_not_allowed": "leave the field out, or name it in `fields` of the provider in models.json",
     "model_not_allowed": "ask for a model that a route of models.json gives to the role, by an API of its provider",
     "model_price_unknown": "give the price of the model in models.json, or set the budget in tokens",
-    "transfer_not_approved": "look at policies/transfers.json, and have a rule of the reason `transfer` ask: docs/transfers.md",
+    "transfer_not_approved": "look at policies/transfers.json, and have a rule of the reason `transfer` ask: docs/models.md#transfers",
     "model_tool_not_allowed": "leave the tool out, or name its type in `server_tools` of the provider in models.json",
 }
 _REVIEWS = {
@@ -199,7 +199,7 @@ _OPERATIONS = {
     "dead_letter_settled": "nothing is to be done: its run has ended or its task is answered",
 }
 REFUSED: Final[tuple[Reason, ...]] = (
-    *section("refused", "publishing.md#what-a-publisher-may-publishersjson", _PUBLISHERS),
+    *section("refused", "publishing.md#publisher-policy-publishersjson", _PUBLISHERS),
     *section("refused", "policies.md", _CONTRACTS),
     *section("refused", "commands.md#how-a-command-is-read", _COMMANDS),
     *section("refused", "policies.md#limits-of-a-change-protected_pathsjson-limits", _CHANGES),
@@ -218,7 +218,7 @@ REFUSED: Final[tuple[Reason, ...]] = (
     *section("refused", "approvals.md#what-is-refused", _APPROVALS),
     *section("refused", "review.md#what-is-refused", _REVIEWS),
     *section("refused", "summons.md#what-is-refused", _SUMMONSES),
-    *section("refused", "console.md#what-is-refused", _CONSOLE),
+    *section("refused", "console.md#refusals", _CONSOLE),
     *section("refused", "delivery.md#dead-letters", _OPERATIONS),
-    *section("refused", "models.md#when-a-call-fails", _MODELS),
+    *section("refused", "models.md#failures", _MODELS),
 )
