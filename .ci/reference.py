@@ -312,7 +312,7 @@ BUNDLE_FILES = (
 
 
 def documents() -> str:
-    """Every document with its use. What crosses no subject and has no file is a part of another document, or a file of its own."""
+    """Every document with its use. One without subject and file is a part of another document, or a file of its own."""
     known = {name: access for name, access in accesses().items() if name not in {f"publisher-<{ANY}>", MIRROR}}
     channels = [each for each in system_channels() if not each.key.endswith("-named")]
     files: dict[type[object], list[str]] = {OrchestratorEvent: [layout.EVENTS]}
@@ -329,7 +329,7 @@ def documents() -> str:
 
 def _sentence(docstring: str) -> str:
     """The first sentence of a docstring, in Markdown."""
-    words = " ".join(docstring.split("\n\n")[0].split()).replace("``", "`")
+    words = " ".join(docstring.split("\n\n", maxsplit=1)[0].split()).replace("``", "`")
     return re.split(r"\. (?=[A-Z])", words)[0].rstrip(".")
 
 
@@ -348,7 +348,8 @@ def _crossings(name: str, channels: list[Channel], known: dict[str, Access]) -> 
         if name in channel.answers:
             replies.append(address)
             senders, receivers = [*senders, *asked], [*receivers, *asking]
-    places = [code(braced(subjects)), f"reply of {code(replies)}" if replies and name != "error.v1" else "replies" * bool(replies)]
+    answering = "replies" if name == "error.v1" else f"reply of {code(replies)}"
+    places = [code(braced(subjects)), answering if replies else ""]
     sending = [each for each in dict.fromkeys(senders) if each != "operator"] or senders
     return ", ".join(filter(None, places)), code(sending), code(dict.fromkeys(receivers))
 

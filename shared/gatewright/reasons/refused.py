@@ -122,7 +122,7 @@ _MODELS = {
     "model_field_not_allowed": "leave the field out, or name it in `fields` of the provider in models.json",
     "model_not_allowed": "ask for a model that a route of models.json gives to the role, by an API of its provider",
     "model_price_unknown": "give the price of the model in models.json, or set the budget in tokens",
-    "transfer_not_approved": "look at policies/transfers.json, and have a rule of the reason `transfer` ask: docs/models.md#transfers",
+    "transfer_not_approved": "look at policies/transfers.json, and have a rule of the reason `transfer` ask: docs/models.md",
     "model_tool_not_allowed": "leave the tool out, or name its type in `server_tools` of the provider in models.json",
 }
 _REVIEWS = {
