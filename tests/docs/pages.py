@@ -14,7 +14,11 @@ from markdown_it.token import Token
 from tests.docs.snippets import ROOT
 
 #: Pages that tell how things are. A changelog tells how they were.
-PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").rglob("*.md")))
+PAGES = (
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")),
+    *(ROOT / "tests" / name / "README.md" for name in ("faults", "fuzz")),
+    *sorted((ROOT / "docs").rglob("*.md")),
+)
 _NOT_IN_ANCHORS = re.compile(r"[^\w\- ]")
 
 
