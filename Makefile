@@ -83,6 +83,7 @@ lint: $(STAMP)
 	@$(BIN)/python -m mypy
 	@$(BIN)/python -m gatewright.contracts.schema_files --check
 	@$(BIN)/python .ci/structure.py
+	@$(BIN)/python .ci/reference.py --check
 	@$(BIN)/python -c 'import sys; from importlinter.cli import lint_imports_command; sys.exit(lint_imports_command())' --no-cache
 
 # The Helm chart, rendered and held to several versions of Kubernetes, in an environment of its own.

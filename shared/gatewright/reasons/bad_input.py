@@ -196,8 +196,8 @@ BAD_INPUT: Final[tuple[Reason, ...]] = (
     *section("bad_input", "delivery.md#dead-letters", _BUS),
     *section("bad_input", "models.md#when-a-call-fails", _MODELS),
     *section("bad_input", "agents.md#what-comes-of-it", _AGENTS),
-    *section("bad_input", "backup.md#when-something-is-wrong", _BACKUPS),
-    *section("bad_input", "stores.md#when-something-is-wrong", _STORES),
+    *section("bad_input", "evidence-storage.md#error-codes", _BACKUPS),
+    *section("bad_input", "evidence-storage.md#error-codes", _STORES),
     *section("bad_input", "approvals.md#what-is-refused", _APPROVALS),
     *section("bad_input", "summons.md#what-is-refused", _SUMMONSES),
 )

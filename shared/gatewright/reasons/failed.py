@@ -199,6 +199,6 @@ FAILED: Final[tuple[Reason, ...]] = (
     *section("failed", "prompts.md#answers", _ANSWERS),
     *section("failed", "work-documents.md#the-definition-of-done", _COMPLETION),
     *section("failed", "bundle.md#what-verify-does-and-what-it-finds", _CONTRADICTIONS | _INCOMPLETE_BUNDLES | _BUNDLES),
-    *section("failed", "stores.md#when-something-is-wrong", _STORED_BUNDLES),
-    *section("failed", "backup.md#when-something-is-wrong", _BACKUPS),
+    *section("failed", "evidence-storage.md#error-codes", _STORED_BUNDLES),
+    *section("failed", "evidence-storage.md#error-codes", _BACKUPS),
 )

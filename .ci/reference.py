@@ -1,0 +1,328 @@
+"""Rewrite the generated blocks of the documentation, or check that they are current.
+
+    python .ci/reference.py            # rewrite every stale block
+    python .ci/reference.py --check    # list the stale pages; exit 1 where there are any
+
+A block stands between `<!-- generated: NAME -->` and `<!-- end generated -->`, each on a line of its own. `PROVIDERS` maps each
+name to the function that renders the block: add a row there to add a block. `--docs FOLDER` names other pages than `docs`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from itertools import product
+from pathlib import Path
+from typing import get_args
+
+import yaml
+
+from gatewright.app.asyncapi.channels import Channel, system_channels
+from gatewright.bus import topology as t
+from gatewright.bus.identities import MIRROR, STANDING
+from gatewright.bus.permissions import Access, access_of, service_subjects
+from gatewright.bus.subjects import matches
+from gatewright.contracts.reports import GateName
+from gatewright.telemetry import metric_list as m
+
+ROOT = Path(__file__).resolve().parent.parent
+ALERTS = ROOT / "deploy" / "monitoring" / "alerts.yml"
+BLOCK = re.compile(r"^(<!-- generated: ([\w-]+) -->\n)(.*?)^(<!-- end generated -->)$", re.MULTILINE | re.DOTALL)
+OPENING = "<!-- generated:"
+#: Stands for the name of any publisher, in identities and in subjects.
+ANY = "name"
+PUBLISHERS = (t.DEFAULT_PUBLISHER, ANY)
+
+
+# Markdown
+
+
+def table(columns: tuple[str, ...], rows: Iterable[Iterable[str]]) -> str:
+    """A table; `|` inside a cell is escaped."""
+    lines = [columns, ("---",) * len(columns), *rows]
+    return "".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |\n" for line in lines)
+
+
+def code(texts: Iterable[str]) -> str:
+    return ", ".join(f"`{text}`" for text in texts)
+
+
+def braced(subjects: Iterable[str]) -> list[str]:
+    """The same subjects in fewer patterns: `gw.runs` and `gw.status` become `gw.{runs,status}`."""
+    left, patterns = list(dict.fromkeys(subjects)), []
+    while left:
+        first = left[0].split(".")
+        groups = [
+            [each for each in left if _without(each, place) == _without(left[0], place)] for place in range(1, len(first))
+        ]
+        place, group = max(enumerate(groups, 1), key=lambda pair: len(pair[1]), default=(0, left[:1]))
+        if len(group) > 1:
+            first[place] = "{" + ",".join(each.split(".")[place] for each in group) + "}"
+        patterns.append(".".join(first))
+        left = [each for each in left if each not in group]
+    return patterns
+
+
+def _without(subject: str, place: int) -> list[str]:
+    tokens = subject.split(".")
+    return [*tokens[:place], *tokens[place + 1 :], str(len(tokens))]
+
+
+# Metrics and alerts
+
+
+def metrics() -> str:
+    return _metric_table(m.METRICS)
+
+
+def expiry_metrics() -> str:
+    return _metric_table(m.EXPIRY_METRICS)
+
+
+def _metric_table(listed: Iterable[m.Metric]) -> str:
+    rows = ((f"`{each.name}`", each.kind, code(each.labels) or "none", each.help) for each in listed)
+    return table(("metric", "type", "labels", "meaning"), rows)
+
+
+def metric_labels() -> str:
+    values = {
+        "`role`": t.ROLES,
+        "`queue`": get_args(m.QueueName),
+        "`class`": get_args(m.QueueClass),
+        "`stage`": get_args(m.Stage),
+        "`gate`": get_args(GateName),
+        "`outcome` of a task": get_args(m.TaskOutcome),
+        "`outcome` of a run": get_args(m.RunOutcome),
+        "`outcome` of a submission": get_args(m.SubmissionOutcome),
+        "`outcome` of a claim": get_args(m.ClaimOutcome),
+        "`during`": get_args(m.SandboxUse),
+        "`room`": get_args(m.PublisherRoom),
+    }
+    return table(("label", "values"), ((label, code(listed)) for label, listed in values.items()))
+
+
+def alerts() -> str:
+    rules = [rule for group in yaml.safe_load(ALERTS.read_text("utf-8"))["groups"] for rule in group["rules"]]
+    rows = (
+        (
+            f"[{rule['alert']}](runbook.md#{rule['alert'].lower()})",
+            rule["labels"]["severity"],
+            rule.get("for", "at once"),
+            _summary(rule["annotations"]["summary"]),
+        )
+        for rule in rules
+    )
+    return table(("alert", "severity", "after", "summary"), rows)
+
+
+def _summary(text: str) -> str:
+    """The summary of a rule, with its templates as placeholders."""
+    text = re.sub(r"\{\{ \$labels\.(\w+) \}\}", r"*\1*", text)
+    return re.sub(r"\{\{ \$value[^}]*\}\}", "*N*", text)
+
+
+# The bus
+
+
+def accesses() -> dict[str, Access]:
+    """Every identity by the name that the tables give it."""
+    named = {identity: access_of(identity, publishers=PUBLISHERS) for identity in STANDING}
+    return {
+        **named,
+        f"publisher-<{ANY}>": access_of(f"publisher-{ANY}", publishers=PUBLISHERS),
+        MIRROR: access_of(MIRROR, publishers=PUBLISHERS),
+    }
+
+
+def bus_streams() -> str:
+    own = (t.intake_stream(ANY), t.upload_stream(ANY))
+    columns = ("stream", "subjects", "content", "kept", "limits", "consumer")
+    return table(columns, (_stream_row(each) for each in (*t.STREAMS, *own)))
+
+
+def _stream_row(stream: t.StreamSpec) -> tuple[str, ...]:
+    limits = []
+    if stream.max_bytes > 0:
+        unit, name = (1 << 30, "GiB") if stream.max_bytes >= 1 << 30 else (1 << 20, "MiB")
+        limits.append(f"{stream.max_bytes // unit} {name}")
+    if stream.max_messages > 0:
+        limits.append(f"{stream.max_messages:,} messages")
+    if stream.max_per_subject > 0:
+        limits.append(f"{stream.max_per_subject:,} per subject")
+    kept = f"{stream.keep_seconds / 86_400:g} days" if stream.keep_seconds else "for good"
+    queues = t.consumers(publishers=(ANY,))
+    durables = [queue.durable for queue in queues if queue.stream == stream.name]
+    if stream.name == "TASKS":
+        durables = ["<role>-<pool>-<class>"]
+    return (
+        f"`{_placeholder(stream.name)}`",
+        code(map(_placeholder, stream.subjects)),
+        stream.description,
+        "until settled" if stream.retention == "workqueue" else kept,
+        ", ".join(limits) or "none",
+        code(map(_placeholder, durables)),
+    )
+
+
+def _placeholder(text: str) -> str:
+    """With `<name>` where the name of any publisher stands."""
+    return re.sub(rf"(?<=[._-]){ANY}(?=\.|$)", f"<{ANY}>", text)
+
+
+def bus_subjects() -> str:
+    """Publishers with a name append it to the subjects of `publisher`: these have no rows of their own."""
+    known = accesses()
+    columns = ("subject", "documents", "reply", "from", "to", "stream")
+    listed = (each for each in system_channels() if not each.key.endswith("-named"))
+    return table(columns, (_subject_row(each, known) for each in listed))
+
+
+def _subject_row(channel: Channel, known: dict[str, Access]) -> tuple[str, ...]:
+    subjects = set(_instances(channel))
+    senders = (name for name, access in known.items() if _covers((*access.publish, *access.tell), subjects))
+    receivers = (
+        name
+        for name, access in known.items()
+        if _covers((*access.hear, *access.told, *access.serve, *(queue.subject for queue in access.queues)), subjects)
+    )
+    stored = (each.name for each in (*t.STREAMS, t.upload_stream(ANY)) if _covers(each.subjects, subjects))
+    address = re.sub(r"\{(\w+)\}", r"<\1>", channel.address)
+    return (
+        f"`{address}`",
+        code(channel.says),
+        code(channel.answers),
+        code(senders),
+        code(receivers),
+        code(_placeholder(name) for name in stored if name != f"INTAKE_{t.OPERATOR_PUBLISHER}"),
+    )
+
+
+def _instances(channel: Channel) -> Iterator[str]:
+    """Subjects of a channel, with every value of a parameter that decides who may use it."""
+    values = {
+        "publisher": (t.DEFAULT_PUBLISHER, ANY, t.OPERATOR_PUBLISHER),
+        "role": t.ROLES,
+        "writer": (*t.ROLES, "operator"),
+        "class": t.TASK_CLASSES,
+        "pool": (t.DEFAULT_POOL,),
+        "verb": ("PING", "INFO", "STATS"),
+        "service": tuple(f"gw-{role}" for role in t.ROLES),
+    }
+    names = channel.parameters
+    for chosen in product(*(values.get(name, ("x",)) for name in names)):
+        address = channel.address
+        for name, value in zip(names, chosen, strict=True):
+            address = address.replace(f"{{{name}}}", value)
+        yield address
+
+
+def _covers(patterns: Iterable[str], subjects: set[str]) -> bool:
+    return any(matches(pattern, subject) for pattern in patterns for subject in subjects)
+
+
+def bus_permissions() -> str:
+    columns = ("identity", "publishes", "receives, answers", "JetStream", "connections, subscriptions of each")
+    return table(columns, (_permission_row(name, access) for name, access in accesses().items()))
+
+
+def _permission_row(name: str, access: Access) -> tuple[str, ...]:
+    found = set(service_subjects(name)) if name in t.TASK_ROLES else set()
+    serves = [each for each in access.serve if each not in found]
+    received = code(braced(map(_placeholder, (*access.hear, *access.told, *serves))))
+    limits = f"{access.limits.connections:,}, {access.limits.subscriptions:,}"
+    if access.limits.payload:
+        limits += f"; {access.limits.payload} bytes of a request"
+    return (
+        f"`{name}`",
+        code(braced(map(_placeholder, (*access.publish, *access.tell)))),
+        ", ".join(filter(None, (received, "services protocol" if found else ""))),
+        "; ".join(f"{act} {which}" for act, which in _jetstream(access).items()),
+        limits,
+    )
+
+
+#: Calls of JetStream by what they do, as prefixes; the stream is the next token.
+_ACTS = {
+    "pull": ("CONSUMER.MSG.NEXT.",),
+    "read": ("STREAM.MSG.GET.", "DIRECT.GET."),
+    "replicate": ("CONSUMER.CREATE.",),
+    "inspect": ("STREAM.INFO.",),
+    "create": ("STREAM.CREATE.",),
+    "change": ("STREAM.UPDATE.",),
+    "back up, restore": ("STREAM.SNAPSHOT.",),
+    "purge": ("STREAM.PURGE.",),
+    "delete messages of": ("STREAM.MSG.DELETE.",),
+    "pause queues of": ("CONSUMER.PAUSE.",),
+}
+
+
+def _jetstream(access: Access) -> dict[str, str]:
+    every = {*t.stream_names(), *(each.name for name in PUBLISHERS for each in t.publisher_streams(name))}
+    acts = {}
+    for act, prefixes in _ACTS.items():
+        calls = (call.removeprefix(prefix) for call in access.calls() for prefix in prefixes if call.startswith(prefix))
+        streams = dict.fromkeys(call.partition(".")[0] for call in calls)
+        if act == "pull":
+            streams = dict.fromkeys(queue.stream for queue in access.queues)
+        # The others create consumers of queues or of a replay, which the other acts tell.
+        if act == "replicate" and access.identity != MIRROR:
+            continue
+        if streams:
+            acts[act] = "all streams" if set(streams) == every else code(map(_placeholder, streams))
+    return acts
+
+
+# Pages
+
+
+#: What renders each block. A row is a name, as a page writes it, and a function that returns Markdown.
+PROVIDERS: dict[str, Callable[[], str]] = {
+    "metrics": metrics,
+    "expiry-metrics": expiry_metrics,
+    "metric-labels": metric_labels,
+    "alerts": alerts,
+    "bus-streams": bus_streams,
+    "bus-subjects": bus_subjects,
+    "bus-permissions": bus_permissions,
+}
+
+
+def rewritten(page: Path) -> str:
+    """The text of a page with current blocks. Raises ValueError for an unknown name, and for a block without an end."""
+    text = page.read_text("utf-8")
+    if text.count(OPENING) != len(BLOCK.findall(text)):
+        raise ValueError(f"{page.name}: a generated block has no end: write `<!-- end generated -->` below it")
+
+    def current(match: re.Match[str]) -> str:
+        if match[2] not in PROVIDERS:
+            raise ValueError(f"{page.name}: no provider renders {match[2]!r}: add it to PROVIDERS in .ci/reference.py")
+        return f"{match[1]}\n{PROVIDERS[match[2]]()}\n{match[4]}"
+
+    return BLOCK.sub(current, text)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Rewrite the generated blocks of the documentation.")
+    parser.add_argument("--check", action="store_true", help="list stale pages and change nothing")
+    parser.add_argument("--docs", type=Path, default=ROOT / "docs", metavar="FOLDER", help="folder of the pages")
+    given = parser.parse_args()
+    try:
+        texts = {page: rewritten(page) for page in sorted(given.docs.glob("*.md"))}
+    except ValueError as error:
+        print(error, file=sys.stderr)
+        return 1
+    stale = [page for page, text in texts.items() if text != page.read_text("utf-8")]
+    if given.check:
+        for page in stale:
+            print(f"{page.name}: a generated block is stale: run `python .ci/reference.py`", file=sys.stderr)
+        return 1 if stale else 0
+    for page in stale:
+        page.write_text(texts[page], "utf-8")
+        print(f"rewrote {page.name}")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
