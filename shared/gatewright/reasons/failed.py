@@ -189,8 +189,8 @@ _BACKUPS = {
     "backup_incomplete": "the backup was cut short: take another one, or restore an earlier one",
 }
 FAILED: Final[tuple[Reason, ...]] = (
-    *section("failed", "cli.md#when-a-run-does-not-succeed", _RUNS),
-    *section("failed", "cli.md#when-a-run-does-not-succeed", _TESTS, RetryOffer.PROVIDE),
+    *section("failed", "order-changes.md#when-a-run-does-not-succeed", _RUNS),
+    *section("failed", "order-changes.md#when-a-run-does-not-succeed", _TESTS, RetryOffer.PROVIDE),
     *section("failed", "executors.md#patch", _PATCHES),
     *section("failed", "models.md#when-a-call-fails", _MODELS),
     *section("failed", "agents.md#what-comes-of-it", _AGENTS),
