@@ -18,8 +18,12 @@ from pathlib import Path
 from typing import get_args
 
 import yaml
+from typer._click.core import Command
+from typer.core import TyperGroup
+from typer.main import get_command
 
 from gatewright.app.asyncapi.channels import Channel, system_channels
+from gatewright.app.cli.app import app
 from gatewright.bus import topology as t
 from gatewright.bus.identities import MIRROR, STANDING
 from gatewright.bus.permissions import Access, access_of, service_subjects
@@ -27,6 +31,9 @@ from gatewright.bus.subjects import matches
 from gatewright.contracts import OrchestratorEvent, codec
 from gatewright.contracts.reports import GateName
 from gatewright.evidence import layout
+from gatewright.order_form.rows import Kind, Panel, Row
+from gatewright.order_form.run_options import order_rows
+from gatewright.order_form.words import help_of
 from gatewright.telemetry import metric_list as m
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -358,7 +365,50 @@ def _crossings(name: str, channels: list[Channel], known: dict[str, Access]) -> 
 
 
 #: What renders each block. A row is a name, as a page writes it, and a function that returns Markdown.
+# The command line
+
+
+def commands() -> str:
+    """One row for each command, with those of groups below their group."""
+    return table(("command", "purpose"), _commands_of(get_command(app), ()))
+
+
+def _commands_of(group: Command, parents: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    assert isinstance(group, TyperGroup)
+    for name, command in group.commands.items():
+        if isinstance(command, TyperGroup):
+            yield from _commands_of(command, (*parents, name))
+        else:
+            help_text = (command.help or "").partition("\n\n")[0].replace("\n", " ")
+            yield f"`{' '.join((*parents, name))}`", help_text
+
+
+def options() -> str:
+    """The options of `run`, by panel, with the field of the request that each one sets."""
+    rows: list[tuple[str, ...]] = []
+    for panel in Panel:
+        rows.append((f"**{panel}**", "", "", ""))
+        rows += (_option(row) for row in order_rows() if row.panel is panel)
+    return table(("option", "meaning", "default", "field of the request"), rows)
+
+
+def _option(row: Row) -> tuple[str, ...]:
+    spelled = ", ".join(f"`{flag}{_metavar(row)}`" for flag in row.flags) or f"`{row.metavar}`"
+    default = row.note or (f"`{row.default:g}`" if isinstance(row.default, float) else f"`{row.default}`")
+    shown = "" if row.default in (None, (), False, "") and not row.note else default
+    return spelled, help_of(row), shown, f"`{row.pointer}`" if row.pointer else ""
+
+
+def _metavar(row: Row) -> str:
+    """What follows the flag."""
+    if row.kind in {Kind.FLAG, Kind.SWITCH}:
+        return ""
+    return " " + ("|".join(row.bounds.choices) if row.kind is Kind.CHOICE else row.metavar or "N")
+
+
 PROVIDERS: dict[str, Callable[[], str]] = {
+    "commands": commands,
+    "options": options,
     "metrics": metrics,
     "expiry-metrics": expiry_metrics,
     "metric-labels": metric_labels,

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from gatewright.bus.permissions import access_of
 from gatewright.bus.subjects import check_pattern, check_subject, header_id, matches
 from gatewright.bus.topology import (
     CLAIM_SUBJECT,
-    INTAKE_CONSUMER,
     LEAVE_SUBJECT,
     LIVE_SUBJECT,
-    LOCK_BUCKET,
     QUESTION_SUBJECT,
-    RESULT_CONSUMER,
     STREAMS,
     TASK_ROLES,
     consumers,
     stream_of,
-    task_consumer,
     task_subject,
-    upload_stream,
 )
 from gatewright.errors import MalformedError
 
@@ -55,20 +48,6 @@ def test_every_queue_lies_in_a_stream_and_no_two_overlap() -> None:
         assert stream_of(queue.subject) == queue.stream
     subjects = [queue.subject for queue in queues]
     assert len(set(subjects)) == len(subjects)
-
-
-def test_the_page_about_the_bus_tells_of_every_stream_and_consumer() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "bus.md").read_text("utf-8")
-    for stream in (*STREAMS, upload_stream("<publisher>")):
-        kept = "until settled" if stream.retention == "workqueue" else "seven days" if stream.keep_seconds else "for good"
-        assert f"| {stream.name} | `{stream.subjects[0]}` | {kept}" in page
-    for name in (
-        LOCK_BUCKET,
-        INTAKE_CONSUMER.durable,
-        RESULT_CONSUMER.durable,
-        task_consumer("worker").durable,
-    ):
-        assert f"`{name}`" in page
 
 
 def test_every_subject_that_a_role_may_publish_is_stored_a_broadcast_or_answered_by_the_gatekeeper() -> None:

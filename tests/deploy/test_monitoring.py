@@ -28,7 +28,6 @@ from tests.deploy.expressions import faults, label_values, metric_names
 from tests.deploy.shipped import GRAFANA, MONITORING, ROOT, read_panels, read_rules, read_yaml
 from tests.waiting import PATIENCE
 
-DOCUMENT = ROOT / "docs" / "observability.md"
 RUNBOOK = ROOT / "docs" / "runbook.md"
 
 CLOSED: dict[str, frozenset[str]] = {
@@ -107,8 +106,8 @@ def test_every_alert_is_unit_tested_to_fire_and_documented_once() -> None:
     assert sorted(sections[::2]) == sorted(names)
     severities = {rule["alert"]: rule["labels"]["severity"] for rule in read_rules()}
     for name, text in zip(sections[::2], sections[1::2], strict=True):
-        assert text.strip().startswith(f"*{severities[name]}.* **Means:**"), name
-        assert "**Look:**" in text, name
+        assert text.strip().startswith(f"*{severities[name]}.* **Meaning:**"), name
+        assert "**Look at:**" in text, name
         assert "**Do:**" in text, name
 
 

@@ -79,7 +79,7 @@ async def claim(stack: StackState, data: bytes) -> None:
 
 
 def test_a_running_system_shows_every_documented_metric_and_no_other(stack: Stack, make_project: MakeProject) -> None:
-    """docs/observability.md is held to the same list by tests/telemetry."""
+    """`.ci/reference.py` renders docs/observability.md from the same list."""
     code, result = stack.run(make_project(), "--allow", "src", "--exec", EDIT, "--test", CHECK)
     assert code == 0, result
     asyncio.run(send(stack.state, "publisher", (REQUEST_SUBJECT, b"{", "run_request.v1", "no document")))

@@ -1,4 +1,4 @@
-"""Two regions: a leaf node with workers, a publisher and a mirror of the ledger, as docs/regions.md has it; its link is cut."""
+"""Two regions: a leaf node with workers, a publisher and a mirror of the ledger, as docs/deploy.md has it; its link is cut."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from tests.git.repositories import MakeRepository
 from tests.tcp_proxy import Wire
 from tests.waiting import PATIENCE
 
-PAGE = ROOT / "docs" / "regions.md"
+PAGE = ROOT / "docs" / "deploy.md"
 HERE = ("gatekeeper", "pm", "techlead", "reviewer", "testrunner")
 THERE = ("worker", "publisher", "watcher", MIRROR)
 SECONDS = PATIENCE
@@ -47,6 +47,12 @@ def blocks(language: str) -> list[str]:
     """The fenced blocks of the page: what is tried is what is written there."""
     parts = PAGE.read_text("utf-8").split("```")[1::2]
     return [body for head, _, body in (part.partition("\n") for part in parts) if head == language]
+
+
+def mirror_config() -> bytes:
+    """The stream that copies the ledger, as the page has it."""
+    (config,) = [block for block in blocks("json") if '"mirror"' in block]
+    return config.encode()
 
 
 @dataclass
@@ -181,7 +187,7 @@ async def test_a_second_region_works_is_cut_off_and_comes_back_and_nothing_is_lo
             f"nats://127.0.0.1:{regions.other}", nkeys_seed_str=identities.load(seed_file(regions.seeds, MIRROR)).seed
         )
         stack.push_async_callback(plain.close)
-        answer = await plain.request("$JS.API.STREAM.CREATE.RUNS", blocks("json")[0].encode(), timeout=PATIENCE)
+        answer = await plain.request("$JS.API.STREAM.CREATE.RUNS", mirror_config(), timeout=PATIENCE)
         assert "error" not in json.loads(answer.data)
         await stack.enter_async_context(roles(regions, tmp_path, bus))
         here = Client(bus, requested_by="tests", publisher=bus.publisher)
@@ -224,7 +230,7 @@ async def test_the_mirror_takes_more_than_one_window_and_writes_nothing(regions:
     plain = await nats.connect(
         f"nats://127.0.0.1:{regions.other}", nkeys_seed_str=identities.load(seed_file(regions.seeds, MIRROR)).seed
     )
-    await plain.request("$JS.API.STREAM.CREATE.RUNS", blocks("json")[0].encode(), timeout=PATIENCE)
+    await plain.request("$JS.API.STREAM.CREATE.RUNS", mirror_config(), timeout=PATIENCE)
     places = asyncio.Semaphore(64)
 
     async def put(number: int) -> None:

@@ -14,14 +14,12 @@ from gatewright.app.cli.run import start as start_module
 from gatewright.app.cli.run.request import prepare
 from gatewright.order_form.rows import Kind, Row, bounds_of
 from gatewright.order_form.run_options import RunOptions, order_rows, row
-from gatewright.order_form.words import command_line, flags_without_value, in_options, reference
+from gatewright.order_form.words import command_line, flags_without_value, in_options
 from tests.command_line import invoke
 from tests.git.repositories import MakeRepository
 
 pytestmark = pytest.mark.every_case
 
-PAGE = Path(__file__).parents[2] / "docs" / "cli.md"
-MARKS = ("<!-- options: python -m gatewright.order_form.words -->\n", "<!-- /options -->")
 WRITTEN = tuple(each for each in order_rows() if each.flags and each.repeated)
 #: Rows whose field of the request is no copy of the option: what is given is completed, combined or looked up.
 COMPLETED = {"request", "repo", "ref", "allow", "tests", "target_ref", "agent", "model", "fallback", "interactive", "land"}
@@ -110,8 +108,3 @@ def test_a_field_of_the_scope_is_named_as_its_option() -> None:
             field = f"{each.pointer}: symlink" if each.kind is Kind.CHOICES else each.pointer
             option = f"{each.flag} symlink" if each.kind is Kind.CHOICES else each.flag
             assert in_options(f"opened only by {field}") == f"opened only by {option}"
-
-
-def test_the_page_has_the_table() -> None:
-    _, table = PAGE.read_text().split(MARKS[0])
-    assert table.partition(MARKS[1])[0] == reference(), "python -m gatewright.order_form.words writes it"

@@ -72,6 +72,17 @@ async def test_role_that_keeps_dying_breaks_the_stack_with_the_end_of_its_log(ma
     assert "the role says why it dies" in broken.value.message
 
 
+async def test_role_that_cannot_start_ends_the_wait_with_its_own_cause(make_stack: MakeStack) -> None:
+    recorded = '{"event": "service_failed", "code": "approvers_unusable", "cause": "approvers.json: a key is listed twice"}'
+    role = f"import sys\nprint({recorded!r}, flush=True)\nsys.exit(2)\n"
+    supervisor = make_stack(role, policy=RestartPolicy(patience=3, pause=0.01))
+    await supervisor.start()
+    with pytest.raises(UnavailableError, match=r"approvers.json: a key is listed twice \[approvers_unusable\]") as broken:
+        await supervisor.ready(PATIENCE)
+    assert broken.value.reason == "role_keeps_dying"
+    assert "{" not in broken.value.message, "no line of the log is quoted"
+
+
 async def test_server_that_is_killed_comes_back_under_the_same_address_with_what_it_kept(make_stack: MakeStack) -> None:
     supervisor = make_stack()
     await supervisor.start()

@@ -1,13 +1,12 @@
-"""The options of an order in words: as a command to paste, in the place of a contract's fields, and as a table for people."""
+"""The options of an order in words: as a command to paste, and in the place of a contract's fields."""
 
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterator
 from functools import cache
 
-from gatewright.order_form.rows import Kind, Panel, Row
+from gatewright.order_form.rows import Kind
 from gatewright.order_form.run_options import RunOptions, order_rows
 
 #: The part of a contract that gates name in their refusals.
@@ -71,30 +70,3 @@ def help_of(row: Row) -> str:
     if row.kind is Kind.CHOICES:
         text = f"{text}: {', '.join(row.bounds.choices)}"
     return f"{text} (repeatable)." if row.kind.many else f"{text}."
-
-
-def reference() -> str:
-    """The table of all options in Markdown, for docs/cli.md."""
-    return "| option | meaning | default | field of the request |\n|---|---|---|---|\n" + "".join(
-        f"| **{panel}** | | | |\n" + "".join(_table_row(row) for row in order_rows() if row.panel is panel) for panel in Panel
-    )
-
-
-def _table_row(row: Row) -> str:
-    spelled = ", ".join(f"`{flag}{_metavar(row)}`" for flag in row.flags) or f"`{row.metavar}`"
-    default = row.note or (f"`{row.default:g}`" if isinstance(row.default, float) else f"`{row.default}`")
-    shown = "" if row.default in (None, (), False, "") and not row.note else default
-    field = f"`{row.pointer}`" if row.pointer else ""
-    return f"| {spelled} | {help_of(row)} | {shown} | {field} |\n"
-
-
-def _metavar(row: Row) -> str:
-    """What follows the flag."""
-    if row.kind in {Kind.FLAG, Kind.SWITCH}:
-        return ""
-    follows = "|".join(row.bounds.choices) if row.kind is Kind.CHOICE else row.metavar or "N"
-    return " " + follows.replace("|", "\\|")
-
-
-if __name__ == "__main__":
-    sys.stdout.write(reference())

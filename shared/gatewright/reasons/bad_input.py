@@ -186,18 +186,18 @@ _APPROVALS = {
 }
 _SUMMONSES = {"bad_summons": "name a role, a kind and a question as `gatewright summon --help` says"}
 BAD_INPUT: Final[tuple[Reason, ...]] = (
-    *section("bad_input", "cli.md#for-scripts", _COMMANDS),
-    *section("bad_input", "cli.md#for-scripts", _REQUESTS, RetryOffer.TEST),
-    *section("bad_input", "cli.md#for-scripts", _PROPOSALS, RetryOffer.PROPOSAL),
+    *section("bad_input", "cli.md#exit-codes", _COMMANDS),
+    *section("bad_input", "cli.md#exit-codes", _REQUESTS, RetryOffer.TEST),
+    *section("bad_input", "cli.md#exit-codes", _PROPOSALS, RetryOffer.PROPOSAL),
     *section("bad_input", "schemas.md#when-a-document-is-refused", _DOCUMENTS),
     *section("bad_input", "publishing.md#error-codes", _PUBLISHING),
     *section("bad_input", "publishing.md#cloudevents", _CLOUD_EVENTS),
-    *section("bad_input", "cli.md#when-a-run-does-not-succeed", _PATHS),
+    *section("bad_input", "order-changes.md#when-a-run-does-not-succeed", _PATHS),
     *section("bad_input", "delivery.md#dead-letters", _BUS),
     *section("bad_input", "models.md#failures", _MODELS),
     *section("bad_input", "agents.md#failures", _AGENTS),
-    *section("bad_input", "backup.md#when-something-is-wrong", _BACKUPS),
-    *section("bad_input", "stores.md#when-something-is-wrong", _STORES),
+    *section("bad_input", "evidence-storage.md#error-codes", _BACKUPS),
+    *section("bad_input", "evidence-storage.md#error-codes", _STORES),
     *section("bad_input", "approvals.md#what-is-refused", _APPROVALS),
     *section("bad_input", "summons.md#what-is-refused", _SUMMONSES),
 )

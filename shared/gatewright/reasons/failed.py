@@ -189,8 +189,8 @@ _BACKUPS = {
     "backup_incomplete": "the backup was cut short: take another one, or restore an earlier one",
 }
 FAILED: Final[tuple[Reason, ...]] = (
-    *section("failed", "cli.md#when-a-run-does-not-succeed", _RUNS),
-    *section("failed", "cli.md#when-a-run-does-not-succeed", _TESTS, RetryOffer.PROVIDE),
+    *section("failed", "order-changes.md#when-a-run-does-not-succeed", _RUNS),
+    *section("failed", "order-changes.md#when-a-run-does-not-succeed", _TESTS, RetryOffer.PROVIDE),
     *section("failed", "order-changes.md#patch", _PATCHES),
     *section("failed", "models.md#failures", _MODELS),
     *section("failed", "agents.md#failures", _AGENTS),
@@ -199,6 +199,6 @@ FAILED: Final[tuple[Reason, ...]] = (
     *section("failed", "models.md#answers", _ANSWERS),
     *section("failed", "bundle.md#definition-of-done", _COMPLETION),
     *section("failed", "bundle.md#checks-and-codes", _CONTRADICTIONS | _INCOMPLETE_BUNDLES | _BUNDLES),
-    *section("failed", "stores.md#when-something-is-wrong", _STORED_BUNDLES),
-    *section("failed", "backup.md#when-something-is-wrong", _BACKUPS),
+    *section("failed", "evidence-storage.md#error-codes", _STORED_BUNDLES),
+    *section("failed", "evidence-storage.md#error-codes", _BACKUPS),
 )

@@ -1,7 +1,7 @@
 """The list of all metrics that Gatewright exposes: names, kinds, labels and words, and which label values there are.
 
-Nothing is counted here; ``metrics.py`` does. docs/observability.md repeats the list for operators, the alert rules and the
-dashboard use it; tests hold them together. Labels come from closed sets, never from ids, paths or foreign text.
+Nothing is counted here; ``metrics.py`` does. The tables in docs/observability.md are generated from the list. Tests hold the
+alert rules and the dashboard to it. Labels come from closed sets, never from ids, paths or foreign text.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import math
 import signal
 from collections.abc import Awaitable, Callable, Mapping
@@ -134,6 +135,20 @@ class SupervisedProcess:
 
     def _obituary(self, code: int | None) -> str:
         ending = f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
-        tail = self._plan.log.read_bytes()[-20_000:].decode("utf-8", "replace").splitlines()[-LOG_TAIL_LINES:]
-        words = "\n".join(["", *tail]) if tail else " (its log is empty)"
-        return f"{self._plan.name} died {self._record.quick_deaths} times at once ({ending}); {self._plan.log} ends:{words}"
+        lines = self._plan.log.read_bytes()[-20_000:].decode("utf-8", "replace").splitlines()
+        died = f"{self._plan.name} died {self._record.quick_deaths} times at once ({ending})"
+        if cause := _recorded_cause(lines):
+            return f"{died}: {cause}; its log: {self._plan.log}"
+        words = "\n".join(["", *lines[-LOG_TAIL_LINES:]]) if lines else " (its log is empty)"
+        return f"{died}; {self._plan.log} ends:{words}"
+
+
+def _recorded_cause(lines: list[str]) -> str:
+    """The cause that a role recorded in the last line of its log before it ended; empty where there is none."""
+    try:
+        last = json.loads(lines[-1]) if lines else None
+    except ValueError:
+        return ""
+    if not isinstance(last, dict) or last.get("event") != "service_failed":
+        return ""
+    return f"{last.get('cause', '')} [{last.get('code', '')}]"

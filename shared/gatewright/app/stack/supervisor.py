@@ -180,18 +180,31 @@ class Supervisor:
     async def ready(self, seconds: float, most: float | None = None) -> None:
         """Return when every role answers on the bus, and announce it in ``stack.json``.
 
-        Raises UnavailableError (code ``not_ready``), naming who is silent, after ``seconds`` without progress or ``most``
-        altogether; without ``most`` after ``seconds``.
+        Raises UnavailableError: ``not_ready``, naming who is silent, after ``seconds`` without progress or ``most`` altogether
+        (without ``most`` after ``seconds``); ``role_keeps_dying`` with the cause as soon as a role is given up.
         """
+        watching = asyncio.ensure_future(self.broken())
+        try:
+            await self._until_answered(seconds, most or seconds, watching)
+        finally:
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
+        self._ready = True
+        self._announce()
+
+    async def _until_answered(self, seconds: float, most: float, watching: asyncio.Future[None]) -> None:
+        """Ping the roles until each has answered. ``watching`` is ``broken``: what it raises ends the wait at once."""
         from gatewright.bus.jetstream.bus import JetStreamBus
         from gatewright.bus.jetstream.starting import repeat_until_answered
 
         await self._all_started()
-        silent, patience = set(self.options.roles), StartPatience(seconds, most or seconds, self._clock.monotonic)
+        silent, patience = set(self.options.roles), StartPatience(seconds, most, self._clock.monotonic)
         async with contextlib.AsyncExitStack() as opened:
             bus = await repeat_until_answered(lambda: JetStreamBus.connect(self.address, name="supervisor"), seconds=seconds)
             opened.push_async_callback(bus.close)
             while silent:
+                if watching.done():
+                    watching.result()
                 for role in tuple(silent):
                     with contextlib.suppress(BusError):
                         await bus.request(f"$SRV.PING.gw-{role}", b"", schema="", timeout=_PING_SECONDS)
@@ -200,8 +213,6 @@ class Supervisor:
                     names = ", ".join(sorted(silent))
                     raise UnavailableError(f"no answer after {patience.waited:.0f} s from: {names}", code="not_ready")
                 await asyncio.sleep(_PING_PAUSE)
-        self._ready = True
-        self._announce()
 
     async def broken(self) -> None:
         """Wait until something cannot be kept alive; raises UnavailableError with its name and the end of its log."""

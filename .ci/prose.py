@@ -1,0 +1,153 @@
+"""Check the English of the documentation: banned words, long sentences, passive voice, spelling.
+
+    python .ci/prose.py                # every page; exit 1 where a rule is broken
+    python .ci/prose.py docs/bus.md    # some pages
+    python .ci/prose.py --measure      # words, sentences and shares per page
+
+Code, quotations in double quotes, headings of other pages (link targets) and generated blocks are not read. `CONTRIBUTING.md`
+lists the rules. A word of `ALLOWED` passes although a banned word is part of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "docs/*.md", "tests/*/README.md")
+#: What these words replace, and what to write instead.
+BANNED = {
+    r"tells?|told|telling": "report, record, show, state",
+    r"says?|said|saying": "report, state, require",
+    r"counts? as|counted as": "is",
+    r"c[oa]mes? to|come what": "reach, produce",
+    r"goes? by|went by": "use",
+    r"what (?:is|has|was) (?:wanted|asked|there)": "name the thing",
+    r"houses?|rooms?|doors?|walls?|hands?|deaf|mend(?:s|ed)?|bur(?:y|ied)": "a plain technical noun",
+    r"nobody|somebody|someone|whoever|whatever": "name who or what acts",
+}
+#: Terms of the field, and proper uses.
+ALLOWED = (
+    "dead letter", "dead letters", "dead-letter", "wall clock", "wall-clock", "wall time", "by hand", "on the other hand",
+)  # fmt: skip
+WORDS = [(re.compile(rf"(?i)\b(?:{words})\b"), instead) for words, instead in BANNED.items()]
+#: Most words of a sentence; a code span or a link is as many words as it shows, a code span at most one.
+LONGEST = 25
+#: The same for a cell of a table, which may be a list.
+LONGEST_CELL = 40
+#: Most sentences in the passive voice, as a share of a page's sentences.
+PASSIVE_SHARE = 0.30
+PASSIVE = re.compile(
+    r"(?i)\b(?:is|are|was|were|be|been|being)\s+(?:(?:not|never|always|also|only|then|still|already|\w+ly)\s+)*"
+    r"(?:\w+ed|made|given|taken|kept|sent|shown|written|read|run|built|found|held|lost|left|put|set|known|seen|done|begun)\b"
+)
+SENTENCE = re.compile(r"(?<=[.!?:;])\s+(?=[A-Z`\"(])|\n\n")
+GENERATED = re.compile(r"<!-- generated: .*?<!-- end generated -->", re.DOTALL)
+#: Spellings that the dictionary takes for mistakes.
+SPELLED = "inout,als,fo,statics,thead,worl"
+
+
+@dataclass(frozen=True)
+class Fault:
+    page: str
+    line: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Sentence:
+    line: int
+    text: str
+    most: int
+
+    @property
+    def words(self) -> int:
+        return len(re.findall(r"[\w'`./*{}<>=-]*\w[\w'`./*{}<>=-]*", self.text))
+
+
+def sentences(text: str) -> Iterator[Sentence]:
+    """The sentences of paragraphs, list items and table cells, each with the line of its block; code spans are one word."""
+    most = LONGEST
+    for token in MarkdownIt().enable("table").parse(GENERATED.sub(lambda block: "\n" * block[0].count("\n"), text)):
+        if token.type in {"td_open", "td_close"}:
+            most = LONGEST_CELL if token.type == "td_open" else LONGEST
+        elif token.type == "inline":
+            line = (token.map or [0])[0] + 1
+            plain = "".join(_plain(child) for child in token.children or ())
+            plain = re.sub(r'"[^"]*"|“[^”]*”', "QUOTED", plain)
+            yield from (Sentence(line, part.strip(), most) for part in SENTENCE.split(plain) if part.strip())
+
+
+def _plain(token: Token) -> str:
+    match token.type:
+        case "code_inline":
+            return "CODE"
+        case "softbreak" | "hardbreak":
+            return " "
+        case _:
+            return token.content if token.type == "text" else ""
+
+
+def faults(page: str, text: str) -> Iterator[Fault]:
+    found = list(sentences(text))
+    for each in found:
+        bare = each.text
+        for allowed in ALLOWED:
+            bare = re.sub(rf"(?i)\b{re.escape(allowed)}\b", "", bare)
+        for pattern, instead in WORDS:
+            for match in pattern.finditer(bare):
+                yield Fault(page, each.line, f"{match[0]!r}: write {instead}")
+        if each.words > each.most:
+            yield Fault(page, each.line, f"{each.words} words in one sentence (at most {each.most}): {each.text[:70]}...")
+    passive = sum(bool(PASSIVE.search(each.text)) for each in found)
+    if found and passive / len(found) > PASSIVE_SHARE:
+        share = f"{passive} of {len(found)} sentences are in the passive voice (at most {PASSIVE_SHARE:.0%})"
+        yield Fault(page, 1, f"{share}: name who acts")
+
+
+def misspelt(pages: list[Path]) -> Iterator[Fault]:
+    done = subprocess.run(
+        [sys.executable, "-m", "codespell_lib", "--ignore-words-list", SPELLED, *map(str, pages)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    for line in done.stdout.splitlines():
+        path, number, words = line.split(":", 2)
+        yield Fault(_name(Path(path)), int(number), words.strip())
+
+
+def _name(page: Path) -> str:
+    return page.resolve().relative_to(ROOT).as_posix() if page.resolve().is_relative_to(ROOT) else str(page)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Check the English of the documentation.")
+    parser.add_argument("pages", nargs="*", type=Path, help="pages to check; all by default")
+    parser.add_argument("--measure", action="store_true", help="print measures of each page and check nothing")
+    given = parser.parse_args()
+    pages = given.pages or [page for pattern in PAGES for page in sorted(ROOT.glob(pattern))]
+    texts = {page: page.read_text("utf-8") for page in pages}
+    if given.measure:
+        for page, text in texts.items():
+            found = list(sentences(text))
+            passive = sum(bool(PASSIVE.search(each.text)) for each in found)
+            long = sum(each.words > LONGEST for each in found)
+            print(f"{_name(page):42} {len(text.split()):6} words {len(found):5} sentences {long:4} long {passive:4} passive")
+        return 0
+    broken = [fault for page, text in texts.items() for fault in faults(_name(page), text)] + list(misspelt(pages))
+    for fault in broken:
+        print(f"{fault.page}:{fault.line}: {fault.text}", file=sys.stderr)
+    return 1 if broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
