@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gatewright.app.cli.git_home import new_home
-from gatewright.app.cli.home import find_home, make_home
+from gatewright.app.cli.home import find_home, make_home, new_home
 from gatewright.app.cli.run import ahead
 from gatewright.app.cli.run.ahead import fork_server_ahead
 from gatewright.app.stack.processes import identity

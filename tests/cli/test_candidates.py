@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gatewright.app.cli.run.candidates import count_of
+from gatewright.app.cli.run.change_source import candidate_count
 from gatewright.app.cli.run.proposing import leaves_open
 from gatewright.app.cli.run.request import prepare
 from gatewright.contracts.vocabulary import Executor
@@ -107,4 +107,4 @@ def test_names_say_who_makes_the_change_and_a_number_does_not(make_repository: M
 
 def test_the_command_can_be_pasted_with_its_candidates(make_repository: MakeRepository) -> None:
     assert "--candidates" in command_line(options(make_repository("r"), candidates="codex,=m"))
-    assert [count_of(given) for given in (None, "3", "codex,=m")] == [1, 3, 2]
+    assert [candidate_count(given) for given in (None, "3", "codex,=m")] == [1, 3, 2]

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from nats.aio.msg import Msg
 
+from gatewright.app.cli import diagnosis
 from gatewright.app.cli.context import CommandContext
-from gatewright.app.cli.operations import bus_findings
-from gatewright.app.cli.operations.bus_findings import UnfitError
+from gatewright.app.cli.diagnosis import UnfitError
 from gatewright.app.stack.nats_server import NatsServer
 from gatewright.bus import identities
 from gatewright.bus.identities import OPERATOR, PROVISIONER
@@ -59,7 +59,7 @@ async def ask(tmp_path: Path, storage: int, identity: str) -> str:
     table["gatewright"]["jetstream"] = {"max_file": storage}
     async with await NatsServer.launch(tmp_path / "nats", table, keys) as server:
         place = CommandContext(tmp_path, tmp_path / "home", server.address(identity), tmp_path / "key")
-        return await asyncio.to_thread(bus_findings.look, place)
+        return await asyncio.to_thread(diagnosis.look_at_bus, place)
 
 
 async def test_doctor_asks_a_server_elsewhere_what_its_account_may_keep(tmp_path: Path) -> None:
@@ -88,9 +88,9 @@ async def test_doctor_says_which_processes_share_an_identity_and_can_see_what_th
         for identity in ("worker", "worker-2", "reviewer", "gatekeeper", "gatekeeper"):
             await serving(stack, server, identity)
         place = CommandContext(tmp_path, tmp_path / "home", server.address(OPERATOR), tmp_path / "key")
-        assert "share the identity" not in await asyncio.to_thread(bus_findings.look, place)
+        assert "share the identity" not in await asyncio.to_thread(diagnosis.look_at_bus, place)
         one, other = await serving(stack, server, "worker"), await serving(stack, server, "worker")
-        words = await asyncio.to_thread(bus_findings.look, place)
+        words = await asyncio.to_thread(diagnosis.look_at_bus, place)
         assert "3 processes share the identity worker, and each can see and answer what the others are given" in words
         assert words.count("share the identity") == 1
         # As it says.
@@ -131,15 +131,15 @@ async def test_doctor_reports_a_process_that_cannot_store_bundles(tmp_path: Path
     async with contextlib.AsyncExitStack() as stack:
         server = await stack.enter_async_context(await NatsServer.launch(tmp_path / "nats", table, keys))
         place = CommandContext(tmp_path, tmp_path / "home", server.address(OPERATOR), tmp_path / "key")
-        assert await asyncio.to_thread(bus_findings.look_at_processes, place) == "no process of a role answers"
+        assert await asyncio.to_thread(diagnosis.look_at_processes, place) == "no process of a role answers"
         lacks = {"lacks": ""}
         gatekeeper = await JetStreamBus.connect(server.address("gatekeeper"), name="gatekeeper")
         stack.push_async_callback(gatekeeper.close)
         gatekeeper.tell_operators(lambda: lacks)
         await gatekeeper.serve("gw-gatekeeper", {})
-        assert "1 processes report that they are ready" in await asyncio.to_thread(bus_findings.look_at_processes, place)
+        assert "1 processes report that they are ready" in await asyncio.to_thread(diagnosis.look_at_processes, place)
         lacks["lacks"] = "evidence: 8 runs are not written or sealed: the store s3://evidence is away"
         with pytest.raises(UnfitError, match=r"gatekeeper .*: evidence: 8 runs are not written or sealed"):
-            await asyncio.to_thread(bus_findings.look_at_processes, place)
+            await asyncio.to_thread(diagnosis.look_at_processes, place)
         guest = CommandContext(tmp_path, tmp_path / "home", server.address("publisher"), tmp_path / "key")
-        assert "to an operator only" in await asyncio.to_thread(bus_findings.look_at_processes, guest)
+        assert "to an operator only" in await asyncio.to_thread(diagnosis.look_at_processes, guest)

@@ -8,7 +8,7 @@ from typing import get_args
 
 import pytest
 
-from gatewright.app.cli.run.proposing import confirmed
+from gatewright.app.cli.run.proposing import confirm_proposal
 from gatewright.app.cli.run.request import prepare
 from gatewright.contracts.vocabulary import ChangeKind, Scope
 from gatewright.order_form.run_options import RunOptions, row
@@ -90,7 +90,7 @@ def test_an_exact_test_file_is_opened_by_its_name(path: str, opened: bool, make_
 def test_a_test_file_that_the_pm_proposes_is_not_opened(make_repository: MakeRepository) -> None:
     repository = make_repository("project")
     asked = RunOptions(request="x", repo=str(repository), commands=("python x.py",), tests=("true",))
-    options = confirmed(asked, ("--allow", "tests/test_one.py", "--allow", "src"))
+    options = confirm_proposal(asked, ("--allow", "tests/test_one.py", "--allow", "src"))
     assert prepare(options, repository).request.scope is None
 
 
@@ -99,5 +99,5 @@ def test_a_test_file_that_a_person_names_beside_a_proposal_is_opened(make_reposi
     asked = RunOptions(
         request="x", repo=str(repository), allow=("tests/test_one.py",), commands=("python x.py",), tests=("true",)
     )
-    options = confirmed(asked, ("--allow", "tests/test_two.py", "--allow", "tests/test_one.py"))
+    options = confirm_proposal(asked, ("--allow", "tests/test_two.py", "--allow", "tests/test_one.py"))
     assert prepare(options, repository).request.scope == Scope(allow_protected_paths=("tests/test_one.py",))

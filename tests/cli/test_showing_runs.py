@@ -15,7 +15,7 @@ from rich.console import Console
 
 from gatewright.app.cli.run.display import JsonDisplay, PlainDisplay
 from gatewright.app.cli.run.live import LiveDisplay
-from gatewright.app.cli.runs.listing import details_of, story
+from gatewright.app.cli.runs.listing import run_details, run_story
 from gatewright.app.cli.runs.result import closing_words, result_of
 from gatewright.contracts import AgentActivity, OrchestratorEvent, codec
 from gatewright.contracts.activity import ActivityKind
@@ -172,7 +172,7 @@ def test_each_remark_has_a_marked_line_while_the_run_goes_on(capsys: pytest.Capt
 def test_each_remark_has_a_marked_line_at_the_end_and_in_show() -> None:
     view = view_of(remarked_events())
     assert view is not None
-    for lines in (closing_words(view), story(view)):
+    for lines in (closing_words(view), run_story(view)):
         assert [line for line in lines if "!" in line] == [f"  ! remark  {remark}" for remark in REMARKS]
     assert "  tests     suite: 3 tests before, 3 now: 0 lost, 0 new" in closing_words(view), "what is doubtful is a remark"
 
@@ -180,7 +180,7 @@ def test_each_remark_has_a_marked_line_at_the_end_and_in_show() -> None:
 def test_remarks_are_in_the_documents_of_run_and_show() -> None:
     view = view_of(remarked_events())
     assert view is not None
-    told = json.loads(msgspec.json.encode(details_of(view)))["result"]["remarks"]
+    told = json.loads(msgspec.json.encode(run_details(view)))["result"]["remarks"]
     assert told == json.loads(msgspec.json.encode(result_of(view)))["remarks"]
     assert [(each["source"], each["rule"], each["path"], each["line"]) for each in told] == [
         ("diff gate", "line_ends", "src/b.py", None),
@@ -332,7 +332,7 @@ def test_everything_that_people_are_shown_of_a_run_is_printable() -> None:
     view = view_after(Script(refused_shard=1))
     accepted = msgspec.structs.replace(view.run.accepted, user_request=ESCAPE, repository_url=f"/srv/{ESCAPE}")
     hostile = replace(view, run=structs.replace(view.run, accepted=accepted), folder=f"/x/{ESCAPE}")
-    for line in [*story(hostile), *closing_words(hostile)]:
+    for line in [*run_story(hostile), *closing_words(hostile)]:
         assert line.isprintable() or not line, line
 
 
@@ -346,12 +346,12 @@ def test_show_names_the_agent_that_was_asked_and_what_its_worker_says_of_it() ->
         task, contract=contract, result=msgspec.structs.replace(task.result, summary=f"codex 0.1 {ESCAPE}" + "x" * 999)
     )
     with_agent = replace(view, run=structs.replace(view.run, tasks={**view.run.tasks, task.task_id: asked}))
-    (line,) = [line for line in story(with_agent) if " with codex" in line]
+    (line,) = [line for line in run_story(with_agent) if " with codex" in line]
     assert line.strip().startswith("with codex m-1: codex 0.1 \\x1b[31mred")
     assert line.isprintable()
     assert len(line) < 150
-    assert [entry.asked for entry in details_of(with_agent).tasks if entry.task_id == task.task_id] == ["codex m-1"]
-    assert not any(" with " in line for line in story(view)[:12])
+    assert [entry.asked for entry in run_details(with_agent).tasks if entry.task_id == task.task_id] == ["codex m-1"]
+    assert not any(" with " in line for line in run_story(view)[:12])
 
 
 @pytest.mark.parametrize(
@@ -397,7 +397,7 @@ def test_unknown_run_is_bad_input(gatewright: Command, wanted: str) -> None:
 
 
 def test_details_hold_every_verdict() -> None:
-    gates = [gate.gate for gate in details_of(view_after(Script())).gates]
+    gates = [gate.gate for gate in run_details(view_after(Script())).gates]
     assert gates == ["policy", "policy", "plan", "locks", "diff", "integrated", "reviewer", "tests", "landing"]
 
 
@@ -417,16 +417,16 @@ def view_of_world(world: BudgetedRun) -> RunView:
 
 def test_show_tells_what_was_used_of_the_budget() -> None:
     world = budgeted()
-    assert "  used       30 of 100 s; 0 of 2,000 tokens" in story(view_of_world(world), NOW + timedelta(seconds=30))
+    assert "  used       30 of 100 s; 0 of 2,000 tokens" in run_story(view_of_world(world), NOW + timedelta(seconds=30))
     world.deliver_all()
     view = view_of_world(world)
-    assert any("of 100 s; 1,200 of 2,000 tokens; 0.25 USD, no limit" in line for line in story(view))
-    entry = details_of(view).budget
+    assert any("of 100 s; 1,200 of 2,000 tokens; 0.25 USD, no limit" in line for line in run_story(view))
+    entry = run_details(view).budget
     assert (entry.tokens.used, entry.tokens.limit, entry.cost_usd.used, entry.cost_usd.limit) == (1200, 2000, 0.25, None)
 
 
 def test_show_says_nothing_of_a_budget_where_there_is_none() -> None:
-    assert not any(line.startswith("  used ") for line in story(view_after(Script())))
+    assert not any(line.startswith("  used ") for line in run_story(view_after(Script())))
 
 
 def test_the_budget_that_ended_a_run_is_told(capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from gatewright.app.cli.runs import sources
 from gatewright.app.cli.runs.ledger_source import LedgerSource
-from gatewright.app.cli.runs.listing import details_of, entry_of, story
+from gatewright.app.cli.runs.listing import run_details, run_entry, run_story
 from gatewright.app.cli.runs.sources import BundleSource, find_run
 from gatewright.app.feed.link import read_once
 from gatewright.bus.jetstream.setup import ensure_topology
@@ -130,17 +130,17 @@ async def test_lists_for_programs_and_the_board_tell_the_same_of_tasks_in_hand()
     source = LedgerSource(client)
     page = await source.page(5, None)
     row = (await read_once(client)).board.rows[RUN_ID]
-    (entry,) = (entry_of(view, page.claims) for view in page.views)
+    (entry,) = (run_entry(view, page.claims) for view in page.views)
     (view,) = page.views
     claims = await source.claims(RUN_ID)
-    assert entry == details_of(view, claims=claims).run
+    assert entry == run_details(view, claims=claims).run
     assert entry.in_hand == row.in_hand
     assert [(each.task_id, each.process) for each in entry.in_hand] == [(task.task_id, "P1")]
     assert entry.in_hand[0].since == view.dispatched[task.task_id]
     assert entry.silent_since == "2026-01-02T00:00:00Z"
-    (line,) = [line for line in story(view, claims=claims) if "says process P1" in line]
+    (line,) = [line for line in run_story(view, claims=claims) if "says process P1" in line]
     assert "since" in line
-    assert [each.process for each in entry_of(view).in_hand] == [""]
+    assert [each.process for each in run_entry(view).in_hand] == [""]
 
 
 async def test_without_a_gatekeeper_the_ledger_itself_is_read(bus: Watched) -> None:

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from gatewright.app.cli.runs.outputs import missed_modules, provide_options, unprovided_files
-from gatewright.app.cli.runs.result import closing_words, result_of
+from gatewright.app.cli.runs.result import closing_words, missed_modules, provide_options, result_of, unprovided_files
 from gatewright.run.state import RunFailure
 from gatewright.view.run_view import OutputTail, RunView
 from tests.cli.test_showing_runs import view_after

@@ -17,8 +17,7 @@ from rich.console import Console
 
 from gatewright.app.cli.run.display import PlainDisplay
 from gatewright.app.cli.run.live import LiveDisplay
-from gatewright.app.cli.runs.outputs import shown_lines
-from gatewright.app.cli.runs.result import closing_words, result_of
+from gatewright.app.cli.runs.result import closing_words, result_of, shown_lines
 from gatewright.contracts.reports import GateReport, Violation
 from gatewright.order_form.run_options import RunOptions
 from gatewright.order_form.words import command_line, in_options
