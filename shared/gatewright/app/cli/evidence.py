@@ -114,7 +114,7 @@ def attach(
     if json_output:
         emit(done)
         return
-    say(f"{'attach_client to' if done.new else 'already on'} {done.commit} in {printable(done.repository)}")
+    say(f"{'attached to' if done.new else 'already on'} {done.commit} in {printable(done.repository)}")
     say(f"  read it with: git notes --ref=gatewright show {done.commit}")
 
 
