@@ -26,7 +26,7 @@ from gatewright.run.state import RunFailure
 from gatewright.scope import check_allowed_path
 from gatewright.view.retry import retry_line, retry_options
 from gatewright.view.run_view import OutputTail, RunView
-from tests.cli.test_showing_runs import view_after
+from tests.cli.runs.test_showing_runs import view_after
 from tests.gatekeeper.simulated_run import RUN_ID, Script
 
 NAMED = "opened only by scope.allow_protected_paths"

@@ -12,7 +12,7 @@ from msgspec import structs
 from gatewright.app.cli.runs.result import closing_words, missed_modules, provide_options, result_of, unprovided_files
 from gatewright.run.state import RunFailure
 from gatewright.view.run_view import OutputTail, RunView
-from tests.cli.test_showing_runs import view_after
+from tests.cli.runs.test_showing_runs import view_after
 from tests.gatekeeper.simulated_run import Script
 
 
