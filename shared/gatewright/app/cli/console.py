@@ -98,7 +98,7 @@ def console(
     place = find_place()
     connect = ledger_readers(place)
 
-    async def served() -> None:
+    async def serve_page() -> None:
         async with connect():
             pass  # what cannot be reached now is told now
         with listening_socket(host, port) as listening:
@@ -117,7 +117,7 @@ def console(
     wanted = settings.load().console_record
     access = open_record(wanted) if wanted is not None else None
     app = make_app(connect, place.home, place.key, address, decide=decide, submit=submit, look=look, record=access, warn=note)
-    asyncio.run(served())
+    asyncio.run(serve_page())
 
 
 def submit_access(place: CommandContext, publisher: str | None, seed: Path | None) -> SubmitAccess | None:

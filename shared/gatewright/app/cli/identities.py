@@ -97,11 +97,11 @@ def add(
     from gatewright.app.cli.identity_changes import change_identities, find_servers, publisher_standings
     from gatewright.bus.identity_changes import add as made
 
-    def changed(folder: Path) -> None:
+    def add_identities(folder: Path) -> None:
         made(folder, names)
 
     servers = find_servers(keys, tuple(config or ()), pid)
-    done = change_identities(servers, changed)
+    done = change_identities(servers, add_identities)
     _print_outcome("added", names, done, publisher_standings(servers, names) if done.confirmed else {}, json_output=json_output)
 
 
@@ -216,11 +216,11 @@ def jwt(
 
 
 def _change_servers(
-    changed: Callable[[Path], None], keys: Path | None, files: list[Path] | None, pid: Path | None
+    act: Callable[[Path], None], keys: Path | None, files: list[Path] | None, pid: Path | None
 ) -> IdentityOutcome:
     from gatewright.app.cli.identity_changes import change_identities, find_servers
 
-    return change_identities(find_servers(keys, tuple(files or ()), pid), changed)
+    return change_identities(find_servers(keys, tuple(files or ()), pid), act)
 
 
 def _print_outcome(

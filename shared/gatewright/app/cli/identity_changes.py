@@ -72,14 +72,14 @@ def find_servers(keys: Path | None, files: tuple[Path, ...], pid: Path | None) -
     return Servers(Path(running.keys), (file,), server, BusAddress(running.url, partitions=running.ledger_partitions))
 
 
-def change_identities(servers: Servers, changed: Callable[[Path], None]) -> IdentityOutcome:
+def change_identities(servers: Servers, act: Callable[[Path], None]) -> IdentityOutcome:
     """Change the files and have the servers know of it. Raises ConfigurationError, MalformedError, UnavailableError.
 
     Nothing is changed when a configuration could not be kept up to date.
     """
     for file in servers.files:
         _render_file(file, servers.keys)
-    changed(servers.keys)
+    act(servers.keys)
     return apply_changes(servers)
 
 

@@ -99,7 +99,7 @@ def prepare(
     approval = _approval(options, faults)
     provided = read_provided(options.provide, repository, here, faults)
     hidden = read_hidden(options.hidden_files, here, faults)
-    shown = Environments(()) if environment_follows else _shown(options, repository, here, faults)
+    shown = Environments(()) if environment_follows else _shown_environments(options, repository, here, faults)
     target = _target(options, faults)
     if on_this_host and _is_asked(options):
         faults += _not_here(answer, plays=plays)
@@ -139,7 +139,7 @@ def prepare(
 def with_shown(prepared: Prepared, options: RunOptions, here: Path) -> Prepared:
     """``prepared`` with the environments and written files of ``options``, which are there now. Raises MalformedError."""
     faults: list[Fault] = []
-    shown = _shown(options, prepared.request.repository.url, here, faults)
+    shown = _shown_environments(options, prepared.request.repository.url, here, faults)
     faults += _programs_not_shown(options, shown)
     if faults:
         raise MalformedError("this cannot be run", faults=tuple(faults), code="invalid_input")
@@ -355,7 +355,7 @@ def _approval(options: RunOptions, faults: list[Fault]) -> tuple[tuple[str, byte
         return ()
 
 
-def _shown(options: RunOptions, repository: str, here: Path, faults: list[Fault]) -> Environments:
+def _shown_environments(options: RunOptions, repository: str, here: Path, faults: list[Fault]) -> Environments:
     """What --env and --mount name, in this order."""
     folders = []
     for given in options.env:

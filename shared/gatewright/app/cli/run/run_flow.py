@@ -132,12 +132,12 @@ class RunFlow:
             await asyncio.gather(following, return_exceptions=True)
 
     async def _show_events(self, session: StackSession, run_id: str) -> None:
-        answered: contextlib.AbstractAsyncContextManager[None] = contextlib.nullcontext()
+        answering: contextlib.AbstractAsyncContextManager[None] = contextlib.nullcontext()
         if self.prepared.request.interactive:
             self._questions = TerminalQuestions(session.client, run_id, self.display)
-            answered = self._questions.answered()
+            answering = self._questions.answer_meanwhile()
         async with (
-            answered,
+            answering,
             report_waits(WaitFinder(session.client.bus, session.home), lambda: self.view, self.display),
             report_activity(session.client, run_id, session.home, lambda: self.view, self.display),
             contextlib.aclosing(events_to_the_seal(session.client, run_id, session.home)) as events,

@@ -108,7 +108,7 @@ def run_details(
             status=task.status,
             attempt=task.attempt,
             agent=task.result.producer.agent_id if task.result else None,
-            asked=asked_of(task) or None,
+            asked=asked_words(task) or None,
         )
         for task in view.run.tasks.values()
     )
@@ -170,7 +170,7 @@ def run_story(
         agent = f"  by {printable(task.result.producer.agent_id)}" if task.result else at_work.get(task.task_id, "")
         status = "stopped" if run.ended and task.status in ("RUNNING", "PENDING") else task.status
         lines.append(f"  {task.role:<11} {printable(view.short(task.task_id)):<16} {status}{agent}")
-        if words := made_with(task):
+        if words := maker_words(task):
             lines.append(f"              {printable(words)}")
     lines += candidate_lines(view)
     lines += ["", "gates"]
@@ -188,7 +188,7 @@ def _at_work(task: TaskInHand) -> str:
     return since + (f", says process {printable(task.process)}" if task.process else "")
 
 
-def asked_of(task: RunTask) -> str:
+def asked_words(task: RunTask) -> str:
     """Which coding agent or model a worker's task asks for; empty where the change is made in another way."""
     executor = task.contract.executor if task.contract is not None and task.role == "worker" else None
     if executor is None or not EXECUTOR_KINDS[executor.kind].asked_anew:
@@ -196,9 +196,9 @@ def asked_of(task: RunTask) -> str:
     return " ".join(filter(None, (executor.agent, executor.model))) or executor.kind
 
 
-def made_with(task: RunTask) -> str:
+def maker_words(task: RunTask) -> str:
     """What was asked for the change, and what its worker says of that: with which version, and in whose words."""
-    asked = asked_of(task)
+    asked = asked_words(task)
     if not asked:
         return ""
     said = " ".join(task.result.summary.split()) if task.result is not None else ""
