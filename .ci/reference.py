@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import get_args
 
 import yaml
-from typer._click.core import Command
 from typer.core import TyperGroup
 from typer.main import get_command
 
@@ -290,11 +289,11 @@ def _jetstream(access: Access) -> dict[str, str]:
 
 def commands() -> str:
     """One row for each command, with those of groups below their group."""
-    return table(("command", "purpose"), _commands_of(get_command(app), ()))
+    program = get_command(app)
+    return table(("command", "purpose"), _commands_of(program, ()) if isinstance(program, TyperGroup) else ())
 
 
-def _commands_of(group: Command, parents: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    assert isinstance(group, TyperGroup)
+def _commands_of(group: TyperGroup, parents: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     for name, command in group.commands.items():
         if isinstance(command, TyperGroup):
             yield from _commands_of(command, (*parents, name))
