@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import get_args
 
 import yaml
-from typer._click.core import Command
 from typer.core import TyperGroup
 from typer.main import get_command
 
@@ -345,7 +344,10 @@ def _crossings(name: str, channels: list[Channel], known: dict[str, Access]) -> 
 
     Operators may publish again what others sent, and are named only where they alone send a document.
     """
-    subjects, replies, senders, receivers = [], [], [], []
+    subjects: list[str] = []
+    replies: list[str] = []
+    senders: list[str] = []
+    receivers: list[str] = []
     for channel in channels:
         asking, asked = _senders(set(_instances(channel)), known), _receivers(set(_instances(channel)), known)
         address = re.sub(r"\{(\w+)\}", r"<\1>", channel.address)
@@ -370,11 +372,11 @@ def _crossings(name: str, channels: list[Channel], known: dict[str, Access]) -> 
 
 def commands() -> str:
     """One row for each command, with those of groups below their group."""
-    return table(("command", "purpose"), _commands_of(get_command(app), ()))
+    program = get_command(app)
+    return table(("command", "purpose"), _commands_of(program, ()) if isinstance(program, TyperGroup) else ())
 
 
-def _commands_of(group: Command, parents: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    assert isinstance(group, TyperGroup)
+def _commands_of(group: TyperGroup, parents: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     for name, command in group.commands.items():
         if isinstance(command, TyperGroup):
             yield from _commands_of(command, (*parents, name))

@@ -1,7 +1,7 @@
 """Hooks of the site: its list of decisions, anchors as GitHub makes them, and links to files of the repository beside `docs`.
 
-`tests/docs` checks every link of the pages. The site has the folder `docs` alone: a link that leads out of it becomes the path of
-the file.
+`tests/docs` checks every link of the pages. The site has the folder `docs` alone, so a link that leads out of it becomes the
+path of the file.
 """
 
 from __future__ import annotations

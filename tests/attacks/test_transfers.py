@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from gatewright.app.cli.hosts.approval_tools import approval_entry
+from gatewright.app.cli.hosts.next_actions import approval_entry
 from gatewright.app.cli.people.inbox import page
 from gatewright.app.cli.people.notifying import digest
 from gatewright.app.cli.signing_agent.orders import OrderedDecision, told_before_signing

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gatewright.app.cli.checking.git_hooks import find_hooks, judge_pushed, judge_staged
+from gatewright.app.cli.hooks import find_hooks, judge_pushed, judge_staged
 from gatewright.contracts import codec
 from gatewright.contracts.task_contract import Rollback
 from gatewright.contracts.vocabulary import Repository as RepositoryField

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gatewright.app.cli.bundles.work_documents import KINDS
-from gatewright.app.cli.runs.read_models import READ_MODELS
+from gatewright.app.cli.show import READ_MODELS
+from gatewright.app.cli.work_documents import KINDS
 from gatewright.contracts import codec
 from gatewright.evidence import layout
 from gatewright.evidence.signing import keys

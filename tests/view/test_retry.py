@@ -17,8 +17,7 @@ from rich.console import Console
 
 from gatewright.app.cli.run.display import PlainDisplay
 from gatewright.app.cli.run.live import LiveDisplay
-from gatewright.app.cli.runs.outputs import shown_lines
-from gatewright.app.cli.runs.result import closing_words, result_of
+from gatewright.app.cli.runs.result import closing_words, result_of, shown_lines
 from gatewright.contracts.reports import GateReport, Violation
 from gatewright.order_form.run_options import RunOptions
 from gatewright.order_form.words import command_line, in_options
@@ -27,7 +26,7 @@ from gatewright.run.state import RunFailure
 from gatewright.scope import check_allowed_path
 from gatewright.view.retry import retry_line, retry_options
 from gatewright.view.run_view import OutputTail, RunView
-from tests.cli.test_showing_runs import view_after
+from tests.cli.runs.test_showing_runs import view_after
 from tests.gatekeeper.simulated_run import RUN_ID, Script
 
 NAMED = "opened only by scope.allow_protected_paths"

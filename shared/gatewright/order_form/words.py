@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from functools import cache
 
-from gatewright.order_form.rows import Kind
+from gatewright.order_form.rows import Kind, Row
 from gatewright.order_form.run_options import RunOptions, order_rows
 
 #: The part of a contract that gates name in their refusals.

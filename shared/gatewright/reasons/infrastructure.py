@@ -121,7 +121,7 @@ _STORES = {
     "stored_bundle_missing": "check address and run id; `gatewright replay --from-ledger` makes a lost bundle again",
 }
 _SANDBOX = {
-    "environment_not_prepared": "correct the error that the tool reports, or create the environment yourself and pass it with --env DIR",
+    "environment_not_prepared": "correct the error of the tool, or pass an environment of your own with --env DIR",
     "environment_leads_elsewhere": "take the link out of the environment, or name the folder that it leads to as well",
     "sandbox_unavailable": "`gatewright doctor` names the cause",
     "workspace_unavailable": "`gatewright doctor` names the cause",

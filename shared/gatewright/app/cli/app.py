@@ -1,4 +1,7 @@
-"""The table of commands."""
+"""The table of commands: each group is a module that registers its commands.
+
+Each start loads all of these modules. They import at their top only what ``--help`` needs, and all else where it is used.
+"""
 
 from __future__ import annotations
 
@@ -6,30 +9,32 @@ from typing import Annotated
 
 import typer
 
-from gatewright.app.cli.commands import (
+from gatewright.app.cli import (
     agents,
-    approving,
-    checking,
-    dead,
-    deciding,
+    backups,
+    check,
+    console,
+    dead_letters,
+    doctor,
     evidence,
-    following,
     hooks,
-    house,
+    identities,
     keys,
+    mcp,
     prompts,
-    queue,
+    queues,
     refs,
-    reporting,
     retention,
-    running,
     schemas,
+    show,
     stack,
+    top,
+    topology,
 )
-from gatewright.app.cli.commands.bus import identities, topology
-from gatewright.app.cli.commands.clients import console, mcp, sign_agent, top
-from gatewright.app.cli.commands.upkeep import backups
+from gatewright.app.cli.commands import approving, deciding
+from gatewright.app.cli.commands.clients import sign_agent
 from gatewright.app.cli.commands.voting import context, granting, reviewing, summoning
+from gatewright.app.cli.run import commands as run
 from gatewright.version import __version__
 
 app = typer.Typer(
@@ -56,7 +61,7 @@ def gatewright(
 
 
 for module in (
-    running,
+    run,
     agents,
     approving,
     deciding,
@@ -64,19 +69,18 @@ for module in (
     reviewing,
     context,
     summoning,
-    following,
+    show,
     stack,
     evidence,
-    reporting,
     retention,
     schemas,
     prompts,
     topology,
     identities,
-    dead,
-    queue,
+    dead_letters,
+    queues,
     keys,
-    checking,
+    check,
     hooks,
     refs,
     backups,
@@ -84,6 +88,6 @@ for module in (
     sign_agent,
     mcp,
     top,
-    house,
+    doctor,
 ):
     module.register(app)

@@ -15,6 +15,8 @@ from typing import Any, ParamSpec, TextIO
 
 import typer
 
+from gatewright.app.cli.outcome import Exit, as_known, exit_of_error
+from gatewright.errors import GatewrightError
 from gatewright.view.safe_text import printable
 
 P = ParamSpec("P")
@@ -54,11 +56,6 @@ def reported(command: Callable[P, None]) -> Callable[P, None]:
 
     @functools.wraps(command)
     def guarded(*args: P.args, **kwargs: P.kwargs) -> None:
-        # Imported late: --help needs none of it.
-        from gatewright.app.cli.known_errors import as_known
-        from gatewright.app.cli.outcome import Exit, exit_of_error
-        from gatewright.errors import GatewrightError
-
         try:
             command(*args, **kwargs)
         except (GatewrightError, OSError, MemoryError, RecursionError, ImportError, ExceptionGroup) as error:

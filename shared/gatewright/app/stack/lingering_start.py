@@ -11,7 +11,7 @@ from gatewright.app.stack.launch import interpreter, prepare_log
 from gatewright.app.stack.supervisor import StackOptions
 from gatewright.errors import ConfigurationError, UnavailableError
 
-_PROGRAM: Final = "gatewright.app.cli.operations.lingering_process"
+_PROGRAM: Final = "gatewright.app.cli.stack_process"
 _LOG: Final = "logs/stack.log"
 _TAIL: Final = 15
 #: What the log says where another run was first to start one.

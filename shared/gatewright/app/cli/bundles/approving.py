@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from gatewright.app.cli.bundles.verifying import find_bundle, trusted_keys
+from gatewright.app.cli.bundle_sources import find_bundle, trusted_keys
 from gatewright.app.cli.context import CommandContext
 from gatewright.app.cli.runs.sources import EVENTS_FILE, read_events
 from gatewright.clock import timestamp

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from gatewright.app.cli.operations.dead_letters import age
+from gatewright.app.cli.dead_letters import age
 from gatewright.contracts.people.approvals import ApprovalStanding
 from gatewright.errors import MalformedError
 from gatewright.rules.approvals import tree_words

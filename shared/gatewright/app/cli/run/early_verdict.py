@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gatewright.app.cli.checking.asking import ChangeLocation, DryRunAnswer, ask_gates, read_contract
+from gatewright.app.cli.dry_run import ChangeLocation, DryRunAnswer, ask_gates, read_contract
 from gatewright.app.cli.run.change_source import PATCH
 from gatewright.app.cli.run.request import Prepared, with_artifacts
 from gatewright.contracts import GateReport

@@ -50,7 +50,7 @@ class TerminalQuestions:
         self._ended = False
 
     @contextlib.asynccontextmanager
-    async def answered(self) -> AsyncIterator[None]:
+    async def answer_meanwhile(self) -> AsyncIterator[None]:
         """While the body runs, questions are answered."""
         await self._client.hear_questions(self._hear)
         try:

@@ -19,12 +19,11 @@ from msgspec.structs import replace
 from gatewright.app.cli.outcome import Exit, exit_of_error, exit_of_run
 from gatewright.app.cli.output import complain, discard_output
 from gatewright.app.cli.run.display import Display
-from gatewright.app.cli.run.following import events_to_the_seal, told_of_agents, told_of_waits
+from gatewright.app.cli.run.following import events_to_the_seal, report_activity, report_waits
 from gatewright.app.cli.run.proposing import with_proposal
 from gatewright.app.cli.run.questions import TerminalQuestions
 from gatewright.app.cli.run.request import Prepared, with_artifacts
-from gatewright.app.cli.runs.outputs import with_tails
-from gatewright.app.cli.runs.result import refused_result
+from gatewright.app.cli.runs.result import refused_result, with_tails
 from gatewright.app.cli.runs.waits import WaitFinder
 from gatewright.app.cli.session import STARTING_PATIENCE, StackSession
 from gatewright.client.client import Client
@@ -133,14 +132,14 @@ class RunFlow:
             await asyncio.gather(following, return_exceptions=True)
 
     async def _show_events(self, session: StackSession, run_id: str) -> None:
-        answered: contextlib.AbstractAsyncContextManager[None] = contextlib.nullcontext()
+        answering: contextlib.AbstractAsyncContextManager[None] = contextlib.nullcontext()
         if self.prepared.request.interactive:
             self._questions = TerminalQuestions(session.client, run_id, self.display)
-            answered = self._questions.answered()
+            answering = self._questions.answer_meanwhile()
         async with (
-            answered,
-            told_of_waits(WaitFinder(session.client.bus, session.home), lambda: self.view, self.display),
-            told_of_agents(session.client, run_id, session.home, lambda: self.view, self.display),
+            answering,
+            report_waits(WaitFinder(session.client.bus, session.home), lambda: self.view, self.display),
+            report_activity(session.client, run_id, session.home, lambda: self.view, self.display),
             contextlib.aclosing(events_to_the_seal(session.client, run_id, session.home)) as events,
         ):
             async for record in events:

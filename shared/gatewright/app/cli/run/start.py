@@ -15,13 +15,19 @@ from gatewright.app.cli.context import CommandContext, find_place
 from gatewright.app.cli.home import make_home
 from gatewright.app.cli.outcome import Exit, exit_of_error
 from gatewright.app.cli.output import complain, note, say
-from gatewright.app.cli.run.candidates import count_of
+from gatewright.app.cli.run.change_source import candidate_count
 from gatewright.app.cli.run.display import make_display
-from gatewright.app.cli.run.files.written import written_files
-from gatewright.app.cli.run.places import repository_folder
+from gatewright.app.cli.run.files import repository_folder, written_files
 from gatewright.app.cli.run.preflight import require_sandbox, uncommitted_words
-from gatewright.app.cli.run.proposal import proposed_tests
-from gatewright.app.cli.run.proposing import can_propose, confirmed, key_lines, leaves_open, proposal_lines, with_origin
+from gatewright.app.cli.run.proposing import (
+    can_propose,
+    confirm_proposal,
+    key_lines,
+    leaves_open,
+    proposal_lines,
+    proposed_tests,
+    with_origin,
+)
 from gatewright.app.cli.run.questions import require_terminal
 from gatewright.app.cli.run.request import EXAMPLE, Prepared, prepare, with_shown
 from gatewright.app.cli.run.run_flow import RunFlow
@@ -55,7 +61,7 @@ async def start_run(options: RunOptions, *, json_output: bool, ahead: Ahead, lin
         say("proposed, and run because of --yes:")
         for line in proposal_lines(view.proposed):
             say(line)
-    code, _ = await once(confirmed(options, view.proposed), origin=view)
+    code, _ = await once(confirm_proposal(options, view.proposed), origin=view)
     return code
 
 
@@ -104,7 +110,7 @@ async def _run_once(
         base_environment={**inherited_environment(), **_playing(cassette)},
         model_keys=model_keys() if cassette is None else {},
         repository_keys=repository_keys(),
-        workers=options.workers or min(max(options.shards, count_of(options.candidates)), os.cpu_count() or 1),
+        workers=options.workers or min(max(options.shards, candidate_count(options.candidates)), os.cpu_count() or 1),
         environments=tuple(Path(each.prefix) for each in environment.all) if environment is not None else (),
         adopt=True,
         ahead=ahead,

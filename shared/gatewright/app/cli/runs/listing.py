@@ -76,7 +76,7 @@ class RunDetails(msgspec.Struct, frozen=True):
     candidates: tuple[CandidateRow, ...] = ()
 
 
-def entry_of(view: RunView, claims: ToldClaims | None = None) -> RunEntry:
+def run_entry(view: RunView, claims: ToldClaims | None = None) -> RunEntry:
     """``claims``: what was heard of the tasks of this run, among others."""
     run, heard = view.run, claims or ToldClaims()
     return RunEntry(
@@ -96,10 +96,10 @@ def entry_of(view: RunView, claims: ToldClaims | None = None) -> RunEntry:
     )
 
 
-def details_of(
+def run_details(
     view: RunView, now: datetime | None = None, waits: Sequence[Wait] = (), claims: ToldClaims | None = None
 ) -> RunDetails:
-    """One run for programs. ``now`` is when it is looked at, by default its last event; ``claims`` as in ``entry_of``."""
+    """One run for programs. ``now`` is when it is looked at, by default its last event; ``claims`` as in ``run_entry``."""
     tasks = tuple(
         TaskEntry(
             task_id=task.task_id,
@@ -108,16 +108,16 @@ def details_of(
             status=task.status,
             attempt=task.attempt,
             agent=task.result.producer.agent_id if task.result else None,
-            asked=asked_of(task) or None,
+            asked=asked_words(task) or None,
         )
         for task in view.run.tasks.values()
     )
     budget = budget_entry(view, now)
-    baseline, run = view.run.accepted.baseline_commit, entry_of(view, claims)
+    baseline, run = view.run.accepted.baseline_commit, run_entry(view, claims)
     return RunDetails(run, result_of(view), baseline, budget, tasks, view.gates, tuple(waits), rows_of(view.run, view.gates))
 
 
-def table(entries: Sequence[RunEntry]) -> list[str]:
+def run_table(entries: Sequence[RunEntry]) -> list[str]:
     """The list for people."""
     if not entries:
         return ["no runs yet; start one with `gatewright run`"]
@@ -139,10 +139,10 @@ def _state_words(entry: RunEntry) -> str:
     return words if entry.silent_since is None else f"{words}, silent since {moment(entry.silent_since).astimezone():%H:%M:%S}"
 
 
-def story(
+def run_story(
     view: RunView, now: datetime | None = None, waits: Sequence[Wait] = (), claims: ToldClaims | None = None
 ) -> list[str]:
-    """One run for people: what was asked, the tasks, the gates, and the closing words. Arguments as of ``details_of``."""
+    """One run for people: what was asked, the tasks, the gates, and the closing words. Arguments as of ``run_details``."""
     run = view.run
     lines = [
         f"{run.run_id}   {run.status}   {stage_name(run.state)}",
@@ -165,12 +165,12 @@ def story(
         ]
     lines += [f"  {words}" for words in wait_lines(waits)]
     lines += ["", "tasks"]
-    at_work = {task.task_id: _at_work(task) for task in entry_of(view, claims).in_hand}
+    at_work = {task.task_id: _at_work(task) for task in run_entry(view, claims).in_hand}
     for task in run.tasks.values():
         agent = f"  by {printable(task.result.producer.agent_id)}" if task.result else at_work.get(task.task_id, "")
         status = "stopped" if run.ended and task.status in ("RUNNING", "PENDING") else task.status
         lines.append(f"  {task.role:<11} {printable(view.short(task.task_id)):<16} {status}{agent}")
-        if words := made_with(task):
+        if words := maker_words(task):
             lines.append(f"              {printable(words)}")
     lines += candidate_lines(view)
     lines += ["", "gates"]
@@ -188,7 +188,7 @@ def _at_work(task: TaskInHand) -> str:
     return since + (f", says process {printable(task.process)}" if task.process else "")
 
 
-def asked_of(task: RunTask) -> str:
+def asked_words(task: RunTask) -> str:
     """Which coding agent or model a worker's task asks for; empty where the change is made in another way."""
     executor = task.contract.executor if task.contract is not None and task.role == "worker" else None
     if executor is None or not EXECUTOR_KINDS[executor.kind].asked_anew:
@@ -196,9 +196,9 @@ def asked_of(task: RunTask) -> str:
     return " ".join(filter(None, (executor.agent, executor.model))) or executor.kind
 
 
-def made_with(task: RunTask) -> str:
+def maker_words(task: RunTask) -> str:
     """What was asked for the change, and what its worker says of that: with which version, and in whose words."""
-    asked = asked_of(task)
+    asked = asked_words(task)
     if not asked:
         return ""
     said = " ".join(task.result.summary.split()) if task.result is not None else ""

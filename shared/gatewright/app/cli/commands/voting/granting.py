@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gatewright.app.cli.commands.deciding import As, Comment, Key, approvals
-from gatewright.app.cli.commands.options import JsonOutput
-from gatewright.app.cli.option_groups import grouped
+from gatewright.app.cli.options import JsonOutput, grouped
 from gatewright.app.cli.output import emit, note, reported, say
 from gatewright.view.safe_text import printable
 
