@@ -170,7 +170,8 @@ async def _change(
     The number is None for a patch that does not apply.
     """
     judged_files = None
-    context = _begin("integrated", policies).of_change(contract, mirror)
+    url = contract.repository.url if contract.repository is not None else mirror.url
+    context = _begin("integrated", policies).of_change(contract, mirror, policies.people.of(url))
     baseline = await mirror.tree_of(commit)
     patch = question.patch
     if question.candidate is not None:

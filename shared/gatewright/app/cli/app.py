@@ -8,7 +8,6 @@ import typer
 
 from gatewright.app.cli.commands import (
     agents,
-    approving,
     checking,
     dead,
     deciding,
@@ -58,7 +57,6 @@ def gatewright(
 for module in (
     running,
     agents,
-    approving,
     deciding,
     granting,
     reviewing,
