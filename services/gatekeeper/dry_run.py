@@ -171,7 +171,9 @@ async def _change(
     """
     judged_files = None
     url = contract.repository.url if contract.repository is not None else mirror.url
-    context = _begin("integrated", policies).of_change(contract, mirror, policies.people.of(url))
+    # Without a run no person can be asked: what is judged in its place lets no CI file change.
+    rules = policies.people.of(url) if question.judge_policy else ()
+    context = _begin("integrated", policies).of_change(contract, mirror, rules)
     baseline = await mirror.tree_of(commit)
     patch = question.patch
     if question.candidate is not None:

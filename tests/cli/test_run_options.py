@@ -188,7 +188,7 @@ def test_a_budget_is_asked_for_by_options(
 ) -> None:
     asked: list[RunOptions] = []
 
-    async def look(options: RunOptions, *, json_output: bool, ahead: Ahead, linger: float) -> int:
+    async def look(options: RunOptions, *, json_output: bool, ahead: Ahead, linger: float, ask: object) -> int:
         asked.append(options)
         return 0
 

@@ -92,10 +92,11 @@ def show(
     """List the policies in force, and where each file comes from: the folder, or the package."""
     import hashlib
 
+    from gatewright.app.cli.context import find_own_policies, find_place
     from gatewright.app.cli.settings import DoctorSettings
     from gatewright.policy_files import policy_origins
 
-    folder = (policies or DoctorSettings.load().policies).absolute()
+    folder = (policies or find_own_policies(find_place()) or DoctorSettings.load().policies).absolute()
     files = [
         {
             "name": each.name,
@@ -137,6 +138,7 @@ def explain(
     from gatewright.app.cli.checking.asking import ChangeLocation, ask_gates, read_contract
     from gatewright.app.cli.checking.documents import read_document, read_submittable
     from gatewright.app.cli.checking.proof_preview import preview
+    from gatewright.app.cli.context import find_own_policies, find_place
     from gatewright.app.cli.user_git import with_orderer
     from gatewright.contracts import RunRequest, TaskContract, codec
     from gatewright.ledger.role_bindings import role_contract_summary
@@ -149,7 +151,8 @@ def explain(
     data = read_document(str(patch)) if patch is not None else None
     source = str(Path(repo).absolute()) if repo is not None and Path(repo).is_dir() else repo
     change = ChangeLocation(source, base, patch=data)
-    answer = ask_gates(document, change, policies=policies, judge_policy=True, publisher=publisher, kind=kind)
+    folder = policies or find_own_policies(find_place())
+    answer = ask_gates(document, change, policies=folder, judge_policy=True, publisher=publisher, kind=kind)
     place = Path(source) if source is not None and Path(source).is_dir() else None
     compiled = codec.decode(document, TaskContract)
     proofs = asyncio.run(preview(compiled, place, base))

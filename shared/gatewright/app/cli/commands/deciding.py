@@ -180,11 +180,11 @@ def stats(json_output: JsonOutput = False) -> None:
 
 
 def _answer(verdict: DecisionVerdict, person: str, key: Path | None, words: str, phrase: str | None = None) -> Answer:
+    from gatewright.app.cli.context import find_place
     from gatewright.app.cli.people.session import Answer
-    from gatewright.app.cli.people.signing import usual_key
-    from gatewright.app.cli.user_git import user_name
+    from gatewright.app.cli.people.signing import signing_identity
 
-    return Answer(verdict, person or user_name(), key or usual_key(Path.home()), words, phrase)
+    return Answer(verdict, *signing_identity(find_place(), person, key), words, phrase)
 
 
 def _decide(names: list[str], answer: Answer, *, json_output: bool) -> None:

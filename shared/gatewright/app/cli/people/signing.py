@@ -5,6 +5,10 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
+from gatewright.app.cli.context import CommandContext
+from gatewright.app.cli.user_git import user_name
+from gatewright.app.stack.own_policies import own_policies, owner_name, write_own_policies
+from gatewright.app.stack.state import read
 from gatewright.contracts import ApprovalDecision, codec
 from gatewright.contracts.people.approvals import SignedDecision
 from gatewright.contracts.vocabulary import Document
@@ -28,6 +32,24 @@ def usual_key(home: Path) -> Path:
             if path.is_file():
                 return path
     raise ConfigurationError("no key was named (--key), and ~/.ssh has none", code="key_unreadable")
+
+
+def owns_rule(place: CommandContext) -> bool:
+    """Whether the stack that runs in the home asks the home's owner, by the home's own rule."""
+    running = read(place.home) if place.bus is None else None
+    return running is not None and running.policies == str(own_policies(place.home))
+
+
+def signing_identity(place: CommandContext, person: str, key: Path | None) -> tuple[str, Path]:
+    """Who signs, and with which key: as the options of a command say.
+
+    Without ``key`` it is the owner with the home's key where the home's own rule asks, else the first key of ``~/.ssh``.
+    Raises ConfigurationError (``key_unreadable``).
+    """
+    if key is None and person in {"", owner_name()} and owns_rule(place):
+        write_own_policies(place.home, place.key)  # The key may have been rotated since the stack was started.
+        return owner_name(), place.key
+    return person or user_name(), key or usual_key(Path.home())
 
 
 def sign_decision(decision: ApprovalDecision, key: Path) -> SignedDecision:

@@ -94,7 +94,7 @@ class TerminalQuestions:
         say(f"  allow it this once? [y/N] ({seconds:.0f} s, Ctrl-C refuses)")
         self._refused = asyncio.Event()
         refused = asyncio.create_task(self._refused.wait())
-        typed = asyncio.create_task(_typed_line(sys.stdin.fileno()))
+        typed = asyncio.create_task(typed_line(sys.stdin.fileno()))
         try:
             done, _ = await asyncio.wait({refused, typed}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -107,7 +107,7 @@ class TerminalQuestions:
         return allow
 
 
-async def _typed_line(terminal: int) -> str:
+async def typed_line(terminal: int) -> str:
     """The next line that is typed; empty at the end of the input."""
     loop = asyncio.get_running_loop()
     readable = asyncio.Event()

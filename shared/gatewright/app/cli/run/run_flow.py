@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import errno
 import signal
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -34,6 +34,8 @@ from gatewright.view.run_view import RunView, advance
 #: Seconds that an aborted run is given to end and be sealed.
 ABORT_PATIENCE = 5.0
 T = TypeVar("T")
+#: Asks people at the terminal while it is open; what it gives is called with the run after each event.
+AskedPeople = Callable[[Display], contextlib.AbstractAsyncContextManager[Callable[[RunView], None]]]
 
 #: What writing to a pipe without a reader and to a terminal that was closed says.
 _READER_GONE = frozenset({errno.EPIPE, errno.EIO})
@@ -48,6 +50,8 @@ class RunFlow:
     session: contextlib.AbstractAsyncContextManager[StackSession]
     display: Display
     json_output: bool
+    #: Looks at the run after each event, and asks the person at the terminal what it waits for.
+    asked: AskedPeople | None = None
     view: RunView | None = None
     _questions: TerminalQuestions | None = None
     _asked_to_stop: asyncio.Event = field(default_factory=asyncio.Event)
@@ -137,8 +141,10 @@ class RunFlow:
         if self.prepared.request.interactive:
             self._questions = TerminalQuestions(session.client, run_id, self.display)
             answered = self._questions.answered()
+        asked = self.asked if self.asked is not None and session.home is not None else _no_person_asked
         async with (
             answered,
+            asked(self.display) as look,
             told_of_waits(WaitFinder(session.client.bus, session.home), lambda: self.view, self.display),
             told_of_agents(session.client, run_id, session.home, lambda: self.view, self.display),
             contextlib.aclosing(events_to_the_seal(session.client, run_id, session.home)) as events,
@@ -155,6 +161,7 @@ class RunFlow:
                         self._unread = BrokenPipeError(errno.EPIPE, "the reader is gone")
                         discard_output()
                         self._asked_to_stop.set()
+                look(self.view)
 
     @contextlib.contextmanager
     def _interrupts(self, work: asyncio.Task[None]) -> Iterator[None]:
@@ -198,6 +205,11 @@ class RunFlow:
         if not self.json_output:
             complain(error)
         return exit_of_error(error)
+
+
+@contextlib.asynccontextmanager
+async def _no_person_asked(_display: Display) -> AsyncIterator[Callable[[RunView], None]]:
+    yield lambda _view: None
 
 
 class _LeftError(Exception):

@@ -106,10 +106,10 @@ def revoke(
 
 
 def _signer(person: str, key: Path | None) -> tuple[str, Path]:
-    from gatewright.app.cli.people.signing import usual_key
-    from gatewright.app.cli.user_git import user_name
+    from gatewright.app.cli.context import find_place
+    from gatewright.app.cli.people.signing import signing_identity
 
-    return person or user_name(), key or usual_key(Path.home())
+    return signing_identity(find_place(), person, key)
 
 
 def _show(found: GrantStanding, *, json_output: bool) -> None:
