@@ -128,10 +128,10 @@ def rows(found: Measures) -> list[Row]:
     found.against["homonyms"] = [f"{name} ({count})" for name, count in sorted(homonyms.items())]
     in_cli = sum(name.startswith("shared/gatewright/app/cli/") for name, _ in found.modules)
     return [
-        Row("lines of the product", found.lines, 132_500, 100_000),
-        Row("modules of at most 60 lines", len(found.against["short modules"]), 245, 150),
-        Row("median lines of a module", sizes[len(sizes) // 2], 105, 120, least=True),
-        Row("modules in app/cli", in_cli, 130, 50),
+        Row("lines of the product", found.lines, 132_200, 100_000),
+        Row("modules of at most 60 lines", len(found.against["short modules"]), 241, 150),
+        Row("median lines of a module", sizes[len(sizes) // 2], 106, 120, least=True),
+        Row("modules in app/cli", in_cli, 123, 50),
         Row("import lines", round(100 * found.imports / found.lines, 1), 9.6, 7, unit="%"),
         Row("bare participles", round(100 * len(found.against["bare participles"]) / found.functions, 1), 3, 3, unit="%"),
         Row("forbidden names", len(found.against["forbidden names"]), 0, 0),

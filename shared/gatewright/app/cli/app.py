@@ -9,8 +9,8 @@ import typer
 from gatewright.app.cli.commands import (
     agents,
     checking,
+    context,
     dead,
-    deciding,
     evidence,
     following,
     hooks,
@@ -26,9 +26,9 @@ from gatewright.app.cli.commands import (
     stack,
 )
 from gatewright.app.cli.commands.bus import identities, topology
-from gatewright.app.cli.commands.clients import console, mcp, sign_agent, top
+from gatewright.app.cli.commands.clients import console, mcp, top
 from gatewright.app.cli.commands.upkeep import backups
-from gatewright.app.cli.commands.voting import context, granting, reviewing, summoning
+from gatewright.app.cli.people import deciding, reviewing, sign_agent, summoning
 from gatewright.version import __version__
 
 app = typer.Typer(
@@ -58,7 +58,6 @@ for module in (
     running,
     agents,
     deciding,
-    granting,
     reviewing,
     context,
     summoning,

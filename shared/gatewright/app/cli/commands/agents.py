@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from gatewright.app.cli.commands.options import JsonOutput
+from gatewright.app.cli.options import JsonOutput
 from gatewright.app.cli.output import emit, reported, say
 from gatewright.view.safe_text import printable
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gatewright.app.cli.commands.options import JsonOutput, RunArgument, known_runs
+from gatewright.app.cli.options import JsonOutput, RunArgument, known_runs
 from gatewright.app.cli.output import emit, reported, say
 from gatewright.view.safe_text import printable
 

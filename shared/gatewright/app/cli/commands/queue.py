@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gatewright.app.cli.commands.options import Class, JsonOutput
+from gatewright.app.cli.options import Class, JsonOutput
 from gatewright.app.cli.output import emit, reported, say
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from gatewright.app.cli.commands.options import JsonOutput
+from gatewright.app.cli.options import JsonOutput
 from gatewright.app.cli.output import emit, note, reported, say
 from gatewright.errors import MalformedError
 from gatewright.view.safe_text import printable

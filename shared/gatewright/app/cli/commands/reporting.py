@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from gatewright.app.cli.commands.options import BundleArgument, JsonOutput
+from gatewright.app.cli.options import BundleArgument, JsonOutput
 from gatewright.app.cli.output import emit, reported, say
 from gatewright.view.safe_text import printable
 

@@ -8,8 +8,8 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from gatewright.app.cli.commands.options import JsonOutput, known_runs
 from gatewright.app.cli.option_groups import grouped
+from gatewright.app.cli.options import JsonOutput, known_runs
 from gatewright.app.cli.output import emit, reported, say
 from gatewright.errors import MalformedError
 from gatewright.view.safe_text import printable

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gatewright.app.cli.commands.options import JsonOutput
 from gatewright.app.cli.option_groups import grouped
+from gatewright.app.cli.options import JsonOutput
 from gatewright.app.cli.output import emit, reported, say
 from gatewright.order_form.run_options import RunOptions
 

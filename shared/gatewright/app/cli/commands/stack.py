@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from gatewright.app.cli.commands.options import Environments, JsonOutput
+from gatewright.app.cli.options import Environments, JsonOutput
 from gatewright.app.cli.output import reported
 from gatewright.order_form.run_options import MOST_WORKERS
 

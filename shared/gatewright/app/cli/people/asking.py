@@ -1,7 +1,8 @@
 """Asks the owner of a home at the terminal of a run, when the run changes CI files and waits before it lands.
 
 ``y`` or ``yes``, typed after the question was printed, approves; ``n`` and an empty line reject. The answer is signed with the
-home's key, as ``gatewright approvals approve`` signs it. Where there is no terminal, and at the end of the input, the run goes on waiting.
+home's key, as ``gatewright approvals approve`` signs it. Without a terminal, and at the end of the input, the run goes on
+waiting.
 """
 
 from __future__ import annotations
@@ -9,16 +10,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
-import termios
 from collections.abc import AsyncIterator, Callable, Iterator
-from typing import Final
+from typing import Final, Protocol
 
 from gatewright.app.cli.context import CommandContext
 from gatewright.app.cli.output import say
-from gatewright.app.cli.people.session import Answer, decide_requests, open_inbox
+from gatewright.app.cli.people.deciding import Answer, decide_requests
+from gatewright.app.cli.people.inbox import open_inbox
 from gatewright.app.cli.people.signing import owns_rule, signing_identity
-from gatewright.app.cli.run.display import Display
-from gatewright.app.cli.run.questions import typed_line
+from gatewright.app.cli.terminal import forget_typed, typed_line
 from gatewright.app.report.patch import split_patch
 from gatewright.clock import SystemClock
 from gatewright.contracts import ApprovalsRequest
@@ -41,8 +41,18 @@ _ANSWERS: Final[dict[str, DecisionVerdict]] = {
 }
 
 
+class Screen(Protocol):
+    """What shows the run meanwhile."""
+
+    def note(self, text: str) -> None:
+        """Something about the command itself, not an event of the run."""
+
+    def asking(self) -> contextlib.AbstractContextManager[None]:
+        """While it is open, the terminal belongs to a question."""
+
+
 @contextlib.asynccontextmanager
-async def owner_asked(place: CommandContext, display: Display) -> AsyncIterator[Callable[[RunView], None]]:
+async def owner_asked(place: CommandContext, display: Screen) -> AsyncIterator[Callable[[RunView], None]]:
     """While the body runs, what it is given of a run is looked at, and the owner is asked what the run waits for."""
     questions = OwnerQuestions(place, display)
     try:
@@ -54,7 +64,7 @@ async def owner_asked(place: CommandContext, display: Display) -> AsyncIterator[
 class OwnerQuestions:
     """Of one run. ``display`` gives the terminal up while a question is open."""
 
-    def __init__(self, place: CommandContext, display: Display) -> None:
+    def __init__(self, place: CommandContext, display: Screen) -> None:
         self._place = place
         self._display = display
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -82,9 +92,7 @@ class OwnerQuestions:
             with self._display.asking():
                 for line in question_lines(await self._standing(request)):
                     say(printable(line))
-                with contextlib.suppress(termios.error):
-                    # What was typed before the question was printed is no answer to it.
-                    termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
+                forget_typed(sys.stdin.fileno())
                 say("  Approve? [y/N]")
                 typing = self._typing[request.request_id] = asyncio.create_task(typed_line(sys.stdin.fileno()))
                 await asyncio.wait({typing})

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gatewright.app.cli.commands.options import JsonOutput, LedgerPartitions
 from gatewright.app.cli.option_groups import grouped
+from gatewright.app.cli.options import JsonOutput, LedgerPartitions
 from gatewright.app.cli.output import emit, reported, say
 from gatewright.view.safe_text import printable
 

@@ -77,8 +77,8 @@ def console(
     from gatewright.app.cli.live_page.submit_access import submit_access
     from gatewright.app.cli.operations.cluster import for_observer, see_cluster
     from gatewright.app.cli.operations.stack import CONSOLE_IS_ON
-    from gatewright.app.cli.people.session import for_approver, open_inbox
-    from gatewright.app.cli.signing_agent.access import agent_origin
+    from gatewright.app.cli.people.agent_server import agent_origin
+    from gatewright.app.cli.people.inbox import for_approver, open_inbox
     from gatewright.app.console.access_record import open_record
     from gatewright.app.console.provider.settings import read_provider
     from gatewright.app.console.roles import read_tokens

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gatewright.app.cli.commands.options import JsonOutput
+from gatewright.app.cli.options import JsonOutput
 from gatewright.app.cli.output import emit, note, reported, say
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def steering_of(place: CommandContext, key: Path | None, person: str, *, read_on
     from collections.abc import Sequence
     from datetime import datetime
 
-    from gatewright.app.cli.people.session import Answer, decide_requests, signed_answers
+    from gatewright.app.cli.people.deciding import Answer, decide_requests, signed_answers
     from gatewright.app.cli.people.signing import signing_identity
     from gatewright.app.cli.user_git import user_name
     from gatewright.app.top.steering import Steering, WithTerminal
