@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from importlib import metadata
 
 from gatewright.bus.identities import DEFAULT_PUBLISHER
@@ -198,8 +197,6 @@ def assemble(
     mirrors = settings.open_mirrors("gatekeeper", ledger.baselines)
     artifacts = ArtifactCache(service.bus)
     scanner = settings.scanner()
-    approvers = partial(keyring.approvers, settings.home, signer.public)
-    approvers()
     gates = GateEngine(
         policies=policies,
         mirrors=mirrors,
@@ -208,7 +205,6 @@ def assemble(
         clock=service.clock,
         versions=versions(scanner),
         secrets=SecretsCheck(scanner),
-        approvers=approvers,
         memories=memories,
         grants=StandingGrants(service.bus),
     )

@@ -29,7 +29,6 @@ FILES: Final = (
     "protected_paths.json",
     "roles.json",
     "policy_packs.json",
-    "approvals.json",
     "publishers.json",
     "models.json",
     "agents.json",

@@ -407,3 +407,25 @@ def test_an_orderer_whom_the_roster_does_not_know_is_told_before_the_run(
     assert "the roster of approvers does not know who ordered it (ben)" in stranger.out
     known = gatewright(*words, write_contract(ordered_by=("Ana",)))
     assert "approval by another person" not in known.out
+
+
+def test_explain_names_the_rule_about_ci_files_and_check_refuses_them(
+    gatewright: Command, repository: Repository, write_contract: WriteContract, tmp_path: Path
+) -> None:
+    """No person can be asked about a push: what a rule would ask about is refused there."""
+    policies = tmp_path / "policies"
+    shutil.copytree(policy_directory(), policies)
+    rule = {"name": "pipeline", "reason": "protected_class", "classes": ["ci"], "risk": "high", "approvers": ["ana"]}
+    (policies / "approval_rules.json").write_text(json.dumps({"version": "1", "rules": [rule | {"within_seconds": 3600}]}))
+    write_roster(policies, make_keys(tmp_path, ["ana"]))
+    contract = write_contract(allowed_paths=(".github",), ordered_by=("ben",))
+    repository.commit({".github/workflows/test.yml": b"on: push\n"})
+    patch = tmp_path / "ci.diff"
+    patch.write_bytes(repository.git("diff", "HEAD~", "HEAD"))
+    place = ("--repo", repository.path)
+    explained = gatewright("policy", "explain", contract, "--patch", patch, *place, "--policies", policies, "--json")
+    assert explained.documents[0]["reports"][1]["verdict"] == "PASS"
+    details = {rule["rule"]: rule.get("detail", "") for rule in explained.documents[0]["reports"][1]["rules"]}
+    assert details["protected_paths.ci"].startswith("opened by approval: the rule pipeline asks a person, touched: .github")
+    checked = gatewright("check", "--contract", contract, *place, "--policies", policies, "--json")
+    assert [each["rule"] for each in checked.documents[0]["reports"][0]["violations"]] == ["protected_paths.ci"]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from joserfc import jwt
 
-from gatewright.app.cli.signing_agent.orders import read_order, told_before_signing
+from gatewright.app.cli.people.agent_server import read_order, told_before_signing
 from gatewright.app.console.orders import request_of
 from gatewright.app.console.passkeys import MadePasskey, PasskeyAnswer, PasskeyOrder, _bytes
 from gatewright.app.console.provider.attempts import SignInAttempts

@@ -45,7 +45,7 @@ from gatewright.services.gatekeeper.policies.cel_rules import CelRule, load_rule
 from gatewright.services.gatekeeper.policies.commands import CommandAllowlist
 from gatewright.services.gatekeeper.policies.full_access import names_full_access
 from gatewright.services.gatekeeper.policies.memory_policy import MEMORY_FILE, load_memory
-from gatewright.services.gatekeeper.policies.packs import Approvals, PolicyPacks
+from gatewright.services.gatekeeper.policies.packs import PolicyPacks
 from gatewright.services.gatekeeper.policies.pools import POOLS_FILE, PoolsPolicy, load_pools
 from gatewright.services.gatekeeper.policies.publishers import Publishers
 from gatewright.services.gatekeeper.policies.roles import RoleTable, registry_faults
@@ -141,7 +141,7 @@ class ProtectedPaths(PolicyModel):
         if names[0] != "sacred" or [kind.name for kind in self.classes if kind.opened_by == "nothing"] != ["sacred"]:
             raise ValueError("the sacred class comes first, and nothing opens it")
         if [kind.name for kind in self.classes if kind.opened_by == "approval"] != ["ci"]:
-            raise ValueError("the class ci, and it alone, is opened by an approval")
+            raise ValueError("the class ci, and it alone, is opened by an approval rule")
         if any(kind.content_decides for kind in self.classes[1:]):
             raise ValueError("content_decides is for the sacred class alone")
         by_name = [kind.name for kind in self.classes if kind.opened_by == "scope.allow_protected_paths, by name"]
@@ -160,7 +160,6 @@ class Policies:
     protected: ProtectedPaths
     roles: RoleTable
     packs: PolicyPacks
-    approvals: Approvals
     people: ApprovalPolicy
     routing: RoutingRules | None
     transfers: TransfersPolicy | None
@@ -261,7 +260,6 @@ def load(folder: Path, named: tuple[str, ...] = ()) -> Policies:
         protected=protected,
         roles=roles,
         packs=parse_policy(paths["policy_packs.json"], PolicyPacks, contents["policy_packs.json"]),
-        approvals=parse_policy(paths["approvals.json"], Approvals, contents["approvals.json"]),
         people=people,
         routing=routing,
         transfers=transfers,

@@ -201,13 +201,6 @@ class RunOptions:
         panel=Panel.MAKER,
         read=Path.absolute,
     )
-    approval: Path | None = option(
-        "--approval",
-        kind=Kind.FILE,
-        metavar="FILE",
-        help="A person's signed approval: see gatewright approve.",
-        panel=Panel.RULES,
-    )
     provide: tuple[str, ...] = option(
         RetryOffer.PROVIDE,
         kind=Kind.TEXTS,

@@ -168,7 +168,6 @@ _INCOMPLETE_BUNDLES = dict.fromkeys(
 _BUNDLES = {
     "bad_manifest": "use the manifest as it was written",
     "bad_statement": "use the statement as it was written",
-    "bundle_invalid": "approve only from a bundle that verifies",
     "bundle_not_verified": "`gatewright verify {run}` says what is wrong with the bundle",
     "changing": "verify the bundle again once nothing writes into it",
     "layout_unknown": "upgrade: a newer version wrote the bundle",

@@ -188,7 +188,7 @@ def test_a_budget_is_asked_for_by_options(
 ) -> None:
     asked: list[RunOptions] = []
 
-    async def look(options: RunOptions, *, json_output: bool, ahead: Ahead, linger: float) -> int:
+    async def look(options: RunOptions, *, json_output: bool, ahead: Ahead, linger: float, ask: object) -> int:
         asked.append(options)
         return 0
 
@@ -243,28 +243,3 @@ def test_a_path_outside_of_the_repository_is_bad_input(given: str, make_reposito
     with pytest.raises(MalformedError) as refused:
         prepare(options, make_repository("r"))
     assert [(fault.pointer, fault.code) for fault in refused.value.faults] == [("/allowed_paths", "outside")]
-
-
-def test_an_approval_goes_along_as_an_input_and_is_no_answer(make_repository: MakeRepository, tmp_path: Path) -> None:
-    (tmp_path / "approval.json").write_bytes(b"{}")
-    (tmp_path / "change.diff").write_bytes(b"diff")
-    options = RunOptions(
-        request="do it",
-        allow=("src",),
-        patch=str(tmp_path / "change.diff"),
-        approval=tmp_path / "approval.json",
-        tests=("true",),
-    )
-    prepared = prepare(options, make_repository("r"))
-    assert dict(prepared.attachments) == {"patch.diff": b"diff", "approval": b"{}"}
-    assert prepared.request.executor is not None
-    assert prepared.request.executor.artifacts == ("patch.diff",)
-
-
-def test_approving_a_run_that_is_not_there_is_bad_input(
-    gatewright: Command, make_repository: MakeRepository, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(make_repository("r"))
-    said = gatewright("approve", "run-absent", "--reason", "looked at it", "--json")
-    assert said.exit_code == 2
-    assert said.documents[-1]["error"]["code"] == "run_unknown"

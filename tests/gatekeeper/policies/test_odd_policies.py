@@ -29,7 +29,7 @@ from gatewright.services.gatekeeper.policies.cel_rules import load_rules
 from gatewright.services.gatekeeper.policies.commands import CommandAllowlist
 from gatewright.services.gatekeeper.policies.load import ForbiddenActions, ProtectedPaths, _matcher, load
 from gatewright.services.gatekeeper.policies.memory_policy import load_memory
-from gatewright.services.gatekeeper.policies.packs import Approvals, PolicyPacks
+from gatewright.services.gatekeeper.policies.packs import PolicyPacks
 from gatewright.services.gatekeeper.policies.pools import load_pools
 from gatewright.services.gatekeeper.policies.publishers import Publishers
 from gatewright.services.gatekeeper.policies.roles import RoleTable
@@ -173,7 +173,6 @@ KINDS: Mapping[str, type[PolicyModel]] = {
     "forbidden_actions.json": ForbiddenActions,
     "command_allowlist.json": CommandAllowlist,
     "policy_packs.json": PolicyPacks,
-    "approvals.json": Approvals,
     "publishers.json": Publishers,
 }
 

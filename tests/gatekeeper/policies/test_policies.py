@@ -63,11 +63,6 @@ def edit(folder: Path, name: str, change: Callable[[Any], object]) -> None:
     path.write_text(json.dumps(value))
 
 
-def make_approval(**fields: object) -> dict[str, object]:
-    approval = {"what": "broad_path", "repository": "/srv/project", "paths": ["src"], "approved_by": "A. Person"}
-    return {**approval, "reason": "the move", "expires_at": "2100-01-01T00:00:00Z", **fields}
-
-
 @pytest.mark.parametrize(
     ("name", "change"),
     [
@@ -92,13 +87,6 @@ def make_approval(**fields: object) -> dict[str, object]:
         ("policy_packs.json", lambda value: value["high"].pop("strict_acceptance")),
         ("policy_packs.json", lambda value: value["high"].update(network="everything")),
         ("policy_packs.json", lambda value: value.update(default="none")),
-        ("approvals.json", lambda value: value["approvals"].append(make_approval(expires_at=None))),
-        ("approvals.json", lambda value: value["approvals"].append(make_approval(expires_at="2100-01-01T00:00:00"))),
-        ("approvals.json", lambda value: value["approvals"].append(make_approval(paths=[]))),
-        ("approvals.json", lambda value: value["approvals"].append(make_approval(paths=["."]))),
-        ("approvals.json", lambda value: value["approvals"].append(make_approval(paths=["src/*"]))),
-        ("approvals.json", lambda value: value["approvals"].append(make_approval(approved_by=""))),
-        ("approvals.json", lambda value: value["approvals"].append(make_approval(what="everything"))),
     ],
 )
 def test_a_policy_that_would_let_too_much_through_stops_the_gatekeeper(

@@ -25,15 +25,14 @@ from gatewright.app.cli import (
     queues,
     refs,
     retention,
+    run_context,
     schemas,
     show,
     stack,
     top,
     topology,
 )
-from gatewright.app.cli.commands import approving, deciding
-from gatewright.app.cli.commands.clients import sign_agent
-from gatewright.app.cli.commands.voting import context, granting, reviewing, summoning
+from gatewright.app.cli.people import deciding, reviewing, sign_agent, summoning
 from gatewright.app.cli.run import commands as run
 from gatewright.version import __version__
 
@@ -63,11 +62,9 @@ def gatewright(
 for module in (
     run,
     agents,
-    approving,
     deciding,
-    granting,
     reviewing,
-    context,
+    run_context,
     summoning,
     show,
     stack,

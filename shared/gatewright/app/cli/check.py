@@ -98,10 +98,11 @@ def show(
     """List the policies in force, and where each file comes from: the folder, or the package."""
     import hashlib
 
+    from gatewright.app.cli.context import find_own_policies, find_place
     from gatewright.app.cli.settings import DoctorSettings
     from gatewright.policy_files import policy_origins
 
-    folder = (policies or DoctorSettings.load().policies).absolute()
+    folder = (policies or find_own_policies(find_place()) or DoctorSettings.load().policies).absolute()
     files = [
         {
             "name": each.name,
@@ -140,6 +141,7 @@ def explain(
     policies: Policies = None,
     json_output: JsonOutput = False,
 ) -> None:
+    from gatewright.app.cli.context import find_own_policies, find_place
     from gatewright.app.cli.dry_run import ChangeLocation, ask_gates, read_contract
     from gatewright.app.cli.user_git import with_orderer
     from gatewright.contracts import RunRequest, TaskContract, codec
@@ -153,7 +155,8 @@ def explain(
     data = read_document(str(patch)) if patch is not None else None
     source = str(Path(repo).absolute()) if repo is not None and Path(repo).is_dir() else repo
     change = ChangeLocation(source, base, patch=data)
-    answer = ask_gates(document, change, policies=policies, judge_policy=True, publisher=publisher, kind=kind)
+    folder = policies or find_own_policies(find_place())
+    answer = ask_gates(document, change, policies=folder, judge_policy=True, publisher=publisher, kind=kind)
     place = Path(source) if source is not None and Path(source).is_dir() else None
     compiled = codec.decode(document, TaskContract)
     proofs = asyncio.run(preview_proofs(compiled, place, base))

@@ -84,9 +84,9 @@ def console(
     """
     from gatewright.app.cli import settings
     from gatewright.app.cli.context import find_place
-    from gatewright.app.cli.people.session import for_approver, open_inbox
+    from gatewright.app.cli.people.agent_server import agent_origin
+    from gatewright.app.cli.people.inbox import for_approver, open_inbox
     from gatewright.app.cli.session import ledger_readers
-    from gatewright.app.cli.signing_agent.access import agent_origin
     from gatewright.app.cli.stack_process import CONSOLE_IS_ON
     from gatewright.app.console.access_record import open_record
     from gatewright.app.console.provider.settings import read_provider

@@ -85,6 +85,8 @@ class CliSettings(EnvironmentSettings, frozen=True, kw_only=True):
     ledger_partitions: Annotated[int, msgspec.Meta(ge=1)] = 1
     #: The home folder; without it the nearest ``.gatewright``.
     home: Path | None = None
+    #: The folder of the policies; without it those of the package, and of a home folder its own approval rule.
+    policies: Path | None = None
     #: The signing key, where it is not the one of the home folder.
     key: Path | None = None
     #: Where the gatekeeper keeps sealed bundles, if not in the home folder; it has the same setting.

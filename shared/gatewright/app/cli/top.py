@@ -89,8 +89,8 @@ async def _print(place: CommandContext, only: str, *, json_output: bool) -> None
 
 def steering_of(place: CommandContext, key: Path | None, person: str, *, read_only: bool) -> Steering:
     """What `gatewright approvals approve` does, for the requests that are chosen on the board."""
-    from gatewright.app.cli.people.session import Answer, decide_requests, signed_answers
-    from gatewright.app.cli.people.signing import usual_key
+    from gatewright.app.cli.people.deciding import Answer, decide_requests, signed_answers
+    from gatewright.app.cli.people.signing import signing_identity
     from gatewright.app.cli.user_git import user_name
     from gatewright.app.top.steering import Steering, WithTerminal
     from gatewright.contracts.people.approvals import ApprovalStanding, SignedDecision
@@ -106,7 +106,7 @@ def steering_of(place: CommandContext, key: Path | None, person: str, *, read_on
             signed: list[SignedDecision] = with_terminal(at_the_terminal)
             return signed
 
-        answer = Answer("approve", who, key or usual_key(Path.home()), "", phrase)
+        answer = Answer("approve", *signing_identity(place, person, key), "", phrase)
         reply = await decide_requests(place, [request_id], answer, SystemClock().now(), sign)
         return "\n".join(
             f"{each.request_id}: {each.verdict} by {each.person}; it stands in {each.state}" for each in reply.recorded

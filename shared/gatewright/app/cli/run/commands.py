@@ -14,8 +14,14 @@ from gatewright.app.cli.schemas import read_submittable
 from gatewright.order_form.run_options import RunOptions
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractAsyncContextManager
+
+    from gatewright.app.cli.context import CommandContext
     from gatewright.app.cli.run.ahead import Begun
+    from gatewright.app.cli.run.display import Display
     from gatewright.contracts import RunRequest, TaskContract
+    from gatewright.view.run_view import RunView
 
 #: Seconds that an aborted run is given to end and be sealed.
 ABORT_WAIT = 30.0
@@ -51,8 +57,17 @@ def _run(begun: Begun, options: RunOptions, *, json_output: bool) -> int:
     from gatewright.app.cli.run.ahead import linger_minutes
     from gatewright.app.cli.run.start import start_run
 
-    started = start_run(options, json_output=json_output, ahead=begun.ahead, linger=linger_minutes(options.linger))
+    started = start_run(
+        options, json_output=json_output, ahead=begun.ahead, linger=linger_minutes(options.linger), ask=_ask_owner
+    )
     return begun.runner.run(started)
+
+
+def _ask_owner(place: CommandContext, display: Display) -> AbstractAsyncContextManager[Callable[[RunView], None]]:
+    # Imported only once the run goes on: most runs ask for nothing.
+    from gatewright.app.cli.people.asking import owner_asked
+
+    return owner_asked(place, display)
 
 
 @reported

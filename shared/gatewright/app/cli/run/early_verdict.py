@@ -14,7 +14,6 @@ from gatewright.app.cli.run.change_source import PATCH
 from gatewright.app.cli.run.request import Prepared, with_artifacts
 from gatewright.contracts import GateReport
 from gatewright.errors import DeniedError, GatewrightError
-from gatewright.evidence.approvals import APPROVAL
 from gatewright.reasons import family_of
 from gatewright.tasks.inputs import reference
 from gatewright.view.sentences import violation_lines
@@ -38,8 +37,6 @@ def refuse_early(prepared: Prepared, policies: Path) -> None:
     Raises EarlyRefusalError, and MalformedError for a request of which no contract can be made.
     """
     attached = dict(prepared.attachments)
-    if APPROVAL in attached:
-        return  # Only a gatekeeper knows whose approvals count.
     artifacts = tuple(reference(name, data) for name, data in prepared.attachments)
     request = with_artifacts(prepared.request, artifacts)
     patch = attached.get(PATCH) if request.executor is not None and request.executor.kind == "patch" else None

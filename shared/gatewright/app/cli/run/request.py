@@ -96,7 +96,6 @@ def prepare(
     options = replace(options, allow=allow, allow_tests=tuple(dict.fromkeys((*tests, *named))), proposed=proposed)
     answer = _answer(options, faults)
     branch = _branch(options, repository, faults)
-    approval = _approval(options, faults)
     provided = read_provided(options.provide, repository, here, faults)
     hidden = read_hidden(options.hidden_files, here, faults)
     shown = Environments(()) if environment_follows else _shown_environments(options, repository, here, faults)
@@ -133,7 +132,7 @@ def prepare(
         idempotency_key=new_id(),
     )
     written = tuple((f"{PROVIDED}{path}", content) for path, content in options.written)
-    return Prepared(request, (*answer.attachments, *approval, *provided, *written, *hidden))
+    return Prepared(request, (*answer.attachments, *provided, *written, *hidden))
 
 
 def with_shown(prepared: Prepared, options: RunOptions, here: Path) -> Prepared:
@@ -340,19 +339,6 @@ def _not_here(answer: ChangeSource, *, plays: bool) -> Iterator[Fault]:
             yield from missing_agent(executor.agent, executor.model, plays=plays)
         elif not plays:
             yield from missing_key(executor.model)
-
-
-def _approval(options: RunOptions, faults: list[Fault]) -> tuple[tuple[str, bytes], ...]:
-    if options.approval is None:
-        return ()
-    # Imported late: few runs need it.
-    from gatewright.evidence.approvals import APPROVAL
-
-    try:
-        return ((APPROVAL, options.approval.read_bytes()),)
-    except OSError as error:
-        faults.append(Fault("/artifacts", "unreadable", f"{options.approval} cannot be read: {error.strerror}"))
-        return ()
 
 
 def _shown_environments(options: RunOptions, repository: str, here: Path, faults: list[Fault]) -> Environments:

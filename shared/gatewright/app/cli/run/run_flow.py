@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import errno
 import signal
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -33,6 +33,8 @@ from gatewright.view.run_view import RunView, advance
 #: Seconds that an aborted run is given to end and be sealed.
 ABORT_PATIENCE = 5.0
 T = TypeVar("T")
+#: Asks people at the terminal while it is open; what it gives is called with the run after each event.
+AskedPeople = Callable[[Display], contextlib.AbstractAsyncContextManager[Callable[[RunView], None]]]
 
 #: What writing to a pipe without a reader and to a terminal that was closed says.
 _READER_GONE = frozenset({errno.EPIPE, errno.EIO})
@@ -47,6 +49,8 @@ class RunFlow:
     session: contextlib.AbstractAsyncContextManager[StackSession]
     display: Display
     json_output: bool
+    #: Looks at the run after each event, and asks the person at the terminal what it waits for.
+    asked: AskedPeople | None = None
     view: RunView | None = None
     _questions: TerminalQuestions | None = None
     _asked_to_stop: asyncio.Event = field(default_factory=asyncio.Event)
@@ -136,8 +140,10 @@ class RunFlow:
         if self.prepared.request.interactive:
             self._questions = TerminalQuestions(session.client, run_id, self.display)
             answering = self._questions.answer_meanwhile()
+        asked = self.asked if self.asked is not None and session.home is not None else _no_person_asked
         async with (
             answering,
+            asked(self.display) as look,
             report_waits(WaitFinder(session.client.bus, session.home), lambda: self.view, self.display),
             report_activity(session.client, run_id, session.home, lambda: self.view, self.display),
             contextlib.aclosing(events_to_the_seal(session.client, run_id, session.home)) as events,
@@ -154,6 +160,7 @@ class RunFlow:
                         self._unread = BrokenPipeError(errno.EPIPE, "the reader is gone")
                         discard_output()
                         self._asked_to_stop.set()
+                look(self.view)
 
     @contextlib.contextmanager
     def _interrupts(self, work: asyncio.Task[None]) -> Iterator[None]:
@@ -197,6 +204,11 @@ class RunFlow:
         if not self.json_output:
             complain(error)
         return exit_of_error(error)
+
+
+@contextlib.asynccontextmanager
+async def _no_person_asked(_display: Display) -> AsyncIterator[Callable[[RunView], None]]:
+    yield lambda _view: None
 
 
 class _LeftError(Exception):

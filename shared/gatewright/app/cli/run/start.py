@@ -6,6 +6,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -16,7 +17,7 @@ from gatewright.app.cli.home import make_home
 from gatewright.app.cli.outcome import Exit, exit_of_error
 from gatewright.app.cli.output import complain, note, say
 from gatewright.app.cli.run.change_source import candidate_count
-from gatewright.app.cli.run.display import make_display
+from gatewright.app.cli.run.display import Display, make_display
 from gatewright.app.cli.run.files import repository_folder, written_files
 from gatewright.app.cli.run.preflight import require_sandbox, uncommitted_words
 from gatewright.app.cli.run.proposing import (
@@ -36,6 +37,7 @@ from gatewright.app.cli.session import for_one_run, refuse_live
 from gatewright.app.cli.settings import AgentSettings, inherited_environment, model_keys, repository_keys
 from gatewright.app.cli.user_git import user_checkout
 from gatewright.app.stack.fork_server import Ahead
+from gatewright.app.stack.own_policies import write_own_policies
 from gatewright.app.stack.state import read
 from gatewright.app.stack.supervisor import StackOptions
 from gatewright.errors import GatewrightError, MalformedError
@@ -46,14 +48,20 @@ from gatewright.view.retry import retry_line, retry_options
 from gatewright.view.run_view import RunView
 from gatewright.view.safe_text import printable
 
+#: How people are asked at the terminal of a run on the stack of a home folder.
+PlaceAsks = Callable[[CommandContext, Display], AbstractAsyncContextManager[Callable[[RunView], None]]]
 
-async def start_run(options: RunOptions, *, json_output: bool, ahead: Ahead, linger: float = 0.0) -> Exit:
+
+async def start_run(
+    options: RunOptions, *, json_output: bool, ahead: Ahead, linger: float = 0.0, ask: PlaceAsks | None = None
+) -> Exit:
     """Check the options, then carry out the run. The exit code; errors are reported in the form that was asked for.
 
     What leaves something open is proposed first; with ``options.yes`` the proposal is run as well. ``ahead`` is the fork
-    server of the first stack, if it was opened already. A stack that this run starts stays for ``linger`` minutes.
+    server of the first stack, if it was opened already. A stack that this run starts stays for ``linger`` minutes. ``ask``: how
+    the person at the terminal is asked what the run waits for.
     """
-    once = partial(_run_once, json_output=json_output, ahead=ahead, linger=linger)
+    once = partial(_run_once, json_output=json_output, ahead=ahead, linger=linger, ask=None if json_output else ask)
     code, view = await once(options)
     if view is None or not view.proposed or not options.yes:
         return code
@@ -71,6 +79,7 @@ async def _run_once(
     json_output: bool,
     ahead: Ahead,
     linger: float,
+    ask: PlaceAsks | None,
     origin: RunView | None = None,
 ) -> tuple[Exit, RunView | None]:
     display = make_display(json_output=json_output, command=command_line(options))
@@ -118,7 +127,8 @@ async def _run_once(
     # What plays recorded calls is for this run alone.
     minutes, announced = linger if cassette is None else 0.0, list[str]()
     session = for_one_run(place.bus, stack, display.note, linger=minutes, announce=announced.append)
-    flow = RunFlow(prepared, session, display, json_output=json_output)
+    asked = partial(ask, place) if ask is not None and place.bus is None else None
+    flow = RunFlow(prepared, session, display, json_output=json_output, asked=asked)
     code = await flow.carry_out()
     for words in announced:
         note(words)
@@ -152,8 +162,13 @@ async def _judge_first(prepared: Prepared, options: RunOptions, place: CommandCo
     from gatewright.app.cli.run.early_verdict import refuse_early
 
     state = read(place.home)
-    policies = Path(state.policies) if state is not None and state.policies else AgentSettings.load().policies
+    policies = Path(state.policies) if state is not None and state.policies else _policies_ahead(place)
     await asyncio.to_thread(refuse_early, prepared, policies)
+
+
+def _policies_ahead(place: CommandContext) -> Path:
+    """The folder of the policies that a stack of the home will have. Raises ConfigurationError."""
+    return settings.load().policies or write_own_policies(place.home, place.key)
 
 
 def _openings(error: GatewrightError) -> tuple[str, ...]:

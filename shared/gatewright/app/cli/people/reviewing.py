@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gatewright.app.cli.commands.deciding import As, Key
 from gatewright.app.cli.options import JsonOutput
 from gatewright.app.cli.output import emit, note, reported, say
+from gatewright.app.cli.people.inbox import open_inbox
+from gatewright.app.cli.people.signing import As, Key, sign_decision, signing_identity
 from gatewright.view.safe_text import printable
 
 if TYPE_CHECKING:
@@ -51,12 +53,10 @@ def vote(
     """Vote: signed with your own key, bound to the contract and the tree that are under review."""
     import asyncio
 
-    from gatewright.app.cli.people.signing import usual_key
-    from gatewright.app.cli.people.voting import cast, vote_of
-    from gatewright.app.cli.user_git import user_name
+    from gatewright.app.cli.context import find_place
 
     said = vote_of(colour, scope, rationale, evidence, mitigation or [])
-    found = asyncio.run(cast(name, said, person or user_name(), key or usual_key(Path.home())))
+    found = asyncio.run(cast(name, said, *signing_identity(find_place(), person, key)))
     if json_output:
         emit(_plain(found))
         return
@@ -69,7 +69,6 @@ def status(name: Name, json_output: JsonOutput = False) -> None:
     """Show how a review stands: its state, the votes that count, and what keeps it from consensus."""
     import asyncio
 
-    from gatewright.app.cli.people.voting import review_of
     from gatewright.contracts.people.review_votes import ReviewStanding
 
     found = asyncio.run(review_of(name))
@@ -127,3 +126,51 @@ def _vote_words(vote: ReviewVote | None) -> str:
         return ": its report passed"
     promised = "; ".join(f"{each.action} ({each.owner}, {each.due})" for each in vote.mitigations)
     return printable(f": {vote.rationale} [{', '.join(vote.evidence)}]{f' {promised}' if promised else ''}")
+
+
+def vote_of(
+    colour: str, scope: Sequence[str], rationale: str, evidence: Sequence[str], mitigations: Sequence[str]
+) -> ReviewVote:
+    """The words of a command as a vote. Raises MalformedError (``bad_vote``) for what is none."""
+    import msgspec
+
+    from gatewright.contracts.people.review_votes import ReviewVote
+    from gatewright.errors import MalformedError
+
+    promised = []
+    for each in mitigations:
+        action, owner, due = (*(part.strip() for part in each.split("|")), "", "")[:3]
+        promised.append({"action": action, "owner": owner, "due": due})
+    plain = {"colour": colour, "scope": scope, "rationale": rationale, "evidence": evidence, "mitigations": promised}
+    try:
+        return msgspec.convert(plain, ReviewVote)
+    except msgspec.ValidationError as error:
+        raise MalformedError(f"that is no vote: {error}", code="bad_vote") from error
+
+
+async def cast(name: str, vote: ReviewVote, person: str, key: Path) -> ApprovalStanding:
+    """Vote, and say how the review stands then. Raises what the gatekeeper refuses a decision for."""
+    import asyncio
+
+    from gatewright.app.cli.context import find_place
+    from gatewright.clock import SystemClock, timestamp
+    from gatewright.rules.approvals import decision_on
+
+    async with open_inbox(find_place()) as inbox:
+        found = await inbox.review(name)
+        said = {"verdict": "vote", "person": person, "decided_at": timestamp(SystemClock().now()), "vote": vote}
+        signed = await asyncio.to_thread(sign_decision, decision_on(found.request, **said), key)
+        await inbox.decide([signed])
+        return await inbox.review(found.request.request_id)
+
+
+async def review_of(name: str) -> ApprovalStanding | ReviewStanding:
+    """The review that a request or a run names, or the one that will be asked for.
+
+    Raises MalformedError (``approval_unknown``, ``run_unknown``).
+    """
+    from gatewright.app.cli.context import find_place
+
+    async with open_inbox(find_place()) as inbox:
+        draft = await inbox.draft(name) if ".ask." not in name else None
+        return draft or await inbox.review(name)

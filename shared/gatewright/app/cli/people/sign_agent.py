@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from gatewright.app.cli.commands.deciding import As, Key
 from gatewright.app.cli.output import reported, say
+from gatewright.app.cli.people.signing import As, Key, signing_identity
 from gatewright.view.safe_text import printable
 
 
@@ -39,11 +41,8 @@ def sign_agent(
     import asyncio
     import secrets
 
-    from gatewright.app.cli.people.signing import usual_key
-    from gatewright.app.cli.signing_agent.access import AgentAccess, origin_of
-    from gatewright.app.cli.signing_agent.serving import SigningAgent, check_agent_address, serve_agent
-    from gatewright.app.cli.signing_agent.terminal import SigningTerminal
-    from gatewright.app.cli.user_git import user_name
+    from gatewright.app.cli.context import find_place
+    from gatewright.app.cli.people.agent_server import AgentAccess, SigningAgent, check_agent_address, origin_of, serve_agent
     from gatewright.app.http_access import read_address, read_token
     from gatewright.clock import SystemClock
 
@@ -53,9 +52,38 @@ def sign_agent(
     code = read_token(token_file) if token_file is not None else secrets.token_hex(32)
     access = AgentAccess(frozenset({f"127.0.0.1:{port}", f"localhost:{port}", f"[::1]:{port}"}), origins, code)
     terminal = SigningTerminal.own()
-    agent = SigningAgent(access, person or user_name(), key or usual_key(Path.home()), SystemClock(), terminal.agrees)
+    agent = SigningAgent(access, *signing_identity(find_place(), person, key), SystemClock(), terminal.agrees)
     say(printable(f"signs for {agent.person}, with {agent.key}, what is decided on {', '.join(sorted(origins))}"))
     say("it asks here before each signature, and signs nothing else")
     if token_file is None:
         say(f"the code for the page: {code}")
     asyncio.run(serve_agent(agent, host, port))
+
+
+class SigningTerminal:
+    """The question in the terminal: nothing that was typed before it counts, and it ends when the page has gone.
+
+    ``descriptor``: the terminal that is read; questions are written to standard output.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    @classmethod
+    def own(cls) -> SigningTerminal:
+        """That of this process. Raises ConfigurationError where there is none: it never signs unasked."""
+        from gatewright.errors import ConfigurationError
+
+        if not (sys.stdin.isatty() and sys.stdout.isatty()):
+            raise ConfigurationError("it asks before it signs: start it in a terminal", code="configuration_invalid")
+        return cls(sys.stdin.fileno())
+
+    async def agrees(self, lines: Sequence[str], word: str) -> bool:
+        """Show ``lines``, which are all printable, and say whether ``word`` was typed then; cancelled, it asks no more."""
+        from gatewright.app.cli.terminal import forget_typed, typed_line
+
+        for line in lines:
+            say(line)
+        forget_typed(self._descriptor)
+        say(f"type {word} to sign, anything else to refuse: ")
+        return (await typed_line(self._descriptor)).strip() == word

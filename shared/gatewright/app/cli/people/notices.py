@@ -1,34 +1,48 @@
-"""Tells people that something waits for them: on the screen, by a command, by a webhook. One digest for all that is new.
+"""``approvals watch``: tells people that something waits for them: on the screen, by a command, by a webhook.
 
-A digest holds what the list shows and no more: no patch, no words of the order, no key. A notice that cannot be given is tried
-again with the next look; it never holds up a run.
+There is one digest for all that is new. It holds what the list shows and no more: no patch, no words of the order, no key.
+A notice that cannot be given is tried again with the next look; it never holds up a run.
 """
 
 from __future__ import annotations
 
-import asyncio
-import shlex
-import subprocess
-import urllib.request
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from http.client import HTTPException
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import msgspec
+import typer
 
-from gatewright.app.cli.context import CommandContext
-from gatewright.app.cli.output import emit, note, say
-from gatewright.app.cli.people.session import open_inbox, waiting
-from gatewright.client.approvals import ApprovalInbox
-from gatewright.contracts.people.approvals import ApprovalStanding
-from gatewright.errors import ConfigurationError, UnavailableError
-from gatewright.rules.people.delegations import holders
-from gatewright.rules.transfers import transfer_lines
+from gatewright.app.cli.options import JsonOutput
+from gatewright.app.cli.output import emit, note, reported, say
+from gatewright.app.cli.people.inbox import open_inbox, waiting
 from gatewright.view.safe_text import printable
+
+if TYPE_CHECKING:
+    from gatewright.app.cli.context import CommandContext
+    from gatewright.client.approvals import ApprovalInbox
+    from gatewright.contracts.people.approvals import ApprovalStanding
 
 #: Seconds that a command or a webhook may take.
 _PATIENCE = 10.0
+
+
+@reported
+def watch(
+    *,
+    command: Annotated[
+        str, typer.Option(metavar="COMMAND", help="Started for what is new, with the digest as JSON on its standard input.")
+    ] = "",
+    webhook: Annotated[str, typer.Option(metavar="URL", help="The digest is sent there by POST.")] = "",
+    every: Annotated[float, typer.Option(min=0.2, metavar="SECONDS", help="How often the gatekeeper is asked.")] = 2.0,
+    once: Annotated[bool, typer.Option("--once", help="Tell of what waits now, and end.")] = False,
+    json_output: JsonOutput = False,
+) -> None:
+    """Tell of new requests as they come: here, to a command, to a webhook."""
+    import asyncio
+
+    from gatewright.app.cli.context import find_place
+
+    asyncio.run(watch_inbox(find_place(), Notifier(command, webhook), every, once=once, json_output=json_output))
 
 
 @dataclass
@@ -40,6 +54,8 @@ class Notifier:
     told: dict[str, set[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        from gatewright.errors import ConfigurationError
+
         if self.webhook and not self.webhook.startswith(("https://", "http://127.0.0.1", "http://localhost", "http://[::1]")):
             raise ConfigurationError("a webhook is an https:// address, or one of this host")
 
@@ -54,6 +70,8 @@ class Notifier:
 
     def tell(self, found: Sequence[ApprovalStanding]) -> bool:
         """Give command and webhook what is new to them; what fails is new again at the next look. Whether none failed."""
+        import msgspec
+
         delivered = True
         for way, send in (("command", self._run), ("webhook", self._post)):
             new = self.new(way, found) if getattr(self, way) else []
@@ -66,6 +84,9 @@ class Notifier:
         return delivered
 
     def _run(self, data: bytes) -> bool:
+        import shlex
+        import subprocess
+
         try:
             finished = subprocess.run(shlex.split(self.command), input=data, timeout=_PATIENCE, check=False)
         except (OSError, ValueError, subprocess.TimeoutExpired) as error:
@@ -76,6 +97,9 @@ class Notifier:
         return finished.returncode == 0
 
     def _post(self, data: bytes) -> bool:
+        import urllib.request
+        from http.client import HTTPException
+
         try:
             request = urllib.request.Request(self.webhook, data=data, headers={"Content-Type": "application/json"})  # noqa: S310 - http(s) only
             with urllib.request.urlopen(request, timeout=_PATIENCE) as answer:  # noqa: S310 - the same
@@ -93,6 +117,9 @@ def _told_of(standing: ApprovalStanding) -> str:
 
 def digest(found: Sequence[ApprovalStanding]) -> dict[str, Any]:
     """All that is new in one document: enough to know that one is waited for, and nothing that has to be kept secret."""
+    from gatewright.rules.people.delegations import holders
+    from gatewright.rules.transfers import transfer_lines
+
     return {
         "waiting": len(found),
         "requests": [
@@ -116,6 +143,10 @@ async def watch_inbox(place: CommandContext, notifier: Notifier, every: float, *
 
     ``once``: look one time. Raises UnavailableError then, also for a notice that was not delivered (``notice_failed``).
     """
+    import asyncio
+
+    from gatewright.errors import UnavailableError
+
     if once:
         async with open_inbox(place) as inbox:
             delivered = await _look(inbox, notifier, json_output=json_output)
@@ -136,12 +167,16 @@ async def watch_inbox(place: CommandContext, notifier: Notifier, every: float, *
 
 async def _look(inbox: ApprovalInbox, notifier: Notifier, *, json_output: bool) -> bool:
     """Show what is new, and give it to command and webhook. Whether every notice was delivered."""
+    import asyncio
+
     found = await waiting(inbox)
     _show(notifier, found, json_output=json_output)
     return await asyncio.to_thread(notifier.tell, found)
 
 
 def _show(notifier: Notifier, found: Sequence[ApprovalStanding], *, json_output: bool) -> None:
+    from gatewright.rules.transfers import transfer_lines
+
     new = notifier.new("screen", found)
     notifier.given("screen", new)
     if new and json_output:
