@@ -6,17 +6,13 @@ rules that ask people may count in it. Without the file a beat is a quarter of a
 
 from __future__ import annotations
 
-import hashlib
-from pathlib import Path
 from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
 from gatewright.contracts.activity import LONGEST_BEAT
 from gatewright.contracts.people.approvals import DEFAULT_BEAT
-from gatewright.policy_files import PolicyModel, parse_policy, policy_path, read_policy
-
-BEATS_FILE: Final = "beats.json"
+from gatewright.policy_files import PolicyFile, PolicyModel
 
 
 class BeatsPolicy(PolicyModel):
@@ -34,15 +30,4 @@ class BeatsPolicy(PolicyModel):
 
 
 QUARTER_HOURS: Final = BeatsPolicy(version="1")
-
-
-def load_beats(folder: Path) -> tuple[BeatsPolicy, str | None]:
-    """``beats.json`` of the operator's folder with its digest; quarters of an hour and None without it.
-
-    Raises ConfigurationError.
-    """
-    path = policy_path(folder, BEATS_FILE)
-    if not path.exists():
-        return QUARTER_HOURS, None
-    data = read_policy(path)
-    return parse_policy(path, BeatsPolicy, data), hashlib.sha256(data).hexdigest()
+BEATS_FILE: Final = PolicyFile("beats.json", BeatsPolicy, default=lambda: QUARTER_HOURS)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import AwareDatetime, Field, model_validator
 
 from gatewright.contracts.vocabulary import Judging, LandingMode, MutationBounds, Network, PolicyPack
-from gatewright.policy_files import PolicyModel
+from gatewright.policy_files import PolicyFile, PolicyModel
 from gatewright.rules.reports.proof import Testing, Untested
 
 
@@ -100,3 +100,7 @@ class Approvals(PolicyModel):
                 if not path.strip("/.") or not {"*", "?", "["}.isdisjoint(path):
                     raise ValueError(f"{path!r} cannot be approved; name the directories")
         return self
+
+
+PACKS_FILE: Final = PolicyFile("policy_packs.json", PolicyPacks)
+APPROVALS_FILE: Final = PolicyFile("approvals.json", Approvals)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from gatewright.policy_files import PolicyModel, parse_policy, policy_path, read_policy
+from gatewright.policy_files import PolicyFile, PolicyModel
 
-SHARES_FILE: Final = "shares.json"
 MostTasks = Annotated[int, Field(ge=1, le=1_000_000)]
 Weight = Annotated[float, Field(ge=0.01, le=100)]
 
@@ -30,12 +27,4 @@ class SharesPolicy(PolicyModel):
 
 
 NO_SHARES: Final = SharesPolicy(version="1")
-
-
-def load_shares(folder: Path) -> tuple[SharesPolicy, str | None]:
-    """``shares.json`` of the operator's folder with its digest; no bound and None without it. Raises ConfigurationError."""
-    path = policy_path(folder, SHARES_FILE)
-    if not path.exists():
-        return NO_SHARES, None
-    data = read_policy(path)
-    return parse_policy(path, SharesPolicy, data), hashlib.sha256(data).hexdigest()
+SHARES_FILE: Final = PolicyFile("shares.json", SharesPolicy, default=lambda: NO_SHARES)

@@ -31,7 +31,7 @@ def model_of(entry: AgentEntry, model: str | None) -> str:
 def look_for_agent(name: str | None, model: str | None, *, plays: bool = False) -> tuple[list[Fault], AgentEntry | None]:
     """The faults as in ``missing_agent``, and the agent that could begin where there are none."""
     settings = AgentSettings.load()
-    agents = load_agents(settings.policies).policy
+    agents = load_agents(settings.policies)
     try:
         entries = (agents.agent(name),) if name is not None else agents.agents
     except GatewrightError as error:
