@@ -37,9 +37,9 @@ from gatewright.profiles.policy import ENVIRONMENTS_FILE, EnvironmentsPolicy
 from gatewright.rules.policy_digest import policies_sha256
 from gatewright.rules.summons import SummonsBounds
 from gatewright.services.gatekeeper.policies.approval_policy import ApprovalPolicy, check_models, load_approval_policy
-from gatewright.services.gatekeeper.policies.beats import BEATS_FILE, BeatsPolicy
 from gatewright.services.gatekeeper.policies.cel_rules import CelRule, load_rules
 from gatewright.services.gatekeeper.policies.commands import ALLOWLIST_FILE, CommandAllowlist
+from gatewright.services.gatekeeper.policies.dispatch import BEATS_FILE, SHARES_FILE, BeatsPolicy, SharesPolicy
 from gatewright.services.gatekeeper.policies.full_access import names_full_access
 from gatewright.services.gatekeeper.policies.memory_policy import MEMORY_FILE
 from gatewright.services.gatekeeper.policies.packs import APPROVALS_FILE, PACKS_FILE, Approvals, PolicyPacks
@@ -47,7 +47,6 @@ from gatewright.services.gatekeeper.policies.pools import POOLS_FILE, PoolsPolic
 from gatewright.services.gatekeeper.policies.publishers import PUBLISHERS_FILE, Publishers
 from gatewright.services.gatekeeper.policies.roles import ROLES_FILE, RoleTable, registry_faults
 from gatewright.services.gatekeeper.policies.routing_policy import ROUTING_FILE, check_routing
-from gatewright.services.gatekeeper.policies.shares import SHARES_FILE, SharesPolicy
 from gatewright.services.gatekeeper.policies.summons_policy import SUMMONS_FILE
 
 P = TypeVar("P")

@@ -24,9 +24,9 @@ from gatewright.policy_files import PolicyFile
 from gatewright.profiles.policy import ENVIRONMENTS_FILE
 from gatewright.resources import policy_directory, schema_directory
 from gatewright.services.gatekeeper.policies.approval_policy import load_approval_policy
-from gatewright.services.gatekeeper.policies.beats import BEATS_FILE
 from gatewright.services.gatekeeper.policies.cel_rules import load_rules
 from gatewright.services.gatekeeper.policies.commands import ALLOWLIST_FILE
+from gatewright.services.gatekeeper.policies.dispatch import BEATS_FILE, SHARES_FILE
 from gatewright.services.gatekeeper.policies.load import FORBIDDEN_FILE, PROTECTED_FILE, _matcher, load
 from gatewright.services.gatekeeper.policies.memory_policy import MEMORY_FILE
 from gatewright.services.gatekeeper.policies.packs import APPROVALS_FILE, PACKS_FILE
@@ -34,7 +34,6 @@ from gatewright.services.gatekeeper.policies.pools import POOLS_FILE
 from gatewright.services.gatekeeper.policies.publishers import PUBLISHERS_FILE
 from gatewright.services.gatekeeper.policies.roles import ROLES_FILE
 from gatewright.services.gatekeeper.policies.routing_policy import ROUTING_FILE, check_routing
-from gatewright.services.gatekeeper.policies.shares import SHARES_FILE
 from gatewright.services.gatekeeper.policies.summons_policy import SUMMONS_FILE
 from tests.odd_values import FEW, Message, few_or_all, odd_bytes, odd_lines
 
