@@ -12,7 +12,7 @@ from gatewright.contracts.progress import MemoryBounds, MemoryEntry
 from gatewright.evidence.projection.progress import repository_digest
 from gatewright.order_artifacts.canonical_memory import MEMORY
 from gatewright.run import events as e
-from tests.evidence.recorded_runs import GitFacts, RecordedRun, under_policies
+from tests.evidence.recorded_runs import GitFacts, RecordedRun, make_aborted, make_fixed, make_success, under_policies
 
 BOUNDS = MemoryBounds(entries=2, max_bytes=8192)
 
@@ -46,27 +46,6 @@ class RememberedRun(RecordedRun):
         return e.LabelledEvent(told, event.level, event.task_id, event.attempt, event.role)
 
 
-def land(run: RecordedRun) -> None:
-    run.accept()
-    run.plan()
-    run.work()
-    run.compose()
-    run.pass_review()
-    run.land()
-
-
-def cure(run: RecordedRun) -> None:
-    run.accept()
-    run.plan(shards=1)
-    run.work()
-    run.compose()
-    run.fail_review()
-    run.work()
-    run.compose()
-    run.pass_review()
-    run.land()
-
-
 def refuse(run: RecordedRun) -> None:
     run.accept()
     run.plan(shards=1)
@@ -78,13 +57,12 @@ def refuse(run: RecordedRun) -> None:
     run.end_refused(finished, refused)
 
 
-def abort(run: RecordedRun) -> None:
-    run.accept()
-    run.plan()
-    run.end("ABORTED", "aborted", "enough", e.LabelledEvent(e.AbortRequested(reason="enough", requested_by="tests")))
-
-
-STORIES: dict[str, Callable[[RecordedRun], None]] = {"landed": land, "cured": cure, "refused": refuse, "aborted": abort}
+STORIES: dict[str, Callable[..., object]] = {
+    "landed": make_success,
+    "cured": make_fixed,
+    "refused": refuse,
+    "aborted": make_aborted,
+}
 
 
 def make_remembered(story: str, git: GitFacts | None = None, **changes: object) -> RememberedRun:
@@ -92,7 +70,7 @@ def make_remembered(story: str, git: GitFacts | None = None, **changes: object) 
     run = RememberedRun(git=git or GitFacts())
     for name, value in changes.items():
         setattr(run, name, value)
-    STORIES[story](run)
+    STORIES[story](run=run)
     return run
 
 
