@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import Field
 
 from gatewright.contracts.vocabulary import Judging, LandingMode, MutationBounds, Network, PolicyPack
-from gatewright.policy_files import PolicyModel
+from gatewright.policy_files import PolicyFile, PolicyModel
 from gatewright.rules.reports.proof import Testing, Untested
 
 
@@ -69,3 +69,6 @@ class PolicyPacks(PolicyModel):
                 return self.medium
             case "high":
                 return self.high
+
+
+PACKS_FILE: Final = PolicyFile("policy_packs.json", PolicyPacks)

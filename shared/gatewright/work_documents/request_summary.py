@@ -44,7 +44,7 @@ def request_summary(run: Run, asked: AskedApproval, gates: Iterable[GateStanding
         on_silence = "the run goes on as it does now"
     return ApprovalSummary(
         title=_cut(" ".join(request.user_request.split()), MOST_TITLE),
-        ordered_by=run.accepted.orderers or (),
+        ordered_by=run.accepted.orderers,
         publisher=request.publisher,
         requested_by=request.requested_by,
         repository=request.repository,

@@ -50,7 +50,7 @@ def list_agents(json_output: JsonOutput = False) -> None:
     from gatewright.models.policy import load_models
 
     settings = AgentSettings.load()
-    policy = load_agents(settings.policies).policy
+    policy = load_agents(settings.policies)
     models = load_models(settings.policies).policy.route("worker")
     probed = {(each.agent, each.package_version): each.admitted for each in probed_agents(find_place().home)}
     rows: list[dict[str, Any]] = []

@@ -29,7 +29,7 @@ from gatewright.evidence.store.address import StoreAddress, is_address, is_run, 
 from gatewright.evidence.store.archive import unpack
 from gatewright.evidence.store.fetching import fetch, open_reader, open_store
 from gatewright.evidence.store.objects import MAX_ARCHIVE_BYTES, ObjectStore
-from gatewright.evidence.store.policy import load_stores
+from gatewright.evidence.store.policy import STORES_FILE
 from gatewright.host_errors import host_errors
 
 if TYPE_CHECKING:
@@ -127,7 +127,9 @@ def fetch_bundle(address: str, into: Path | None = None) -> Path:
     Raises StoreError, ConfigurationError.
     """
     place, run_id = parse_run(address)
-    return fetch(open_reader(place, load_stores(AgentSettings.load().policies)), run_id, into or _temporary_folder())
+    return fetch(
+        open_reader(place, STORES_FILE.load(AgentSettings.load().policies).policy), run_id, into or _temporary_folder()
+    )
 
 
 async def receive_bundle(client: Client, run_id: str, into: Path) -> Path:
@@ -177,7 +179,7 @@ def fetch_from_store(store: str, run_id: str) -> Path:
 
 def store_at(address: StoreAddress) -> ObjectStore:
     """The store, to be written. Raises StoreError, ConfigurationError."""
-    return open_store(address, load_stores(AgentSettings.load().policies))
+    return open_store(address, STORES_FILE.load(AgentSettings.load().policies).policy)
 
 
 def _temporary_folder() -> Path:

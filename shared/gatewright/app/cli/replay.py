@@ -192,7 +192,7 @@ def require_playable(place: CommandContext, recorded: RecordedRun) -> None:
         words = "recorded calls are played by a stack of this host: unset GATEWRIGHT_NATS_URL, and name the bundle"
         raise MalformedError(words, code="not_reexecutable")
     settings = AgentSettings.load()
-    agents = load_agents(settings.policies).policy
+    agents = load_agents(settings.policies)
     for each in recorded.agents:
         entry = agents.agent(each.agent)
         found = find_agent(entry, settings.installations)

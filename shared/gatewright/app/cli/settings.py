@@ -162,9 +162,9 @@ def model_keys() -> dict[str, str]:
 def repository_keys() -> dict[str, dict[str, str]]:
     """By role, the variables that ``repositories.json`` names as keys for it, as far as they are set. ConfigurationError."""
     # Imported late: only what starts a stack needs it.
-    from gatewright.git.access.policy import AccessRole, load_repositories
+    from gatewright.git.access.policy import REPOSITORIES_FILE, AccessRole
 
-    policy = load_repositories(AgentSettings.load().policies).policy
+    policy = REPOSITORIES_FILE.load(AgentSettings.load().policies).policy
     names = {role: sorted(policy.variables(role)) for role in get_args(AccessRole)}
     return {role: {name: os.environ[name] for name in found if os.environ.get(name)} for role, found in names.items()}
 

@@ -104,7 +104,7 @@ def _recorded_document(account: BundleAccount, path: str, kind: type[Document]) 
     """A document that is a file of the bundle. Raises MalformedError (``no_such_document``), and what decoding does."""
     found = account.excerpt(path, MAX_TOLD_BYTES)
     if not found.size or found.left_out:
-        words = f"there is no {kind.__name__} in {account.folder.name}: the run is open, is older than it, or was given none"
+        words = f"there is no {kind.__name__} in {account.folder.name}: the run is open, or was given none"
         raise MalformedError(words, code="no_such_document")
     return codec.decode(found.head, kind)
 

@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from gatewright.evidence.signing import keys
-from gatewright.policy_files import FURTHER
 from gatewright.private_files import read_private, write_private
 
 OWN_POLICIES: Final = "own-policies"
 #: Seconds that the owner is waited for.
 _WITHIN_SECONDS: Final = 86_400
-_RULES_FILE, _ROSTER_FILE = FURTHER[:2]
+_RULES_FILE: Final = "approval_rules.json"
+_ROSTER_FILE: Final = "approvers.json"
 _IN_NAMES: Final = frozenset("._@+-")
 
 

@@ -125,7 +125,7 @@ def look_for_agent(name: str | None, model: str | None, *, plays: bool = False) 
     from gatewright.agents.policy import load_agents
 
     settings = AgentSettings.load()
-    agents = load_agents(settings.policies).policy
+    agents = load_agents(settings.policies)
     try:
         entries = (agents.agent(name),) if name is not None else agents.agents
     except GatewrightError as error:

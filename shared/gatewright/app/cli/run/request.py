@@ -156,11 +156,11 @@ def _programs_not_shown(options: RunOptions, shown: Environments) -> tuple[Fault
 def _decided_later(shown: Environments) -> bool:
     """Whether the operator's profiles may show commands more than the system: the contract says it, and the roles look."""
     # Imported late: only a run without an environment needs it.
-    from gatewright.profiles.policy import load_environments
+    from gatewright.profiles.policy import ENVIRONMENTS_FILE
 
     if shown.folders:
         return False
-    return any(each.prefix or each.image for each in load_environments(AgentSettings.load().policies).profiles)
+    return any(each.prefix or each.image for each in ENVIRONMENTS_FILE.load(AgentSettings.load().policies).policy.profiles)
 
 
 def _tests(name: str, commands: tuple[str, ...]) -> tuple[AcceptanceTest, ...]:
