@@ -59,8 +59,8 @@ class BoardRow:
     ``code`` and ``message`` are those of a run that did not land. ``holders`` are the runs whose paths it waits for.
     ``quiet_after``: seconds without an event after which it is silent. ``maker``: who makes the change (``command``, ``agent``,
     ...; ``several``). ``tokens`` and ``nano_usd`` are what was reported, ``locked`` the paths that an open run holds.
-    ``priority`` is the class that its tasks wait in. ``ordered_by`` are the people who ordered it, as far as known; ``change`` is
-    the size of its candidate, such as ``2 files, 14 lines``.
+    ``priority`` is the class that its tasks wait in. ``ordered_by`` are the people who ordered it, as far as known.
+    ``change`` is the size of its candidate, such as ``2 files, 14 lines``.
     """
 
     run_id: str
