@@ -75,14 +75,7 @@ async def serve(service: Service, settings: Settings) -> None:
     follower = LedgerFollower(orchestrator, publishers=submissions.limits.runs, memories=memories, silent=silent)
     follower.checkpoint = await asyncio.to_thread(_checkpoint, service, settings)
     asked = RunQueries(
-        service.bus,
-        orchestrator,
-        submissions.limits,
-        follower.index,
-        place.archives(),
-        service.log,
-        silent,
-        follower.approvals,
+        service.bus, orchestrator, submissions.limits, follower.index, place.archives(), service.log, silent, follower.approvals
     )
     claims = ClaimListener(service.bus, silent, service.clock, service.log, service.metrics)
 

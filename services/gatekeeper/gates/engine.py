@@ -36,14 +36,7 @@ from gatewright.rules.reports.results import broken_by_result
 from gatewright.rules.reports.tests import stored_by
 from gatewright.rules.rounds import REPAIRABLE, may_repair, repairable
 from gatewright.rules.routing import is_due, path_kinds
-from gatewright.rules.standing import (
-    APPROVAL_LAPSED,
-    HeldRoster,
-    hold_roster,
-    rests_on_people,
-    used_grants,
-    with_roster,
-)
+from gatewright.rules.standing import APPROVAL_LAPSED, HeldRoster, hold_roster, rests_on_people, used_grants, with_roster
 from gatewright.run.candidates import made_by
 from gatewright.run.events import LocksTaken
 from gatewright.run.state import Run

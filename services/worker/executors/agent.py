@@ -37,12 +37,7 @@ from gatewright.secrets.scanner import SecretScanner
 from gatewright.services.worker.agents.box import BASE_URL, Box, Place, open_box
 from gatewright.services.worker.agents.brief import brief, out_of_scope
 from gatewright.services.worker.agents.carried_session import CarriedSession
-from gatewright.services.worker.agents.conventions import (
-    Conventions,
-    read_conventions,
-    restore_conventions,
-    restored_block,
-)
+from gatewright.services.worker.agents.conventions import Conventions, read_conventions, restore_conventions, restored_block
 from gatewright.services.worker.agents.earlier import EarlierRound, begin_at, earlier_round
 from gatewright.services.worker.agents.live_usage import tell_usage
 from gatewright.services.worker.agents.masking import masking, without_masked

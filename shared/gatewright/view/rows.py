@@ -166,12 +166,7 @@ def tasks_in_hand(
     running = (task for task in run.tasks.values() if task.status == "RUNNING")
     return tuple(
         TaskInHand(
-            task.task_id,
-            task.role,
-            task.pool,
-            given_out.get(task.task_id, ""),
-            task.attempt,
-            claimed.get(task.task_id, ""),
+            task.task_id, task.role, task.pool, given_out.get(task.task_id, ""), task.attempt, claimed.get(task.task_id, "")
         )
         for task in running
     )

@@ -130,8 +130,8 @@ def test_a_dash_reads_the_change_from_a_pipe(
     repository = make_repository("r")
     seen: list[Prepared] = []
 
-    async def look(given: RunOptions, *, json_output: bool, ahead: Ahead, linger: float, ask: object) -> int:
-        del json_output, ahead, linger
+    async def look(given: RunOptions, *, json_output: bool, verbose: bool, ahead: Ahead, linger: float, ask: object) -> int:
+        del json_output, verbose, ahead, linger, ask
         seen.append(prepare(given, repository))
         return 0
 

@@ -57,8 +57,9 @@ def test_a_patch_of_a_protected_path_is_refused_before_an_environment(
 def test_a_patch_out_of_scope_is_refused_before_an_environment(gatewright: Command, project: Path) -> None:
     said = gatewright(*RUN, "--allow", "src", "--patch", patch_of(project, "a.txt"))
     assert said.exit_code == 1
-    assert "a.txt: path_out_of_scope" in said.err
-    assert "retry with: gatewright run" in said.err
+    assert "✘ scope     a.txt is outside the allowed paths (src) [path_out_of_scope]" in said.err
+    assert "Nothing landed." in said.err
+    assert "To allow it: gatewright run" in said.err
     assert said.err.strip().endswith("--allow a.txt")
 
 

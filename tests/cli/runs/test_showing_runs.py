@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -35,6 +36,7 @@ from gatewright.run import events as e
 from gatewright.view.rows import tasks_in_hand
 from gatewright.view.run_view import RunView, advance, view_of
 from gatewright.view.safe_text import printable
+from gatewright.view.stages import view_with_stages
 from tests.cli.conftest import RESULT_FIELDS, Command
 from tests.client.conftest import make_run
 from tests.gatekeeper.budgeted_run import BudgetedRun, make_usage
@@ -54,10 +56,14 @@ def view_after(script: Script) -> RunView:
     return view
 
 
-def shown(script: Script, capsys: pytest.CaptureFixture[str]) -> str:
+def shown(script: Script, capsys: pytest.CaptureFixture[str], *, verbose: bool = False) -> str:
+    return shown_events(events_of(script), capsys, verbose=verbose)
+
+
+def shown_events(events: Iterable[OrchestratorEvent], capsys: pytest.CaptureFixture[str], *, verbose: bool = False) -> str:
     view: RunView | None = None
-    with PlainDisplay() as display:
-        for event in events_of(script):
+    with PlainDisplay(verbose=verbose) as display:
+        for event in events:
             view = advance(view, event)
             display.show(event, view)
         assert view is not None
@@ -66,28 +72,43 @@ def shown(script: Script, capsys: pytest.CaptureFixture[str]) -> str:
 
 
 def test_plain_timeline_tells_states_roles_verdicts_and_the_end(capsys: pytest.CaptureFixture[str]) -> None:
-    out = shown(Script(shards=2), capsys)
+    out = shown(Script(shards=2), capsys, verbose=True)
     for words in ("S0 intake", "S1 plan", "S2 execute", "S3 review", "S4 test", "S6 done", "techlead: 2 shards", "✔ diff gate"):
         assert words in out
     assert "\x1b" not in out
-    assert out.index("S1 plan") < out.index("S4 test") < out.index("SUCCESS in")
-    assert f"gatewright verify {RUN_ID}" in out
+    assert out.index("S1 plan") < out.index("S4 test") < out.index("Landed in")
+
+
+def test_a_run_that_lands_has_one_line_for_each_stage_that_matters(capsys: pytest.CaptureFixture[str]) -> None:
+    title, _, *lines = shown(Script(), capsys).splitlines()
+    assert title.endswith(f"  {RUN_ID}")
+    assert len(title) == 80
+    assert [line[:12].split() for line in lines[: lines.index("")]] == [
+        ["✔", "scope"],
+        ["✔", "review"],
+        ["✔", "tests"],
+        ["✔", "landed"],
+    ]
+    assert lines[-2:] == ["Next:     git -C /srv/r merge x", f"Evidence: gatewright show {RUN_ID}"] or lines[-1].startswith(
+        "Evidence"
+    )
+    assert sum(line.startswith("Next:") for line in lines) == 1
 
 
 def test_failed_run_tells_the_gate_the_reason_and_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
     out = shown(Script(refused_shard=1), capsys)
-    assert "✘ diff gate: path_out_of_scope" in out
-    assert "reason    path_out_of_scope (diff gate)" in out
-    assert "landed    nothing" in out
-    assert "advice" in out
-    assert "bundle    somewhere" in out
+    assert out.count("✘") == 1, "a refusal is shown once"
+    assert "✘ scope  " in out
+    assert "Nothing landed." in out
+    assert "Advice:" in out or "To allow it:" in out
+    assert f"Evidence: gatewright show {RUN_ID}" in out
 
 
 def test_round_of_the_fix_loop_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     out = shown(Script(retries=1, tests_fail_until=1), capsys)
-    assert "S5 fix" in out
-    assert "orders attempt 2" in out
-    assert "SUCCESS in" in out
+    assert out.index("✘ tests") < out.index("! fix       attempt 2 starts: tests_failed") < out.index("✔ tests")
+    assert "Landed in" in out
+    assert "S5 fix" in shown(Script(retries=1, tests_fail_until=1), capsys, verbose=True)
 
 
 def test_cured_failure_is_not_the_reason_of_a_later_success() -> None:
@@ -159,22 +180,25 @@ REMARKS = (
 
 
 def test_each_remark_has_a_marked_line_while_the_run_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
-    view: RunView | None = None
-    display = PlainDisplay()
-    for event in remarked_events():
-        view = advance(view, event)
-        display.show(event, view)
-    lines = capsys.readouterr().out.splitlines()
+    lines = shown_events(remarked_events(), capsys, verbose=True).splitlines()
     for remark in REMARKS:
         assert [line.split("] ")[1][11:] for line in lines if line.endswith(remark)] == [f"! remark of {remark}"]
 
 
-def test_each_remark_has_a_marked_line_at_the_end_and_in_show() -> None:
-    view = view_of(remarked_events())
+def test_each_remark_has_a_marked_line_below_its_stage(capsys: pytest.CaptureFixture[str]) -> None:
+    view = view_with_stages(remarked_events())
     assert view is not None
-    for lines in (closing_words(view), run_story(view)):
-        assert [line for line in lines if "!" in line] == [f"  ! remark  {remark}" for remark in REMARKS]
-    assert "  tests     suite: 3 tests before, 3 now: 0 lost, 0 new" in closing_words(view), "what is doubtful is a remark"
+    for lines in (shown_events(remarked_events(), capsys).splitlines(), run_story(view)):
+        assert [line for line in lines if "!" in line] == [f"! remark    {remark}" for remark in STAGE_REMARKS]
+        assert next(line for line in lines if "✔ review" in line) == "✔ review    passed, 1 remark"
+    assert "  suite: 3 tests before, 3 now: 0 lost, 0 new" in run_story(view, verbose=True), "what is doubtful is a remark"
+
+
+STAGE_REMARKS = (
+    "src/b.py: The line ends are mixed. [line_ends]",
+    "src/a.py:3: looks for a test runner [odd_import]",
+    *(each.removeprefix("tests: ") for each in REMARKS[2:]),
+)
 
 
 def test_remarks_are_in_the_documents_of_run_and_show() -> None:
@@ -194,12 +218,21 @@ def test_many_remarks_are_counted_for_people_and_all_listed_for_programs() -> No
     view = view_of(remarked_events())
     assert view is not None
     finding = Finding(code="odd", message=ESCAPE, blocking=False)
+    findings = tuple(structs.replace(finding, line=n) for n in range(1, 41))
     assert view.run.review is not None
-    review = structs.replace(view.run.review, findings=tuple(structs.replace(finding, line=n) for n in range(1, 41)))
+    review = structs.replace(view.run.review, findings=findings)
     many = replace(view, run=structs.replace(view.run, review=review))
-    lines = [line for line in closing_words(many) if line.startswith("  ! remark")]
+    events = []
+    for event in remarked_events():
+        payload = e.event_of(event)
+        if isinstance(payload, e.ReviewReceived):
+            payload = structs.replace(payload, report=structs.replace(payload.report, findings=findings))
+        events.append(structs.replace(event, payload=e.plain(payload)))
+    staged = view_with_stages(events)
+    assert staged is not None
+    lines = [line for line in run_story(staged) if line.startswith("! remark") and "src/" not in line and "suite" not in line]
     assert len(lines) == 13
-    assert lines[-1].endswith("... and 31 more; the JSON document lists all")
+    assert lines[-1].endswith("... and 28 more; the JSON document lists all")
     assert all(line.isprintable() for line in lines)
     assert len(result_of(many).remarks) == 43
 
@@ -245,9 +278,9 @@ def test_live_display_draws_every_stage_of_a_run() -> None:
         assert view is not None
         display.close(view)
     drawn = screen.getvalue()
-    assert "● S3 review" in drawn.replace("\x1b[0m", "").replace("\x1b[1;36m", "")
-    assert "attempt 2" in drawn
-    assert "SUCCESS in" in drawn
+    assert "reviewer · reviewing the change" in drawn
+    assert "attempt 2 starts" in drawn
+    assert "Landed in" in drawn
 
 
 def said_by_an_agent(view: RunView, event: ActivityKind, text: str) -> AgentActivity:
@@ -271,25 +304,22 @@ def test_the_live_display_draws_what_an_agent_says_and_uses_just_now() -> None:
     console = Console(file=screen, force_terminal=False, width=60, highlight=False, markup=False)
     display, view = LiveDisplay(console), view_at_work()
     display.waits(view, ())
+    console.print(display._below())
+    assert "worker · making the change · " in screen.getvalue()
     for text in ("I look", "I look at the tests\nThey fail because \x1b[2J[bold]of a sign " + "x" * 100):
         display.activity(view, said_by_an_agent(view, "text", text))
     display.activity(view, said_by_an_agent(view, "usage", "1,200 tokens, 3 turns, 4 of 300 s"))
     console.print(display._below())
     drawn = screen.getvalue()
-    assert "        1,200 tokens, 3 turns, 4 of 300 s" in drawn
-    assert "They fail because" in drawn
+    assert "worker · They fail…" in drawn, "what an agent says gives way to what it used"
+    assert "· 1,200 tokens, 3 turns, 4 of 300 s" in drawn
     assert "I look" not in drawn
     assert "\x1b[2J" not in drawn
-    assert max(map(len, drawn.splitlines())) <= 120  # the way of the run is longer than this terminal
-    display.activity(view, said_by_an_agent(view, "message", "They fail because of a sign."))
-    screen.truncate(0)
-    console.print(display._below())
-    assert "They fail" not in screen.getvalue()
-    assert "1,200 tokens" in screen.getvalue()
+    assert max(map(len, drawn.splitlines())) <= 60
 
 
 def test_lines_of_a_log_leave_out_what_an_agent_says_just_now(capsys: pytest.CaptureFixture[str]) -> None:
-    display, view = PlainDisplay(), view_at_work()
+    display, view = PlainDisplay(verbose=True), view_at_work()
     display.activity(view, said_by_an_agent(view, "text", "half a mess"))
     display.activity(view, said_by_an_agent(view, "usage", "1 tokens"))
     display.activity(view, said_by_an_agent(view, "message", "\n".join(f"line {number}" for number in range(20))))
@@ -346,12 +376,12 @@ def test_show_names_the_agent_that_was_asked_and_what_its_worker_says_of_it() ->
         task, contract=contract, result=msgspec.structs.replace(task.result, summary=f"codex 0.1 {ESCAPE}" + "x" * 999)
     )
     with_agent = replace(view, run=structs.replace(view.run, tasks={**view.run.tasks, task.task_id: asked}))
-    (line,) = [line for line in run_story(with_agent) if " with codex" in line]
+    (line,) = [line for line in run_story(with_agent, verbose=True) if " with codex" in line]
     assert line.strip().startswith("with codex m-1: codex 0.1 \\x1b[31mred")
     assert line.isprintable()
     assert len(line) < 150
     assert [entry.asked for entry in run_details(with_agent).tasks if entry.task_id == task.task_id] == ["codex m-1"]
-    assert not any(" with " in line for line in run_story(view)[:12])
+    assert not any(" with " in line for line in run_story(view, verbose=True)[:12])
 
 
 @pytest.mark.parametrize(
@@ -375,7 +405,8 @@ def test_runs_and_show_read_the_bundles_when_no_system_runs(gatewright: Command,
     assert [task["role"] for task in details["tasks"]] == ["pm", "techlead", "worker", "worker", "reviewer", "testrunner"]
     said = gatewright("show", RUN_ID[:8])
     assert (said.exit_code, said.err) == (0, "")
-    assert "✔ integrated" in said.out
+    assert "✔ landed " in said.out
+    assert "✔ integrated" in gatewright("show", RUN_ID, "--verbose").out
 
 
 def test_bundle_that_cannot_be_read_does_not_hide_the_others(gatewright: Command, tmp_path: Path) -> None:
@@ -417,31 +448,28 @@ def view_of_world(world: BudgetedRun) -> RunView:
 
 def test_show_tells_what_was_used_of_the_budget() -> None:
     world = budgeted()
-    assert "  used       30 of 100 s; 0 of 2,000 tokens" in run_story(view_of_world(world), NOW + timedelta(seconds=30))
+    assert "  used       30 of 100 s; 0 of 2,000 tokens" in run_story(
+        view_of_world(world), NOW + timedelta(seconds=30), verbose=True
+    )
     world.deliver_all()
     view = view_of_world(world)
-    assert any("of 100 s; 1,200 of 2,000 tokens; 0.25 USD, no limit" in line for line in run_story(view))
+    assert any("of 100 s; 1,200 of 2,000 tokens; 0.25 USD, no limit" in line for line in run_story(view, verbose=True))
     entry = run_details(view).budget
     assert (entry.tokens.used, entry.tokens.limit, entry.cost_usd.used, entry.cost_usd.limit) == (1200, 2000, 0.25, None)
 
 
 def test_show_says_nothing_of_a_budget_where_there_is_none() -> None:
-    assert not any(line.startswith("  used ") for line in run_story(view_after(Script())))
+    assert not any(line.startswith("  used ") for line in run_story(view_after(Script()), verbose=True))
 
 
 def test_the_budget_that_ended_a_run_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     name = f"{RUN_ID}.plan.w01"
     world = budgeted(**{name: "budget_exceeded: 1,200 of 1,000 tokens used"})
     world.deliver_until("FAILED")
-    view: RunView | None = None
-    with PlainDisplay() as display:
-        for event in (event for transition in world.transitions for event in transition.events):
-            view = advance(view, event)
-            display.show(event, view)
-        assert view is not None
-        display.close(view)
-    out = capsys.readouterr().out
-    assert "worker: plan.w01 has used 1,200 tokens, 0.25 USD" in out
+    events = [event for transition in world.transitions for event in transition.events]
+    out = shown_events(events, capsys, verbose=True)
+    assert "worker: plan.w01 used 1,200 tokens, 0.25 USD" in out
     assert "gatekeeper: budget: 1,200 of 1,000 tokens used by plan.w01, of its share" in out
-    assert "reason    budget_exceeded" in out
-    assert "--max-tokens" in out
+    calm = shown_events(events, capsys)
+    assert calm.count("budget_exceeded") == 1
+    assert "--max-tokens" in calm

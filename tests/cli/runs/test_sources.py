@@ -138,7 +138,7 @@ async def test_lists_for_programs_and_the_board_tell_the_same_of_tasks_in_hand()
     assert [(each.task_id, each.process) for each in entry.in_hand] == [(task.task_id, "P1")]
     assert entry.in_hand[0].since == view.dispatched[task.task_id]
     assert entry.silent_since == "2026-01-02T00:00:00Z"
-    (line,) = [line for line in run_story(view, claims=claims) if "says process P1" in line]
+    (line,) = [line for line in run_story(view, claims=claims) if "process P1" in line]
     assert "since" in line
     assert [each.process for each in run_entry(view).in_hand] == [""]
 

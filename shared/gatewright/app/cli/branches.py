@@ -19,6 +19,7 @@ from gatewright.app.cli import settings
 from gatewright.app.cli.bundle_retention import make_collector
 from gatewright.app.cli.context import find_place
 from gatewright.app.cli.home import find_repository
+from gatewright.app.cli.runs.listing import FULL_WIDTH, short_ids, table_lines
 from gatewright.app.cli.settings import AgentSettings, operator_access
 from gatewright.app.cli.user_git import user_checkout
 from gatewright.app.retention.branch_expiry import BranchExpiry, BranchItem, RunRefs
@@ -36,6 +37,7 @@ from gatewright.git.maintenance import mirrors_below
 from gatewright.git.process import in_thread
 from gatewright.git.refs import Source, parse_url
 from gatewright.git.remote_run_refs import RemoteRunRefs
+from gatewright.view.stages import PAGE_WIDTH
 
 #: Below the home folder, for as long as a round lasts.
 _COPIES = "branch-copies"
@@ -275,17 +277,23 @@ def delete_branches(repository: Path, plan: Sequence[RunRef]) -> tuple[BranchRem
     return tuple(done)
 
 
-def ref_lines(found: Sequence[RunRef], mirrors: Sequence[MirrorRefs]) -> list[str]:
-    """The list for people."""
-    lines = (
-        [f"{'BRANCH':<36} {'COMMIT':<12} {'DATE':<10} {'STATE':<11} SUBJECT"] if found else ["no run has left a branch here"]
-    )
-    for each in found:
-        name = f"gatewright/{each.name}"
-        where = f"  ({each.where})" if each.where else ""
-        lines.append(f"{name:<36} {each.commit[:12]} {each.date[:10]:<10} {each.state:<11} {each.subject[:60]}{where}")
-    lines += [f"mirror {each.mirror}: {each.refs} refs kept" for each in mirrors]
-    return lines
+def ref_lines(found: Sequence[RunRef], mirrors: Sequence[MirrorRefs], width: int | None = None) -> list[str]:
+    """The list for people: in ``width`` columns of a terminal, or with every column whole where that is None."""
+    subjects = [f"({each.where}) {each.subject}" if each.where else each.subject for each in found]
+    names = [each.name for each in found]
+    if width is not None and width < PAGE_WIDTH:
+        names = short_ids(names)
+    rows: list[tuple[str, ...]] = [
+        ("BRANCH", "STATE"),
+        *((f"gatewright/{name}", each.state) for name, each in zip(names, found, strict=True)),
+    ]
+    if width is None or width >= FULL_WIDTH:
+        rest = (("COMMIT", "DATE"), *((each.commit[:12], each.date[:10]) for each in found))
+        rows = [(row[0], *more, row[1]) for row, more in zip(rows, rest, strict=True)]
+    lines = table_lines(rows, ["SUBJECT", *subjects], width) if found else ["no run has left a branch here"]
+    if width is not None and mirrors:
+        return [*lines, f"{len(mirrors)} mirrors keep {sum(each.refs for each in mirrors)} refs"]
+    return lines + [f"mirror {each.mirror}: {each.refs} refs kept" for each in mirrors]
 
 
 def removal_lines(found: Sequence[RunRef], plan: Sequence[RunRef], *, carried_out: bool) -> list[str]:

@@ -184,11 +184,10 @@ def role_line(role: RoleContractSummary) -> str:
 def verdict_lines(answer: DryRunAnswer) -> list[str]:
     """The verdict first, then each violation on a line."""
     violations = [violation for report in answer.reports for violation in report.violations]
-    refusal = f"✘ it would be refused: {violations[0].code if violations else 'gate_not_evaluated'}"
-    lines = [f"{'✔ it would pass' if answer.passed else refusal} ({_verdict_word(answer)})"]
+    lines = [f"{'✔ would pass' if answer.passed else '✘ would be refused'}: {_verdict_word(answer)}"]
     for violation in violations[:MOST_VIOLATIONS]:
         where = f"{violation.path}: " if violation.path else ""
-        lines.append(f"  {where}{violation.code} ({violation.rule}) {violation.detail}")
+        lines.append(f"  {where}{violation.detail} [{violation.code}]")
     more = len(violations) - MOST_VIOLATIONS
     lines += [f"  ... and {more} more"] if more > 0 else []
     hints = dict.fromkeys(hint for violation in violations if (hint := advice_for(violation.code)))

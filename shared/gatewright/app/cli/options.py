@@ -32,6 +32,7 @@ _TYPES: dict[Kind, type] = {
     Kind.FILES: Path,
 }
 JsonOutput = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print every event, gate and task.")]
 LedgerPartitions = Annotated[
     int,
     typer.Option(
@@ -90,9 +91,7 @@ def _parameters(kind: Any) -> Parameters:
     hints = get_type_hints(kind, include_extras=True)
     return {
         field.name: _parameter(
-            field.name,
-            inspect.Parameter.empty if field.default is dataclasses.MISSING else field.default,
-            hints[field.name],
+            field.name, inspect.Parameter.empty if field.default is dataclasses.MISSING else field.default, hints[field.name]
         )
         for field in dataclasses.fields(kind)
     }

@@ -10,7 +10,7 @@ import typer
 
 from gatewright.app.cli.options import JsonOutput
 from gatewright.app.cli.outcome import Exit
-from gatewright.app.cli.output import emit, note, reported, say
+from gatewright.app.cli.output import emit, note, reported, say, terminal_width
 from gatewright.errors import MalformedError
 from gatewright.view.safe_text import printable
 
@@ -40,7 +40,7 @@ def list_refs(repo: Repository = None, json_output: JsonOutput = False) -> None:
     if json_output:
         emit({"refs": found, "mirrors": mirrors})
         return
-    for line in ref_lines(found, mirrors):
+    for line in ref_lines(found, mirrors, terminal_width()):
         say(printable(line))
 
 

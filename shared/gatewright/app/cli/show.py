@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 import typer
 
-from gatewright.app.cli.options import JsonOutput, RunArgument, known_runs
+from gatewright.app.cli.options import JsonOutput, RunArgument, Verbose, known_runs
 from gatewright.app.cli.outcome import Exit
-from gatewright.app.cli.output import emit, note, reported, say
+from gatewright.app.cli.output import emit, note, reported, say, terminal_width
 from gatewright.app.cli.stack import stack_document, stack_words
 from gatewright.errors import MalformedError, UnavailableError
 from gatewright.view.safe_text import printable
@@ -54,13 +54,14 @@ def watch(
         float | None,
         typer.Option(min=0.001, metavar="SECONDS", help="How long to wait for a run that is to come.", show_default="for ever"),
     ] = None,
+    verbose: Verbose = False,
     json_output: JsonOutput = False,
 ) -> None:
     """Follow a run live until it has ended; one that is to come is waited for. Ctrl-C stops watching; the run goes on."""
-    raise typer.Exit(asyncio.run(_watch(run, timeout, json_output=json_output)))
+    raise typer.Exit(asyncio.run(_watch(run, timeout, verbose=verbose, json_output=json_output)))
 
 
-async def _watch(wanted: str | None, patience: float | None, *, json_output: bool) -> int:
+async def _watch(wanted: str | None, patience: float | None, *, verbose: bool, json_output: bool) -> int:
     from gatewright.app.cli.context import find_place
     from gatewright.app.cli.run.following import follow_to_end
 
@@ -68,7 +69,7 @@ async def _watch(wanted: str | None, patience: float | None, *, json_output: boo
     async with bound_wait(patience) as bound, attach_when_running(place, note) as client:
         run_id = await wait_for_run(client, wanted, note)
         bound.reschedule(None)
-        return await follow_to_end(client, run_id, place.own_home, json_output=json_output)
+        return await follow_to_end(client, run_id, place.own_home, json_output=json_output, verbose=verbose)
 
 
 @reported
@@ -98,7 +99,7 @@ async def _runs(limit: int, before: str | None, *, json_output: bool) -> None:
         note(f"open runs wait: {printable(wait.detail)}")
     if page.more:
         note(f"older ones: gatewright runs --before {entries[0].run_id}")
-    for line in run_table(entries):
+    for line in run_table(entries, terminal_width()):
         say(line)
 
 
@@ -118,6 +119,7 @@ def show(
         ),
     ] = None,
     log: Annotated[bool, typer.Option("--log", help="All that the commands of the run printed.")] = False,
+    verbose: Verbose = False,
     json_output: JsonOutput = False,
 ) -> None:
     """Show a run: its state, its tasks, every gate's verdict, what it came to and where its evidence lies."""
@@ -129,7 +131,7 @@ def show(
     elif log:
         asyncio.run(_log(run, json_output=json_output))
     else:
-        asyncio.run(_show(run, json_output=json_output))
+        asyncio.run(_show(run, verbose=verbose, json_output=json_output))
 
 
 def _show_document(wanted: str | None, kind: str | None, *, json_output: bool) -> None:
@@ -174,18 +176,18 @@ async def _show_read_model(wanted: str | None, kind: ReadModelKind, *, json_outp
         say(printable(line))
 
 
-async def _show(wanted: str | None, *, json_output: bool) -> None:
+async def _show(wanted: str | None, *, verbose: bool, json_output: bool) -> None:
     from gatewright.app.cli.runs.listing import run_details, run_story
-    from gatewright.app.cli.runs.result import with_tails
+    from gatewright.app.cli.runs.result import with_details
     from gatewright.app.cli.runs.sources import find_run, run_of
 
     async with _source(wanted) as source:
-        view = await with_tails(await source.view(await find_run(source, run_of(wanted))), source.output)
+        view = await with_details(await source.view(await find_run(source, run_of(wanted))), source.output)
         waits, claims = await source.waits(view), await source.claims(view.run.run_id)
     if json_output:
         emit(run_details(view, datetime.now(UTC), waits, claims))
         return
-    for line in run_story(view, datetime.now(UTC), waits, claims):
+    for line in run_story(view, datetime.now(UTC), waits, claims, verbose=verbose, width=terminal_width()):
         say(line)
 
 

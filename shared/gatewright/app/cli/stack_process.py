@@ -27,6 +27,7 @@ from gatewright.app.cli.run.request import environment_prefix
 from gatewright.app.cli.settings import inherited_environment, model_keys, repository_keys
 from gatewright.app.stack import state
 from gatewright.app.stack.lingering import end, fingerprint, make_way, until_idle
+from gatewright.app.stack.lingering_start import start_error
 from gatewright.app.stack.start_patience import StartPatience, progress_of
 from gatewright.app.stack.supervisor import StackOptions, Supervisor
 from gatewright.environment_state import MADE
@@ -43,7 +44,6 @@ STOP_SECONDS = 20.0
 _POLL = 0.05
 #: How the live page begins the line that says where it is served.
 CONSOLE_IS_ON = "the console is on "
-_LOG_TAIL = 15
 #: Seconds in which the live page ends by itself.
 _CONSOLE_SECONDS = 5.0
 _COMMAND = (sys.executable, "-P", "-m", "gatewright.app.cli.main")
@@ -138,7 +138,7 @@ def bring_up_detached(
 ) -> None:
     """Start the stack in a process of its own and return when it is ready.
 
-    Raises UnavailableError (``home_in_use``, ``not_ready``) with the end of its log.
+    Raises UnavailableError (``home_in_use``; as ``start_error``).
     """
     place = _embedded_place()
     make_way(place.home)
@@ -171,8 +171,7 @@ def bring_up_detached(
         process.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(STOP_SECONDS)
-        tail = "\n".join(log.read_text("utf-8", "replace").splitlines()[-_LOG_TAIL:])
-        raise UnavailableError(f"the stack did not start; {log} ends:\n{tail}", code="not_ready")
+        raise start_error(log.read_text("utf-8", "replace"), log)
     _print_stack(started, _console_line(log, process) if console else "", json_output=json_output)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gatewright.app.cli.options import JsonOutput, grouped
+from gatewright.app.cli.options import JsonOutput, Verbose, grouped
 from gatewright.app.cli.output import emit, reported, say
 from gatewright.app.cli.schemas import read_submittable
 from gatewright.order_form.run_options import RunOptions
@@ -43,23 +43,22 @@ def register(app: typer.Typer) -> None:
 
 @reported
 @grouped
-def run(context: typer.Context, *, options: RunOptions, json_output: JsonOutput = False) -> None:
+def run(context: typer.Context, *, options: RunOptions, verbose: Verbose = False, json_output: JsonOutput = False) -> None:
     from gatewright.app.cli.run.ahead import Begun, begin_ahead
 
     if isinstance(context.obj, Begun):
-        raise typer.Exit(_run(context.obj, options, json_output=json_output))
+        raise typer.Exit(_run(context.obj, options, verbose=verbose, json_output=json_output))
     with begin_ahead() as ahead:
-        raise typer.Exit(_run(ahead, options, json_output=json_output))
+        raise typer.Exit(_run(ahead, options, verbose=verbose, json_output=json_output))
 
 
-def _run(begun: Begun, options: RunOptions, *, json_output: bool) -> int:
+def _run(begun: Begun, options: RunOptions, *, verbose: bool, json_output: bool) -> int:
     # Imported only now: it takes half as long as the fork server's start, and is done on another core.
     from gatewright.app.cli.run.ahead import linger_minutes
     from gatewright.app.cli.run.start import start_run
 
-    started = start_run(
-        options, json_output=json_output, ahead=begun.ahead, linger=linger_minutes(options.linger), ask=_ask_owner
-    )
+    linger = linger_minutes(options.linger)
+    started = start_run(options, verbose=verbose, json_output=json_output, ahead=begun.ahead, linger=linger, ask=_ask_owner)
     return begun.runner.run(started)
 
 

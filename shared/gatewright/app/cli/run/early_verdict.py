@@ -14,9 +14,11 @@ from gatewright.app.cli.run.change_source import PATCH
 from gatewright.app.cli.run.request import Prepared, with_artifacts
 from gatewright.contracts import GateReport
 from gatewright.errors import DeniedError, GatewrightError
-from gatewright.reasons import family_of
+from gatewright.reasons import advice_for, family_of
 from gatewright.tasks.inputs import reference
+from gatewright.view.retry import retry_options
 from gatewright.view.sentences import violation_lines
+from gatewright.view.stages import refusal_stages, stage_text
 
 #: About artifacts that are stored when the run begins: here there is no store.
 _OF_STORES = frozenset({"artifact_missing", "artifact_invalid"})
@@ -25,10 +27,19 @@ _OF_STORES = frozenset({"artifact_missing", "artifact_invalid"})
 class EarlyRefusalError(DeniedError):
     """The gates refuse this run whatever its commands do; ``report`` is the first verdict that says so."""
 
-    def __init__(self, report: GateReport) -> None:
+    def __init__(self, report: GateReport, allowed: tuple[str, ...] = ()) -> None:
         lines = "".join(f"\n  {line}" for line in violation_lines(report))
         super().__init__(f"refused before an environment was made: {report.summary}{lines}", code=report.violations[0].code)
         self.report = report
+        self._allowed = allowed
+
+    @property
+    def lines(self) -> list[str]:
+        """The refusal as the lines of a run."""
+        advice = advice_for(self.reason)
+        ends = ["Nothing landed. The run did not start."]
+        ends += [f"Advice:   {advice}"] if advice and not retry_options(self.report) else []
+        return [*map(stage_text, refusal_stages(self.report, self._allowed)), "", *ends]
 
 
 def refuse_early(prepared: Prepared, policies: Path) -> None:
@@ -49,7 +60,7 @@ def refuse_early(prepared: Prepared, policies: Path) -> None:
         raise
     report = _refusal(answer)
     if report is not None:
-        raise EarlyRefusalError(report)
+        raise EarlyRefusalError(report, request.allowed_paths)
 
 
 def _refusal(answer: DryRunAnswer) -> GateReport | None:

@@ -11,7 +11,7 @@ import msgspec
 
 from gatewright.app.cli.outcome import Exit, exit_of_run
 from gatewright.app.cli.run.display import Display, make_display
-from gatewright.app.cli.runs.result import with_tails
+from gatewright.app.cli.runs.result import with_details
 from gatewright.app.cli.runs.waits import WaitFinder
 from gatewright.bus.port import Message
 from gatewright.bus.topology import LIVE_SUBJECT
@@ -135,13 +135,15 @@ def _with_place(record: OrchestratorEvent, place: Path) -> OrchestratorEvent:
     return msgspec.structs.replace(record, payload={**record.payload, "location": str(place)})
 
 
-async def follow_to_end(client: Client, run_id: str, home: Path | None, *, json_output: bool, kept: Path | None = None) -> Exit:
+async def follow_to_end(
+    client: Client, run_id: str, home: Path | None, *, json_output: bool, verbose: bool = False, kept: Path | None = None
+) -> Exit:
     """Show a run until its bundle is sealed; the exit code that it deserves. Interrupting it leaves the run alone.
 
     ``home`` is the folder of the system where it runs on this host, else None. ``kept`` is the folder that the bundle is moved
     to afterwards, where that of the system does not outlive the run: the bundle is shown there.
     """
-    display = make_display(json_output=json_output)
+    display = make_display(json_output=json_output, verbose=verbose)
     view: RunView | None = None
     with display:
         async with (
@@ -154,5 +156,5 @@ async def follow_to_end(client: Client, run_id: str, home: Path | None, *, json_
                 view = advance(view, shown)
                 display.show(shown, view)
     assert view is not None  # noqa: S101 - a run that is followed to its end has had events
-    display.close(await with_tails(view, client.get_artifact))
+    display.close(await with_details(view, client.get_artifact))
     return exit_of_run(view.failure_family)

@@ -23,7 +23,7 @@ from gatewright.app.cli.run.following import events_to_the_seal, report_activity
 from gatewright.app.cli.run.proposing import with_proposal
 from gatewright.app.cli.run.questions import TerminalQuestions
 from gatewright.app.cli.run.request import Prepared, with_artifacts
-from gatewright.app.cli.runs.result import refused_result, with_tails
+from gatewright.app.cli.runs.result import refused_result, with_details
 from gatewright.app.cli.runs.waits import WaitFinder
 from gatewright.app.cli.session import STARTING_PATIENCE, StackSession
 from gatewright.client.client import Client
@@ -77,7 +77,7 @@ class RunFlow:
             run_id = self._run_id = await self._submit_once(session)
             await self._follow(session, run_id)
             if self.view is not None:
-                self.view = await with_tails(self.view, session.client.get_artifact)
+                self.view = await with_details(self.view, session.client.get_artifact)
                 self.view = await with_proposal(self.view, session.client)
 
     async def _submit_once(self, session: StackSession) -> str:

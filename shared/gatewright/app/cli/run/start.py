@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from functools import partial
@@ -41,10 +41,10 @@ from gatewright.app.stack.own_policies import write_own_policies
 from gatewright.app.stack.state import read
 from gatewright.app.stack.supervisor import StackOptions
 from gatewright.errors import GatewrightError, MalformedError
-from gatewright.order_form.run_options import RunOptions
+from gatewright.order_form.run_options import RunOptions, order_rows
 from gatewright.order_form.words import command_line
 from gatewright.reasons import RetryOffer, offers_for
-from gatewright.view.retry import retry_line, retry_options
+from gatewright.view.retry import retry_label, retry_line, retry_options
 from gatewright.view.run_view import RunView
 from gatewright.view.safe_text import printable
 
@@ -53,7 +53,13 @@ PlaceAsks = Callable[[CommandContext, Display], AbstractAsyncContextManager[Call
 
 
 async def start_run(
-    options: RunOptions, *, json_output: bool, ahead: Ahead, linger: float = 0.0, ask: PlaceAsks | None = None
+    options: RunOptions,
+    *,
+    json_output: bool,
+    ahead: Ahead,
+    verbose: bool = False,
+    linger: float = 0.0,
+    ask: PlaceAsks | None = None,
 ) -> Exit:
     """Check the options, then carry out the run. The exit code; errors are reported in the form that was asked for.
 
@@ -61,7 +67,8 @@ async def start_run(
     server of the first stack, if it was opened already. A stack that this run starts stays for ``linger`` minutes. ``ask``: how
     the person at the terminal is asked what the run waits for.
     """
-    once = partial(_run_once, json_output=json_output, ahead=ahead, linger=linger, ask=None if json_output else ask)
+    asked = None if json_output else ask
+    once = partial(_run_once, json_output=json_output, verbose=verbose, ahead=ahead, linger=linger, ask=asked)
     code, view = await once(options)
     if view is None or not view.proposed or not options.yes:
         return code
@@ -77,12 +84,13 @@ async def _run_once(
     options: RunOptions,
     *,
     json_output: bool,
+    verbose: bool,
     ahead: Ahead,
     linger: float,
     ask: PlaceAsks | None,
     origin: RunView | None = None,
 ) -> tuple[Exit, RunView | None]:
-    display = make_display(json_output=json_output, command=command_line(options))
+    display = make_display(json_output=json_output, command=command_line(options), verbose=verbose)
     try:
         if options.interactive:
             require_terminal(json_output=json_output)
@@ -99,17 +107,7 @@ async def _run_once(
         retry_with = tuple(word for each in first_way(tests) for word in (RetryOffer.TEST.value, each)) or _openings(error)
         display.give_up(refused_result(error, retry_with))
         if not json_output:
-            complain(error)
-            for each in tests:
-                say(f"  detected  {printable(each)}", stream=sys.stderr)
-            if retry_with:
-                line = retry_line(command_line(options), retry_with)
-                say(f"  retry with: {printable(line)}", stream=sys.stderr)
-            elif any(fault.code == "missing" for fault in getattr(error, "faults", ())):
-                say(f"  example: {EXAMPLE}", stream=sys.stderr)
-            if leaves_open(options) and error.reason == "invalid_input":
-                for each in key_lines():
-                    say(f"  {printable(each)}", stream=sys.stderr)
+            _print_refusal(error, options, tests, retry_with)
         return exit_of_error(error), None
     if words := uncommitted_words(prepared.request.repository.url, options.ref):
         note(words)
@@ -133,6 +131,24 @@ async def _run_once(
     for words in announced:
         note(words)
     return code, flow.view
+
+
+def _print_refusal(error: GatewrightError, options: RunOptions, tests: Sequence[str], retry_with: Sequence[str]) -> None:
+    """Why no run began, and the command to retry with, on standard error."""
+    refused = getattr(error, "lines", ())
+    for words in refused:
+        say(words, stream=sys.stderr)
+    if not refused:
+        complain(error, {f"/{row.pointer.replace('.', '/')}": row.flag for row in order_rows() if row.flags})
+    for each in tests:
+        say(f"  detected  {printable(each)}", stream=sys.stderr)
+    if retry_with:
+        say(f"{retry_label(retry_with)}: {printable(retry_line(command_line(options), retry_with))}", stream=sys.stderr)
+    elif any(fault.code == "missing" for fault in getattr(error, "faults", ())):
+        say(f"  example: {EXAMPLE}", stream=sys.stderr)
+    if leaves_open(options) and error.reason == "invalid_input":
+        for each in key_lines():
+            say(f"  {printable(each)}", stream=sys.stderr)
 
 
 async def _ready(options: RunOptions, place: CommandContext, cassette: Path | None, note: Callable[[str], None]) -> Prepared:

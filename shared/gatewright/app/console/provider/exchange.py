@@ -101,11 +101,7 @@ class ProviderExchange:
                     "iss": {"essential": True, "value": described.issuer},
                     "aud": {"essential": True, "value": self.settings.file.client_id},
                 },
-                {
-                    "nonce": attempt.nonce,
-                    "client_id": self.settings.file.client_id,
-                    "access_token": token.get("access_token"),
-                },
+                {"nonce": attempt.nonce, "client_id": self.settings.file.client_id, "access_token": token.get("access_token")},
             )
             claims.validate(now=int(self.now()), leeway=_LEEWAY)
         except (JoseError, AuthlibBaseError, ValueError, TypeError, KeyError, AttributeError) as error:

@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gatewright.contracts import (
-    AgentQuestion,
-    ApprovalDecision,
-    ApprovalGrant,
-    ApprovalRequest,
-    ApproverRoster,
-    codec,
-)
+from gatewright.contracts import AgentQuestion, ApprovalDecision, ApprovalGrant, ApprovalRequest, ApproverRoster, codec
 from gatewright.contracts.people.identities import identities_of
 from gatewright.errors import DeniedError, GatewrightError
 from gatewright.evidence import layout

@@ -171,11 +171,7 @@ def _check_done(telling: Telling) -> Iterator[Contradiction]:
     if contract is None:
         yield Contradiction(DONE, layout.MANIFEST, layout.CONTRACT, "it succeeded without a contract")
         return
-    broken = [
-        *completion.open_shards(run),
-        *completion.missing_tests(run, contract),
-        *completion.open_violations(run),
-    ]
+    broken = [*completion.open_shards(run), *completion.missing_tests(run, contract), *completion.open_violations(run)]
     for each in broken:
         yield Contradiction(DONE, layout.MANIFEST, layout.COMPLETION_REPORT, f"it succeeded, and {each.detail}")
     report = completion_report(telling.history)
