@@ -15,14 +15,15 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from itertools import product
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import yaml
 from typer.core import TyperGroup
 from typer.main import get_command
 
 from gatewright.app.asyncapi.channels import Channel, system_channels
-from gatewright.app.cli.app import app
+from gatewright.app.cli.app import ProgramHelp, app
+from gatewright.app.cli.help_screen import summary_of
 from gatewright.bus import topology as t
 from gatewright.bus.identities import MIRROR, STANDING
 from gatewright.bus.permissions import Access, access_of, service_subjects
@@ -32,7 +33,6 @@ from gatewright.contracts.reports import GateName
 from gatewright.evidence import layout
 from gatewright.order_form.rows import Kind, Panel, Row
 from gatewright.order_form.run_options import order_rows
-from gatewright.order_form.words import help_of
 from gatewright.telemetry import metric_list as m
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -371,18 +371,22 @@ def _crossings(name: str, channels: list[Channel], known: dict[str, Access]) -> 
 
 
 def commands() -> str:
-    """One row for each command, with those of groups below their group."""
-    program = get_command(app)
-    return table(("command", "purpose"), _commands_of(program, ()) if isinstance(program, TyperGroup) else ())
+    """One row for each command, by panel; those of a group stand in the place of the group."""
+    program: Any = get_command(app)
+    rows: list[tuple[str, str]] = []
+    for panel, names in ProgramHelp.panels.items():
+        rows.append((f"**{panel}**", ""))
+        rows += (row for name in names for row in _command_rows(program.commands[name], name))
+    return table(("command", "purpose"), rows)
 
 
-def _commands_of(group: TyperGroup, parents: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    for name, command in group.commands.items():
-        if isinstance(command, TyperGroup):
-            yield from _commands_of(command, (*parents, name))
-        else:
-            help_text = (command.help or "").partition("\n\n")[0].replace("\n", " ")
-            yield f"`{' '.join((*parents, name))}`", help_text
+def _command_rows(command: Any, name: str) -> Iterator[tuple[str, str]]:
+    if not isinstance(command, TyperGroup):
+        yield f"`{name}`", summary_of(command)
+        return
+    for below, each in command.commands.items():
+        if not each.hidden:
+            yield from _command_rows(each, f"{name} {below}")
 
 
 def options() -> str:
@@ -390,7 +394,8 @@ def options() -> str:
     rows: list[tuple[str, ...]] = []
     for panel in Panel:
         rows.append((f"**{panel}**", "", "", ""))
-        rows += (_option(row) for row in order_rows() if row.panel is panel)
+        inside = (row for row in order_rows() if row.panel is panel)
+        rows += map(_option, sorted(inside, key=lambda row: not row.first_screen))
     return table(("option", "meaning", "default", "field of the request"), rows)
 
 
@@ -398,7 +403,13 @@ def _option(row: Row) -> tuple[str, ...]:
     spelled = ", ".join(f"`{flag}{_metavar(row)}`" for flag in row.flags) or f"`{row.metavar}`"
     default = row.note or (f"`{row.default:g}`" if isinstance(row.default, float) else f"`{row.default}`")
     shown = "" if row.default in (None, (), False, "") and not row.note else default
-    return spelled, help_of(row), shown, f"`{row.pointer}`" if row.pointer else ""
+    return spelled, _option_help(row), shown, f"`{row.pointer}`" if row.pointer else ""
+
+
+def _option_help(row: Row) -> str:
+    """The help with the choices of a list, and whether the option is repeatable."""
+    listed = f": {', '.join(row.bounds.choices)}" if row.kind is Kind.CHOICES else ""
+    return f"{row.help}{listed}" + (" (repeatable)" if row.kind.many else "")
 
 
 def _metavar(row: Row) -> str:

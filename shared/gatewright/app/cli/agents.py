@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from gatewright.agents.policy import Api
     from gatewright.models.policy import ModelEntry, Provider
 
-agents = typer.Typer(no_args_is_help=True, help="The coding agents that may make a change, and the models that they ask.")
+agents = typer.Typer(no_args_is_help=True, help="List, probe and check coding agents and their models.")
 _MODULE: Final = "gatewright.services.worker.agents.probe"
 _LARGEST_LINE: Final = 1 << 20
 _SECONDS: Final = 15.0
@@ -41,7 +41,7 @@ def register(app: typer.Typer) -> None:
 
 @reported
 def list_agents(json_output: JsonOutput = False) -> None:
-    """The agents of agents.json, where they are installed on this host, and which were probed; the models of the worker."""
+    """List configured agents, their probes, and the worker's models."""
     from gatewright.agents.installation import find_agent
     from gatewright.agents.policy import load_agents
     from gatewright.agents.probed import probed_agents
@@ -94,10 +94,13 @@ def _standing(row: Mapping[str, Any]) -> str:
 
 @reported
 def probe(
-    agent: str = typer.Argument(metavar="NAME", help="An agent of agents.json."),
+    agent: str = typer.Argument(metavar="NAME", help="Agent of agents.json"),
     json_output: JsonOutput = False,
 ) -> None:
-    """Try in the box what this agent does of what agents have been seen to do. It must have passed before its first use."""
+    """Test an agent in the sandbox; required before its first use.
+
+    The probe tries every action that agents are known to attempt.
+    """
     from gatewright.app.cli.context import find_place
     from gatewright.app.cli.home import make_home
 
@@ -123,15 +126,15 @@ def probe(
 @reported
 def login_check(
     agent: str | None = typer.Argument(
-        None, metavar="NAME", help="An agent of agents.json, or any; left out with --model: the model alone."
+        None, metavar="NAME", help="Agent of agents.json, or any; omit it to check only --model"
     ),
-    model: str | None = typer.Option(None, metavar="NAME", help="The model, where it is not the worker's first."),
-    offline: bool = typer.Option(False, "--offline", help="Do not ask the provider for the list of its models."),
+    model: str | None = typer.Option(None, metavar="NAME", help="Model to check (default: first model of the worker)"),
+    offline: bool = typer.Option(False, "--offline", help="Skip the provider's list of models"),
     json_output: JsonOutput = False,
 ) -> None:
-    """Check that a run with this agent could begin: its program and version, and its model's key, provider and name.
+    """Check the program, key and model of an agent.
 
-    The provider is asked for the list of its models. No prompt and nothing of a repository is sent.
+    This command asks the provider for its list of models. It sends no prompt and nothing from a repository.
     """
     from gatewright.app.cli.run.preflight import agent_model, look_for_agent, missing_key
 

@@ -24,9 +24,7 @@ if TYPE_CHECKING:
     from gatewright.app.cli.context import CommandContext
     from gatewright.bus.identities import BusAddress
 
-Keys = Annotated[
-    Path | None, typer.Option("--keys", metavar="DIR", help="Where the identities are; the home folder's if left out.")
-]
+Keys = Annotated[Path | None, typer.Option("--keys", metavar="DIR", help="Directory of the identities (default: home folder)")]
 Tell = Callable[[str], None]
 _STORE = "nats"
 #: Seconds that a server which does not answer is asked again.
@@ -40,14 +38,15 @@ def register(app: typer.Typer) -> None:
 
 @reported
 def backup(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that does not exist yet.")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="New directory to create")],
     keys: Keys = None,
     json_output: JsonOutput = False,
 ) -> None:
-    """Keep a whole installation: streams, keys, identities, policies, sealed bundles. Runs go on meanwhile.
+    """Back up a whole installation while runs continue.
 
-    With GATEWRIGHT_NATS_URL, as provisioner; else the stack of the home folder, whether it runs or not. It holds private keys:
-    its files are for their owner alone (0600), and not encrypted.
+    A backup contains streams, keys, identities, policies and sealed bundles. It reads the bus at GATEWRIGHT_NATS_URL as
+    provisioner, or else the stack of the home folder. The files contain private keys. Only their owner can read them
+    (0600), and they are not encrypted.
     """
     made = back_up(folder, keys, _skip_progress if json_output else _print_progress)
     contents = made.contents
@@ -77,21 +76,20 @@ def backup(
 
 @reported
 def restore(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="What `gatewright backup` wrote.")],
-    check: Annotated[bool, typer.Option("--check", help="Look at all of it, and restore nothing.")] = False,
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Directory of a backup")],
+    check: Annotated[bool, typer.Option("--check", help="Check the backup and restore nothing")] = False,
     digest: Annotated[
-        str | None, typer.Option(metavar="sha256:HEX", help="What `backup` printed: another backup is refused.")
+        str | None, typer.Option(metavar="sha256:HEX", help="Expected digest, as `gatewright backup` printed it")
     ] = None,
     only: Annotated[
-        Literal["files", "streams"] | None,
-        typer.Option(help="files: the home folder. streams: what the NATS server of GATEWRIGHT_NATS_URL keeps."),
+        Literal["files", "streams"] | None, typer.Option(help="Restore only the home folder, or only the streams")
     ] = None,
     replicas: Annotated[
-        int | None, typer.Option(min=1, max=5, help="Servers of a cluster that keep each stream, if others than before.")
+        int | None, typer.Option(min=1, max=5, help="Number of servers that keep each stream (default: as before)")
     ] = None,
     json_output: JsonOutput = False,
 ) -> None:
-    """Bring an installation back from a backup, into a home folder and a NATS server that hold nothing yet."""
+    """Restore a backup into an empty home folder and NATS server."""
     contents, found = check_backup(folder, digest)
     done = (
         None

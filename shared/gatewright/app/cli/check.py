@@ -25,23 +25,21 @@ if TYPE_CHECKING:
     from gatewright.contracts import RoleContractSummary, TaskContract
     from gatewright.ecosystems.port import TreeFiles
 
-Contract = Annotated[
-    Path, typer.Option(metavar="FILE", help="The task contract or run request (JSON); - reads standard input.")
-]
-Policies = Annotated[Path | None, typer.Option(metavar="DIR", help="The policies.", show_default="those of the package")]
-policy = typer.Typer(no_args_is_help=True, help="What the policies allow, rule by rule.")
-_HELP_CHECK = """Judge a change of the repository that you stand in against a contract, as the gatekeeper would.
+Contract = Annotated[Path, typer.Option(metavar="FILE", help="Task contract or run request as JSON (- reads standard input)")]
+Policies = Annotated[Path | None, typer.Option(metavar="DIR", help="Policy directory", show_default="package policies")]
+policy = typer.Typer(no_args_is_help=True, help="Explain which policies apply and what they allow.")
+_HELP_CHECK = """Judge a change against a contract, as the gatekeeper would.
 
-Read-only: nothing in the repository changes and nothing of it is run. The change goes from --base to --head or, with \
---staged, to what is about to be committed. For CI of other projects and for git hooks. Exit code 1 when it is refused.
+The change goes from --base to --head, or to the staged files. The check is read-only and runs nothing from the repository.
+Use it in CI and in git hooks. Exit code 1 means that the change is refused.
 
-Example: gatewright check --contract contract.json --base origin/main
+    gatewright check --contract contract.json --base origin/main
 """
-_HELP_EXPLAIN = """Show, rule by rule, what would be decided about a contract and why, without running anything.
+_HELP_EXPLAIN = """Show how each rule judges a contract, without running anything.
 
-With --patch and --repo the rules on the change are asked too. Exit code 1 when it would be refused.
+With --patch and --repo, the rules about the change apply too. Exit code 1 means that the change would be refused.
 
-Example: gatewright policy explain contract.json --patch fix.diff --repo .
+    gatewright policy explain contract.json --patch fix.diff --repo .
 """
 _PROVED = "its tests are told one by one, a planted one has to fail, none of the baseline's may be lost"
 
@@ -58,11 +56,11 @@ def check(
     contract: Contract,
     *,
     base: Annotated[
-        str | None, typer.Option(metavar="REF", help="Where the change begins.", show_default="the contract's baseline")
+        str | None, typer.Option(metavar="REF", help="Start of the change", show_default="baseline of the contract")
     ] = None,
-    head: Annotated[str, typer.Option(metavar="REF", help="Where it ends.")] = "HEAD",
-    staged: Annotated[bool, typer.Option("--staged", help="It ends in what is staged.")] = False,
-    repo: Annotated[Path, typer.Option(metavar="DIR", help="The repository.", show_default="the one you stand in")] = Path(),
+    head: Annotated[str, typer.Option(metavar="REF", help="End of the change")] = "HEAD",
+    staged: Annotated[bool, typer.Option("--staged", help="Judge the staged files")] = False,
+    repo: Annotated[Path, typer.Option(metavar="DIR", help="Repository to check", show_default="current directory")] = Path(),
     policies: Policies = None,
     json_output: JsonOutput = False,
 ) -> None:
@@ -91,11 +89,11 @@ def show(
     *,
     policies: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="The policies.", show_default="GATEWRIGHT_POLICIES, or the package's"),
+        typer.Option(metavar="DIR", help="Policy directory", show_default="GATEWRIGHT_POLICIES, or package policies"),
     ] = None,
     json_output: JsonOutput = False,
 ) -> None:
-    """List the policies in force, and where each file comes from: the folder, or the package."""
+    """List the policies in force and the source of each file."""
     import hashlib
 
     from gatewright.app.cli.context import find_own_policies, find_place
@@ -124,19 +122,15 @@ def show(
 
 @reported
 def explain(
-    contract: Annotated[
-        Path, typer.Argument(metavar="CONTRACT", help="The task contract or run request; - for standard input.")
-    ],
+    contract: Annotated[Path, typer.Argument(metavar="FILE", help="Task contract or run request (- reads standard input)")],
     *,
-    patch: Annotated[Path | None, typer.Option(metavar="FILE", help="A change to judge as well.")] = None,
-    repo: Annotated[
-        str | None, typer.Option(metavar="PATH|URL", help="The repository: for rules that need its baseline.")
-    ] = None,
+    patch: Annotated[Path | None, typer.Option(metavar="FILE", help="Change to judge as well")] = None,
+    repo: Annotated[str | None, typer.Option(metavar="PATH|URL", help="Repository, for rules that need the baseline")] = None,
     base: Annotated[
-        str | None, typer.Option(metavar="REF", help="Where the change begins.", show_default="the contract's baseline")
+        str | None, typer.Option(metavar="REF", help="Start of the change", show_default="baseline of the contract")
     ] = None,
     publisher: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Ask also whether this publisher may submit it.")
+        str | None, typer.Option(metavar="NAME", help="Also check whether this publisher may submit the contract")
     ] = None,
     policies: Policies = None,
     json_output: JsonOutput = False,

@@ -35,15 +35,13 @@ class ConsoleSeeds:
     """The identities beside the one that looks, of a bus that was named."""
 
     approver_seed: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Of a bus that was named: the seed of an approver, to bring decisions by."),
+        Path | None, typer.Option(metavar="FILE", help="Seed of an approver on an external bus, to send decisions")
     ] = None
     publisher_seed: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Of a bus that was named: the seed of a publisher, to submit runs by.")
+        Path | None, typer.Option(metavar="FILE", help="Seed of a publisher on an external bus, to submit runs")
     ] = None
     observer_seed: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Of a bus that was named: the seed of an observer, to see queues and roles by."),
+        Path | None, typer.Option(metavar="FILE", help="Seed of an observer on an external bus, to read queues")
     ] = None
 
 
@@ -51,36 +49,29 @@ class ConsoleSeeds:
 @grouped
 def console(
     *,
-    http: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where it is served.")] = "127.0.0.1:8790",
+    http: Annotated[str, typer.Option(metavar="HOST:PORT", help="Address to serve the page on")] = "127.0.0.1:8790",
     token_file: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="[ROLE=]FILE",
-            help="A token that people sign in with, as viewer, approver or operator; needed beyond this host.",
-        ),
+        typer.Option(metavar="[ROLE=]FILE", help="Sign-in token for viewers, approvers or operators; required beyond loopback"),
     ] = None,
     oidc: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="The provider of OpenID Connect that people sign in at, and their roles."),
+        Path | None, typer.Option(metavar="FILE", help="OpenID Connect configuration: provider and roles of people")
     ] = None,
-    read_only: Annotated[bool, typer.Option("--read-only", help="People may look, and nothing can be sent.")] = False,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Disable all actions of the page")] = False,
     seeds: ConsoleSeeds,
-    pool: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="A pool beside `default` whose queues are shown; may be given again."),
+    pool: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Additional pool whose queues the page shows")] = None,
+    publisher: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Publisher that owns the runs", show_default="default")
     ] = None,
-    publisher: Annotated[str | None, typer.Option(metavar="NAME", help="Whose runs these are.", show_default="default")] = None,
     sign_agent: Annotated[
-        str, typer.Option(metavar="URL", help="Where people's signing agents listen.")
+        str, typer.Option(metavar="URL", help="Address of each person's signing agent")
     ] = "http://127.0.0.1:8791",
-    behind_proxy: Annotated[bool, typer.Option("--behind-proxy", help="A proxy before it speaks TLS.")] = False,
-    host_name: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="A name that the proxy calls it by; may be given again.")
-    ] = None,
+    behind_proxy: Annotated[bool, typer.Option("--behind-proxy", help="Expect a proxy that ends TLS")] = False,
+    host_name: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Host name that the proxy uses")] = None,
 ) -> None:
-    """Serve the live page: all runs, what needs a person, one run with its gates, change and evidence.
+    """Serve the live web page of runs and requests.
 
-    A person decides there with a signature of their own (`gatewright sign-agent`). Ctrl-C ends it; runs go on.
+    People decide there with their own signature (see: gatewright sign-agent). Ctrl-C stops the server, and runs continue.
     """
     from gatewright.app.cli import settings
     from gatewright.app.cli.context import find_place

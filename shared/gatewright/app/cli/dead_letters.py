@@ -20,9 +20,13 @@ from gatewright.view.safe_text import printable
 if TYPE_CHECKING:
     from gatewright.tasks.dead_letters import DeadLetter, DeadLetters
 
-dead = typer.Typer(help="Messages that could not be handled: look at them, put them back, or drop them.", no_args_is_help=True)
-LetterArgument = Annotated[int, typer.Argument(metavar="LETTER", min=1, help="The number that `dead list` shows.")]
-LettersArgument = Annotated[list[int], typer.Argument(metavar="LETTER...", min=1, help="Numbers that `dead list` shows.")]
+dead = typer.Typer(help="Inspect, requeue or drop messages that could not be handled.", no_args_is_help=True)
+LetterArgument = Annotated[
+    int, typer.Argument(metavar="N", min=1, help="Number of the dead letter (see: gatewright dead list)")
+]
+LettersArgument = Annotated[
+    list[int], typer.Argument(metavar="N...", min=1, help="Numbers of dead letters (see: gatewright dead list)")
+]
 #: How much of a body people are shown.
 _MOST_SHOWN = 20_000
 _REASON_WIDTH = 60
@@ -39,11 +43,11 @@ def register(app: typer.Typer) -> None:
 @reported
 def list_letters(
     *,
-    role: Annotated[str | None, typer.Option(metavar="ROLE", help="Only those that this role gave up.")] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Those too that were decided about.")] = False,
+    role: Annotated[str | None, typer.Option(metavar="ROLE", help="List only dead letters of this role")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Include requeued and dropped dead letters")] = False,
     json_output: JsonOutput = False,
 ) -> None:
-    """List the dead letters that no operator has decided about, oldest first."""
+    """List open dead letters, oldest first."""
     asyncio.run(_list(role, everything=everything, json_output=json_output))
 
 
@@ -62,7 +66,7 @@ async def _list(role: str | None, *, everything: bool, json_output: bool) -> Non
 
 @reported
 def show(letter: LetterArgument, json_output: JsonOutput = False) -> None:
-    """Show a dead letter: why it died, its headers, and the original message."""
+    """Show a dead letter: cause, headers and message."""
     asyncio.run(_show(letter, json_output=json_output))
 
 
@@ -82,10 +86,13 @@ async def _show(sequence: int, *, json_output: bool) -> None:
 def requeue(
     letters: LettersArgument,
     *,
-    reason: Annotated[str, typer.Option(metavar="TEXT", help="What has changed; it is written down.")] = "",
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Reason for the record, such as what changed since")] = "",
     json_output: JsonOutput = False,
 ) -> None:
-    """Put the original messages back into their queues, as new ones. The letters stay, marked as requeued."""
+    """Requeue the original messages.
+
+    The dead letters stay, marked as requeued.
+    """
     asyncio.run(_decide(letters, "requeued", reason, json_output=json_output))
 
 
@@ -93,10 +100,13 @@ def requeue(
 def drop(
     letters: LettersArgument,
     *,
-    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why nothing is to be done; it is written down.")],
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Reason for the record")],
     json_output: JsonOutput = False,
 ) -> None:
-    """Mark dead letters as dealt with. Nothing is deleted; `dead list --all` shows them."""
+    """Mark dead letters as resolved.
+
+    This command deletes nothing: `gatewright dead list --all` still shows them.
+    """
     asyncio.run(_decide(letters, "dropped", reason, json_output=json_output))
 
 

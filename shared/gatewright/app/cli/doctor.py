@@ -42,7 +42,10 @@ def register(app: typer.Typer) -> None:
 
 @reported
 def init(json_output: JsonOutput = False) -> None:
-    """Make the home folder and the signing key of this host. Harmless when they exist; `run` and `up` do it too."""
+    """Create the home folder and signing key of this host.
+
+    Existing files stay as they are. `run` and `up` do the same when needed.
+    """
     from gatewright.app.cli.context import find_place
     from gatewright.app.cli.home import make_home
     from gatewright.evidence.signing import keyring, keys
@@ -63,12 +66,15 @@ def init(json_output: JsonOutput = False) -> None:
 @reported
 def doctor(
     cluster: Annotated[
-        bool, typer.Option("--cluster", help="Look at a whole installation over the bus, as operator, instead of at this host.")
+        bool, typer.Option("--cluster", help="Check a whole installation over the bus instead, as operator")
     ] = False,
-    pools: Annotated[list[str] | None, typer.Option("--pool", help="With --cluster: a pool beside `default`.")] = None,
+    pools: Annotated[list[str] | None, typer.Option("--pool", help="With --cluster: additional pool to check")] = None,
     json_output: JsonOutput = False,
 ) -> None:
-    """Check everything that a run needs on this host. Exit code 3 when something is missing; each finding says what to do."""
+    """Check that this host has everything that runs need.
+
+    Each finding names the next step. Exit code 3 means that something is missing.
+    """
     if cluster:
         _doctor_cluster(("default", *(pools or ())), json_output=json_output)
         return
@@ -112,11 +118,14 @@ def _doctor_cluster(pools: tuple[str, ...], *, json_output: bool) -> None:
 
 @reported
 def image(
-    name: Annotated[str, typer.Argument(help="NAME@sha256:..., as the engine has it.")],
-    engine: Annotated[str, typer.Option(help="The engine's command.")] = "docker",
+    name: Annotated[str, typer.Argument(help="Image by digest, as NAME@sha256:HEX")],
+    engine: Annotated[str, typer.Option(metavar="CMD", help="Command of the container engine")] = "docker",
     json_output: JsonOutput = False,
 ) -> None:
-    """Unpack a container image by its digest, for profiles in policies/environments.json that name it. Nothing of it is run."""
+    """Unpack a container image for environment profiles.
+
+    Profiles in policies/environments.json name the image by its digest. This command runs nothing from the image.
+    """
     from gatewright.app.cli.context import find_place
     from gatewright.app.cli.home import make_home
     from gatewright.app.cli.settings import engine_environment
@@ -133,12 +142,15 @@ def image(
 
 @reported
 def completion(
-    shell: Annotated[Shell, typer.Argument(help="The shell to write it for.")],
+    shell: Annotated[Shell, typer.Argument(help="Shell to write the script for")],
     json_output: JsonOutput = False,
 ) -> None:
-    """Print the script that completes commands, options and run ids; `gatewright --install-completion` installs it.
+    """Print the completion script of a shell.
 
-    Example: source <(gatewright completion bash)
+    `gatewright --install-completion` installs it for the current shell. The script completes commands, options and run
+    ids.
+
+        source <(gatewright completion bash)
     """
     script = get_completion_script(prog_name="gatewright", complete_var="_GATEWRIGHT_COMPLETE", shell=shell.value)
     if json_output:

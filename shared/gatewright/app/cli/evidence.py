@@ -23,13 +23,15 @@ if TYPE_CHECKING:
     from gatewright.evidence.signing import keyring
     from gatewright.evidence.verification.findings import Verification
 
-_HELP_REPLAY = """Tell a run again from its events, and compare every file that follows from them.
+_HELP_REPLAY = """Rebuild a run from its events and compare the files.
 
-Nothing is run and no bus is asked. With --from-ledger the bundle itself is made again, byte for byte, from the ledger and \
-the artifact store. With --reexecute the order is carried out once more on the same baseline, landing nowhere, and the \
-results are compared.
+Without options, this command runs nothing and uses no bus. With --from-ledger, it rebuilds the bundle byte for byte from
+the ledger and the artifact store. With --reexecute, it repeats the run on the same baseline without landing, and compares
+the results.
 
-Examples: gatewright replay RUN; gatewright replay --from-ledger RUN -o DIR; gatewright replay --reexecute RUN
+    gatewright replay RUN
+    gatewright replay --from-ledger RUN -o DIR
+    gatewright replay --reexecute RUN
 """
 
 
@@ -48,19 +50,22 @@ def verify(
         list[str] | None,
         typer.Option(
             metavar="FILE|FINGERPRINT",
-            help="A public key to trust: a PEM file, or the id of a key of this home; may be given again.",
-            show_default="all that this home trusts",
+            help="Trusted public key: PEM file, or fingerprint of a known key",
+            show_default="all trusted keys",
         ),
     ] = None,
     repo: Annotated[
-        str | None, typer.Option(metavar="PATH|URL", help="Compare the recorded trees and commit with this repository's.")
+        str | None, typer.Option(metavar="PATH|URL", help="Compare the recorded trees and commit with this repository")
     ] = None,
     unsigned: Annotated[
-        bool, typer.Option("--insecure-allow-unsigned", help="UNSAFE: accept a bundle that has no signature at all.")
+        bool, typer.Option("--insecure-allow-unsigned", help="UNSAFE: accept a bundle without a signature")
     ] = False,
     json_output: JsonOutput = False,
 ) -> None:
-    """Check every byte of a run bundle, without a bus and without writing. Exit code 1 when it does not hold."""
+    """Verify a run bundle offline.
+
+    This command checks every byte, uses no bus and writes nothing. Exit code 1 means that the bundle is not valid.
+    """
     checked = check_bundle(bundle, key or (), _address(repo), unsigned=unsigned)
     if json_output:
         emit(verification_document(checked))
@@ -72,13 +77,14 @@ def verify(
 
 @reported
 def fetch(
-    run: Annotated[str, typer.Argument(metavar="RUN|STORE/RUN", help="A whole run id, or the address of a bundle in a store.")],
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="Where to put it, in a folder of its own.")],
+    run: Annotated[str, typer.Argument(metavar="RUN|STORE/RUN", help="Full run id, or address of a bundle in a store")],
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="Directory to create the bundle in")],
     json_output: JsonOutput = False,
 ) -> None:
-    """Get the bundle of a run from the gatekeeper, over the bus, or from a store. It is verified with `gatewright verify`.
+    """Download the bundle of a run.
 
-    A publisher is given the bundles of its own runs.
+    The gatekeeper or a store sends it. A publisher may fetch the bundles of its own runs. Check the bundle with
+    `gatewright verify`.
     """
     from gatewright.app.cli.bundle_sources import fetch_bundle
     from gatewright.evidence.store.address import is_address
@@ -105,11 +111,14 @@ async def _receive(run_id: str, output: Path) -> Path:
 def attach(
     bundle: BundleArgument = None,
     repo: Annotated[
-        str | None, typer.Option(metavar="PATH|URL", help="The repository to write to.", show_default="where it landed")
+        str | None, typer.Option(metavar="PATH|URL", help="Repository to write to", show_default="where the change landed")
     ] = None,
     json_output: JsonOutput = False,
 ) -> None:
-    """Put the signed statements on the landed commit, as a git note (refs/notes/gatewright). No work tree is touched."""
+    """Attach the signed statements to the landed commit.
+
+    This command stores them as a git note (refs/notes/gatewright). Work trees do not change.
+    """
     done = attach_statements(bundle, _address(repo))
     if json_output:
         emit(done)
@@ -127,22 +136,19 @@ def _address(repo: str | None) -> str | None:
 def replay(
     bundle: BundleArgument = None,
     *,
-    from_ledger: Annotated[
-        bool, typer.Option("--from-ledger", help="Make the bundle of this run again from the ledger.")
-    ] = False,
+    from_ledger: Annotated[bool, typer.Option("--from-ledger", help="Rebuild the bundle from the ledger")] = False,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="DIR", help="With --from-ledger: where to put it.")
+        Path | None, typer.Option("-o", "--output", metavar="DIR", help="With --from-ledger: destination directory")
     ] = None,
     signing_key: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="With --from-ledger: the private key, where it is not this host's own.")
+        Path | None, typer.Option(metavar="FILE", help="With --from-ledger: private key (default: key of this host)")
     ] = None,
-    again: Annotated[bool, typer.Option("--reexecute", help="Carry out the order again and compare the results.")] = False,
+    again: Annotated[bool, typer.Option("--reexecute", help="Repeat the run and compare the results")] = False,
     repo: Annotated[
-        str | None, typer.Option(metavar="URL", help="With --reexecute: where the repository lies now.", show_default="as then")
+        str | None,
+        typer.Option(metavar="URL", help="With --reexecute: current address of the repository", show_default="as before"),
     ] = None,
-    key: Annotated[
-        str | None, typer.Option(metavar="FILE|FINGERPRINT", help="With --reexecute: the public key to trust.")
-    ] = None,
+    key: Annotated[str | None, typer.Option(metavar="FILE|FINGERPRINT", help="With --reexecute: trusted public key")] = None,
     json_output: JsonOutput = False,
 ) -> None:
     from gatewright.app.cli import replay
@@ -248,17 +254,16 @@ def verdict_lines(checked: Checked) -> list[str]:
 def report(
     bundle: BundleArgument = None,
     *,
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="The page to write.")],
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="HTML file to write")],
     key: Annotated[
-        str | None,
-        typer.Option(metavar="FILE|FINGERPRINT", help="The public key to trust.", show_default="all that this home trusts"),
+        str | None, typer.Option(metavar="FILE|FINGERPRINT", help="Trusted public key", show_default="all trusted keys")
     ] = None,
     json_output: JsonOutput = False,
 ) -> None:
-    """Write a run as one self-contained HTML page: timeline, gates, change, tests and evidence.
+    """Write a self-contained HTML report of a run.
 
-    The bundle is verified first, and the page begins with the outcome. Exit code 1 when it does not verify; the page is
-    written all the same, and says so.
+    The report shows timeline, gates, change, tests and evidence. It begins with the result of verifying the bundle. Exit
+    code 1 means that the bundle is not valid; the command still writes the report.
     """
     result = write_report(bundle, output, key)
     if json_output:

@@ -25,7 +25,7 @@ from gatewright.view.safe_text import printable
 if TYPE_CHECKING:
     from gatewright.app.cli.dry_run import DryRunAnswer
 
-hooks = typer.Typer(no_args_is_help=True, help="Git hooks that judge a commit and a push against the active contract.")
+hooks = typer.Typer(no_args_is_help=True, help="Install git hooks that judge commits and pushes.")
 NAMES = ("pre-commit", "pre-push")
 MARK = "# gatewright hook"
 #: What stood in the place of a hook before: it runs first, and comes back when the hook is taken away.
@@ -60,15 +60,15 @@ def register(app: typer.Typer) -> None:
 def install(
     *,
     contract: Annotated[
-        str | None, typer.Option(metavar="FILE", help="The contract that holds in this repository from now on.")
+        str | None, typer.Option(metavar="FILE", help="Contract to enforce in this repository from now on")
     ] = None,
     base: Annotated[
-        str | None, typer.Option(metavar="REF", help="Where its change begins.", show_default="the contract's baseline")
+        str | None, typer.Option(metavar="REF", help="Start of the change", show_default="baseline of the contract")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Keep hooks that are there already, and run them first.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Keep existing hooks and run them first")] = False,
     json_output: JsonOutput = False,
 ) -> None:
-    """Put a pre-commit and a pre-push hook into the repository that you stand in."""
+    """Install a pre-commit and a pre-push hook in this repository."""
     found = find_hooks(Path.cwd())
     baseline = install_hooks(found, contract, base, force=force)
     if json_output:
@@ -81,7 +81,7 @@ def install(
 
 @reported
 def uninstall(json_output: JsonOutput = False) -> None:
-    """Take the hooks away; what was there before comes back."""
+    """Remove the hooks and restore earlier ones."""
     removed = uninstall_hooks(find_hooks(Path.cwd()))
     if json_output:
         emit({"removed": removed})
@@ -91,7 +91,7 @@ def uninstall(json_output: JsonOutput = False) -> None:
 
 @reported
 def status(json_output: JsonOutput = False) -> None:
-    """Which hooks are there, and which contract is active."""
+    """Show the installed hooks and the active contract."""
     found = find_hooks(Path.cwd())
     states = {name: found.state(name) for name in NAMES}
     baseline = found.baseline.read_text().strip() if found.baseline.exists() else None
@@ -105,7 +105,7 @@ def status(json_output: JsonOutput = False) -> None:
 
 @reported
 def run(name: Annotated[str, typer.Argument(metavar="HOOK")]) -> None:
-    """What the hooks call."""
+    """Run a hook; git calls this command."""
     from gatewright.app.cli.dry_run import verdict_lines
 
     found = find_hooks(Path.cwd())

@@ -22,18 +22,11 @@ if TYPE_CHECKING:
     from gatewright.bus.identities import BusAddress
     from gatewright.bus.operator_mode.files import JwtIdentities
 
-group = typer.Typer(help="Identities of the bus: added, revoked and replaced while its servers run.", no_args_is_help=True)
-Keys = Annotated[
-    Path | None, typer.Option("--keys", metavar="DIR", help="Where the identities are; the home folder's if left out.")
-]
-Files = Annotated[
-    list[Path] | None,
-    typer.Option("--config", metavar="FILE", help="A rendered configuration to keep up to date; may be given again."),
-]
-PidFile = Annotated[
-    Path | None, typer.Option("--pid", metavar="FILE", help="The server's process file: it is told to read its configuration.")
-]
-Name = Annotated[str, typer.Argument(metavar="NAME", help="publisher-payments, worker-2, reviewer, ...")]
+group = typer.Typer(help="Add, revoke and rotate identities of a running bus.", no_args_is_help=True)
+Keys = Annotated[Path | None, typer.Option("--keys", metavar="DIR", help="Directory of the identities (default: home folder)")]
+Files = Annotated[list[Path] | None, typer.Option("--config", metavar="FILE", help="Rendered server configuration to update")]
+PidFile = Annotated[Path | None, typer.Option("--pid", metavar="FILE", help="Process file of the server to reload")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name, such as publisher-payments, worker-2 or reviewer")]
 OPERATOR_CONFIG = "operator-mode.conf"
 _PUSH_SECONDS = 10.0
 
@@ -54,7 +47,7 @@ def register(app: typer.Typer) -> None:
 @group.command(name="list")
 @reported
 def list_identities(keys: Keys = None, json_output: JsonOutput = False) -> None:
-    """Every identity, its public key, the one before while that is accepted, and what the server lets it take."""
+    """List identities, their public keys and their limits."""
     from gatewright.app.cli.identity_changes import find_servers
     from gatewright.bus import identity_limits
     from gatewright.bus.identity_changes import known
@@ -87,13 +80,13 @@ def list_identities(keys: Keys = None, json_output: JsonOutput = False) -> None:
 @group.command()
 @reported
 def add(
-    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="publisher-payments, worker-2, ...")],
+    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Names, such as publisher-payments or worker-2")],
     keys: Keys = None,
     config: Files = None,
     pid: PidFile = None,
     json_output: JsonOutput = False,
 ) -> None:
-    """Make further identities, and have the servers accept them."""
+    """Create further identities and have the servers accept them."""
     from gatewright.app.cli.identity_changes import change_identities, find_servers, publisher_standings
     from gatewright.bus.identity_changes import add as made
 
@@ -108,7 +101,10 @@ def add(
 @group.command()
 @reported
 def revoke(name: Name, keys: Keys = None, config: Files = None, pid: PidFile = None, json_output: JsonOutput = False) -> None:
-    """Have the servers refuse an identity at once; one that every system has is given a new key."""
+    """Revoke an identity immediately.
+
+    An identity that every system needs receives a new key.
+    """
     from gatewright.bus import identity_changes
 
     done = _change_servers(partial(identity_changes.revoke, name=name), keys, config, pid)
@@ -119,13 +115,16 @@ def revoke(name: Name, keys: Keys = None, config: Files = None, pid: PidFile = N
 @reported
 def rotate(
     name: Name,
-    finish: Annotated[bool, typer.Option("--finish", help="All its processes have the new key: refuse the old one.")] = False,
+    finish: Annotated[bool, typer.Option("--finish", help="Refuse the old key; all processes use the new one")] = False,
     keys: Keys = None,
     config: Files = None,
     pid: PidFile = None,
     json_output: JsonOutput = False,
 ) -> None:
-    """Give an identity a new key beside the old one; start its processes anew one by one, and then --finish."""
+    """Give an identity a new key beside the old one.
+
+    Restart its processes one by one, then repeat this command with --finish.
+    """
     from gatewright.bus import identity_changes
 
     act = identity_changes.finish if finish else identity_changes.rotate
@@ -139,14 +138,21 @@ def rotate(
 def limit_identity(
     name: Name,
     *,
-    connections: Annotated[int | None, typer.Option(metavar="N", help="At once; 64 as shipped, 1024 of a role.")] = None,
-    subscriptions: Annotated[int | None, typer.Option(metavar="N", help="Of each connection; 500 as shipped.")] = None,
-    payload: Annotated[int | None, typer.Option(metavar="BYTES", help="Of one message; 8388608 as shipped.")] = None,
-    shipped: Annotated[bool, typer.Option("--shipped", help="Take away what was said before.")] = False,
+    connections: Annotated[
+        int | None, typer.Option(metavar="N", help="Maximum concurrent connections (default: 64; 1024 for roles)")
+    ] = None,
+    subscriptions: Annotated[
+        int | None, typer.Option(metavar="N", help="Maximum subscriptions per connection (default: 500)")
+    ] = None,
+    payload: Annotated[int | None, typer.Option(metavar="BYTES", help="Maximum message size (default: 8388608)")] = None,
+    shipped: Annotated[bool, typer.Option("--shipped", help="Reset to the default limits")] = False,
     files: ServerFiles,
     json_output: JsonOutput = False,
 ) -> None:
-    """Bound what an identity may take of the servers; what is not named stays as it is."""
+    """Limit the server resources of an identity.
+
+    Limits that you do not name stay as they are.
+    """
     from gatewright.bus import identity_changes
     from gatewright.bus.identity_limits import IdentityLimits
 
@@ -160,7 +166,7 @@ def limit_identity(
 @group.command()
 @reported
 def check(keys: Keys = None, json_output: JsonOutput = False) -> None:
-    """Offer every server every key: those that are there have to be accepted, those that were revoked refused."""
+    """Test that servers accept current keys and refuse revoked ones."""
     from gatewright.app.cli.identity_changes import CHECK_SECONDS, confirm_identities, find_servers, publisher_standings
     from gatewright.bus import identities
 
@@ -177,20 +183,25 @@ def check(keys: Keys = None, json_output: JsonOutput = False) -> None:
 @group.command()
 @reported
 def jwt(
-    into: Annotated[Path, typer.Option("--into", metavar="DIR", help="Where accounts and credentials are put.")],
+    into: Annotated[Path, typer.Option("--into", metavar="DIR", help="Directory to write to")],
     keys: Keys = None,
     resolver: Annotated[
-        Path, typer.Option("--resolver", metavar="DIR", help="Where the server keeps accounts, as it sees it.")
+        Path, typer.Option("--resolver", metavar="DIR", help="Account directory of the server, in its own file system")
     ] = Path("/data/accounts"),
-    pools: Annotated[list[str] | None, typer.Option("--pool", help="A pool of the roles; may be given again.")] = None,
+    pools: Annotated[list[str] | None, typer.Option("--pool", help="Additional pool of the roles")] = None,
     partitions: LedgerPartitions = 1,
     self_signed: Annotated[
-        bool, typer.Option("--self-signed", help="For an operator of yours, whose tools (nsc) import accounts and sign them.")
+        bool, typer.Option("--self-signed", help="Let an external operator (nsc) import and sign the accounts")
     ] = False,
-    push: Annotated[bool, typer.Option("--push", help="Give them to the servers at GATEWRIGHT_NATS_URL, and see.")] = False,
+    push: Annotated[
+        bool, typer.Option("--push", help="Send the accounts to the servers at GATEWRIGHT_NATS_URL, and check")
+    ] = False,
     json_output: JsonOutput = False,
 ) -> None:
-    """For servers in operator mode: the same accounts and permissions as signed claims, and a .creds file for each identity."""
+    """Export accounts and credentials for NATS operator mode.
+
+    The accounts hold the same permissions, as signed claims. Each identity receives a .creds file.
+    """
     from gatewright.bus.topology import DEFAULT_POOL
 
     if push and self_signed:

@@ -13,7 +13,7 @@ from gatewright.clock import SystemClock
 from gatewright.errors import MalformedError
 from gatewright.view.safe_text import printable
 
-group = typer.Typer(help="Keys that sign and verify bundles, and identities on the bus.", no_args_is_help=True)
+group = typer.Typer(help="Manage the keys of this host and of the bus.", no_args_is_help=True)
 
 
 def register(app: typer.Typer) -> None:
@@ -23,7 +23,7 @@ def register(app: typer.Typer) -> None:
 @group.command()
 @reported
 def init(json_output: JsonOutput = False) -> None:
-    """Make the signing key of this home folder, if there is none."""
+    """Create the signing key of this home folder."""
     from gatewright.app.cli.context import find_place
     from gatewright.app.cli.home import make_home
     from gatewright.evidence.signing import keyring, keys
@@ -44,11 +44,14 @@ def init(json_output: JsonOutput = False) -> None:
 @reported
 def rotate(
     discard: Annotated[
-        bool, typer.Option("--discard-old", help="Destroy the old private key: lost bundles of its time stay lost.")
+        bool, typer.Option("--discard-old", help="Delete the old private key; its lost bundles cannot be rebuilt")
     ] = False,
     json_output: JsonOutput = False,
 ) -> None:
-    """Sign with a new key from now on. The old public key is still accepted for verifying."""
+    """Sign with a new key from now on.
+
+    Verification still accepts the old public key.
+    """
     from gatewright.app.cli.context import find_place
     from gatewright.evidence.signing import keyring
 
@@ -68,7 +71,7 @@ def rotate(
 @group.command(name="list")
 @reported
 def list_keys(json_output: JsonOutput = False) -> None:
-    """The keys of this home folder: the one that signs, and those that verifying accepts."""
+    """List the signing key and all trusted keys."""
     from gatewright.app.cli.context import find_place
     from gatewright.evidence.signing import keyring
 
@@ -87,11 +90,13 @@ def list_keys(json_output: JsonOutput = False) -> None:
 @group.command()
 @reported
 def export(
-    key_id: Annotated[str | None, typer.Argument(metavar="[KEY]", help="A key id or its beginning.")] = None,
-    output: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="Where to write it.")] = None,
+    key_id: Annotated[
+        str | None, typer.Argument(metavar="[KEY]", help="Key id or its beginning (default: signing key)")
+    ] = None,
+    output: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="File to write")] = None,
     json_output: JsonOutput = False,
 ) -> None:
-    """The public half of the signing key, or of another one of the ring, as PEM."""
+    """Print a public key as PEM."""
     from gatewright.app.cli.context import find_place
     from gatewright.evidence.signing import keyring, keys
 
@@ -114,18 +119,20 @@ def export(
 @reported
 def bus(
     into: Annotated[
-        Path | None, typer.Option("--into", metavar="DIR", help="Where they are put; the home folder's if left out.")
+        Path | None, typer.Option("--into", metavar="DIR", help="Directory to write to (default: home folder)")
     ] = None,
     publishers: Annotated[
-        list[str] | None, typer.Option("--publisher", metavar="NAME", help="A publisher of its own; may be given again.")
+        list[str] | None, typer.Option("--publisher", metavar="NAME", help="Name of an additional publisher")
     ] = None,
     processes: Annotated[
-        list[str] | None,
-        typer.Option("--process", metavar="ROLE-NAME", help="A process of a role of its own (worker-2); may be given again."),
+        list[str] | None, typer.Option("--process", metavar="NAME", help="Additional process of a role, such as worker-2")
     ] = None,
     json_output: JsonOutput = False,
 ) -> None:
-    """Make the NATS identities that are missing: one per role, for publishers, watchers, operators, and for setting up."""
+    """Create missing NATS identities.
+
+    These are one identity per role, and those of publishers, observers, operators and the provisioner.
+    """
     from gatewright.app.cli.context import find_place
     from gatewright.app.cli.home import make_home
     from gatewright.bus import identities

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 #: usual 700 have it look at all of them again and again: a tenth of the time of a short command.
 _YOUNG = 50_000
 #: Where one of these stands, nothing is run.
-_HELP = frozenset({"-h", "--help"})
+_HELP = frozenset({"-h", "--help", "--help-all"})
 
 
 def main() -> None:

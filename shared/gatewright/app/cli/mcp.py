@@ -19,23 +19,26 @@ def register(app: typer.Typer) -> None:
 @reported
 def mcp(
     repo: Annotated[
-        Path, typer.Option(metavar="PATH", help="The repository that the host may read and runs are for.")
+        Path, typer.Option(metavar="PATH", help="Repository that the host may read and change through runs")
     ] = Path(),
-    no_repo: Annotated[bool, typer.Option("--no-repo", help="Show the host no repository.")] = False,
-    publisher: Annotated[str | None, typer.Option(metavar="NAME", help="Whose runs these are.", show_default="default")] = None,
-    read_only: Annotated[bool, typer.Option("--read-only", help="The host may look, and neither begin nor end a run.")] = False,
+    no_repo: Annotated[bool, typer.Option("--no-repo", help="Give the host no repository")] = False,
+    publisher: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Publisher that owns the runs", show_default="default")
+    ] = None,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Disable starting and aborting runs")] = False,
     http: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="Streamable HTTP instead of standard input and output.")
+        str | None, typer.Option(metavar="HOST:PORT", help="Serve Streamable HTTP instead of standard input and output")
     ] = None,
-    token_file: Annotated[Path | None, typer.Option(metavar="FILE", help="The token that HTTP wants.")] = None,
-    behind_proxy: Annotated[bool, typer.Option("--behind-proxy", help="A proxy before it speaks TLS.")] = False,
-    host_name: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="A name that the proxy calls it by; may be given again.")
+    token_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="File with the token that HTTP clients must send")
     ] = None,
+    behind_proxy: Annotated[bool, typer.Option("--behind-proxy", help="Expect a proxy that ends TLS")] = False,
+    host_name: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Host name that the proxy uses")] = None,
 ) -> None:
-    """Serve coding hosts (Model Context Protocol): submit and follow runs, read verdicts and evidence. A host decides nothing.
+    """Serve runs and evidence to coding hosts (MCP).
 
-    Everything that a tool answers is disclosed to the host, and to the model behind it.
+    Hosts submit and follow runs, and read verdicts and evidence. They decide nothing. The host and its model see every
+    answer.
     """
     from gatewright.app.cli.context import find_place
     from gatewright.app.cli.hosts.access import HostAccess

@@ -19,7 +19,6 @@ import typer
 from gatewright.errors import GatewrightError
 from gatewright.order_form.rows import Bounds, Kind, Panel, Row
 from gatewright.order_form.run_options import RunOptions, options_from, order_rows, row
-from gatewright.order_form.words import help_of
 
 Parameters = dict[str, inspect.Parameter]
 #: What Typer reads a value as; a choice has a type of its own.
@@ -31,15 +30,12 @@ _TYPES: dict[Kind, type] = {
     Kind.FILE: Path,
     Kind.FILES: Path,
 }
-JsonOutput = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print every event, gate and task.")]
+JsonOutput = Annotated[bool, typer.Option("--json", help="Print JSON")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print every event, gate and task")]
 LedgerPartitions = Annotated[
     int,
     typer.Option(
-        min=1,
-        max=64,
-        envvar="GATEWRIGHT_LEDGER_PARTITIONS",
-        help="In how many streams the ledger lies; it stays as it was begun.",
+        min=1, max=64, envvar="GATEWRIGHT_LEDGER_PARTITIONS", help="Number of ledger streams; fixed after the first start"
     ),
 ]
 
@@ -70,12 +66,12 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
 def typer_option(row: Row, *, panel: str | None = None) -> Any:
     """The row as Typer takes it in an annotation; the help shows it in ``panel``, or among the options without one."""
     if not row.flags:
-        return typer.Argument(metavar=row.metavar, help=help_of(row))
+        return typer.Argument(metavar=row.metavar, help=row.help)
     bounds = row.bounds if row.kind in {Kind.NUMBER, Kind.DECIMAL} else Bounds()
     return typer.Option(
         *row.flags,
         metavar=row.metavar,
-        help=help_of(row),
+        help=row.help,
         min=bounds.least,
         max=bounds.most,
         show_default=row.note or True,
@@ -85,8 +81,8 @@ def typer_option(row: Row, *, panel: str | None = None) -> Any:
 
 def _parameters(kind: Any) -> Parameters:
     if kind is RunOptions:
-        # Typer shows panels in the order of their first options.
-        rows = sorted(order_rows(), key=lambda row: list(Panel).index(row.panel))
+        # The help shows panels in the order of their first options.
+        rows = sorted(order_rows(), key=lambda row: (list(Panel).index(row.panel), not row.first_screen))
         return {row.name: _parameter(row.name, None if row.kind.many else row.default, _annotation(row)) for row in rows}
     hints = get_type_hints(kind, include_extras=True)
     return {
@@ -137,7 +133,7 @@ Environments = Annotated[list[Path] | None, typer_option(row("env"))]
 
 RunArgument = Annotated[
     str | None,
-    typer.Argument(metavar="[RUN]", help="A run id or its beginning; the newest run if left out.", autocompletion=known_runs),
+    typer.Argument(metavar="[RUN]", help="Run id or its beginning (default: newest run)", autocompletion=known_runs),
 ]
 
 
@@ -145,7 +141,7 @@ BundleArgument = Annotated[
     str | None,
     typer.Argument(
         metavar="[BUNDLE|RUN]",
-        help="A bundle's folder or .zip, its address in a store (s3://, https://), or a run of this home (default: newest).",
+        help="Bundle directory, .zip or URL, or a run id (default: newest run)",
         autocompletion=known_runs,
     ),
 ]

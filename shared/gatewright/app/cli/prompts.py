@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from gatewright.prompts.library import PromptLibrary, ReplyForm, RoleId
     from gatewright.prompts.prompt import Prompt
 
-prompts = typer.Typer(help="What models and agents are told.", no_args_is_help=True)
+prompts = typer.Typer(help="Print the prompts of models and agents.", no_args_is_help=True)
 
 
 class RoleName(StrEnum):
@@ -48,18 +48,15 @@ def register(app: typer.Typer) -> None:
 
 @reported
 def show(
-    role: Annotated[RoleName, typer.Argument(metavar="ROLE", help="pm, techlead, reviewer or worker.")],
-    contract: Annotated[
-        str,
-        typer.Option(metavar="FILE|-", help="The task's contract as JSON; for the pm a run request. - reads standard input."),
-    ],
-    patch: Annotated[Path | None, typer.Option(metavar="FILE", help="For the reviewer: the change that it judges.")] = None,
+    role: Annotated[RoleName, typer.Argument(metavar="ROLE", help="pm, techlead, reviewer or worker")],
+    contract: Annotated[str, typer.Option(metavar="FILE|-", help="Task contract as JSON; for pm, a run request")],
+    patch: Annotated[Path | None, typer.Option(metavar="FILE", help="For reviewer: change to judge")] = None,
     form: Annotated[
-        BriefForm, typer.Option(help="For the worker: a model answers with files, an agent edits the workspace.")
+        BriefForm, typer.Option(help="For worker: whole files by a model, or edits by an agent")
     ] = BriefForm.WORKSPACE,
     json_output: JsonOutput = False,
 ) -> None:
-    """Print exactly what a role would be sent: the system prompt, and the order. Nothing is sent."""
+    """Print the exact prompt of a role, without sending it."""
     from gatewright.service.settings import ServiceSettings
 
     folder = ServiceSettings.load().prompts

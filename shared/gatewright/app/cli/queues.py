@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from gatewright.bus.jetstream.queue_control import QueueState
     from gatewright.bus.topology import Consumer
 
-queue = typer.Typer(help="The work queues: how much waits, and stopping one for a while.", no_args_is_help=True)
-Name = Annotated[str, typer.Argument(metavar="ROLE", help="pm, techlead, worker, reviewer, testrunner; or intake.")]
-Length = Annotated[str, typer.Option("--for", metavar="TIME", help="90s, 10m, 2h or 1d; then it goes on by itself.")]
-Pool = Annotated[str, typer.Option(metavar="POOL", help="Which pool of the role.")]
-OneClass = Annotated[Class | None, typer.Option("--class", help="Only tasks of this priority; by default all.")]
+queue = typer.Typer(help="Show, pause and resume work queues.", no_args_is_help=True)
+Name = Annotated[str, typer.Argument(metavar="ROLE", help="pm, techlead, worker, reviewer, testrunner or intake")]
+Length = Annotated[str, typer.Option("--for", metavar="TIME", help="Duration, such as 90s, 10m, 2h or 1d")]
+Pool = Annotated[str, typer.Option(metavar="NAME", help="Pool of the role")]
+OneClass = Annotated[Class | None, typer.Option("--class", help="Priority of the tasks (default: all)")]
 _TIME = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,3})?)(s|m|h|d)")  # noqa: TID251 - the operator's own text
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 
@@ -40,7 +40,7 @@ def register(app: typer.Typer) -> None:
 
 @reported
 def list_queues(json_output: JsonOutput = False) -> None:
-    """List the queues: what waits, what is in hand, how long the oldest has waited, and whether it is paused."""
+    """List queues: waiting and running tasks, oldest wait, and pauses."""
     asyncio.run(_list(json_output=json_output))
 
 
@@ -66,7 +66,7 @@ def pause(
     task_class: OneClass = None,
     json_output: JsonOutput = False,
 ) -> None:
-    """Give out no more tasks for a while. What is in hand is finished; what comes in waits."""
+    """Pause a queue; running tasks finish and new tasks wait."""
     asyncio.run(_pause(_chosen_queues(name, pool, task_class), parse_duration(duration), json_output=json_output))
 
 
@@ -85,7 +85,7 @@ async def _pause(chosen: tuple[Consumer, ...] | None, seconds: float, *, json_ou
 
 @reported
 def resume(name: Name, *, pool: Pool = "default", task_class: OneClass = None, json_output: JsonOutput = False) -> None:
-    """End a pause now."""
+    """Resume a paused queue."""
     asyncio.run(_resume(_chosen_queues(name, pool, task_class), json_output=json_output))
 
 

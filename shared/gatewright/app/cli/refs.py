@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from gatewright.app.retention.outcome import ItemOutcome
     from gatewright.app.retention.policy_round import RoundOutcome
 
-group = typer.Typer(help="The branches that runs have left, and which of them can go.", no_args_is_help=True)
+group = typer.Typer(help="List and delete branches created by runs.", no_args_is_help=True)
 Repository = Annotated[
-    str | None, typer.Option("--repo", metavar="PATH", help="The repository; by default the one you stand in.")
+    str | None, typer.Option("--repo", metavar="PATH", help="Repository to read (default: current directory)")
 ]
 
 
@@ -32,7 +32,10 @@ def register(app: typer.Typer) -> None:
 @group.command("list")
 @reported
 def list_refs(repo: Repository = None, json_output: JsonOutput = False) -> None:
-    """List the branches of runs: merged into another branch, not merged, or checked out; and what the mirrors keep."""
+    """List branches of runs and whether they are merged.
+
+    The list ends with what the mirrors keep.
+    """
     from gatewright.app.cli.branches import find_local_repository, list_branches, list_mirrors, ref_lines
     from gatewright.app.cli.context import find_place
 
@@ -47,35 +50,26 @@ def list_refs(repo: Repository = None, json_output: JsonOutput = False) -> None:
 @group.command("tidy")
 @reported
 def tidy_refs(
-    run: Annotated[list[str] | None, typer.Argument(metavar="[RUN]...", help="Only the branches of these runs.")] = None,
+    run: Annotated[list[str] | None, typer.Argument(metavar="[RUN]...", help="Delete only branches of these runs")] = None,
     *,
     repo: Annotated[
         list[str] | None,
-        typer.Option(
-            "--repo",
-            metavar="PATH|URL",
-            help="The repository; by default the one you stand in. With --expired by its URL too, and several.",
-        ),
+        typer.Option("--repo", metavar="PATH|URL", help="Repository (default: current directory); several with --expired"),
     ] = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Delete the named branches even where nothing else has their commit.")
-    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Delete named branches even if only they have their commit")] = False,
     expired: Annotated[
-        bool,
-        typer.Option(
-            "--expired", help="Only merged branches whose sealed run is older than retention.json says, by its stored bundle."
-        ),
+        bool, typer.Option("--expired", help="Delete only branches whose retention period in retention.json is over")
     ] = False,
     every: Annotated[
-        float | None,
-        typer.Option(min=0.01, metavar="HOURS", help="With --expired and --yes: stay, and play a round every so many hours."),
+        float | None, typer.Option(min=0.01, metavar="HOURS", help="With --expired and --yes: repeat at this interval")
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do what the plan says; without it the plan is only printed.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Carry out the plan")] = False,
     json_output: JsonOutput = False,
 ) -> None:
-    """Delete branches of runs that are merged and not checked out: prints the plan first, deletes nothing without --yes.
+    """Delete merged branches of runs.
 
-    Every branch is named with its commit: `git branch NAME COMMIT` makes it again.
+    Without --yes, this command only prints the plan. Checked-out branches stay. The output names the commit of each
+    branch: `git branch NAME COMMIT` restores it.
     """
     from gatewright.app.cli.branches import (
         delete_branches,

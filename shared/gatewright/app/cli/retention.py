@@ -21,13 +21,13 @@ from gatewright.view.safe_text import printable
 class KeepOptions:
     """How long what may go stays."""
 
-    keep_last: Annotated[int, typer.Option(min=0, metavar="N", help="Bundles that stay whatever their age.")] = 20
-    keep_days: Annotated[float, typer.Option(min=0, metavar="DAYS", help="How long bundles of good runs stay.")] = 30
+    keep_last: Annotated[int, typer.Option(min=0, metavar="N", help="Number of newest bundles to keep")] = 20
+    keep_days: Annotated[float, typer.Option(min=0, metavar="DAYS", help="Age limit of bundles of successful runs")] = 30
     keep_failed_days: Annotated[
-        float, typer.Option(min=0, metavar="DAYS", help="How long bundles of failed and aborted runs stay.")
+        float, typer.Option(min=0, metavar="DAYS", help="Age limit of bundles of failed and aborted runs")
     ] = 90
     keep_cache_days: Annotated[
-        float, typer.Option(min=0, metavar="DAYS", help="How long unused environments and mirrors stay.")
+        float, typer.Option(min=0, metavar="DAYS", help="Age limit of unused environments and mirrors")
     ] = 30
 
 
@@ -39,43 +39,32 @@ def register(app: typer.Typer) -> None:
 @grouped
 @reported
 def gc(
-    store: Annotated[
-        str | None,
-        typer.Argument(metavar="[STORE]", help="The address of a store (s3://...); the home folder if left out."),
-    ] = None,
+    store: Annotated[str | None, typer.Argument(metavar="[STORE]", help="Address of a store (default: home folder)")] = None,
     *,
     keep: KeepOptions,
-    ledger: Annotated[
-        bool,
-        typer.Option(
-            "--ledger",
-            help="Let what the bus keeps expire, after the days of retention.json: sealed runs, the artifacts that nothing "
-            "refers to any more, dead letters. Bundles stay as they are.",
-        ),
-    ] = False,
+    ledger: Annotated[bool, typer.Option("--ledger", help="Expire data on the bus instead of bundles")] = False,
     keys: Annotated[
         list[Path] | None,
         typer.Option(
             metavar="DIR",
-            help="With --ledger: where gatekeeper.nk and provisioner.nk lie (or .creds); may be given twice.",
-            show_default="of the home folder",
+            help="With --ledger: directory with gatekeeper.nk and provisioner.nk (or .creds)",
+            show_default="home folder",
         ),
     ] = None,
     repo: Annotated[
-        list[str] | None,
-        typer.Option(metavar="PATH", help="With --ledger: a repository here whose branches of runs expire too."),
+        list[str] | None, typer.Option(metavar="PATH", help="With --ledger: local repository whose run branches expire too")
     ] = None,
     every: Annotated[
-        float | None,
-        typer.Option(min=0.01, metavar="HOURS", help="With --ledger and --yes: stay, and play a round every so many hours."),
+        float | None, typer.Option(min=0.01, metavar="HOURS", help="With --ledger and --yes: repeat at this interval")
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do what the plan says; without it the plan is only printed.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Carry out the plan")] = False,
     json_output: JsonOutput = False,
 ) -> None:
-    """Remove old bundles, unused environments and mirrors: prints the plan first, removes nothing without --yes.
+    """Delete old bundles, unused environments and mirrors.
 
-    Each bundle leaves a signed tombstone. Bundles on hold, of open runs, and such as do not verify always stay.
-    Environments and mirrors are made again when they are wanted; while a stack runs, all of them stay.
+    Without --yes, this command only prints the plan. Each deleted bundle leaves a signed tombstone. Bundles on hold, of
+    open runs, or not valid always stay. Environments and mirrors stay while a stack runs. With --ledger, sealed runs,
+    unused artifacts and dead letters on the bus expire as retention.json defines, and bundles stay.
     """
     if ledger:
         _gc_ledger(store, keys or [], repo or [], every, yes=yes, json_output=json_output)
@@ -135,17 +124,18 @@ def hold(
     run: Annotated[
         str | None,
         typer.Argument(
-            metavar="[RUN]",
-            help="A run id or its beginning; STORE/RUN in a store, STORE lists its holds.",
-            autocompletion=known_runs,
+            metavar="[RUN]", help="Run id or its beginning, STORE/RUN, or STORE to list holds", autocompletion=known_runs
         ),
     ] = None,
     *,
-    reason: Annotated[str | None, typer.Option(metavar="TEXT", help="Why; it is written down.")] = None,
-    release: Annotated[bool, typer.Option("--release", help="Take the hold off again.")] = False,
+    reason: Annotated[str | None, typer.Option(metavar="TEXT", help="Reason for the record")] = None,
+    release: Annotated[bool, typer.Option("--release", help="Release the hold")] = False,
     json_output: JsonOutput = False,
 ) -> None:
-    """Keep the bundle of a run whatever its age, until the hold is released. Without a run: list the holds."""
+    """Protect the bundle of a run from deletion.
+
+    A hold lasts until you release it. Without a run, this command lists the holds.
+    """
     from gatewright.app.cli.bundle_retention import change_hold, hold_lines, list_holds
     from gatewright.evidence.store.address import is_address, is_run
 

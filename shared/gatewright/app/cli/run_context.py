@@ -21,23 +21,26 @@ def register(app: typer.Typer) -> None:
 
 @reported
 def context(
-    run: Annotated[str | None, typer.Argument(metavar="RUN", help="A run id or its beginning.")] = None,
+    run: Annotated[str | None, typer.Argument(metavar="RUN", help="Run id or its beginning")] = None,
     *,
     repository: Annotated[
-        str | None, typer.Option("--repo", metavar="PLACE", help="In the place of a run: what earlier runs there came to.")
+        str | None, typer.Option("--repo", metavar="PATH|URL", help="Summarize earlier runs of this repository instead")
     ] = None,
     select: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="summary|decisions|review|diff",
-            help="A section; may be given again.",
-            show_default="summary and decisions",
+            metavar="SECTION", help="Section to print: summary, decisions, review or diff", show_default="summary and decisions"
         ),
     ] = None,
-    full: Annotated[bool, typer.Option("--full", help="64,000 characters of each section, and superseded decisions.")] = False,
+    full: Annotated[
+        bool, typer.Option("--full", help="Include superseded decisions and up to 64,000 characters per section")
+    ] = False,
     json_output: JsonOutput = False,
 ) -> None:
-    """Tell what a run has come to, as blocks of data that a model can be given. It orders nothing and decides nothing."""
+    """Summarize a run for a model: decisions, votes and diff.
+
+    The output is data blocks for a prompt. This command changes nothing.
+    """
     import asyncio
 
     import msgspec

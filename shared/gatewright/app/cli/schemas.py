@@ -18,7 +18,7 @@ from gatewright.view.safe_text import printable
 if TYPE_CHECKING:
     from gatewright.contracts import RunRequest, TaskContract
 
-schema = typer.Typer(help="The JSON Schemas of everything that crosses the bus.", no_args_is_help=True)
+schema = typer.Typer(help="List, print and apply the JSON Schemas of all documents.", no_args_is_help=True)
 
 
 def register(app: typer.Typer) -> None:
@@ -42,7 +42,9 @@ def list_schemas(json_output: JsonOutput = False) -> None:
 
 
 @reported
-def show(name: Annotated[str, typer.Argument(help="For example task_contract.v1.")], json_output: JsonOutput = False) -> None:
+def show(
+    name: Annotated[str, typer.Argument(help="Schema name, such as task_contract.v1")], json_output: JsonOutput = False
+) -> None:
     """Print a schema."""
     from gatewright.contracts import schemas
 
@@ -55,13 +57,14 @@ def show(name: Annotated[str, typer.Argument(help="For example task_contract.v1.
 
 @reported
 def validate(
-    file: Annotated[str, typer.Argument(metavar="FILE|-", help="A JSON document; - reads standard input.")],
-    name: Annotated[
-        str | None, typer.Option("--schema", help="The schema; by default the document is recognised by its fields.")
-    ] = None,
+    file: Annotated[str, typer.Argument(metavar="FILE|-", help="JSON document (- reads standard input)")],
+    name: Annotated[str | None, typer.Option("--schema", help="Schema name (default: derived from the fields)")] = None,
     json_output: JsonOutput = False,
 ) -> None:
-    """Check a document against its schema. Exit code 1 when it does not keep it; every fault is named by JSON pointer."""
+    """Validate a document against its schema.
+
+    The output names each fault by JSON pointer. Exit code 1 means that the document is not valid.
+    """
     from gatewright.contracts import forms
 
     data = read_document(file)

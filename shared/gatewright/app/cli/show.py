@@ -51,13 +51,15 @@ def register(app: typer.Typer) -> None:
 def watch(
     run: RunArgument = None,
     timeout: Annotated[
-        float | None,
-        typer.Option(min=0.001, metavar="SECONDS", help="How long to wait for a run that is to come.", show_default="for ever"),
+        float | None, typer.Option(min=0.001, metavar="SECONDS", help="Time limit for the run to appear", show_default="none")
     ] = None,
     verbose: Verbose = False,
     json_output: JsonOutput = False,
 ) -> None:
-    """Follow a run live until it has ended; one that is to come is waited for. Ctrl-C stops watching; the run goes on."""
+    """Follow a run live until it ends.
+
+    If the run does not exist yet, this command waits for it. Ctrl-C stops watching, and the run continues.
+    """
     raise typer.Exit(asyncio.run(_watch(run, timeout, verbose=verbose, json_output=json_output)))
 
 
@@ -74,13 +76,13 @@ async def _watch(wanted: str | None, patience: float | None, *, verbose: bool, j
 
 @reported
 def runs(
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=500, help="How many at most.")] = 50,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=500, help="Maximum number of runs")] = 50,
     before: Annotated[
-        str | None, typer.Option(metavar="RUN", help="Those older than this run.", autocompletion=known_runs)
+        str | None, typer.Option(metavar="RUN", help="List only runs older than this one", autocompletion=known_runs)
     ] = None,
     json_output: JsonOutput = False,
 ) -> None:
-    """List the newest runs, the newest last."""
+    """List recent runs, newest last."""
     asyncio.run(_runs(limit, before, json_output=json_output))
 
 
@@ -107,22 +109,18 @@ async def _runs(limit: int, before: str | None, *, json_output: bool) -> None:
 def show(
     run: RunArgument = None,
     packet: Annotated[
-        bool, typer.Option("--packet", help="The Completion Proposal and Delivery Packet in Markdown, from the bundle.")
+        bool, typer.Option("--packet", help="Print the Completion Proposal and Delivery Packet from the bundle")
     ] = False,
-    kind: Annotated[
-        str | None,
-        typer.Option(
-            "--as",
-            metavar="KIND",
-            help="From the bundle, as brief, done, blocked, decisions, trail, provenance, progress or memory; or its roles, as "
-            "role_contract_summary, role_binding_summary, role_binding_read_model or workflow_case_read_model.",
-        ),
-    ] = None,
-    log: Annotated[bool, typer.Option("--log", help="All that the commands of the run printed.")] = False,
+    kind: Annotated[str | None, typer.Option("--as", metavar="KIND", help="Print a document from the bundle")] = None,
+    log: Annotated[bool, typer.Option("--log", help="Print the output of all commands of the run")] = False,
     verbose: Verbose = False,
     json_output: JsonOutput = False,
 ) -> None:
-    """Show a run: its state, its tasks, every gate's verdict, what it came to and where its evidence lies."""
+    """Show a run: state, tasks, verdicts, result and evidence.
+
+    A KIND is brief, done, blocked, decisions, trail, provenance, progress or memory. A KIND about roles is
+    role_contract_summary, role_binding_summary, role_binding_read_model or workflow_case_read_model.
+    """
     role_model = next((each for each in READ_MODELS if each == kind), None)
     if role_model is not None and not packet:
         asyncio.run(_show_read_model(run, role_model, json_output=json_output))
@@ -213,14 +211,15 @@ async def _log(wanted: str | None, *, json_output: bool) -> None:
 @reported
 def status(
     run: Annotated[
-        str | None, typer.Argument(metavar="[RUN]", help="The run id; without one, the stack.", autocompletion=known_runs)
+        str | None, typer.Argument(metavar="[RUN]", help="Full run id; without it, show the stack", autocompletion=known_runs)
     ] = None,
-    wait: Annotated[bool, typer.Option("--wait", help="Ask until it has ended and its bundle is sealed.")] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until the run has ended and its bundle is sealed")] = False,
     json_output: JsonOutput = False,
 ) -> None:
-    """Ask the gatekeeper how a run stands; without a run, show the stack of this home folder.
+    """Show the status of a run, or of the stack.
 
-    Works with a publisher's own identity, which need not see the ledger. With --wait, exit code 1 when the run did not succeed.
+    This command also works with the identity of a publisher, which cannot read the ledger. With --wait, exit code 1 means
+    that the run did not succeed.
     """
     if run is None:
         _show_stack(wait=wait, json_output=json_output)

@@ -24,17 +24,19 @@ def register(app: typer.Typer) -> None:
 
 @reported
 def up(
-    workers: Annotated[int, typer.Option(min=1, max=MOST_WORKERS, help="Worker processes.")] = 2,
-    detach: Annotated[bool, typer.Option("--detach", help="Leave it running in the background.")] = False,
+    workers: Annotated[int, typer.Option(min=1, max=MOST_WORKERS, help="Number of worker processes")] = 2,
+    detach: Annotated[bool, typer.Option("--detach", help="Run in the background")] = False,
     env: Environments = None,
     linger: Annotated[
-        float | None,
-        typer.Option(min=0.01, metavar="MINUTES", help="End after so many minutes in which no command uses it."),
+        float | None, typer.Option(min=0.01, metavar="MINUTES", help="Stop after this many minutes without a command")
     ] = None,
-    console: Annotated[bool, typer.Option("--console", help="Serve the live page beside it (`gatewright console`).")] = False,
+    console: Annotated[bool, typer.Option("--console", help="Also serve the live page (see: gatewright console)")] = False,
     json_output: JsonOutput = False,
 ) -> None:
-    """Start the embedded NATS server and the six roles, so that runs share them and start at once."""
+    """Start the stack of this home folder: NATS and six roles.
+
+    Runs share a running stack and start immediately.
+    """
     from gatewright.app.cli.stack_process import bring_up, bring_up_detached
 
     given = tuple(env or ())
@@ -47,7 +49,10 @@ def up(
 
 @reported
 def down(json_output: JsonOutput = False) -> None:
-    """Stop the stack of this home folder. Open runs go on when it is started again."""
+    """Stop the stack of this home folder.
+
+    Open runs continue when the stack starts again.
+    """
     from gatewright.app.cli.stack_process import bring_down
 
     bring_down(json_output=json_output)

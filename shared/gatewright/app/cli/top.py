@@ -28,23 +28,22 @@ def register(app: typer.Typer) -> None:
 @reported
 def top(
     *,
-    once: Annotated[bool, typer.Option("--once", help="Print the board of this moment as text, and end.")] = False,
-    only: Annotated[str, typer.Option(metavar="TEXT", help="With --once or --json: only runs that hold this text.")] = "",
-    read_only: Annotated[bool, typer.Option("--read-only", help="Only for looking: nothing is approved or ended.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Print the current board as text, and exit")] = False,
+    only: Annotated[str, typer.Option(metavar="TEXT", help="With --once or --json: show only runs with this text")] = "",
+    read_only: Annotated[bool, typer.Option("--read-only", help="Disable approving and aborting")] = False,
     key: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE", help="Your SSH key for approvals, private or public, or a PEM key.", show_default="~/.ssh"
-        ),
+        typer.Option(metavar="FILE", help="Your SSH key (private or public) or PEM key for approvals", show_default="~/.ssh"),
     ] = None,
     person: Annotated[
-        str, typer.Option("--as", metavar="NAME", help="Your name on the roster.", show_default="your account")
+        str, typer.Option("--as", metavar="NAME", help="Your name on the roster", show_default="your account")
     ] = "",
     json_output: JsonOutput = False,
 ) -> None:
-    """Show all runs, what needs you, the queues and what is at work, live in this terminal; one run in detail with Enter.
+    """Watch runs, requests and queues live in the terminal.
 
-    Approve with a, end a run with x, leave with q; runs go on. --json prints the board of this moment for programs.
+    Press Enter for one run in detail, a to approve, x to abort, and q to quit. Runs continue after you quit. With --json,
+    this command prints the current board and exits.
     """
     from gatewright.app.cli.context import find_place
 

@@ -32,20 +32,28 @@ class ServerOptions:
     """What a server configuration is made of, beside the pools."""
 
     keys: Annotated[
-        Path | None, typer.Option("--keys", metavar="DIR", help="Where `gatewright keys bus` put the identities.")
+        Path | None, typer.Option("--keys", metavar="DIR", help="Directory of the identities (see: gatewright keys bus)")
     ] = None
     store: Annotated[
-        Path | None, typer.Option("--store", metavar="DIR", help="Where the server keeps its streams, as it sees it.")
+        Path | None, typer.Option("--store", metavar="DIR", help="Stream directory of the server, in its own file system")
     ] = None
-    listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where clients connect.")] = "127.0.0.1:4222"
-    monitor: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where /healthz is, for anybody.")] = "127.0.0.1:8222"
-    server_name: Annotated[str, typer.Option(help="Different for every server of a cluster.")] = "gatewright"
-    cluster_name: Annotated[str | None, typer.Option(help="Makes the server one of a cluster.")] = None
-    cluster_listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where its other servers connect.")] = "0.0.0.0:6222"
-    routes: Annotated[list[str] | None, typer.Option("--route", metavar="URL", help="Another server of the cluster.")] = None
-    tls_cert: Annotated[Path | None, typer.Option(metavar="FILE", help="The server's certificate, as it sees it.")] = None
-    tls_key: Annotated[Path | None, typer.Option(metavar="FILE", help="Its private key.")] = None
-    tls_ca: Annotated[Path | None, typer.Option(metavar="FILE", help="Clients need a certificate of this one.")] = None
+    listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Address for clients")] = "127.0.0.1:4222"
+    monitor: Annotated[str, typer.Option(metavar="HOST:PORT", help="Address of /healthz, which needs no login")] = (
+        "127.0.0.1:8222"
+    )
+    server_name: Annotated[str, typer.Option(help="Server name, unique in its cluster")] = "gatewright"
+    cluster_name: Annotated[str | None, typer.Option(help="Name of the cluster to join")] = None
+    cluster_listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Address for other servers of the cluster")] = (
+        "0.0.0.0:6222"
+    )
+    routes: Annotated[
+        list[str] | None, typer.Option("--route", metavar="URL", help="Address of another server of the cluster")
+    ] = None
+    tls_cert: Annotated[Path | None, typer.Option(metavar="FILE", help="Certificate of the server, in its own file system")] = (
+        None
+    )
+    tls_key: Annotated[Path | None, typer.Option(metavar="FILE", help="Private key of the server")] = None
+    tls_ca: Annotated[Path | None, typer.Option(metavar="FILE", help="Authority that must sign client certificates")] = None
 
 
 @reported
@@ -53,37 +61,30 @@ class ServerOptions:
 def topology(
     *,
     form: Annotated[
-        Literal["table", "json", "nats-conf", "asyncapi"],
-        typer.Option(
-            "--format",
-            help="nats-conf: the configuration of a NATS server, with the permissions of every identity; "
-            "asyncapi: the bus as an AsyncAPI document, with --publisher as that publisher sees it.",
-        ),
+        Literal["table", "json", "nats-conf", "asyncapi"], typer.Option("--format", metavar="FORMAT", help="Output format")
     ] = "table",
-    pools: Annotated[list[str] | None, typer.Option("--pool", help="A pool of the roles; may be given again.")] = None,
+    pools: Annotated[list[str] | None, typer.Option("--pool", help="Additional pool of the roles")] = None,
     partitions: LedgerPartitions = 1,
     server: ServerOptions,
-    apply: Annotated[
-        bool,
-        typer.Option("--apply", help="Make the streams and queues, and bring those that differ up to date; as provisioner."),
-    ] = False,
+    apply: Annotated[bool, typer.Option("--apply", help="Create or update streams and queues")] = False,
     replicas: Annotated[
         int | None,
         typer.Option(
-            min=1, max=5, envvar="GATEWRIGHT_STREAM_REPLICAS", help="With --apply: servers of a cluster that keep each stream."
+            min=1, max=5, envvar="GATEWRIGHT_STREAM_REPLICAS", help="With --apply: number of servers that keep each stream"
         ),
     ] = None,
     publishers: Annotated[
         list[str] | None,
-        typer.Option(
-            "--publisher",
-            metavar="NAME",
-            help="With --apply: a publisher that has to be known; may be given again. With --format asyncapi: whose document.",
-        ),
+        typer.Option("--publisher", metavar="NAME", help="Known publisher with --apply; point of view with --format asyncapi"),
     ] = None,
     json_output: JsonOutput = False,
 ) -> None:
-    """Print the streams, subjects, consumers and permissions of the bus, or the server configuration that enforces them."""
+    """Print or apply the streams, subjects and permissions of the bus.
+
+    The format nats-conf is a server configuration with the permissions of every identity. The format asyncapi is an
+    AsyncAPI document; with --publisher, it shows what that publisher sees. With --apply, this command creates or updates
+    streams and queues, as provisioner.
+    """
     from gatewright.bus.topology import DEFAULT_POOL
 
     named = tuple(pools) if pools else (DEFAULT_POOL,)

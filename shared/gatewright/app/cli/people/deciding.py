@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from gatewright.contracts import DecisionReply
     from gatewright.contracts.people.approvals import ApprovalStanding, DecisionVerdict, SignedDecision
 
-approvals = typer.Typer(help="What waits for people, and their signed answers.", no_args_is_help=True)
+approvals = typer.Typer(help="List, show and answer requests for approval.", no_args_is_help=True)
 
-Named = Annotated[list[str], typer.Argument(metavar="REQUEST|RUN...", help="Requests, or runs: all that waits in them.")]
+Named = Annotated[list[str], typer.Argument(metavar="REQUEST|RUN...", help="Request ids, or runs for all their open requests")]
 
 
 def register(app: typer.Typer) -> None:
@@ -44,44 +44,50 @@ def approve(
     person: As = "",
     comment: Comment = "",
     phrase: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="The exact words that the rule wants.", show_default="asked for")
+        str | None, typer.Option(metavar="TEXT", help="Exact phrase that the rule requires", show_default="prompt")
     ] = None,
     json_output: JsonOutput = False,
 ) -> None:
-    """Approve: several count together or not at all, each with a signature of its own."""
+    """Approve one or more requests with your signature.
+
+    Each request receives its own signature. Either all decisions are valid, or none is.
+    """
     _decide(names, _answer("approve", person, key, comment, phrase), json_output=json_output)
 
 
 @reported
 def reject(names: Named, *, key: Key = None, person: As = "", comment: Comment = "", json_output: JsonOutput = False) -> None:
-    """Reject: the run ends, and nothing lands."""
+    """Reject requests; the run ends without landing."""
     _decide(names, _answer("reject", person, key, comment), json_output=json_output)
 
 
 @reported
 def comment(
     names: Named,
-    text: Annotated[str, typer.Option(metavar="TEXT", help="What you have to say.")],
+    text: Annotated[str, typer.Option(metavar="TEXT", help="Text of the comment")],
     *,
     key: Key = None,
     person: As = "",
     json_output: JsonOutput = False,
 ) -> None:
-    """Say something for the record; the run goes on waiting."""
+    """Add a comment; the run keeps waiting."""
     _decide(names, _answer("comment", person, key, text), json_output=json_output)
 
 
 @reported
 def delegate(
     names: Named,
-    to: Annotated[str, typer.Option(metavar="NAME", help="Who is asked in your place, as the roster names them.")],
+    to: Annotated[str, typer.Option(metavar="NAME", help="Name of the other person on the roster")],
     *,
     key: Key = None,
     person: As = "",
     comment: Comment = "",
     json_output: JsonOutput = False,
 ) -> None:
-    """Hand what waits for you to another person who may decide it. You cannot answer it then, nor take it back."""
+    """Delegate requests to another person who may decide them.
+
+    Afterwards you can neither answer them nor take them back.
+    """
     _decide(names, replace(_answer("delegate", person, key, comment), delegate_to=to), json_output=json_output)
 
 

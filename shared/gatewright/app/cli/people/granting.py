@@ -26,18 +26,17 @@ if TYPE_CHECKING:
 class GrantFlags:
     """What a grant covers, as Typer reads it."""
 
-    path: Annotated[list[str], typer.Option(metavar="PATH", help="docs/, README.md or *.md; may be given again.")]
-    until: Annotated[str, typer.Option(metavar="TIME", help="18:00, 4h, 2d, or a whole time with its zone.")]
-    uses: Annotated[int, typer.Option(min=1, max=100, metavar="N", help="As many runs it lets pass.")] = 1
+    path: Annotated[list[str], typer.Option(metavar="PATH", help="Path to cover: docs/, README.md or *.md")]
+    until: Annotated[str, typer.Option(metavar="TIME", help="End of the grant: 18:00, 4h, 2d, or a time with zone")]
+    uses: Annotated[int, typer.Option(min=1, max=100, metavar="N", help="Maximum number of runs")] = 1
     protected: Annotated[
-        list[str] | None, typer.Option("--class", metavar="dependencies|migrations", help="Protected files that it may touch.")
+        list[str] | None,
+        typer.Option("--class", metavar="dependencies|migrations", help="Class of protected files that the change may touch"),
     ] = None
-    versions: Annotated[
-        str, typer.Option(metavar="patch|minor", help="Only changes that move versions up, by so much at most.")
-    ] = ""
-    risk: Annotated[
-        str, typer.Option(metavar="low|medium", help="The highest risk of a change.", show_default="that of the rule")
-    ] = ""
+    versions: Annotated[str, typer.Option(metavar="patch|minor", help="Cover only version updates, up to this size")] = ""
+    risk: Annotated[str, typer.Option(metavar="low|medium", help="Highest risk of a change", show_default="as in the rule")] = (
+        ""
+    )
 
     def said(self) -> dict[str, object]:
         """The fields of the document."""
@@ -49,7 +48,7 @@ class GrantFlags:
 @reported
 @grouped
 def grant(
-    name: Annotated[str, typer.Argument(metavar="REQUEST", help="A request that was asked: its repository, its rule.")],
+    name: Annotated[str, typer.Argument(metavar="REQUEST", help="Request whose repository and rule the grant covers")],
     *,
     flags: GrantFlags,
     key: Key = None,
@@ -57,7 +56,10 @@ def grant(
     comment: Comment = "",
     json_output: JsonOutput = False,
 ) -> None:
-    """Approve in advance what runs like this one will ask: for these paths, for a time. The request itself goes on waiting."""
+    """Approve similar future requests in advance.
+
+    A grant covers the given paths for a limited time. The request itself keeps waiting.
+    """
     import asyncio
 
     from gatewright.clock import SystemClock
@@ -71,7 +73,7 @@ def grant(
 
 @reported
 def grants(json_output: JsonOutput = False) -> None:
-    """List what was approved in advance, and which runs it has let pass."""
+    """List grants and the runs that used them."""
     import asyncio
 
     found = asyncio.run(all_grants())
@@ -84,14 +86,17 @@ def grants(json_output: JsonOutput = False) -> None:
 
 @reported
 def revoke(
-    name: Annotated[str, typer.Argument(metavar="GRANT", help="A grant that `approvals grants` lists.")],
+    name: Annotated[str, typer.Argument(metavar="GRANT", help="Grant id (see: gatewright approvals grants)")],
     *,
     key: Key = None,
     person: As = "",
     comment: Comment = "",
     json_output: JsonOutput = False,
 ) -> None:
-    """End a grant before its time: from then on people are asked again. Each person of the roster may."""
+    """Revoke a grant before it expires.
+
+    Each person on the roster may revoke it. From then on Gatewright asks people again.
+    """
     import asyncio
 
     from gatewright.clock import SystemClock

@@ -51,10 +51,10 @@ class RuleStatistics:
 
 @reported
 def list_approvals(
-    everything: Annotated[bool, typer.Option("--all", help="Also what was answered, expired or withdrawn.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Include answered, expired and withdrawn requests")] = False,
     json_output: JsonOutput = False,
 ) -> None:
-    """List what waits for an answer, the most urgent first."""
+    """List open requests, most urgent first."""
     import asyncio
 
     from gatewright.clock import SystemClock
@@ -69,10 +69,10 @@ def list_approvals(
 
 @reported
 def show(
-    name: Annotated[str, typer.Argument(metavar="REQUEST|RUN", help="A request, or the run that asks.")],
+    name: Annotated[str, typer.Argument(metavar="REQUEST|RUN", help="Request id, or the run that asks")],
     json_output: JsonOutput = False,
 ) -> None:
-    """Show what is asked: why, by which rule, what the gates said, and the change."""
+    """Show a request: reason, rule, verdicts and change."""
     import asyncio
 
     found = named(asyncio.run(_detail_standings(name.partition(".ask.")[0])), [name])
@@ -86,7 +86,7 @@ def show(
 
 @reported
 def stats(json_output: JsonOutput = False) -> None:
-    """How often each rule has asked, what people said, and how long they took."""
+    """Show requests, answers and response times for each rule."""
     import asyncio
 
     import msgspec

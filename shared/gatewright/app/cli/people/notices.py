@@ -30,14 +30,14 @@ _PATIENCE = 10.0
 def watch(
     *,
     command: Annotated[
-        str, typer.Option(metavar="COMMAND", help="Started for what is new, with the digest as JSON on its standard input.")
+        str, typer.Option(metavar="CMD", help="Command that receives each digest as JSON on standard input")
     ] = "",
-    webhook: Annotated[str, typer.Option(metavar="URL", help="The digest is sent there by POST.")] = "",
-    every: Annotated[float, typer.Option(min=0.2, metavar="SECONDS", help="How often the gatekeeper is asked.")] = 2.0,
-    once: Annotated[bool, typer.Option("--once", help="Tell of what waits now, and end.")] = False,
+    webhook: Annotated[str, typer.Option(metavar="URL", help="Address that receives each digest by POST")] = "",
+    every: Annotated[float, typer.Option(min=0.2, metavar="SECONDS", help="Time between two queries of the gatekeeper")] = 2.0,
+    once: Annotated[bool, typer.Option("--once", help="Report the requests that wait now, and exit")] = False,
     json_output: JsonOutput = False,
 ) -> None:
-    """Tell of new requests as they come: here, to a command, to a webhook."""
+    """Report new requests here, to a command or to a webhook."""
     import asyncio
 
     from gatewright.app.cli.context import find_place

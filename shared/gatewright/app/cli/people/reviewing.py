@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from gatewright.contracts.people.approvals import ApprovalStanding
     from gatewright.contracts.people.review_votes import ReviewStanding, ReviewVote
 
-review = typer.Typer(help="Votes on a change that is under review, and how the review stands.", no_args_is_help=True)
+review = typer.Typer(help="Vote on a change under review.", no_args_is_help=True)
 
-Name = Annotated[str, typer.Argument(metavar="REQUEST|RUN", help="The review, or the run that is under review.")]
+Name = Annotated[str, typer.Argument(metavar="REQUEST|RUN", help="Request id, or the run under review")]
 
 
 def register(app: typer.Typer) -> None:
@@ -32,25 +32,25 @@ def register(app: typer.Typer) -> None:
 @reported
 def vote(
     name: Name,
-    colour: Annotated[str, typer.Argument(metavar="green|yellow|red", help="Approve, accept with mitigations, or block.")],
-    *,
-    scope: Annotated[list[str], typer.Option(metavar="TEXT", help="What you have looked at; may be given again.")],
-    rationale: Annotated[str, typer.Option(metavar="TEXT", help="Why.")],
-    evidence: Annotated[
-        list[str],
-        typer.Option(
-            metavar="ANCHOR",
-            help="patch:PATH:LINE (-LINE for one that is removed), tests:NUMBER, document:contract|plan|review|tests.",
-        ),
+    colour: Annotated[
+        str, typer.Argument(metavar="green|yellow|red", help="green approves, yellow accepts with mitigations, red blocks")
     ],
+    *,
+    scope: Annotated[list[str], typer.Option(metavar="TEXT", help="Part of the change that you reviewed")],
+    rationale: Annotated[str, typer.Option(metavar="TEXT", help="Reason for the vote")],
+    evidence: Annotated[list[str], typer.Option(metavar="ANCHOR", help="Evidence for the vote")],
     mitigation: Annotated[
-        list[str] | None, typer.Option(metavar="ACTION|OWNER|YYYY-MM-DD", help="What a yellow vote asks for.")
+        list[str] | None, typer.Option(metavar="ACTION|OWNER|YYYY-MM-DD", help="Mitigation that a yellow vote requires")
     ] = None,
     key: Key = None,
     person: As = "",
     json_output: JsonOutput = False,
 ) -> None:
-    """Vote: signed with your own key, bound to the contract and the tree that are under review."""
+    """Vote on a change with your own key.
+
+    The signature covers the contract and the tree under review. An ANCHOR is patch:PATH:LINE (-LINE for a removed line),
+    tests:NUMBER or document:NAME. A document is contract, plan, review or tests.
+    """
     import asyncio
 
     from gatewright.app.cli.context import find_place
@@ -66,7 +66,7 @@ def vote(
 
 @reported
 def status(name: Name, json_output: JsonOutput = False) -> None:
-    """Show how a review stands: its state, the votes that count, and what keeps it from consensus."""
+    """Show a review: state, votes and what blocks consensus."""
     import asyncio
 
     from gatewright.contracts.people.review_votes import ReviewStanding

@@ -21,22 +21,20 @@ def register(app: typer.Typer) -> None:
 @reported
 def sign_agent(
     console: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="URL", help="A console whose page may ask; may be given again.", show_default="http://127.0.0.1:8790"
-        ),
+        list[str] | None, typer.Option(metavar="URL", help="Console whose page may ask", show_default="http://127.0.0.1:8790")
     ] = None,
     *,
     key: Key = None,
     person: As = "",
-    http: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where pages find it, on loopback.")] = "127.0.0.1:8791",
+    http: Annotated[str, typer.Option(metavar="HOST:PORT", help="Loopback address to listen on")] = "127.0.0.1:8791",
     token_file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The code that a page must know.", show_default="a new one, printed")
+        Path | None,
+        typer.Option(metavar="FILE", help="File with the code that the page must present", show_default="new code, printed"),
     ] = None,
 ) -> None:
-    """Sign decisions of the live page with your own key: shows in this terminal what is signed, and asks here each time.
+    """Sign decisions of the live page with your own key.
 
-    Ctrl-C ends it.
+    The agent shows each decision in this terminal, and asks before it signs. Ctrl-C stops it.
     """
     import asyncio
     import secrets

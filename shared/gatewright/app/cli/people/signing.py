@@ -22,12 +22,10 @@ if TYPE_CHECKING:
 
 Key = Annotated[
     Path | None,
-    typer.Option(
-        metavar="FILE", help="Your SSH key, private or (held by an agent) public, or a PEM key.", show_default="~/.ssh"
-    ),
+    typer.Option(metavar="FILE", help="Your SSH key (public if an agent holds it) or PEM key", show_default="~/.ssh"),
 ]
-As = Annotated[str, typer.Option("--as", metavar="NAME", help="Your name on the roster.", show_default="your account")]
-Comment = Annotated[str, typer.Option(metavar="TEXT", help="Words for the record.")]
+As = Annotated[str, typer.Option("--as", metavar="NAME", help="Your name on the roster", show_default="your account")]
+Comment = Annotated[str, typer.Option(metavar="TEXT", help="Comment for the record")]
 _PEM = b"-----BEGIN PRIVATE KEY-----"
 #: Looked for, in this order, where no key is named.
 _USUAL = ("id_ed25519", "id_ed25519_sk", "id_ecdsa", "id_ecdsa_sk", "id_rsa")
@@ -37,10 +35,10 @@ _TOUCHING = 120.0
 
 @reported
 def roster_line(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="An SSH key, private or public, or a PEM key.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="SSH key (private or public) or PEM key")],
     json_output: JsonOutput = False,
 ) -> None:
-    """Print a key as the operator's roster holds it, and its fingerprint."""
+    """Print a key in the format of the roster, with its fingerprint."""
     from gatewright.ssh_signatures import fingerprint
 
     line = public_key(file)

@@ -25,23 +25,24 @@ def register(app: typer.Typer) -> None:
 
 @reported
 def summon(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="A run id or its beginning.")],
-    question: Annotated[str | None, typer.Argument(metavar="[QUESTION]", help="Left out: what was asked and answered.")] = None,
+    run: Annotated[str, typer.Argument(metavar="RUN", help="Run id or its beginning")],
+    question: Annotated[
+        str | None, typer.Argument(metavar="[QUESTION]", help="Question to ask; without it, show earlier questions and answers")
+    ] = None,
     *,
-    role: Annotated[
-        list[str] | None, typer.Option(metavar="pm|techlead|reviewer", help="Who is asked; may be given again.")
-    ] = None,
+    role: Annotated[list[str] | None, typer.Option(metavar="pm|techlead|reviewer", help="Role to ask")] = None,
     kind: Annotated[
-        str, typer.Option(metavar="review|qa|critique|research|plan", help="What sort of question it is.")
+        str, typer.Option(metavar="KIND", help="Kind of question: review, qa, critique, research or plan")
     ] = "critique",
-    constraint: Annotated[
-        list[str] | None, typer.Option(metavar="TEXT", help="What the answer is to keep to; may be given again.")
-    ] = None,
-    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for the answers.")] = True,
-    timeout: Annotated[float, typer.Option(min=0.001, metavar="SECONDS", help="How long to wait for them.")] = WAIT,
+    constraint: Annotated[list[str] | None, typer.Option(metavar="TEXT", help="Constraint on the answer")] = None,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for the answers")] = True,
+    timeout: Annotated[float, typer.Option(min=0.001, metavar="SECONDS", help="Time limit for the answers")] = WAIT,
     json_output: JsonOutput = False,
 ) -> None:
-    """Ask roles about an open run. Their answers are evidence beside it: they order nothing and satisfy no gate."""
+    """Ask roles a question about an open run.
+
+    The answers are evidence. They start no work and satisfy no gate.
+    """
     import asyncio
 
     import msgspec

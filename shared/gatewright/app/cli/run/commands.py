@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gatewright.app.cli.help_screen import HelpCommand, show_all_options
 from gatewright.app.cli.options import JsonOutput, Verbose, grouped
 from gatewright.app.cli.output import emit, reported, say
 from gatewright.app.cli.schemas import read_submittable
-from gatewright.order_form.run_options import RunOptions
+from gatewright.order_form.run_options import RunOptions, order_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,25 +26,40 @@ if TYPE_CHECKING:
 
 #: Seconds that an aborted run is given to end and be sealed.
 ABORT_WAIT = 30.0
-_HELP_RUN = """Have a change made, judged, tested and landed.
+_HELP_RUN = """Make a change, judge it, test it and land it.
 
-The change is made by --agent (a coding agent, in a sandbox), --model (a model), --exec (a command, in a sandbox), --patch \
-(a diff), --reply (a model's recorded answer) or --head (commits that exist). \
-It may touch only the --allow paths, and lands only when every --test command succeeds on it.
+An agent (--agent), model (--model) or command (--exec) makes the change in a sandbox. You can also give a diff (--patch) \
+or existing commits (--head). The change may touch only the --allow paths. It lands only if every --test command succeeds.
 
-Example: gatewright run "rename parse to read" --allow src --exec "python rename.py" --test "python -m pytest -q"
+    gatewright run "rename parse to read" --allow src \\
+      --agent codex --test "python -m pytest -q" --env auto
 """
 
 
+class RunHelp(HelpCommand):
+    """The help of ``run``: a few options first, and all of them with ``--help-all``."""
+
+    first_screen = frozenset({*(row.name for row in order_rows() if row.first_screen), "json_output", "help", "help_all"})
+
+
 def register(app: typer.Typer) -> None:
-    app.command(help=_HELP_RUN)(run)
+    app.command(help=_HELP_RUN, cls=RunHelp)(run)
     app.command()(submit)
     app.command()(abort)
 
 
 @reported
 @grouped
-def run(context: typer.Context, *, options: RunOptions, verbose: Verbose = False, json_output: JsonOutput = False) -> None:
+def run(
+    context: typer.Context,
+    *,
+    options: RunOptions,
+    verbose: Verbose = False,
+    json_output: JsonOutput = False,
+    help_all: Annotated[  # noqa: ARG001 - its callback ends the program
+        bool, typer.Option("--help-all", callback=show_all_options, is_eager=True, help="Show all options")
+    ] = False,
+) -> None:
     from gatewright.app.cli.run.ahead import Begun, begin_ahead
 
     if isinstance(context.obj, Begun):
@@ -72,12 +88,15 @@ def _ask_owner(place: CommandContext, display: Display) -> AbstractAsyncContextM
 @reported
 def submit(
     file: Annotated[
-        str, typer.Argument(metavar="FILE|-", help="A run request or task contract as JSON; - reads standard input.")
+        str, typer.Argument(metavar="FILE|-", help="Run request or task contract as JSON (- reads standard input)")
     ],
-    wait: Annotated[bool, typer.Option("--wait", help="Follow the run until it has ended.")] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Follow the run until it ends")] = False,
     json_output: JsonOutput = False,
 ) -> None:
-    """Submit a run request or a task contract to the running system; you are who orders it, unless it names a person."""
+    """Submit a run request or task contract to the running system.
+
+    The run belongs to you, unless the document names another person.
+    """
     from gatewright.app.cli.user_git import with_orderer
 
     document = with_orderer(read_submittable(file), Path())
@@ -108,11 +127,14 @@ async def _submit(document: RunRequest | TaskContract, *, wait: bool, json_outpu
 
 @reported
 def abort(
-    run_id: Annotated[str, typer.Argument(metavar="RUN", help="A run id or its beginning.")],
-    reason: Annotated[str, typer.Option(help="Why; it is written into the run's record.")] = "aborted by the operator",
+    run_id: Annotated[str, typer.Argument(metavar="RUN", help="Run id or its beginning")],
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Reason for the record")] = "aborted by the operator",
     json_output: JsonOutput = False,
 ) -> None:
-    """End a run that is still open: its work stops, nothing lands, its bundle says ABORTED."""
+    """Stop an open run without landing its change.
+
+    The bundle of the run records ABORTED.
+    """
     raise typer.Exit(asyncio.run(_abort(run_id, reason, json_output=json_output)))
 
 
