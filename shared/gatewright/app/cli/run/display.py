@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol, Self
 
-from gatewright.app.cli.output import emit, say
+from gatewright.app.cli.output import emit, say, terminal_width
 from gatewright.app.cli.runs.result import RunResult, closing_words, result_of
 from gatewright.app.cli.runs.waits import Wait, WaitNotice, wait_lines
 from gatewright.contracts import AgentActivity, OrchestratorEvent
@@ -15,7 +15,7 @@ from gatewright.contracts.activity import MOMENTARY
 from gatewright.view.run_view import RunView, StageLine
 from gatewright.view.safe_text import printable
 from gatewright.view.sentences import activity_lines, event_text, lines
-from gatewright.view.stages import stage_lines, stage_text, title_lines
+from gatewright.view.stages import PAGE_WIDTH, stage_lines, stage_text, title_lines
 
 
 class Display(Protocol):
@@ -91,10 +91,11 @@ class PlainDisplay(Display):
     def show(self, record: OrchestratorEvent, view: RunView) -> None:
         if not self._titled:
             self._titled = True
-            say("\n".join([*title_lines(view.run), ""]))
-        said = map(event_text, lines(record, view)) if self._verbose else map(stage_text, stage_lines(record, view))
-        for words in said:
-            say(words)
+            say("\n".join([*title_lines(view.run, terminal_width() or PAGE_WIDTH), ""]))
+        for line in lines(record, view) if self._verbose else ():
+            say(event_text(line))
+        for stage in stage_lines(record, view) if not self._verbose else ():
+            say(stage_text(stage, terminal_width()))
 
     def waits(self, view: RunView, waits: Sequence[Wait]) -> None:  # noqa: ARG002 - the lines say it all
         for words in wait_lines(waits):
@@ -105,11 +106,11 @@ class PlainDisplay(Display):
             if self._verbose:
                 say(event_text(line))
             elif line.mark == "warn":
-                say(stage_text(StageLine(line.mark, line.who, line.text)))
+                say(stage_text(StageLine(line.mark, line.who, line.text), terminal_width()))
 
     def close(self, view: RunView) -> None:
         say()
-        for words in closing_words(view, self._command):
+        for words in closing_words(view, self._command, width=terminal_width()):
             say(words)
 
 
