@@ -1,0 +1,78 @@
+"""What the gatekeeper has to do now, as a function of the queue: the same queue gives the same commands with the same ids."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gatewright.queue.policy import QueuePolicy
+from gatewright.queue.state import Entry, Queue, Tip, runs_in
+
+
+@dataclass(frozen=True, slots=True)
+class Compose:
+    """Put the changes of ``entries`` on top of ``onto``, one commit each; answer ``PositionComposed`` or ``ConflictFound``."""
+
+    command_id: str
+    position: int
+    onto: Tip
+    entries: tuple[Entry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Test:
+    """Run the standing commands, and the acceptance commands of ``runs``, on ``tree``, and answer ``Tested``.
+
+    ``runs`` are all that it holds on top of the base; none where the base itself is tested. ``timeout_s`` are seconds.
+    """
+
+    __test__ = False
+
+    command_id: str
+    number: int
+    tree: str
+    runs: tuple[str, ...]
+    policy_sha256: str
+    standing_commands: tuple[tuple[str, ...], ...]
+    timeout_s: int
+
+
+@dataclass(frozen=True, slots=True)
+class Land:
+    """Move the branch from ``before`` to ``after`` by compare-and-swap.
+
+    Answer ``Landed``, ``LandingRefused``, or ``BaseMoved`` where the branch stands elsewhere.
+    """
+
+    command_id: str
+    position: int
+    runs: tuple[str, ...]
+    before: str
+    after: str
+
+
+Command = Compose | Test | Land
+
+
+def commands(queue: Queue, policy: QueuePolicy) -> tuple[Command, ...]:
+    """What to do now. A command that was carried out before, by its ``command_id``, is to be answered again, not repeated.
+
+    What a held queue began before is finished: tests under way, and a push.
+    """
+    due: list[Command] = []
+    landing = queue.until(queue.landing)
+    if landing:
+        last = landing[-1]
+        number = f"land-{queue.pushes}"
+        due.append(Land(number, last.number, tuple(runs_in(landing)), queue.base.commit, last.commits[-1]))
+    for test in queue.tests.values():
+        holds = queue.runs_of(test.tree)
+        runs = tuple(run_id for run_id in runs_in(queue.line) if run_id in holds)
+        seconds = policy.timeouts.test_s
+        number = f"test-{test.number}"
+        due.append(Test(number, test.number, test.tree, runs, queue.policy_sha256, policy.standing_commands, seconds))
+    pending = next((each for each in queue.line if not each.tree), None)
+    onto = queue.tip_before(pending) if pending is not None else None
+    if pending is not None and onto is not None and not queue.held:
+        entries = tuple(queue.entries[run_id].entry for run_id in pending.runs)
+        due.append(Compose(f"compose-{pending.number}", pending.number, onto, entries))
+    return tuple(due)

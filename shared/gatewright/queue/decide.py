@@ -1,0 +1,111 @@
+"""``decide(queue, input, policy, now) -> events``: the one place where it is settled what a queue becomes.
+
+Pure: no clock, no bus, no git. An input that does not count (a duplicate, an answer about what is gone) gives no events.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from msgspec.structs import replace
+
+from gatewright.queue import events as e
+from gatewright.queue.draft import QueueDraft
+from gatewright.queue.inputs import ConflictFound, Create, Enqueue, Input, Landed, Tested, Tick
+from gatewright.queue.planning import conflicts_after_landing, place_of
+from gatewright.queue.policy import QueuePolicy
+from gatewright.queue.state import Entry, Queue, Tip, runs_in
+
+
+def decide(queue: Queue | None, item: Input, policy: QueuePolicy, now: datetime) -> tuple[e.QueueEvent, ...]:
+    """The events that ``item`` leads to; none when it does not count.
+
+    ``policy`` is the one in force. The events of one answer are appended together, on condition that the stream still ends
+    where ``queue`` was read. Raises IllegalQueueEventError for a defect of the decider; nothing is to be recorded then.
+    """
+    if queue is None:
+        return (_create(item, policy),) if isinstance(item, Create) else ()
+    draft = QueueDraft(queue, policy, now)
+    _apply_input(draft, item)
+    if draft.events or isinstance(item, Tick):
+        draft.settle()
+    return tuple(draft.events)
+
+
+def _apply_input(draft: QueueDraft, item: Input) -> None:
+    queue = draft.queue
+    match item:
+        case Enqueue(entry):
+            _enqueue(draft, entry)
+        case ConflictFound(number, run_id, paths):
+            position = queue.position(number)
+            if position is not None and not position.tree and run_id in position.runs:
+                draft.add_legal(e.EntryLeft(run_id=run_id, code="conflict_with_ahead", paths=paths))
+        case Tested():
+            draft.record_test(item)
+        case Landed(number, commit):
+            if number == queue.landing and commit == _landing_tip(queue).commit:
+                _record_landing(draft)
+        case Tick():
+            draft.record_lost_tests()
+        case e.BaseMoved(after=after) if queue.landing and after == _landing_tip(queue):
+            _record_landing(draft)
+        case e.QueueEvent():
+            if draft.add_legal(item):
+                _follow(draft, item)
+
+
+def _create(item: Create, policy: QueuePolicy) -> e.QueueCreated:
+    return e.QueueCreated(
+        repository=item.repository,
+        branch=item.branch,
+        policy_sha256=item.policy_sha256,
+        base=item.base,
+        window=policy.window.start,
+    )
+
+
+def _enqueue(draft: QueueDraft, entry: Entry) -> None:
+    """Place an entry in the lane that the policy gives it: no publisher raises its own lane."""
+    policy = draft.policy
+    entry = replace(entry, lane=policy.lane_of(entry.publisher, entry.asked))
+    enqueued = e.EntryEnqueued(entry=entry, ahead_of=place_of(draft.queue, entry, policy))
+    if draft.add_legal(enqueued) and entry.requeues > policy.requeues:
+        draft.add(e.EntryLeft(run_id=entry.run_id, code="requeue_exhausted"))
+
+
+def _landing_tip(queue: Queue) -> Tip:
+    """Where the branch is after the push that may be under way."""
+    last = queue.until(queue.landing)[-1]
+    return Tip(commit=last.commits[-1], tree=last.tree)
+
+
+def _record_landing(draft: QueueDraft) -> None:
+    """The branch moved: those that do not fit what landed leave."""
+    queue = draft.queue
+    after = _landing_tip(queue)
+    runs = tuple(runs_in(queue.until(queue.landing)))
+    draft.add(
+        e.PositionLanded(
+            number=queue.landing,
+            runs=runs,
+            before=queue.base,
+            after=after,
+            report_sha256=queue.results[after.tree].report_sha256,
+            window=draft.policy.window_after(queue.window, landed=True),
+        )
+    )
+    for run_id, against, paths in conflicts_after_landing(draft.queue, [queue.entries[run_id] for run_id in runs]):
+        draft.add(e.EntryLeft(run_id=run_id, code="conflict_with_ahead", against=against, paths=paths))
+
+
+def _follow(draft: QueueDraft, event: e.QueueEvent) -> None:
+    """What an observation leads to at once: a branch that is missing, denied or rewritten is for a person."""
+    match event:
+        case e.LandingRefused(code="missing"):
+            for run_id in draft.queue.entries:
+                draft.add(e.EntryLeft(run_id=run_id, code="target_missing"))
+        case e.LandingRefused():
+            draft.hold("infrastructure", "the remote denied the push")
+        case e.BaseMoved(descends=False):
+            draft.hold("target_rewritten", f"{event.before} is not part of {event.after.commit}")

@@ -1,0 +1,461 @@
+"""The events of a queue, one class each: its fields, when it is legal, what it changes.
+
+The decider appends only an event to which ``may_follow`` has no objection. ``evolve`` does not ask it: a stream that an older
+version wrote stays readable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar, Literal
+
+from msgspec.structs import replace
+
+from gatewright.contracts.vocabulary import Document, NonEmpty, ObjectId, Positive, RunId, Sha256, Timestamp
+from gatewright.errors import MalformedError
+from gatewright.queue.composition import footprint_of
+from gatewright.queue.policy import HoldCode, LeaveCode, Outcome
+from gatewright.queue.state import UNNAMED, Entry, Position, Queue, Queued, Result, TestRun, Tip, runs_in
+
+
+class QueueEvent(Document, frozen=True):
+    """One event of a queue: its fields, when it is legal (``may_follow``), and what it changes (``apply``)."""
+
+    #: The event's name on the wire.
+    event_type: ClassVar[str]
+
+    def may_follow(self, queue: Queue) -> str:
+        """Why this event is illegal for ``queue`` as it stands; empty when it is legal."""
+        del queue
+        return ""
+
+    def apply(self, queue: Queue) -> Queue:
+        """The queue after this event. Raises MalformedError (``bad_event``) when it names what the queue does not have."""
+        raise NotImplementedError
+
+
+class QueueCreated(QueueEvent, frozen=True):
+    event_type: ClassVar[str] = "queue_created"
+    repository: NonEmpty
+    branch: NonEmpty
+    policy_sha256: Sha256
+    base: Tip
+    window: Positive
+
+    def may_follow(self, queue: Queue) -> str:
+        del queue
+        return "the queue is created once"
+
+    def apply(self, queue: Queue) -> Queue:
+        raise MalformedError(f"{queue.branch} is created once", code="bad_event")
+
+    def begin(self) -> Queue:
+        """The queue as it begins."""
+        return Queue(self.repository, self.branch, self.policy_sha256, self.base, self.window)
+
+
+class EntryEnqueued(QueueEvent, frozen=True):
+    """``ahead_of``: the run before which it is placed; empty for the end. The entries that it goes ahead of are overtaken."""
+
+    event_type: ClassVar[str] = "entry_enqueued"
+    entry: Entry
+    ahead_of: str = ""
+
+    def may_follow(self, queue: Queue) -> str:
+        run_id = self.entry.run_id
+        return f"{run_id} was queued before" if run_id in queue.entries or run_id in queue.ended else ""
+
+    def apply(self, queue: Queue) -> Queue:
+        entry = Queued(self.entry, footprint_of(self.entry.changes))
+        if not self.ahead_of:
+            return replace(queue, entries={**queue.entries, self.entry.run_id: entry})
+        entries: dict[str, Queued] = {}
+        for run_id, each in queue.entries.items():
+            if run_id == self.ahead_of:
+                entries[self.entry.run_id] = entry
+            entries[run_id] = replace(each, overtaken=each.overtaken + 1) if self.entry.run_id in entries else each
+        return replace(queue, entries=entries)
+
+
+class EntryMoved(QueueEvent, frozen=True):
+    """A person moved an entry: before the run ``ahead_of``, or to the end. Positions that are not landing are formed anew."""
+
+    event_type: ClassVar[str] = "entry_moved"
+    run_id: RunId
+    ahead_of: str
+    by: NonEmpty
+
+    def may_follow(self, queue: Queue) -> str:
+        if self.run_id not in queue.entries or (self.ahead_of and self.ahead_of not in queue.entries):
+            return "one of the entries is not queued"
+        landing = queue.is_landing(self.run_id) or queue.is_landing(self.ahead_of)
+        return "what is landing cannot be moved" if landing or self.run_id == self.ahead_of else ""
+
+    def apply(self, queue: Queue) -> Queue:
+        entries = {run_id: each for run_id, each in queue.entries.items() if run_id != self.run_id}
+        order = list(entries)
+        order.insert(order.index(self.ahead_of) if self.ahead_of else len(order), self.run_id)
+        moved = replace(queue, entries={run_id: queue.entries[run_id] for run_id in order})
+        return moved.with_line(queue.until(queue.landing))
+
+
+class EntryLeft(QueueEvent, frozen=True):
+    """An entry ended without landing. Positions with it, and those behind them, are formed anew.
+
+    ``tests``: the failed tests of ``tests_failed``. ``against`` and ``paths``: the run and the paths of
+    ``conflict_with_ahead``; the run is empty where the branch had them from elsewhere. ``by``: the person who removed it.
+    """
+
+    event_type: ClassVar[str] = "entry_left"
+    run_id: RunId
+    code: LeaveCode
+    tests: tuple[str, ...] = ()
+    against: str = ""
+    paths: tuple[str, ...] = ()
+    by: str = ""
+
+    def may_follow(self, queue: Queue) -> str:
+        if self.run_id not in queue.entries:
+            return f"{self.run_id} is not queued"
+        return f"{self.run_id} is landing" if queue.is_landing(self.run_id) else ""
+
+    @property
+    def red(self) -> bool:
+        """Whether the entry left because of its tests."""
+        return self.code in {"tests_failed", "tests_timed_out"}
+
+    def apply(self, queue: Queue) -> Queue:
+        entries = {run_id: each for run_id, each in queue.entries.items() if run_id != self.run_id}
+        ended = {**queue.ended, self.run_id: self.code}
+        kept = next((index for index, each in enumerate(queue.line) if self.run_id in each.runs), len(queue.line))
+        results = {tree: self._without(result) for tree, result in queue.results.items()}
+        reds = queue.red_entries + 1 if self.red else queue.red_entries
+        after = replace(queue, entries=entries, ended=ended, results=results, red_entries=reds)
+        return after.with_line(queue.line[:kept])
+
+    def _without(self, result: Result) -> Result:
+        """A result's hints without this entry; the tests that it failed were its own."""
+        if self.run_id not in result.runs:
+            return result
+        own = {*self.tests, UNNAMED} if self.red else set()
+        return replace(result, runs=result.runs - {self.run_id}, names=result.names - own)
+
+
+class PositionPlanned(QueueEvent, frozen=True):
+    """``runs`` are to be composed on top of ``ahead``, the runs of the positions ahead, which are assumed to land."""
+
+    event_type: ClassVar[str] = "position_planned"
+    number: Positive
+    runs: tuple[RunId, ...]
+    base: Tip
+    ahead: tuple[RunId, ...] = ()
+
+    def may_follow(self, queue: Queue) -> str:
+        if queue.held:
+            return "the queue is held"
+        ahead = tuple(runs_in(queue.line))
+        if (self.number, self.base, self.ahead) != (queue.positions + 1, queue.base, ahead):
+            return "it is not the next position"
+        fits = self.runs and all(run_id in queue.entries and run_id not in ahead for run_id in self.runs)
+        return "" if fits else "a position holds queued runs that no other position holds"
+
+    def apply(self, queue: Queue) -> Queue:
+        position = Position(self.number, self.runs, self.base, self.ahead)
+        return replace(queue, line=(*queue.line, position), positions=self.number)
+
+
+class PositionComposed(QueueEvent, frozen=True):
+    """``tree`` is the position's, ``commits`` are one for each of its runs, in order; the last one has that tree."""
+
+    event_type: ClassVar[str] = "position_composed"
+    number: Positive
+    tree: ObjectId
+    commits: tuple[ObjectId, ...]
+
+    def may_follow(self, queue: Queue) -> str:
+        position = queue.position(self.number)
+        if position is None or position.tree or queue.tip_before(position) is None:
+            return "this position is not to be composed"
+        return "" if len(position.runs) == len(self.commits) else "there is one commit for each run"
+
+    def apply(self, queue: Queue) -> Queue:
+        line = tuple(
+            replace(each, tree=self.tree, commits=self.commits) if each.number == self.number else each for each in queue.line
+        )
+        after = replace(queue, line=line)
+        known = queue.results.get(self.tree)
+        return after.with_result(self.tree, replace(known, runs=after.runs_of(self.tree))) if known is not None else after
+
+
+class TestRequested(QueueEvent, frozen=True):
+    """The tree of a position, or of the base, is to be tested."""
+
+    __test__ = False
+    event_type: ClassVar[str] = "test_requested"
+    number: Positive
+    tree: ObjectId
+    at: Timestamp
+
+    def may_follow(self, queue: Queue) -> str:
+        known = queue.results.get(self.tree)
+        if queue.held or self.tree in queue.tests or self.number != queue.requests + 1:
+            return "this test is not to be requested now"
+        doubted = self.tree == queue.base.tree and queue.red_entries
+        return "the tree is known to be green" if known is not None and known.green and not doubted else ""
+
+    def apply(self, queue: Queue) -> Queue:
+        tests = {**queue.tests, self.tree: TestRun(self.number, self.tree, self.at)}
+        return replace(queue, tests=tests, requests=self.number)
+
+
+class TestReported(QueueEvent, frozen=True):
+    """How a test ended. ``failed`` are the names of failed tests, ``report_sha256`` is the digest of the full report."""
+
+    __test__ = False
+    event_type: ClassVar[str] = "test_reported"
+    number: Positive
+    tree: ObjectId
+    outcome: Outcome
+    failed: tuple[str, ...] = ()
+    report_sha256: str = ""
+
+    def may_follow(self, queue: Queue) -> str:
+        test = queue.test_of(self.number)
+        if test is None or test.tree != self.tree:
+            return "this test is not under way"
+        full = bool(self.report_sha256) and not self.failed
+        return "" if full or self.outcome != "passed" else "only a full report without failures is green"
+
+    def apply(self, queue: Queue) -> Queue:
+        tests = {tree: test for tree, test in queue.tests.items() if tree != self.tree}
+        if self.outcome == "infrastructure":
+            return replace(queue, tests=tests, lost_tests=queue.lost_tests + 1)
+        known = queue.results.get(self.tree)
+        failed = frozenset(self.failed or ([] if self.outcome == "passed" else [UNNAMED]))
+        result = Result(
+            outcome=self.outcome,
+            failed=failed,
+            report_sha256=self.report_sha256,
+            reds=(known.reds if known is not None else 0) + (self.outcome != "passed"),
+            flaky=known is not None and known.flaky,
+            runs=queue.runs_of(self.tree),
+            names=failed,
+        )
+        cleared = self.tree == queue.base.tree and result.green
+        reds = 0 if cleared else queue.red_entries
+        return replace(queue, tests=tests, lost_tests=0, red_entries=reds).with_result(self.tree, result)
+
+
+class FlakeRecorded(QueueEvent, frozen=True):
+    """``tests`` failed on ``tree``, and passed on ``green_tree``: the same tree again, or one that contains its runs."""
+
+    event_type: ClassVar[str] = "flake_recorded"
+    tree: ObjectId
+    green_tree: ObjectId
+    tests: tuple[str, ...]
+
+    def may_follow(self, queue: Queue) -> str:
+        green = queue.results.get(self.green_tree)
+        return "" if self.tree in queue.results and green is not None and green.green else "nothing shows a flake"
+
+    def apply(self, queue: Queue) -> Queue:
+        return queue.with_result(self.tree, replace(queue.results[self.tree], flaky=True, names=frozenset()))
+
+
+class PositionFailed(QueueEvent, frozen=True):
+    """The red result of the first position counts: it is formed anew, and so are those behind it, in a smaller window."""
+
+    event_type: ClassVar[str] = "position_failed"
+    number: Positive
+    window: Positive
+
+    def may_follow(self, queue: Queue) -> str:
+        if not queue.line or queue.line[0].number != self.number or queue.landing:
+            return "what is ahead of this position is not resolved"
+        result = queue.results.get(queue.line[0].tree)
+        return "" if result is not None and not result.green else "this position is not red"
+
+    def apply(self, queue: Queue) -> Queue:
+        return replace(queue, window=self.window).with_line(())
+
+
+class LandingRequested(QueueEvent, frozen=True):
+    """The branch is to be moved from the base to the last commit of this position."""
+
+    event_type: ClassVar[str] = "landing_requested"
+    number: Positive
+
+    def may_follow(self, queue: Queue) -> str:
+        if queue.held or queue.landing:
+            return "nothing may land now"
+        position = queue.position(self.number)
+        result = queue.results.get(position.tree) if position is not None else None
+        return "" if result is not None and result.green else "this position is not green"
+
+    def apply(self, queue: Queue) -> Queue:
+        return replace(queue, landing=self.number, pushes=queue.pushes + 1)
+
+
+class PositionLanded(QueueEvent, frozen=True):
+    """The branch moved from ``before`` to ``after``, with ``runs`` in this order."""
+
+    event_type: ClassVar[str] = "position_landed"
+    number: Positive
+    runs: tuple[RunId, ...]
+    before: Tip
+    after: Tip
+    report_sha256: Sha256
+    window: Positive
+
+    def may_follow(self, queue: Queue) -> str:
+        line = queue.until(queue.landing)
+        if not line or line[-1].number != self.number:
+            return "this position is not landing"
+        after = Tip(commit=line[-1].commits[-1], tree=line[-1].tree)
+        facts = (tuple(runs_in(line)), queue.base, after)
+        return "" if (self.runs, self.before, self.after) == facts else "this is not what was to land"
+
+    def apply(self, queue: Queue) -> Queue:
+        line = queue.line[len(queue.until(self.number)) :]
+        landed = frozenset(self.runs)
+        return replace(
+            queue,
+            base=self.after,
+            window=self.window,
+            entries=_without_landed(queue, landed),
+            ended={**queue.ended, **dict.fromkeys(self.runs, "landed")},
+            results={tree: replace(each, runs=each.runs - landed) for tree, each in queue.results.items()},
+            landings=queue.landings + 1,
+            red_entries=0,
+        ).with_line(line)
+
+
+def _without_landed(queue: Queue, landed: Iterable[str]) -> dict[str, Queued]:
+    """The other entries; those ahead of landed ones were overtaken."""
+    entries = dict(queue.entries)
+    behind = set(landed)
+    for run_id, each in queue.entries.items():
+        if not behind:
+            break
+        if run_id in behind:
+            behind.remove(run_id)
+            del entries[run_id]
+        else:
+            entries[run_id] = replace(each, overtaken=each.overtaken + len(behind))
+    return entries
+
+
+class LandingRefused(QueueEvent, frozen=True):
+    """The push failed: the branch is ``missing``, or the remote ``denied`` it. A branch that moved gives ``BaseMoved``."""
+
+    event_type: ClassVar[str] = "landing_refused"
+    number: Positive
+    code: Literal["missing", "denied"]
+
+    def may_follow(self, queue: Queue) -> str:
+        return "" if queue.landing and queue.landing == self.number else "this position is not landing"
+
+    def apply(self, queue: Queue) -> Queue:
+        return replace(queue, landing=0)
+
+
+class BaseMoved(QueueEvent, frozen=True):
+    """The branch was moved by others, from ``before`` to ``after``, which ``descends`` from it or not. All is formed anew."""
+
+    event_type: ClassVar[str] = "base_moved"
+    before: ObjectId
+    after: Tip
+    descends: bool
+
+    def may_follow(self, queue: Queue) -> str:
+        known = self.before == queue.base.commit != self.after.commit
+        return "" if known else "the base is another one"
+
+    def apply(self, queue: Queue) -> Queue:
+        return replace(queue, base=self.after, landing=0).with_line(())
+
+
+class QueueHeld(QueueEvent, frozen=True):
+    """Nothing is composed, tested or landed until it is resumed. ``by``: the person, ``detail``: what happened."""
+
+    event_type: ClassVar[str] = "queue_held"
+    code: HoldCode
+    detail: str = ""
+    by: str = ""
+
+    def may_follow(self, queue: Queue) -> str:
+        return "the queue is held already" if queue.held else ""
+
+    def apply(self, queue: Queue) -> Queue:
+        return replace(queue, held=self.code)
+
+
+class QueueResumed(QueueEvent, frozen=True):
+    """A person resumed it. A base that was red is tested again."""
+
+    event_type: ClassVar[str] = "queue_resumed"
+    by: NonEmpty
+
+    def may_follow(self, queue: Queue) -> str:
+        return "" if queue.held else "the queue is not held"
+
+    def apply(self, queue: Queue) -> Queue:
+        base = queue.base.tree
+        results = {tree: each for tree, each in queue.results.items() if tree != base or each.green}
+        return replace(queue, held=None, lost_tests=0, red_entries=0, results=results)
+
+
+class PolicyChanged(QueueEvent, frozen=True):
+    """Another policy is in force: what was tested before does not count, and all is formed anew."""
+
+    event_type: ClassVar[str] = "policy_changed"
+    policy_sha256: Sha256
+    window: Positive
+
+    def may_follow(self, queue: Queue) -> str:
+        return "a position is landing" if queue.landing else ""
+
+    def apply(self, queue: Queue) -> Queue:
+        changed = replace(queue, policy_sha256=self.policy_sha256, window=self.window, results={}, tests={})
+        return changed.with_line(())
+
+
+#: Name on the wire -> class.
+EVENTS: dict[str, type[QueueEvent]] = {
+    kind.event_type: kind
+    for kind in (
+        QueueCreated,
+        EntryEnqueued,
+        EntryMoved,
+        EntryLeft,
+        PositionPlanned,
+        PositionComposed,
+        TestRequested,
+        TestReported,
+        FlakeRecorded,
+        PositionFailed,
+        LandingRequested,
+        PositionLanded,
+        LandingRefused,
+        BaseMoved,
+        QueueHeld,
+        QueueResumed,
+        PolicyChanged,
+    )
+}
+
+
+def evolve(queue: Queue | None, event: QueueEvent) -> Queue:
+    """The queue after one more event. Raises MalformedError (``bad_event``) for an event that cannot be applied."""
+    if queue is not None:
+        return event.apply(queue)
+    if not isinstance(event, QueueCreated):
+        raise MalformedError("a queue begins with queue_created", code="bad_event")
+    return event.begin()
+
+
+def fold(events: Iterable[QueueEvent], queue: Queue | None = None) -> Queue | None:
+    """The queue that a sequence of events adds up to; None for none."""
+    for event in events:
+        queue = evolve(queue, event)
+    return queue

@@ -1,0 +1,116 @@
+"""A receipt proves a landing; a receipt that was tampered with does not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from msgspec.structs import replace
+
+from gatewright.errors import MalformedError
+from gatewright.queue import events as e
+from gatewright.queue.commands import Compose
+from gatewright.queue.policy import QueuePolicy, Window
+from gatewright.queue.receipt import LandingFacts, QueueReceipt, ReceiptPosition, ReportFacts, check_receipt, receipt
+from gatewright.queue.state import Tip
+from tests.queue.invariants import landings
+from tests.queue.world import DIGEST, World, digest, entry
+
+RUNS = tuple(f"run-{number:05}" for number in range(6))
+OTHER = Tip(commit=digest("other"), tree=digest("other tree"))
+
+
+def landed_world() -> World:
+    """Three positions that land by one push, and one more."""
+    world = World(QueuePolicy(batch_size=2, window=Window(start=3, most=3)))
+    world.enqueue(*(entry(run_id) for run_id in RUNS))
+    while composing := [each for each in world.due() if isinstance(each, Compose)]:
+        world.deliver(world.carry_out(composing[0]))
+    world.deliver(world.carry_out(world.due()[-1]))
+    world.run()
+    world.enqueue(entry("run-later"))
+    return world.run()
+
+
+@pytest.fixture(scope="module")
+def world() -> World:
+    return landed_world()
+
+
+def faults_of(world: World, document: QueueReceipt, **other: object) -> set[str]:
+    event = next(landings(world))
+    facts = world.landing_facts(event)
+    known = {name: getattr(facts, name) for name in LandingFacts.__dataclass_fields__} | other
+    return {fault.code for fault in check_receipt(document, LandingFacts(**known), world.tree_of)}
+
+
+def at(document: QueueReceipt, index: int, **changes: object) -> QueueReceipt:
+    positions = list(document.positions)
+    positions[index] = replace(positions[index], **changes)
+    return replace(document, positions=tuple(positions))
+
+
+def swapped(document: QueueReceipt) -> QueueReceipt:
+    first, second, *others = document.positions
+    return replace(document, positions=(second, first, *others))
+
+
+def without_a_run(document: QueueReceipt) -> QueueReceipt:
+    position = document.positions[0]
+    return at(document, 0, runs=position.runs[1:], commits=position.commits[1:])
+
+
+def last(document: QueueReceipt) -> ReceiptPosition:
+    return document.positions[-1]
+
+
+TAMPERED: dict[str, tuple[Callable[[QueueReceipt], QueueReceipt], str]] = {
+    "another repository": (lambda r: replace(r, repository="elsewhere"), "receipt_elsewhere"),
+    "another branch": (lambda r: replace(r, branch="elsewhere"), "receipt_elsewhere"),
+    "another base": (lambda r: replace(r, before=OTHER), "receipt_elsewhere"),
+    "another result": (lambda r: replace(r, after=OTHER), "receipt_tip"),
+    "another policy": (lambda r: replace(r, policy_sha256="b" * 64), "receipt_report"),
+    "another order": (swapped, "receipt_order"),
+    "a run left out": (without_a_run, "receipt_tree"),
+    "a run twice": (lambda r: at(r, 1, runs=r.positions[0].runs), "receipt_run"),
+    "an unknown run": (lambda r: at(r, 0, runs=(r.positions[0].runs[0], "run-unknown")), "receipt_run"),
+    "another tree on the way": (lambda r: at(r, 0, tree=OTHER.tree), "receipt_tree"),
+    "no report": (lambda r: at(r, -1, report_sha256=""), "receipt_report"),
+    "a report of another tree": (lambda r: at(r, -1, report_sha256="c" * 64), "receipt_report"),
+    "a red report": (lambda r: at(r, -1, outcome="failed"), "receipt_report"),
+    "an assumption that failed": (lambda r: at(r, 1, resolved=("landed", "tests_failed")), "receipt_assumption"),
+    "an assumption left out": (lambda r: at(r, 1, ahead=(), resolved=()), "receipt_order"),
+    "a commit left out": (lambda r: at(r, 0, commits=r.positions[0].commits[1:]), "receipt_commits"),
+    "no positions": (lambda r: replace(r, positions=()), "receipt_tip"),
+}
+
+
+def test_a_receipt_proves_its_landing(world: World) -> None:
+    assert len(world.receipts[0].positions) > 1
+    assert faults_of(world, world.receipts[0]) == set()
+
+
+@pytest.mark.every_case
+@pytest.mark.parametrize("kind", TAMPERED)
+def test_a_tampered_receipt_is_refused(world: World, kind: str) -> None:
+    tamper, code = TAMPERED[kind]
+    report = ReportFacts(OTHER.tree, DIGEST, passed=True)
+    reports = {**world.reports, "c" * 64: report}
+    assert code in faults_of(world, tamper(world.receipts[0]), reports=reports)
+
+
+def test_a_receipt_copied_from_another_landing_is_refused(world: World) -> None:
+    assert "receipt_elsewhere" in faults_of(world, world.receipts[1])
+
+
+def test_changes_of_a_run_that_differ_from_what_landed_are_found(world: World) -> None:
+    changes = {run_id: each.changes for run_id, each in world.entries.items()}
+    changes[RUNS[0]] = entry("another").changes
+    assert faults_of(world, world.receipts[0], changes=changes) == {"receipt_tree"}
+
+
+def test_only_what_is_landing_has_a_receipt(world: World) -> None:
+    queue = e.fold(world.history[:5])
+    assert queue is not None
+    with pytest.raises(MalformedError, match="is not landing"):
+        receipt(queue, 1)
