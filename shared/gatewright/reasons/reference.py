@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gatewright.reasons.reason import EXIT_CODES, FAMILIES, Family
+from gatewright.reasons.reason import EXIT_CODES, FAMILIES, Family, Reason
 from gatewright.reasons.registry import REASONS
 from gatewright.reasons.retries import RetryOffer
 
@@ -29,6 +29,8 @@ A reason code is the stable name of a refusal, failure or error, on which script
 | family | exit code | meaning |
 |---|---|---|
 """
+#: Most codes in one row.
+_CODES_OF_A_ROW = 12
 _FAMILIES: dict[Family, tuple[str, str]] = {
     "bad_input": ("Bad input", "the input is invalid, or names something that does not exist: correct it"),
     "refused": ("Refused", "a policy or a gate refused: change the order, or have the policy changed"),
@@ -44,12 +46,21 @@ def reference() -> str:
 
 
 def _section(family: Family) -> Iterator[str]:
+    """A heading and a table; codes with the same page and advice share a row."""
     yield f"\n## {_FAMILIES[family][0]}\n\n| code | advice |\n|---|---|\n"
+    rows: dict[tuple[str, str], list[str]] = {}
     for reason in sorted(REASONS.values()):
         if reason.family == family:
-            again = " You can send it again unchanged." if reason.passing else ""
-            retry = f" Retry options: {', '.join(map(_option, sorted(reason.retry)))}." if reason.retry else ""
-            yield f"| [`{reason.code}`]({reason.page}) | {reason.advice.replace('|', '&#124;')}.{again}{retry} |\n"
+            rows.setdefault((reason.page, _advice(reason)), []).append(f"[`{reason.code}`]({reason.page})")
+    for (_, advice), codes in rows.items():
+        for start in range(0, len(codes), _CODES_OF_A_ROW):
+            yield f"| {', '.join(codes[start : start + _CODES_OF_A_ROW])} | {advice} |\n"
+
+
+def _advice(reason: Reason) -> str:
+    again = " You can send it again unchanged." if reason.passing else ""
+    retry = f" Retry options: {', '.join(map(_option, sorted(reason.retry)))}." if reason.retry else ""
+    return f"{reason.advice.replace('|', '&#124;')}.{again}{retry}"
 
 
 def _option(offer: RetryOffer) -> str:
