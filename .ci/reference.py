@@ -33,6 +33,7 @@ from gatewright.contracts.reports import GateName
 from gatewright.evidence import layout
 from gatewright.order_form.rows import Kind, Panel, Row
 from gatewright.order_form.run_options import order_rows
+from gatewright.policy_files import POLICY_FILES
 from gatewright.telemetry import metric_list as m
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -363,6 +364,15 @@ def _crossings(name: str, channels: list[Channel], known: dict[str, Access]) -> 
     return ", ".join(filter(None, places)), code(sending), code(dict.fromkeys(receivers))
 
 
+# Policies
+
+
+def policy_readers() -> str:
+    """The policy files that processes besides the gatekeeper read."""
+    rows = ((f"`{each.name}`", ", ".join(sorted(each.also_read_by))) for each in POLICY_FILES if each.also_read_by)
+    return table(("file", "also read by"), rows)
+
+
 # Pages
 
 
@@ -430,6 +440,7 @@ PROVIDERS: dict[str, Callable[[], str]] = {
     "bus-subjects": bus_subjects,
     "bus-permissions": bus_permissions,
     "documents": documents,
+    "policy-readers": policy_readers,
 }
 
 

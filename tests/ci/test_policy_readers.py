@@ -1,4 +1,4 @@
-"""Which process reads which policy file: the table, the page and the sources agree."""
+"""Which process reads which policy file: the table and the sources agree; the page is generated from the table."""
 
 from __future__ import annotations
 
@@ -63,11 +63,3 @@ def test_every_policy_file_is_declared_once_with_its_model_and_no_other_is() -> 
     assert sorted(file.name for file in declared) == sorted(READERS.keys() - READ_APART)
     required = {each.name for each in POLICY_FILES if each.presence == "required"}
     assert [file.name for file in declared if file.default is not None and file.name in required] == []
-
-
-def test_the_page_has_the_table() -> None:
-    page = (ROOT / "docs/policies.md").read_text("utf-8").partition("## Who reads which file")[2].partition("\n## ")[0]
-    listed = {
-        name: set(cells.split(", ")) for name, cells in re.findall(r"^\| `([^`]+)` \| ([a-z, ]+) \| ", page, re.MULTILINE)
-    }
-    assert listed == {name: set(processes) for name, processes in READERS.items() if processes}

@@ -76,7 +76,7 @@ _CLUSTER = {
     "versions_differ": "finish the upgrade, or take it back: the older version may not read newer documents",
 }
 _HOST = {
-    "disk_failed": "the device or its file system is damaged: look into the kernel's log",
+    "disk_failed": "read the kernel's log: the device or its file system is damaged",
     "disk_read_only": "mount the volume for writing, or name another folder (GATEWRIGHT_HOME)",
     "host_failed": "correct what the message names; the work then continues",
     "memory_exhausted": "give the host more memory, or fewer tasks at a time",
@@ -146,43 +146,43 @@ _SERVICES = {
     "task_failed": _LOGS,
 }
 _PROMPTS = {
-    "prompts_invalid": "correct the file of prompts that the message names, or remove the setting of the folder",
+    "prompts_invalid": "correct the prompt file that the message names, or remove the folder setting",
 }
 _AGENTS = {
-    "probe_unfinished": "run `gatewright agents probe NAME` again when the host is less busy; an earlier result still counts",
+    "probe_unfinished": "run `gatewright agents probe NAME` again when the host is less busy; an earlier result stays valid",
     "agent_not_installed": "install the agent, and name the folder in GATEWRIGHT_AGENT_INSTALLATIONS: `gatewright agents list`",
 }
 _MODELS = {
-    "model_api_unknown": "name a model for the role whose provider has one of the APIs that the message lists",
-    "protocol_version_unknown": "let the agent's entry in agents.json name a version of its protocol that there is",
-    "model_key_missing": "set the variable, or make the file or the entry, that models.json names as the key of the provider",
-    "model_key_refused": "put a key that is valid where models.json says that the key of the provider is",
-    "model_unavailable": "look at what the provider answered; wait, name another model, or allow its stand-ins (--fallback)",
+    "model_api_unknown": "name a model for the role whose provider has an API that the message lists",
+    "protocol_version_unknown": "set an existing protocol version in the agent's entry in agents.json",
+    "model_key_missing": "set the variable, file or keyring entry that models.json names as the provider's key",
+    "model_key_refused": "store a valid key where models.json refers to the key of the provider",
+    "model_unavailable": "read the provider's answer; then wait, name another model, or allow fallback models (--fallback)",
 }
 _HOME = {
     "bundle_busy": "wait for the other command that uses the bundle",
-    "bundle_changed": "the bundle changed while it was looked at: run the same command again",
-    "bundle_not_sealed": "look for bundle_not_sealed in the gatekeeper's log, which names the cause; it tries again by itself",
-    "evidence_unwritable": "make room in the home folder, or give the right to write there",
-    "holds_unreadable": "correct the book of holds (runs/.holds.jsonl; holds/ in a store): nothing is deleted until then",
+    "bundle_changed": "run the same command again: the bundle changed during it",
+    "bundle_not_sealed": "read the cause at bundle_not_sealed in the gatekeeper's log; the gatekeeper retries",
+    "evidence_unwritable": "free space in the home folder, or grant write access to it",
+    "holds_unreadable": "correct the list of holds (runs/.holds.jsonl, or holds/ in a store), until which nothing expires",
     "address_unavailable": "choose another address with --http, or end the program that uses it",
     "home_in_use": "wait for the other command, or keep a system running with `gatewright up`",
-    "home_not_own": "name a home folder that is yours (GATEWRIGHT_HOME)",
-    "home_tracked": "take the home folder out of the repository, and make new keys",
+    "home_not_own": "name your own home folder (GATEWRIGHT_HOME)",
+    "home_tracked": "remove the home folder from the repository, and make new keys",
     "key_differs": "name the key that signed the bundle",
-    "key_exists": "keep the key that is there, or move it away first",
-    "key_mismatch": "put the two halves of one key side by side",
+    "key_exists": "keep the existing key, or move it away first",
+    "key_mismatch": "store the private and public key of the same pair together",
     "key_not_nkey": "use an NKey seed, as `gatewright keys bus` makes them",
-    "key_permissions": "chmod 600 the key: no one else may read it",
-    "key_tracked": "take the key out of the repository, and make a new one",
-    "key_unwritable": "give the right to write into the folder of the keys",
-    "run_not_there": "the run was submitted and has not begun: look at the gatekeeper's log",
+    "key_permissions": "chmod 600 the key: no other account may read it",
+    "key_tracked": "remove the key from the repository, and make a new one",
+    "key_unwritable": "grant write access to the folder of the keys",
+    "run_not_there": "read the gatekeeper's log: the submitted run has not started",
 }
-_APPROVALS = {
-    "policy_missing": "bring the policies back; `gatewright policy show` lists those in force and where each comes from",
-    "policy_unknown": "rename or move the file; `gatewright policy show` lists the policies in force and where each comes from",
-    "approvers_unusable": "correct policies/approvers.json: the message names the place",
+_POLICIES = {
+    "policy_missing": "restore the policies; `gatewright policy show` lists those in force with their folder",
+    "policy_unknown": "rename or move the file; `gatewright policy show` lists the policies in force with their folder",
 }
+_APPROVALS = {"approvers_unusable": "correct policies/approvers.json: the message names the place"}
 INFRASTRUCTURE: Final[tuple[Reason, ...]] = (
     *section("infrastructure", "publishing.md#error-codes", _PASSING, passing=True),
     *section("infrastructure", "bus.md#error-codes", _BUS),
@@ -199,5 +199,6 @@ INFRASTRUCTURE: Final[tuple[Reason, ...]] = (
     *section("infrastructure", "cli.md#home-folder", _HOME),
     *section("infrastructure", "models.md#failures", _MODELS),
     *section("infrastructure", "agents.md#failures", _AGENTS),
-    *section("infrastructure", "approvals.md#the-roster", _APPROVALS),
+    *section("infrastructure", "policies.md#a-folder-with-some-policies", _POLICIES),
+    *section("infrastructure", "approvals.md#roster", _APPROVALS),
 )
