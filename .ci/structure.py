@@ -140,7 +140,7 @@ def rows(found: Measures) -> list[Row]:
     found.against["homonyms"] = [f"{name} ({count})" for name, count in sorted(homonyms.items())]
     in_cli = sum(name.startswith("shared/gatewright/app/cli/") for name, _ in found.modules)
     return [
-        Row("lines of the product", found.lines, 132_000, 100_000),
+        Row("lines of the product", found.lines, 134_000, 100_000),
         Row("modules of at most 60 lines", len(found.against["short modules"]), 221, 150),
         Row("median lines of a module", sizes[len(sizes) // 2], 111, 120, least=True),
         Row("modules in app/cli", in_cli, 85, 50),
