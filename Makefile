@@ -23,7 +23,7 @@ PRODUCT := --lean --lock requirements.lock --lock $(BUILD_LOCK)
 DEMO_LOCK := requirements-run.lock
 # FORCE where PYTHON was given by name and is not the one that made the environment: it is made anew when it is needed.
 another = $(if $(findstring command line,$(origin PYTHON)),$(shell '$(PYTHON)' .ci/environment.py $(1) --is-mine 2>/dev/null || echo FORCE))
-.PHONY: install uninstall demo test test-ci test-faults test-all test-agents agents recordings lint chart asyncapi trace bench lock clean
+.PHONY: install uninstall demo test test-ci test-faults test-all test-agents agents recordings lint release docs chart asyncapi trace bench lock clean
 
 demo: $(RUNTIME)/.ready
 	@$(RUNTIME)/bin/python examples/demo/demo.py
@@ -84,7 +84,26 @@ lint: $(STAMP)
 	@$(BIN)/python -m gatewright.contracts.schema_files --check
 	@$(BIN)/python .ci/structure.py
 	@$(BIN)/python .ci/reference.py --check
+	@$(BIN)/python .ci/prose.py
 	@$(BIN)/python -c 'import sys; from importlinter.cli import lint_imports_command; sys.exit(lint_imports_command())' --no-cache
+
+# A release in dist/: wheel, sdist, image, bill of materials, provenance, SHA256SUMS. WITHOUT=image where there is no container engine;
+# RELEASE_KEY=FILE signs the checksums.
+WITHOUT ?=
+release: .venv-release/.ready
+	@.venv-release/bin/python .ci/release/build.py dist $(if $(WITHOUT),--without-$(WITHOUT))
+.venv-release/.ready: .ci/release/requirements.lock
+	@'$(PYTHON)' -m venv --clear .venv-release
+	@.venv-release/bin/python -m pip --quiet --disable-pip-version-check install --require-hashes --requirement .ci/release/requirements.lock
+	@touch $@
+
+# The documentation as a static site with search: .site/index.html. A broken link fails the build.
+docs: .venv-docs/.ready
+	@NO_MKDOCS_2_WARNING=1 PYTHONPATH=.ci/site .venv-docs/bin/python -m mkdocs build --config-file .ci/site/mkdocs.yml
+.venv-docs/.ready: .ci/site/requirements.lock
+	@'$(PYTHON)' -m venv --clear .venv-docs
+	@.venv-docs/bin/python -m pip --quiet --disable-pip-version-check install --require-hashes --requirement .ci/site/requirements.lock
+	@touch $@
 
 # The Helm chart, rendered and held to several versions of Kubernetes, in an environment of its own.
 chart: .venv-chart/.ready
@@ -134,12 +153,14 @@ lock:
 	$(COMPILE) 3.11 --extra run --output-file $(DEMO_LOCK) pyproject.toml
 	$(COMPILE) 3.11 --extra dev --output-file requirements-dev.lock pyproject.toml requirements-build.in
 	$(COMPILE) 3.11 --output-file examples/demo/requirements.lock examples/demo/requirements.in
+	$(COMPILE) 3.11 --output-file .ci/release/requirements.lock .ci/release/requirements.in
+	$(subst --no-emit-package colorama,,$(COMPILE)) 3.11 --output-file .ci/site/requirements.lock .ci/site/requirements.in
 	$(COMPILE) 3.11 --output-file deploy/helm/requirements.lock deploy/helm/requirements.in
 	$(COMPILE) 3.11 --output-file shared/gatewright/app/environments/pinned_uv.txt shared/gatewright/app/environments/pinned_uv.in
 	$(COMPILE) 3.12 --output-file deploy/image/requirements-build.lock deploy/image/requirements-build.in
 
 clean:
-	rm -rf .venv .venv-* .agents .asyncapi .demo .gatewright .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-* .agents .asyncapi .demo .site .gatewright .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 USABLE = command -v '$(PYTHON)' >/dev/null \
 	|| { echo "there is no $(PYTHON) here; choose another: make PYTHON=/path/to/python3.12" >&2; exit 1; }; '$(PYTHON)' .ci/usable.py

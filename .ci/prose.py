@@ -96,15 +96,20 @@ def _plain(token: Token) -> str:
             return token.content if token.type == "text" else ""
 
 
+def banned_words(text: str) -> Iterator[tuple[str, str]]:
+    """Each banned word in ``text``, with what to write instead."""
+    for allowed in ALLOWED:
+        text = re.sub(rf"(?i)\b{re.escape(allowed)}\b", "", text)
+    for pattern, instead in WORDS:
+        for match in pattern.finditer(text):
+            yield match[0], instead
+
+
 def faults(page: str, text: str) -> Iterator[Fault]:
     found = list(sentences(text))
     for each in found:
-        bare = each.text
-        for allowed in ALLOWED:
-            bare = re.sub(rf"(?i)\b{re.escape(allowed)}\b", "", bare)
-        for pattern, instead in WORDS:
-            for match in pattern.finditer(bare):
-                yield Fault(page, each.line, f"{match[0]!r}: write {instead}")
+        for word, instead in banned_words(each.text):
+            yield Fault(page, each.line, f"{word!r}: write {instead}")
         if each.words > each.most:
             yield Fault(page, each.line, f"{each.words} words in one sentence (at most {each.most}): {each.text[:70]}...")
     passive = sum(bool(PASSIVE.search(each.text)) for each in found)

@@ -15,23 +15,25 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from itertools import product
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import yaml
-from typer._click.core import Command
 from typer.core import TyperGroup
 from typer.main import get_command
 
 from gatewright.app.asyncapi.channels import Channel, system_channels
-from gatewright.app.cli.app import app
+from gatewright.app.cli.app import ProgramHelp, app
+from gatewright.app.cli.help_screen import summary_of
 from gatewright.bus import topology as t
 from gatewright.bus.identities import MIRROR, STANDING
 from gatewright.bus.permissions import Access, access_of, service_subjects
 from gatewright.bus.subjects import matches
+from gatewright.contracts import OrchestratorEvent, codec
 from gatewright.contracts.reports import GateName
+from gatewright.evidence import layout
 from gatewright.order_form.rows import Kind, Panel, Row
 from gatewright.order_form.run_options import order_rows
-from gatewright.order_form.words import help_of
+from gatewright.policy_files import POLICY_FILES
 from gatewright.telemetry import metric_list as m
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -188,12 +190,7 @@ def bus_subjects() -> str:
 
 def _subject_row(channel: Channel, known: dict[str, Access]) -> tuple[str, ...]:
     subjects = set(_instances(channel))
-    senders = (name for name, access in known.items() if _covers((*access.publish, *access.tell), subjects))
-    receivers = (
-        name
-        for name, access in known.items()
-        if _covers((*access.hear, *access.told, *access.serve, *(queue.subject for queue in access.queues)), subjects)
-    )
+    senders, receivers = _senders(subjects, known), _receivers(subjects, known)
     stored = (each.name for each in (*t.STREAMS, t.upload_stream(ANY)) if _covers(each.subjects, subjects))
     address = re.sub(r"\{(\w+)\}", r"<\1>", channel.address)
     return (
@@ -204,6 +201,20 @@ def _subject_row(channel: Channel, known: dict[str, Access]) -> tuple[str, ...]:
         code(receivers),
         code(_placeholder(name) for name in stored if name != f"INTAKE_{t.OPERATOR_PUBLISHER}"),
     )
+
+
+def _senders(subjects: set[str], known: dict[str, Access]) -> list[str]:
+    """The identities that may publish on one of the subjects."""
+    return [name for name, access in known.items() if _covers((*access.publish, *access.tell), subjects)]
+
+
+def _receivers(subjects: set[str], known: dict[str, Access]) -> list[str]:
+    """The identities that may receive from one of the subjects."""
+    return [
+        name
+        for name, access in known.items()
+        if _covers((*access.hear, *access.told, *access.serve, *(queue.subject for queue in access.queues)), subjects)
+    ]
 
 
 def _instances(channel: Channel) -> Iterator[str]:
@@ -281,6 +292,87 @@ def _jetstream(access: Access) -> dict[str, str]:
     return acts
 
 
+# Documents
+
+
+#: Stands for the id of any task, request or gate in a path of a bundle.
+ID = "ID"
+#: A path of each kind of file in a bundle.
+BUNDLE_FILES = (
+    *layout.REQUIRED,
+    layout.REQUEST,
+    layout.REVIEW_ROUTING,
+    layout.PROGRESS_PACKET,
+    layout.task_contract(ID),
+    layout.task_result(ID),
+    layout.task_error(ID),
+    layout.task_plan(ID),
+    layout.review(ID),
+    layout.test(ID),
+    layout.gate_report(1, ID, None).replace("001", ID),
+    layout.approval_request(ID),
+    layout.approval_decision(ID, 1),
+    layout.approval_grant(ID),
+    layout.summons_question(ID),
+    layout.summons_answer(ID),
+)
+
+
+def documents() -> str:
+    """Every document with its use. One without subject and file is a part of another document, or a file of its own."""
+    known = {name: access for name, access in accesses().items() if name not in {f"publisher-<{ANY}>", MIRROR}}
+    channels = [each for each in system_channels() if not each.key.endswith("-named")]
+    files: dict[type[object], list[str]] = {OrchestratorEvent: [layout.EVENTS]}
+    for path in BUNDLE_FILES:
+        kind = layout.kind_of(path)
+        if kind is not None:
+            files.setdefault(kind, []).append(path.replace(ID, "*"))
+    rows = (
+        (f"`{name}`", _sentence(kind.__doc__ or ""), *_crossings(name, channels, known), code(files.get(kind, ())))
+        for name, kind in sorted(codec.DOCUMENTS.items())
+    )
+    return table(("document", "meaning", "subject", "sent by", "received by", "file in a bundle"), rows)
+
+
+def _sentence(docstring: str) -> str:
+    """The first sentence of a docstring, in Markdown."""
+    words = " ".join(docstring.split("\n\n", maxsplit=1)[0].split()).replace("``", "`")
+    return re.split(r"\. (?=[A-Z])", words)[0].rstrip(".")
+
+
+def _crossings(name: str, channels: list[Channel], known: dict[str, Access]) -> tuple[str, str, str]:
+    """The subjects that a document crosses, and the identities on both sides; an answer comes back on the way of its question.
+
+    Operators may publish again what others sent, and are named only where they alone send a document.
+    """
+    subjects: list[str] = []
+    replies: list[str] = []
+    senders: list[str] = []
+    receivers: list[str] = []
+    for channel in channels:
+        asking, asked = _senders(set(_instances(channel)), known), _receivers(set(_instances(channel)), known)
+        address = re.sub(r"\{(\w+)\}", r"<\1>", channel.address)
+        if name in channel.says:
+            subjects.append(address)
+            senders, receivers = [*senders, *asking], [*receivers, *asked]
+        if name in channel.answers:
+            replies.append(address)
+            senders, receivers = [*senders, *asked], [*receivers, *asking]
+    answering = "replies" if name == "error.v1" else f"reply of {code(replies)}"
+    places = [code(braced(subjects)), answering if replies else ""]
+    sending = [each for each in dict.fromkeys(senders) if each != "operator"] or senders
+    return ", ".join(filter(None, places)), code(sending), code(dict.fromkeys(receivers))
+
+
+# Policies
+
+
+def policy_readers() -> str:
+    """The policy files that processes besides the gatekeeper read."""
+    rows = ((f"`{each.name}`", ", ".join(sorted(each.also_read_by))) for each in POLICY_FILES if each.also_read_by)
+    return table(("file", "also read by"), rows)
+
+
 # Pages
 
 
@@ -289,18 +381,22 @@ def _jetstream(access: Access) -> dict[str, str]:
 
 
 def commands() -> str:
-    """One row for each command, with those of groups below their group."""
-    return table(("command", "purpose"), _commands_of(get_command(app), ()))
+    """One row for each command, by panel; those of a group stand in the place of the group."""
+    program: Any = get_command(app)
+    rows: list[tuple[str, str]] = []
+    for panel, names in ProgramHelp.panels.items():
+        rows.append((f"**{panel}**", ""))
+        rows += (row for name in names for row in _command_rows(program.commands[name], name))
+    return table(("command", "purpose"), rows)
 
 
-def _commands_of(group: Command, parents: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    assert isinstance(group, TyperGroup)
-    for name, command in group.commands.items():
-        if isinstance(command, TyperGroup):
-            yield from _commands_of(command, (*parents, name))
-        else:
-            help_text = (command.help or "").partition("\n\n")[0].replace("\n", " ")
-            yield f"`{' '.join((*parents, name))}`", help_text
+def _command_rows(command: Any, name: str) -> Iterator[tuple[str, str]]:
+    if not isinstance(command, TyperGroup):
+        yield f"`{name}`", summary_of(command)
+        return
+    for below, each in command.commands.items():
+        if not each.hidden:
+            yield from _command_rows(each, f"{name} {below}")
 
 
 def options() -> str:
@@ -308,7 +404,8 @@ def options() -> str:
     rows: list[tuple[str, ...]] = []
     for panel in Panel:
         rows.append((f"**{panel}**", "", "", ""))
-        rows += (_option(row) for row in order_rows() if row.panel is panel)
+        inside = (row for row in order_rows() if row.panel is panel)
+        rows += map(_option, sorted(inside, key=lambda row: not row.first_screen))
     return table(("option", "meaning", "default", "field of the request"), rows)
 
 
@@ -316,7 +413,13 @@ def _option(row: Row) -> tuple[str, ...]:
     spelled = ", ".join(f"`{flag}{_metavar(row)}`" for flag in row.flags) or f"`{row.metavar}`"
     default = row.note or (f"`{row.default:g}`" if isinstance(row.default, float) else f"`{row.default}`")
     shown = "" if row.default in (None, (), False, "") and not row.note else default
-    return spelled, help_of(row), shown, f"`{row.pointer}`" if row.pointer else ""
+    return spelled, _option_help(row), shown, f"`{row.pointer}`" if row.pointer else ""
+
+
+def _option_help(row: Row) -> str:
+    """The help with the choices of a list, and whether the option is repeatable."""
+    listed = f": {', '.join(row.bounds.choices)}" if row.kind is Kind.CHOICES else ""
+    return f"{row.help}{listed}" + (" (repeatable)" if row.kind.many else "")
 
 
 def _metavar(row: Row) -> str:
@@ -336,6 +439,8 @@ PROVIDERS: dict[str, Callable[[], str]] = {
     "bus-streams": bus_streams,
     "bus-subjects": bus_subjects,
     "bus-permissions": bus_permissions,
+    "documents": documents,
+    "policy-readers": policy_readers,
 }
 
 

@@ -67,7 +67,7 @@ async def agents_stack(root: Path, model: BenchmarkModel, agent: InstalledAgent)
 
 
 async def measure(root: Path, folder: Path, samples: int) -> None:
-    agent = usable_agent(load_agents(policy_directory()).policy.agent(AGENT), (folder,))
+    agent = usable_agent(load_agents(policy_directory()).agent(AGENT), (folder,))
     repository = make_repository(root / "repository")
     async with (
         BenchmarkModel().serving() as model,

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gatewright.app.cli.operations.bus_findings import UnfitError
-from gatewright.app.cli.operations.diagnose import check_python
+from gatewright.app.cli.diagnosis import UnfitError, check_python
 from gatewright.app.environments.errors import NotPreparedError
 from gatewright.app.environments.interpreters import usable_python
 from gatewright.bounded.judge import BoundedJudge, ProcessBounds

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
+import sys
+from functools import cache
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -18,6 +22,8 @@ from gatewright.reasons.refused import REFUSED
 from tests.reason_codes import ROOT, composed_codes, given_codes
 
 DOCS = ROOT / "docs"
+#: Of one advice.
+MOST_WORDS = 20
 
 
 def test_every_code_that_the_sources_give_is_in_the_table() -> None:
@@ -72,6 +78,26 @@ def test_every_reason_has_advice_and_a_page_that_is_there(reason: Reason) -> Non
     assert not reason.advice.endswith(".")
     page, _, anchor = reason.page.partition("#")
     assert not anchor or anchor in anchors(DOCS / page)
+
+
+@pytest.mark.parametrize("reason", REASONS.values(), ids=lambda reason: str(reason.code))
+def test_every_advice_is_one_short_sentence_in_plain_words(reason: Reason) -> None:
+    prose = prose_rules()
+    broken = [fault.text for fault in prose.faults(reason.code, reason.advice) if "passive" not in fault.text]
+    assert broken == []
+    assert sum(sentence.words for sentence in prose.sentences(reason.advice)) <= MOST_WORDS
+
+
+@cache
+def prose_rules() -> ModuleType:
+    """``.ci/prose.py``, which checks the pages."""
+    spec = importlib.util.spec_from_file_location("prose", ROOT / ".ci" / "prose.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
 
 
 def anchors(page: Path) -> set[str]:

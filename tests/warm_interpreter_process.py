@@ -34,7 +34,7 @@ COMMAND_LINE = "gatewright.app.cli.main"
 #: What the command line imports only for the command that needs it, and a stack does need.
 OF_A_STACK = (
     "gatewright.app.cli.app",
-    "gatewright.app.cli.operations.stack",
+    "gatewright.app.cli.stack_process",
     "gatewright.app.stack.fork_server",
     "gatewright.app.stack.fork_server_process",
     "gatewright.bus.jetstream.bus",

@@ -18,8 +18,7 @@ from gatewright.evidence.writer import Sealed
 from gatewright.run.state import Run
 from gatewright.services.gatekeeper.decider import gate_checks as q
 from gatewright.services.gatekeeper.decider.inputs import RoleDocument
-from gatewright.services.gatekeeper.policies.beats import QUARTER_HOURS
-from gatewright.services.gatekeeper.policies.shares import NO_SHARES
+from gatewright.services.gatekeeper.policies.dispatch import NO_SHARES, QUARTER_HOURS
 
 TREE, COMMIT, PATCH = "4" * 40, "7" * 40, "artifact:sha256:" + "8" * 64
 _AT = "2026-01-01T00:00:00.000Z"

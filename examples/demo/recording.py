@@ -109,7 +109,7 @@ def make_policies(folder: Path) -> None:
 def missing_codex(installation: Path) -> str:
     """Why the recorded run of Codex cannot be shown here; empty when it can."""
     wanted = json.loads((BY_CODEX.cassettes / "agent.json").read_text())["version"]
-    found = find_agent(load_agents(policy_directory()).policy.agent("codex"), (installation,))
+    found = find_agent(load_agents(policy_directory()).agent("codex"), (installation,))
     if found is None:
         return f"Codex {wanted} is not installed here: `make agents` gets it"
     return (

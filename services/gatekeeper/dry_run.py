@@ -170,7 +170,10 @@ async def _change(
     The number is None for a patch that does not apply.
     """
     judged_files = None
-    context = _begin("integrated", policies).of_change(contract, mirror)
+    url = contract.repository.url if contract.repository is not None else mirror.url
+    # Without a run no person can be asked: what is judged in its place lets no CI file change.
+    rules = policies.people.of(url) if question.judge_policy else ()
+    context = _begin("integrated", policies).of_change(contract, mirror, rules)
     baseline = await mirror.tree_of(commit)
     patch = question.patch
     if question.candidate is not None:

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from importlib import metadata
 
 from gatewright.bus.identities import DEFAULT_PUBLISHER
@@ -76,14 +75,7 @@ async def serve(service: Service, settings: Settings) -> None:
     follower = LedgerFollower(orchestrator, publishers=submissions.limits.runs, memories=memories, silent=silent)
     follower.checkpoint = await asyncio.to_thread(_checkpoint, service, settings)
     asked = RunQueries(
-        service.bus,
-        orchestrator,
-        submissions.limits,
-        follower.index,
-        place.archives(),
-        service.log,
-        silent,
-        follower.approvals,
+        service.bus, orchestrator, submissions.limits, follower.index, place.archives(), service.log, silent, follower.approvals
     )
     claims = ClaimListener(service.bus, silent, service.clock, service.log, service.metrics)
 
@@ -198,8 +190,6 @@ def assemble(
     mirrors = settings.open_mirrors("gatekeeper", ledger.baselines)
     artifacts = ArtifactCache(service.bus)
     scanner = settings.scanner()
-    approvers = partial(keyring.approvers, settings.home, signer.public)
-    approvers()
     gates = GateEngine(
         policies=policies,
         mirrors=mirrors,
@@ -208,7 +198,6 @@ def assemble(
         clock=service.clock,
         versions=versions(scanner),
         secrets=SecretsCheck(scanner),
-        approvers=approvers,
         memories=memories,
         grants=StandingGrants(service.bus),
     )

@@ -17,15 +17,7 @@ from gatewright.profiles.choice import chosen_profile, environment_of
 from gatewright.profiles.policy import NO_PROFILES, EnvironmentsPolicy
 from gatewright.rules.contracts import contract_task_id
 from gatewright.services.pm.completeness import check_complete
-from gatewright.worker_role import (
-    REQUIRED_OUTPUTS,
-    TOOL_SET,
-    WORKER,
-    answers,
-    resolve_role,
-    ways,
-    worker_permissions,
-)
+from gatewright.worker_role import REQUIRED_OUTPUTS, TOOL_SET, WORKER, answers, resolve_role, ways, worker_permissions
 
 #: Seconds for a request that sets no limit, and the most retries that a contract may ask for.
 DEFAULT_SECONDS = 600.0

@@ -6,7 +6,7 @@ from gatewright.contracts import Error, RequestTask, TaskContract
 from gatewright.contracts.reports import ErrorFault
 from gatewright.contracts.vocabulary import Agent
 from gatewright.errors import MalformedError
-from gatewright.profiles.policy import NO_PROFILES, EnvironmentsPolicy, load_environments
+from gatewright.profiles.policy import ENVIRONMENTS_FILE, NO_PROFILES, EnvironmentsPolicy
 from gatewright.prompts.library import PromptLibrary
 from gatewright.services.pm.compiler import compile_contract
 from gatewright.services.pm.consulting import ContractConsultant
@@ -19,7 +19,7 @@ def make_handler(settings: Settings) -> PmHandler:
     """The handler of a process with these settings. Raises ConfigurationError."""
     agent = Agent(role="PM", agent_id=settings.agent_id)
     models = RoleModels.of("pm", settings)
-    profiles = load_environments(settings.policies)
+    profiles = ENVIRONMENTS_FILE.load(settings.policies).policy
     library, mirrors = PromptLibrary(settings.prompts), settings.open_mirrors("pm")
     return PmHandler(settings.agent_id, ContractConsultant(agent, models, library, mirrors, profiles), profiles)
 

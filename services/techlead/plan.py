@@ -32,9 +32,7 @@ def make_plan(task: TaskContract, groups: Sequence[Group], producer: Agent, crea
 def _shard(task: TaskContract, number: int, group: Group, producer: Agent) -> TaskContract:
     """A part of the contract that ``task`` is about. What workers may have is what was requested there."""
     contract = replace(
-        task,
-        task_id=task.parent_task_id or task.task_id,
-        tool_permissions=task.requested_permissions or task.tool_permissions,
+        task, task_id=task.parent_task_id or task.task_id, tool_permissions=task.requested_permissions or task.tool_permissions
     )
     return shard_of(contract, f"{task.task_id}.w{number:02}", group.paths, producer)
 

@@ -259,12 +259,7 @@ class TestRunnerHandler:
             numbered = tuple(group)
             candidate = await with_hidden_files(task, shown.candidate, context.artifacts) if hidden else shown.candidate
             async with self._workspaces.open(
-                candidate.mirror,
-                candidate.baseline,
-                candidate.tree,
-                plain=plain,
-                planted=shown.given,
-                compiled=shown.compiled,
+                candidate.mirror, candidate.baseline, candidate.tree, plain=plain, planted=shown.given, compiled=shown.compiled
             ) as workspace:
                 place = shown.in_workspace(candidate, workspace)
                 for argv in _build_commands(commands[: numbered[0][0]]):

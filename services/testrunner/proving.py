@@ -93,11 +93,7 @@ class Prover:
         return dataclasses.replace(proved, proof=proof)
 
     async def _run(
-        self,
-        command: AcceptanceCommand,
-        place: CommandPlace,
-        progress: Callable[[], None],
-        mutation: MutationBounds | None,
+        self, command: AcceptanceCommand, place: CommandPlace, progress: Callable[[], None], mutation: MutationBounds | None
     ) -> Proved:
         tree = await list_tree(place.candidate.mirror, place.candidate.tree) if may_be_tests(command.argv) else None
         framework = await self._framework(command, place, tree) if tree is not None else None

@@ -5,14 +5,17 @@ A policy never holds a key. It refers to one: a variable, a file or an entry of 
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import os
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, Generic, Literal, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator
 
-from gatewright.errors import ConfigurationError
+from gatewright.errors import ConfigurationError, MalformedError
 from gatewright.resources import policy_directory
 from gatewright.validation_faults import fault_lines
 
@@ -21,45 +24,53 @@ _LARGEST = 4096
 _VISIBLE = range(0x21, 0x7F)
 
 
-#: The files that every gatekeeper has, in the order of the digest over all policies.
-FILES: Final = (
-    "agent_registry.json",
-    "command_allowlist.json",
-    "forbidden_actions.json",
-    "protected_paths.json",
-    "roles.json",
-    "policy_packs.json",
-    "approvals.json",
-    "publishers.json",
-    "models.json",
-    "agents.json",
-    "environments.json",
+class PolicyEntry(NamedTuple):
+    """One policy file, and who reads it.
+
+    ``required``: every gatekeeper needs it. ``optional``: a gatekeeper may lack it. ``apart``: a file about people, which
+    comes after these in the digest, or one that the digest leaves out. ``also_read_by``: roles, and ``COMMAND_LINE``; the
+    gatekeeper reads every file but ``retention.json``.
+    """
+
+    name: str
+    presence: Literal["required", "optional", "apart"]
+    also_read_by: frozenset[str] = frozenset()
+
+
+COMMAND_LINE: Final = "command line"
+_CALL_MODELS: Final = frozenset({"pm", "techlead", "worker", "reviewer", COMMAND_LINE})
+#: Every policy file, in the order of the digest over all policies.
+POLICY_FILES: Final = (
+    PolicyEntry("agent_registry.json", "required"),
+    PolicyEntry("command_allowlist.json", "required"),
+    PolicyEntry("forbidden_actions.json", "required"),
+    PolicyEntry("protected_paths.json", "required"),
+    PolicyEntry("roles.json", "required"),
+    PolicyEntry("policy_packs.json", "required"),
+    PolicyEntry("publishers.json", "required"),
+    PolicyEntry("models.json", "required", _CALL_MODELS),
+    PolicyEntry("agents.json", "required", frozenset({"worker", COMMAND_LINE})),
+    PolicyEntry("environments.json", "required", frozenset({"pm", COMMAND_LINE})),
+    PolicyEntry("summons.json", "optional"),
+    PolicyEntry("memory.json", "optional"),
+    PolicyEntry("routing_rules.json", "optional"),
+    PolicyEntry("transfers.json", "optional", _CALL_MODELS),
+    PolicyEntry("repositories.json", "optional", _CALL_MODELS | {"testrunner"}),
+    PolicyEntry("pools.json", "optional"),
+    PolicyEntry("shares.json", "optional"),
+    PolicyEntry("beats.json", "optional"),
+    PolicyEntry("approval_rules.json", "apart"),
+    PolicyEntry("approvers.json", "apart"),
+    PolicyEntry("CODEOWNERS", "apart"),
+    PolicyEntry("retention.json", "apart", frozenset({COMMAND_LINE})),
+    PolicyEntry("stores.json", "apart", frozenset({COMMAND_LINE})),
 )
-#: Files that a gatekeeper may lack and that come next in the digest; further ones follow by name.
-OPTIONAL: Final = (
-    "summons.json",
-    "memory.json",
-    "routing_rules.json",
-    "transfers.json",
-    "repositories.json",
-    "pools.json",
-    "shares.json",
-    "beats.json",
-)
-#: Further files that a folder of policies may hold: about people, and what programs beside the gatekeeper read.
-FURTHER: Final = ("approval_rules.json", "approvers.json", "CODEOWNERS", "retention.json", "stores.json")
-#: The roles that read a file besides the gatekeeper, which reads all of ``FILES`` and ``OPTIONAL``. The command line also reads
-#: these. Every other file is the gatekeeper's alone, except ``stores.json`` and ``retention.json``, which commands read.
-READ_BY_ROLES: Final = {
-    "agents.json": frozenset({"worker"}),
-    "models.json": frozenset({"pm", "techlead", "worker", "reviewer"}),
-    "transfers.json": frozenset({"pm", "techlead", "worker", "reviewer"}),
-    "environments.json": frozenset({"pm"}),
-    "repositories.json": frozenset({"pm", "techlead", "worker", "reviewer", "testrunner"}),
-}
+#: The names of those that every gatekeeper needs, and of those that come next in the digest; further ones follow by name.
+REQUIRED: Final = tuple(each.name for each in POLICY_FILES if each.presence == "required")
+OPTIONAL: Final = tuple(each.name for each in POLICY_FILES if each.presence == "optional")
 #: The folder of the organisation's own rules; it may be empty.
 ORGANISATION: Final = "organisation"
-_KNOWN: Final = (*FILES, *OPTIONAL, *FURTHER, ORGANISATION)
+_KNOWN: Final = (*(each.name for each in POLICY_FILES), ORGANISATION)
 #: Letters by which a name may differ from one of these and is still taken for a slip of the pen; longer names are none.
 _SLIP: Final = 2
 _LONGEST_NAME: Final = 40
@@ -84,7 +95,7 @@ class PolicyModel(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
-P = TypeVar("P", bound=PolicyModel)
+P = TypeVar("P")
 
 
 class PolicyOrigin(NamedTuple):
@@ -99,8 +110,9 @@ def policy_path(folder: Path, name: str) -> Path:
     """Where the policy ``name`` lies: in the operator's ``folder``, or else among the delivered ones.
 
     The folder lies over the delivered policies, file by file; its ``organisation`` is one unit. A folder that holds all of
-    ``FILES`` and ``organisation`` stands alone: nothing that its operator left out comes back. Raises ConfigurationError where
-    the folder cannot be read.
+    ``REQUIRED`` and ``organisation`` stands alone: nothing that its operator left out comes back.
+
+    Raises ConfigurationError where the folder cannot be read.
     """
     present = _entries(folder)
     return folder / name if name in present or _stands_alone(present) else policy_directory() / name
@@ -131,7 +143,7 @@ def check_policy_folder(folder: Path) -> None:
     if not present & {*_KNOWN}:
         words = f"{folder} holds no policy: put one file there, or unset GATEWRIGHT_POLICIES for the delivered policies"
         raise ConfigurationError(words, code="policy_missing")
-    lost = sorted({*FILES, ORGANISATION} - present)
+    lost = sorted({*REQUIRED, ORGANISATION} - present)
     if 0 < len(lost) <= _LOST:
         words = f"{folder} has every policy but {' and '.join(lost)}: bring it back, or copy the delivered one"
         raise ConfigurationError(words, code="policy_missing")
@@ -158,7 +170,7 @@ def _is_slip(name: str, known: str) -> bool:
 
 
 def _stands_alone(present: frozenset[str]) -> bool:
-    return present >= {*FILES, ORGANISATION}
+    return present >= {*REQUIRED, ORGANISATION}
 
 
 def read_policy(path: Path) -> bytes:
@@ -169,12 +181,64 @@ def read_policy(path: Path) -> bytes:
         raise ConfigurationError(f"policy file {path} cannot be read: {error.strerror}") from error
 
 
-def parse_policy(path: Path, kind: type[P], data: bytes) -> P:
-    """``data``, which was read from ``path``, as a ``kind``. Raises ConfigurationError naming the file and the place."""
-    try:
-        return TypeAdapter(kind).validate_json(data)
-    except ValidationError as error:
-        raise ConfigurationError(f"{path}: {fault_lines(error)}") from None
+def _validate(data: bytes, model: type[P]) -> P:
+    return TypeAdapter(model).validate_json(data)
+
+
+class LoadedPolicy(NamedTuple, Generic[P]):
+    """A policy in force, and the hexadecimal sha256 of its file; None where there is none and the default is in force."""
+
+    policy: P
+    sha256: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyFile(Generic[P]):
+    """A file of ``POLICY_FILES`` and what it is read as. In text it is its name.
+
+    The models are pydantic's. Agent registry, approval rules and routing rules are documents with published schemas, which
+    runs record too: they stay structs, and their ``decode`` is ``contracts.codec.decode``. ``default`` makes the policy that
+    is in force without the file.
+
+        BEATS_FILE = PolicyFile("beats.json", BeatsPolicy, default=lambda: QUARTER_HOURS)
+        policy, sha256 = BEATS_FILE.load(settings.policies)
+    """
+
+    name: str
+    model: type[P]
+    decode: Callable[[bytes, type[P]], P] = _validate
+    default: Callable[[], P] | None = None
+
+    def __str__(self) -> str:
+        return self.name
+
+    def path(self, folder: Path) -> Path:
+        """Where the file lies or would lie; see ``policy_path``."""
+        return policy_path(folder, self.name)
+
+    def load(self, folder: Path) -> LoadedPolicy[P]:
+        """The policy that is in force with ``folder``.
+
+        Raises ConfigurationError naming the file and the place: it cannot be read, is wrong, or is missing without a default.
+        """
+        path = self.path(folder)
+        if self.default is not None and not path.exists():
+            return LoadedPolicy(self.default(), None)
+        data = read_policy(path)
+        return LoadedPolicy(self.parse(path, data), hashlib.sha256(data).hexdigest())
+
+    def load_if_present(self, folder: Path) -> LoadedPolicy[P] | None:
+        """As ``load``; None where there is no file."""
+        return self.load(folder) if self.path(folder).exists() else None
+
+    def parse(self, path: Path, data: bytes) -> P:
+        """``data``, which was read from ``path``. Raises ConfigurationError naming the file and the place."""
+        try:
+            return self.decode(data, self.model)
+        except ValidationError as error:
+            raise ConfigurationError(f"{path}: {fault_lines(error)}") from None
+        except MalformedError as error:
+            raise ConfigurationError(f"{path}: {error.message}") from error
 
 
 class EnvironmentKey(PolicyModel):

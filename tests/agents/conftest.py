@@ -33,7 +33,7 @@ EDIT_CHECK = "python tools/check.py 0"
 
 def missing(name: str) -> str:
     """Why an agent cannot be tried here; empty when it can."""
-    found = find_agent(load_agents(policy_directory()).policy.agent(name), (INSTALLATION,))
+    found = find_agent(load_agents(policy_directory()).agent(name), (INSTALLATION,))
     return "" if found is not None and found.version_holds else f"{name} is not installed: make agents"
 
 
@@ -98,7 +98,7 @@ class AgentStack(Stack):
 
 def admit_installed(home: Path, policies: Path) -> None:
     """The probe of each agent has a test of its own."""
-    for entry in load_agents(policies).policy.agents:
+    for entry in load_agents(policies).agents:
         if (found := find_agent(entry, (INSTALLATION,))) is not None:
             admit(home, found)
 

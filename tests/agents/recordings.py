@@ -47,7 +47,7 @@ def record(each: RecordedRun, folder: Path, provider: ScriptedProvider) -> None:
     shutil.rmtree(each.cassettes, ignore_errors=True)
     each.cassettes.mkdir()
     if each is BY_CODEX:
-        codex = usable_agent(load_agents(policy_directory()).policy.agent("codex"), (AGENTS,))
+        codex = usable_agent(load_agents(policy_directory()).agent("codex"), (AGENTS,))
         # What the probe finds of it has tests of its own.
         admit(home, codex)
         (each.cassettes / "agent.json").write_text(json.dumps({"agent": "codex", "version": codex.version}) + "\n")

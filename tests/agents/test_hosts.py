@@ -186,7 +186,7 @@ def _hosted(
     agents: AgentStack, provider: ScriptedProvider, project: Path, folder: Path, agent: str
 ) -> subprocess.CompletedProcess[str]:
     """The agent as a host of ours, to its end."""
-    found = find_agent(load_agents(policy_directory()).policy.agent(agent), (INSTALLATION,))
+    found = find_agent(load_agents(policy_directory()).agent(agent), (INSTALLATION,))
     assert found is not None
     home = folder / "home of the host"
     home.mkdir()

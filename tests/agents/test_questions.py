@@ -47,7 +47,7 @@ async def test_a_command_runs_where_the_person_allows_it_and_nowhere_else(
     monkeypatch.setenv("SCRIPTED_KEY", KEY)
     policies = Path(shutil.copytree(policy_directory(), fixture.state / "policies"))
     (policies / "models.json").write_text(json.dumps(provider.policy("resumer")))
-    found = find_agent(load_agents(policies).policy.agent(agent), (INSTALLATION,))
+    found = find_agent(load_agents(policies).agent(agent), (INSTALLATION,))
     assert found is not None
     admit(fixture.state, found, *(ASKS_FOR_EACH if agent == "codex" else PASSED))
     worker = make_handler(Settings(home=fixture.state, policies=policies, agent_installations=(INSTALLATION,)))

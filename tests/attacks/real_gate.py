@@ -115,7 +115,9 @@ class RealGate:
         uri = await self.bus.put_artifact(await mirror.diff(self.run.accepted.baseline_tree, tree))
         changes = await mirror.changes(self.run.accepted.baseline_tree, tree)
         names = await self.bus.put_artifact(b"".join(change.path + b"\0" for change in changes))
-        composed = CandidateComposed(tree=tree, patch=uri, names=names, changed_files=len(changes))
+        composed = CandidateComposed(
+            tree=tree, patch=uri, names=names, changed_files=len(changes), changed_lines=0, candidate=0
+        )
         done = replace(self.task(), status="SUCCESS", result=await self.worked(patch), tree=tree)
         self.run = replace(self.run, candidate=composed, tasks={SHARD: done})
         return tree

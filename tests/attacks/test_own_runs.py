@@ -12,10 +12,9 @@ from gatewright.app.cli.run.change_source import read_branch
 from gatewright.contracts.people.approvals import RosterPerson
 from gatewright.contracts.people.identities import identities_of
 from gatewright.contracts.vocabulary import Person
-from gatewright.errors import ConfigurationError, DeniedError
+from gatewright.errors import ConfigurationError
 from gatewright.evidence.signing import keys
 from gatewright.evidence.verification.verify import verify
-from gatewright.rules.approvals import judge_decision
 from gatewright.rules.people.delegations import waited_for
 from gatewright.rules.people.ownership import has_ordered, is_own
 from gatewright.rules.quorum import names_person
@@ -77,12 +76,11 @@ async def test_who_ordered_a_run_is_told_by_every_spelling(make_repository: Make
     async with open_inbox(make_repository(), tmp_path, LANDING, clock=HandClock(), people=people()) as inbox:
         run = await inbox.submit()
         ordered = replace(run, accepted=replace(run.accepted, orderers=tuple(identities_of(claim))))
-        older = replace(run, accepted=replace(run.accepted, requested_by=claim, orderers=None))
-        for each in (ordered, older):
+        claimed = replace(run, accepted=replace(run.accepted, requested_by=claim))
+        for each in (ordered, claimed):
             assert has_ordered(each, ben())
             assert is_own(each, ben())
         assert not is_own(run, ben())
-        assert is_own(older, ben(), exact=True) == (claim == ACCOUNT)
 
 
 def test_a_rule_names_a_person_in_any_case() -> None:
@@ -136,18 +134,3 @@ async def test_the_maker_of_one_commit_of_several_is_a_maker(make_repository: Ma
     async with open_inbox(repository, tmp_path, LANDING, clock=HandClock(), people=people()) as inbox:
         await inbox.to_the_candidate(source_branch=source)
         assert await refused(inbox, signed(await inbox.said("approve", "ben"), "ben")) == "approval_of_own_run"
-
-
-async def test_a_recorded_decision_of_an_older_run_counts_as_before(make_repository: MakeRepository, tmp_path: Path) -> None:
-    """Bundles of runs whose people were compared byte for byte verify as they did; nothing new is decided that way."""
-    async with open_inbox(make_repository(), tmp_path, LANDING, clock=HandClock(), people=people()) as inbox:
-        run = await inbox.to_the_candidate(author=Person(name="R. Ben", email=ACCOUNT.upper()))
-        older = replace(run, accepted=replace(run.accepted, orderers=None))
-        decision = signed(await inbox.said("approve", "ben"), "ben")
-        known, _ = inbox.gatekeeper.orchestrator.policies.people.roster()
-        now = inbox.clock.now()
-        assert judge_decision(older, decision, known, now, recorded=True).person.name == "ben"
-        for judged, recorded in ((older, False), (run, True)):
-            with pytest.raises(DeniedError) as refusal:
-                judge_decision(judged, decision, known, now, recorded=recorded)
-            assert refusal.value.reason == "approval_of_own_run"

@@ -1,156 +1,163 @@
-"""Changes of the pipeline: refused, unless a person has approved exactly this content, here, now, with a key that may."""
+"""Changes of CI files: refused, unless an approval rule names the class ci, and a person says yes to exactly this change."""
 
 from __future__ import annotations
 
-import base64
-from collections.abc import AsyncIterator
-from dataclasses import replace as changed
 from pathlib import Path
 
-import msgspec
 import pytest
 from msgspec.structs import replace
 
-from gatewright.contracts import GateReport
-from gatewright.evidence.approvals import APPROVAL, TO_APPROVE, ApprovedChange, ContentApproval, sign_approval
+from gatewright.contracts.vocabulary import Executor, TimeoutRetry
 from gatewright.evidence.signing import keys
-from gatewright.evidence.signing.envelopes import Signer
-from tests.attacks.real_gate import RealGate, artifact, codes, evidence, open_gate
+from gatewright.evidence.verification.verify import verify
+from gatewright.rules.approvals import decision_on, pending
+from gatewright.run.state import Run
+from tests.attacks.people import LANDING, Inbox, open_inbox, signed
+from tests.attacks.test_approval_grants import bring, grant_on
+from tests.attacks.test_approvals import refused
+from tests.attacks.whole_gatekeeper import RUN
+from tests.gatekeeper.publishing import HandClock
 from tests.git.repositories import MakeRepository
 
 WORKFLOW = ".github/workflows/test.yml"
-FILES = {WORKFLOW: b"on: push\n", "src/app.py": b"one\n"}
-NEW = b"on: [push, pull_request]\n"
-LATER = "2099-01-01T00:00:00.000Z"
+FILES = {WORKFLOW: b"on: push\n", "README.md": b"text\n", "requirements.txt": b"a==1\n"}
+NEW: dict[str, bytes | None] = {WORKFLOW: b"on: [push, pull_request]\n"}
+OPEN = (".github", ".gitlab-ci.yml", "README.md", "requirements.txt")
+CI = LANDING | {"name": "pipeline", "reason": "protected_class", "classes": ["ci"]}
+#: Rules that ask about protected paths, or about the landing, and do not name the class.
+OTHERS = {
+    "none": (),
+    "landing": (LANDING,),
+    "another class": (CI | {"classes": ["dependencies"]},),
+    "all classes": (CI | {"classes": []},),
+    "another repository": (CI | {"repositories": ["https://git.example.org/other.git"]},),
+}
 
 
 @pytest.fixture
-async def gate(make_repository: MakeRepository, tmp_path: Path) -> AsyncIterator[RealGate]:
-    async with open_gate(make_repository(files=FILES), tmp_path, allowed_paths=(".github", "src")) as opened:
-        opened.gates = changed(opened.gates, approvers=lambda: (KEY.public,))
-        yield opened
+def clock() -> HandClock:
+    return HandClock()
 
 
-KEY, OTHER = keys.generate(), keys.generate()
+async def worked(inbox: Inbox, files: dict[str, bytes | None], **changes: object) -> Run:
+    await inbox.submit(allowed_paths=OPEN, **changes)
+    return await inbox.work(files)
 
 
-async def judged(gate: RealGate, files: dict[str, bytes | None] | None = None, approval: bytes | None = None) -> GateReport:
-    """Both gates' verdict on a change of the workflow, with ``approval`` among the inputs of the run."""
-    if approval is not None:
-        uri = await gate.bus.put_artifact(approval)
-        contract = replace(gate.contract, inputs=replace(gate.contract.inputs, artifacts=(artifact(APPROVAL, uri),)))
-        gate.run = replace(gate.run, contract=contract)
-    patch = gate.patch(files or {WORKFLOW: NEW})
-    gate.repository.git("reset", "--quiet", "--hard")
-    return await gate.judged(await gate.worked(patch))
-
-
-async def asked(gate: RealGate, files: dict[str, bytes | None] | None = None) -> ContentApproval:
-    """The approval that the refusal asks for."""
-    report = await judged(gate, files)
-    assert codes(report) == ["path_protected"]
-    found = [(seen.name.removeprefix(TO_APPROVE), seen.digest) for seen in report.evidence if seen.name.startswith(TO_APPROVE)]
-    changes = tuple(ApprovedChange(path, *sides.split(" -> ")) for path, sides in found)
-    return ContentApproval(
-        "ci", gate.run.accepted.repository_url, changes, "A. Person", "pull requests too", LATER, "run-refused"
-    )
-
-
-async def test_without_an_approval_the_refusal_says_how_to_get_one(gate: RealGate) -> None:
-    report = await judged(gate)
-    assert codes(report) == ["path_protected"]
-    assert report.violations[0].rule == "protected_paths.ci"
-    assert "gatewright approve" in report.violations[0].detail
+@pytest.mark.parametrize("rules", OTHERS.values(), ids=OTHERS.keys())
+async def test_a_change_of_ci_files_without_a_rule_that_names_them_is_refused(
+    rules: tuple[dict[str, object], ...], make_repository: MakeRepository, tmp_path: Path, clock: HandClock
+) -> None:
+    async with open_inbox(make_repository(files=FILES), tmp_path, *rules, clock=clock) as inbox:
+        await inbox.submit(allowed_paths=OPEN)
+        await inbox.gatekeeper.work(inbox.gatekeeper.patch(NEW))
+        run = await inbox.run()
+        assert run.failure is not None
+        assert (run.failure.code, inbox.gatekeeper.nothing_landed()) == ("path_protected", True)
+        (report,) = await inbox.gatekeeper.reports("diff")
+        (violation,) = report.violations
+        assert (violation.rule, violation.path) == ("protected_paths.ci", WORKFLOW)
+        assert "approval_rules.json" in violation.detail
 
 
 @pytest.mark.parametrize(
     "files",
-    [{WORKFLOW: NEW}, {WORKFLOW: None}, {".gitlab-ci.yml": NEW}, {WORKFLOW: NEW, "src/app.py": b"two\n"}],
-    ids=["changed", "deleted", "added", "with source"],
+    [NEW, {WORKFLOW: None}, {".gitlab-ci.yml": b"a: b\n"}, {**NEW, "README.md": b"another text\n"}],
+    ids=["changed", "deleted", "added", "with a document"],
 )
-async def test_what_was_approved_is_let_in_and_named_in_the_evidence(
-    files: dict[str, bytes | None], make_repository: MakeRepository, tmp_path: Path
+async def test_a_change_of_ci_files_parks_and_lands_by_a_signed_yes(
+    files: dict[str, bytes | None], make_repository: MakeRepository, tmp_path: Path, clock: HandClock
 ) -> None:
-    async with open_gate(make_repository(files=FILES), tmp_path, allowed_paths=(".github", ".gitlab-ci.yml", "src")) as gate:
-        gate.gates = changed(gate.gates, approvers=lambda: (KEY.public,))
-        approval = await asked(gate, files)
-        report = await judged(gate, files, sign_approval(approval, Signer(KEY)))
-    assert codes(report) == []
-    (rule,) = [each for each in report.rules if each.rule == "protected_paths.ci.approval"]
-    assert "A. Person" in rule.detail
-    assert "pull requests too" in rule.detail
-    assert len(evidence(report)[APPROVAL]) == 64
+    async with open_inbox(make_repository(files=FILES), tmp_path, CI, clock=clock) as inbox:
+        run = await worked(inbox, files)
+        assert (run.parked, inbox.gatekeeper.nothing_landed()) == (True, True), run.failure
+        request = await inbox.asked()
+        assert (request.stage, request.rule) == ("candidate", "pipeline")
+        assert request.why.startswith("ci: .git")
+        assert run.candidate is not None
+        assert request.candidate_tree == run.candidate.tree
+        await inbox.decide(signed(await inbox.said()))
+        run = await inbox.run()
+        assert (run.status, inbox.gatekeeper.nothing_landed()) == ("SUCCESS", False)
+        found = verify(tmp_path / "runs" / RUN, [keys.load(tmp_path / "key.pem").public])
+        assert (found.findings, len(found.approved)) == ((), 1)
 
 
-async def test_an_approval_by_a_key_that_may_not_counts_for_nothing(gate: RealGate) -> None:
-    report = await judged(gate, approval=sign_approval(await asked(gate), Signer(OTHER)))
-    assert codes(report) == ["path_protected"]
-    assert "untrusted_key" in report.violations[0].detail
-
-
-async def test_an_approval_that_was_changed_counts_for_nothing(gate: RealGate) -> None:
-    approval = await asked(gate)
-    envelope = msgspec.json.decode(sign_approval(approval, Signer(KEY)))
-    for forged in (replace(approval, expires_at="2199-01-01T00:00:00.000Z"), replace(approval, approved_by="B. Person")):
-        envelope["payload"] = msgspec.json.decode(sign_approval(forged, Signer(OTHER)))["payload"]
-        report = await judged(gate, approval=msgspec.json.encode(envelope, order="sorted"))
-        assert codes(report) == ["path_protected"]
-        assert "bad_signature" in report.violations[0].detail
-
-
-async def test_an_approval_of_other_content_does_not_cover_this_one(gate: RealGate) -> None:
-    approval = sign_approval(await asked(gate), Signer(KEY))
-    for files in ({WORKFLOW: b"on: push\nrun: curl evil.example\n"}, {".github/workflows/other.yml": NEW}, {WORKFLOW: None}):
-        assert codes(await judged(gate, dict(files), approval)) == ["path_protected"]
-
-
-async def test_an_approval_from_another_baseline_does_not_undo_what_came_between(
-    make_repository: MakeRepository, tmp_path: Path
+async def test_a_change_beside_ci_files_asks_no_person(
+    make_repository: MakeRepository, tmp_path: Path, clock: HandClock
 ) -> None:
-    repository = make_repository(files=FILES)
-    async with open_gate(repository, tmp_path / "one", allowed_paths=(".github",)) as gate:
-        approval = sign_approval(await asked(gate), Signer(KEY))
-    repository.commit({WORKFLOW: b"on: push\npermissions: {}\n"})
-    async with open_gate(repository, tmp_path / "two", allowed_paths=(".github",)) as gate:
-        gate.gates = changed(gate.gates, approvers=lambda: (KEY.public,))
-        assert codes(await judged(gate, None, approval)) == ["path_protected"]
+    async with open_inbox(make_repository(files=FILES), tmp_path, CI, clock=clock) as inbox:
+        run = await worked(inbox, {"README.md": b"another text\n"})
+        assert (run.status, run.approvals) == ("SUCCESS", {})
+
+
+async def test_a_yes_to_another_tree_does_not_count(make_repository: MakeRepository, tmp_path: Path, clock: HandClock) -> None:
+    async with open_inbox(make_repository(files=FILES), tmp_path, CI, clock=clock) as inbox:
+        await worked(inbox, NEW)
+        other = replace(await inbox.said(), candidate_tree="f" * 40)
+        assert await refused(inbox, signed(other)) == "approval_other_subject"
+
+
+async def test_a_yes_does_not_cover_the_change_that_is_made_anew(
+    make_repository: MakeRepository, tmp_path: Path, clock: HandClock
+) -> None:
+    """One person approves the CI files, another sends the change back: the next change is asked about anew."""
+    rules = (CI, LANDING | {"approvers": ["ben"], "on_reject": "repair"})
+    async with open_inbox(make_repository(files=FILES), tmp_path, *rules, clock=clock) as inbox:
+        retry = TimeoutRetry(timeout_sec=60, max_retries=1, retry_backoff_sec=0)
+        await worked(inbox, NEW, timeout_retry=retry, executor=Executor(kind="agent", agent="codex"))
+        by_rule = {each.request.rule: each.request for each in pending(await inbox.run())}
+        now = (await inbox.said()).decided_at
+        await inbox.decide(signed(decision_on(by_rule["pipeline"], verdict="approve", person="ana", decided_at=now)))
+        words = {"verdict": "reject", "person": "ben", "decided_at": now, "comment": "say it otherwise"}
+        await inbox.decide(signed(decision_on(by_rule["landing"], **words), "ben"))
+        run = await inbox.run()
+        assert (run.state, run.attempt) == ("S2", 2), run.failure
+        run = await inbox.work({WORKFLOW: b"on: push\nrun: curl evil.example\n"})
+        assert (run.parked, inbox.gatekeeper.nothing_landed()) == (True, True)
+        assert "pipeline" in {each.request.rule for each in pending(run)}
+
+
+async def test_who_ordered_the_run_does_not_approve_its_ci_files(
+    make_repository: MakeRepository, tmp_path: Path, clock: HandClock
+) -> None:
+    async with open_inbox(make_repository(files=FILES), tmp_path, CI, clock=clock) as inbox:
+        await worked(inbox, NEW, ordered_by=("ben@example.org",))
+        assert await refused(inbox, signed(await inbox.said(person="ben"), "ben")) == "approval_of_own_run"
+
+
+async def test_no_grant_in_advance_covers_ci_files(make_repository: MakeRepository, tmp_path: Path, clock: HandClock) -> None:
+    """The rule takes grants, for dependencies: a change that also touches the pipeline still asks."""
+    rule = CI | {"classes": ["ci", "dependencies"], "grants": {"within_seconds": 8 * 3600, "uses": 5}}
+    async with open_inbox(make_repository(files=FILES), tmp_path, rule, clock=clock) as inbox:
+        fields = {"rule": "pipeline", "reason": "protected_class", "classes": ["dependencies"]}
+        await bring(inbox, grant_on(inbox, **fields, paths=[".github/", "requirements.txt"]))
+        run = await worked(inbox, NEW)
+        assert (run.parked, inbox.gatekeeper.nothing_landed()) == (True, True)
+
+
+async def test_a_bundle_without_the_decision_does_not_verify(
+    make_repository: MakeRepository, tmp_path: Path, clock: HandClock
+) -> None:
+    async with open_inbox(make_repository(files=FILES), tmp_path, CI, clock=clock) as inbox:
+        await worked(inbox, NEW)
+        await inbox.decide(signed(await inbox.said()))
+    bundle, key = tmp_path / "runs" / RUN, keys.load(tmp_path / "key.pem").public
+    (decision,) = (bundle / "approvals").rglob("decision-001.json")
+    decision.unlink()
+    assert verify(bundle, [key]).findings
 
 
 @pytest.mark.parametrize(
-    "fields",
+    ("change", "words"),
     [
-        {"repository": "/elsewhere"},
-        {"expires_at": "2020-01-01T00:00:00Z"},
-        {"expires_at": "2099-01-01"},
-        {"expires_at": "never"},
+        ({"risk": "low", "autopilot": True}, "cannot approve by itself"),
+        ({"approvers": ["eve"]}, "has no such person"),
     ],
 )
-async def test_an_approval_for_elsewhere_or_of_the_past_counts_for_nothing(fields: dict[str, str], gate: RealGate) -> None:
-    approval = replace(await asked(gate), **fields)
-    assert codes(await judged(gate, approval=sign_approval(approval, Signer(KEY)))) == ["path_protected"]
-
-
-async def test_another_statement_that_the_same_key_signed_is_no_approval(gate: RealGate) -> None:
-    approval = msgspec.json.decode(
-        base64.b64decode(msgspec.json.decode(sign_approval(await asked(gate), Signer(KEY)))["payload"])
-    )
-    approval["predicateType"] = "https://slsa.dev/verification_summary/v1"
-    report = await judged(gate, approval=Signer(KEY).envelope(msgspec.json.encode(approval)))
-    assert codes(report) == ["path_protected"]
-    assert "bad_approval" in report.violations[0].detail
-
-
-async def test_bytes_that_are_no_approval_open_nothing(gate: RealGate) -> None:
-    for data in (b"", b"{}", b"[" * 100_000, b"\xff" * 100, b"x" * (2 << 20)):
-        report = await judged(gate, approval=data)
-        assert codes(report) == ["path_protected"]
-
-
-async def test_an_approval_opens_the_pipeline_and_nothing_else(gate: RealGate) -> None:
-    approval = await asked(gate)
-    blob = gate.repository.git("hash-object", "--stdin", stdin=b"X=1\n").decode().strip()
-    wider = (*approval.changes, ApprovedChange("src/.env", "000000 " + "0" * 40, f"100644 {blob}"))
-    report = await judged(
-        gate, {WORKFLOW: NEW, "src/.env": b"X=1\n"}, sign_approval(replace(approval, changes=wider), Signer(KEY))
-    )
-    assert [violation.rule for violation in report.violations] == ["protected_paths.sacred"]
+async def test_a_rule_that_would_open_ci_files_without_a_person_is_refused(
+    change: dict[str, object], words: str, make_repository: MakeRepository, tmp_path: Path, clock: HandClock
+) -> None:
+    with pytest.raises(Exception, match=words):
+        async with open_inbox(make_repository(files=FILES), tmp_path, CI | change, clock=clock):
+            pass

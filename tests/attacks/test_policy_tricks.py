@@ -1,9 +1,8 @@
-"""Breadth in other words, packs and approvals got round, policy files that come with the patch."""
+"""Breadth in other words, packs got round, policy files that come with the patch."""
 
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from gatewright.contracts import TaskContract
 from gatewright.contracts.reports import Violation
 from gatewright.contracts.vocabulary import AcceptanceTest, Executor, PolicyPack, TimeoutRetry
 from gatewright.contracts.vocabulary import Repository as RepositoryField
-from gatewright.resources import policy_directory
+from tests.attacks.people import policies_with
 from tests.attacks.whole_gatekeeper import Gatekeeper, contract_on, open_gatekeeper
 from tests.factories import make_request
 from tests.git.repositories import MakeRepository, Repository
@@ -56,14 +55,14 @@ BROAD: list[tuple[str, ...]] = [
 
 @pytest.mark.parametrize("paths", BROAD)
 @pytest.mark.parametrize("pack", ["medium", "high"])
-async def test_a_whole_directory_of_the_top_level_needs_a_person(
+async def test_a_whole_directory_of_the_top_level_is_refused(
     paths: tuple[str, ...], pack: PolicyPack, make_repository: MakeRepository, tmp_path: Path
 ) -> None:
     repository = make_repository(files=FILES)
     async with open_gatekeeper(repository, tmp_path) as gatekeeper:
         (violation,) = await violations(gatekeeper, under(pack, repository, *paths))
         assert (violation.code, violation.rule) == ("path_too_broad", "breadth.top_level")
-        assert "policies/approvals.json" in violation.detail
+        assert "approval_rules.json" in violation.detail
 
 
 @pytest.mark.parametrize("paths", BROAD)
@@ -137,73 +136,38 @@ async def test_a_request_is_reviewed_for_breadth_like_a_contract(make_repository
         assert run.failure.code == "path_too_broad"
 
 
-def approve(tmp_path: Path, **fields: object) -> Path:
-    """The operator's policies with one approval in them."""
-    folder = Path(shutil.copytree(policy_directory(), tmp_path / "policies"))
-    approval = {
-        "what": "broad_path",
-        "paths": ["src"],
-        "approved_by": "A. Person",
-        "reason": "the move to the new layout",
-        "expires_at": "2100-01-01T00:00:00Z",
-        **fields,
-    }
-    (folder / "approvals.json").write_text(json.dumps({"version": "1", "approvals": [approval]}))
-    return folder
+BROAD_SCOPE = {"name": "scope", "reason": "broad_scope", "risk": "medium", "approvers": ["ana"], "within_seconds": 3600}
 
 
-async def test_an_approval_lets_exactly_its_path_through_and_is_named(make_repository: MakeRepository, tmp_path: Path) -> None:
-    repository = make_repository(files=FILES)
-    folder = approve(tmp_path, repository=repository.url)
-    async with open_gatekeeper(repository, tmp_path, policies=folder) as gatekeeper:
-        assert await violations(gatekeeper, under("high", repository, "src")) == []
-        (report,) = await gatekeeper.reports("policy")
-        told = {outcome.rule: outcome.detail for outcome in report.rules}
-        assert "approved by A. Person: the move to the new layout" in told["breadth.top_level.approval"]
-        assert "approval" in {seen.name for seen in report.evidence}
+def rule_of_the_repository(url: str) -> dict[str, bytes]:
+    """Files by which a repository would let its own broad scopes be asked about."""
+    rules = json.dumps({"version": "1", "rules": [BROAD_SCOPE | {"repositories": [url]}]}).encode()
+    return {f"{folder}/approval_rules.json": rules for folder in ("policies", ".gatewright/policies")}
 
 
-@pytest.mark.parametrize(
-    ("fields", "words"),
-    [
-        ({"expires_at": "2020-01-01T00:00:00Z"}, "the approval of A. Person ended at 2020-01-01"),
-        ({"paths": ["docs"]}, "a person may approve ['src']"),
-        ({"paths": ["src", "docs"]}, "a person may approve ['src']"),
-        ({"paths": ["SRC"]}, "a person may approve ['src']"),
-        ({"repository": "https://git.example.org/other.git"}, "a person may approve ['src']"),
-    ],
-)
-async def test_an_approval_of_something_else_does_not_count(
-    fields: dict[str, object], words: str, make_repository: MakeRepository, tmp_path: Path
+@pytest.mark.parametrize("pack", ["medium", "high"])
+async def test_a_rule_turns_a_broad_scope_into_a_question(
+    pack: PolicyPack, make_repository: MakeRepository, tmp_path: Path
 ) -> None:
     repository = make_repository(files=FILES)
-    folder = approve(tmp_path, **{"repository": repository.url, **fields})
+    folder = policies_with(tmp_path / "policies", BROAD_SCOPE)
+    async with open_gatekeeper(repository, tmp_path, policies=folder) as gatekeeper:
+        assert await violations(gatekeeper, under(pack, repository, "src")) == []
+        (report,) = await gatekeeper.reports("policy")
+        told = {outcome.rule: outcome.detail for outcome in report.rules}
+        assert told["asks.broad_scope"] == "all of 'src' is opened"
+
+
+async def test_a_rule_about_another_repository_asks_nothing_here(make_repository: MakeRepository, tmp_path: Path) -> None:
+    repository = make_repository(files=FILES)
+    folder = policies_with(tmp_path / "policies", BROAD_SCOPE | {"repositories": ["https://git.example.org/other.git"]})
     async with open_gatekeeper(repository, tmp_path, policies=folder) as gatekeeper:
         (violation,) = await violations(gatekeeper, under("medium", repository, "src"))
         assert violation.code == "path_too_broad"
-        assert words in violation.detail
 
 
-async def test_an_approval_that_comes_with_the_repository_does_not_count(
-    make_repository: MakeRepository, tmp_path: Path
-) -> None:
-    approvals = {
-        "version": "1",
-        "approvals": [
-            {
-                "what": "broad_path",
-                "repository": str(tmp_path / "source"),
-                "paths": ["src"],
-                "approved_by": "me",
-                "reason": "because",
-                "expires_at": "2100-01-01T00:00:00Z",
-            }
-        ],
-    }
-    smuggled = json.dumps(approvals).encode()
-    repository = make_repository(
-        files={**FILES, "policies/approvals.json": smuggled, ".gatewright/policies/approvals.json": smuggled}
-    )
+async def test_a_rule_that_comes_with_the_repository_does_not_count(make_repository: MakeRepository, tmp_path: Path) -> None:
+    repository = make_repository(files={**FILES, **rule_of_the_repository(str(tmp_path / "source"))})
     async with open_gatekeeper(repository, tmp_path) as gatekeeper:
         (violation,) = await violations(gatekeeper, under("medium", repository, "src"))
         assert violation.code == "path_too_broad"
@@ -213,11 +177,11 @@ async def test_an_approval_that_comes_with_the_repository_does_not_count(
     "path",
     [
         "policies/agent_registry.json",
-        "policies/approvals.json",
+        "policies/approval_rules.json",
         "policies/policy_packs.json",
         "policies/organisation/mine.cel",
         "POLICIES/roles.json",
-        ".gatewright/policies/approvals.json",
+        ".gatewright/policies/approval_rules.json",
     ],
 )
 async def test_a_patch_that_brings_its_own_policy_is_refused(

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Callable
-from dataclasses import replace as changed
 from pathlib import Path
 from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from msgspec.structs import replace
 
 from gatewright.clock import timestamp
 from gatewright.contracts import ApprovalsRequest, codec
-from gatewright.contracts.vocabulary import Artifact, Executor, TimeoutRetry
+from gatewright.contracts.vocabulary import Executor, TimeoutRetry
 from gatewright.errors import UnavailableError
-from gatewright.evidence.approvals import APPROVAL, ApprovedChange, ContentApproval
-from gatewright.evidence.approvals import sign_approval as signed_approval
 from gatewright.evidence.signing import keys
-from gatewright.evidence.signing.envelopes import Signer
 from gatewright.evidence.verification.verify import verify
 from gatewright.rules.approvals import decision_on, pending
 from gatewright.run.state import Run
@@ -27,7 +22,6 @@ from gatewright.services.gatekeeper.decider.gate_checks import LandingCheck
 from gatewright.services.gatekeeper.decider.inputs import Continue, DeadlineReached
 from gatewright.ssh_signatures import public_line
 from tests.attacks import test_approval_grants as grants
-from tests.attacks import test_pipeline_approvals as pipeline
 from tests.attacks import test_review as reviews
 from tests.attacks.people import KEYS, LANDING, WEEK, Inbox, open_inbox, signed
 from tests.attacks.test_approvals import refused
@@ -449,41 +443,3 @@ async def test_the_lists_say_that_a_yes_has_lapsed(ready: Inbox) -> None:
     assert (await go_on(ready)).parked
     listed = await ready.service.listed(codec.encode(ApprovalsRequest(run_id=RUN)))
     assert [each.status for each in listed.approvals] == ["lapsed", "pending"]
-
-
-@pytest.mark.parametrize("gone", ["ended", "its key"])
-async def test_a_pipeline_approval_counts_when_the_change_lands(
-    make_repository: MakeRepository, tmp_path: Path, clock: HandClock, gone: str
-) -> None:
-    files = {**pipeline.FILES, "README.md": b"text\n"}
-    async with open_inbox(make_repository(files=files), tmp_path, LANDING, clock=clock, people=people()) as inbox:
-        gatekeeper = inbox.gatekeeper
-        trusted = [pipeline.KEY.public]
-        gates = changed(gatekeeper.orchestrator.gates, approvers=lambda: tuple(trusted))
-        gatekeeper.orchestrator = changed(gatekeeper.orchestrator, gates=gates)
-        inbox.service = changed(inbox.service, orchestrator=gatekeeper.orchestrator)
-        change: dict[str, bytes | None] = {pipeline.WORKFLOW: pipeline.NEW}
-        blobs = [gatekeeper.repository.git("rev-parse", f"HEAD:{pipeline.WORKFLOW}").decode().strip()]
-        blobs.append(gatekeeper.repository.git("hash-object", "-w", "--stdin", stdin=pipeline.NEW).decode().strip())
-        approval = ContentApproval(
-            "ci", gatekeeper.repository.url, (ApprovedChange(pipeline.WORKFLOW, *(f"100644 {each}" for each in blobs)),),
-            "A. Person", "pull requests too", timestamp(clock.now().replace(hour=1)), "run-refused",
-        )  # fmt: skip
-        data = signed_approval(approval, Signer(pipeline.KEY))
-        uri = await gatekeeper.bus.put_artifact(data)
-        contract = inbox.contract(allowed_paths=(".github", "README.md"))
-        given = Artifact(name=APPROVAL, uri=uri, sha256=uri.rpartition(":")[2])
-        contract = replace(contract, inputs=replace(contract.inputs, artifacts=(given,)))
-        await gatekeeper.submit(contract)
-        await gatekeeper.plan()
-        run = await inbox.work(change)
-        assert run.parked, run.failure
-        if gone == "ended":
-            clock.seconds += 3601
-        else:
-            trusted.clear()
-        await approve(inbox, "ana", "landing")
-        run = await inbox.run()
-        assert run.failure is not None
-        assert (run.failure.code, gatekeeper.nothing_landed()) == ("path_protected", True)
-        approved_words(tmp_path)

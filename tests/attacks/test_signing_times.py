@@ -10,10 +10,9 @@ import pytest
 from msgspec.structs import replace
 
 from gatewright.clock import timestamp
-from gatewright.errors import DeniedError, GatewrightError
+from gatewright.errors import GatewrightError
 from gatewright.evidence.signing import keys
 from gatewright.evidence.verification.verify import verify
-from gatewright.rules.approvals import judge_decision
 from gatewright.rules.people.signing_times import CLOCK_TOLERANCE
 from tests.attacks import test_approval_grants as grants
 from tests.attacks import test_review as reviews
@@ -66,19 +65,6 @@ async def test_clocks_may_differ_by_the_tolerance(inbox: Inbox, tmp_path: Path, 
     await inbox.decide(signed(replace(await inbox.said(), decided_at=timestamp(said))))
     assert (await inbox.run()).status == "SUCCESS"
     assert verify(tmp_path / "runs" / RUN, [keys.load(tmp_path / "key.pem").public]).findings == ()
-
-
-async def test_an_older_runs_recorded_answer_counts_as_before(inbox: Inbox) -> None:
-    run = await inbox.run()
-    older = replace(run, accepted=replace(run.accepted, orderers=None))
-    decision = signed(replace(await inbox.said(), decided_at=WRONG["long before"]))
-    roster, _ = inbox.gatekeeper.orchestrator.policies.people.roster()
-    now = inbox.clock.now()
-    assert judge_decision(older, decision, roster, now, recorded=True).person.name == "ana"
-    for judged, recorded in ((older, False), (run, True)):
-        with pytest.raises(DeniedError) as refusal:
-            judge_decision(judged, decision, roster, now, recorded=recorded)
-        assert refusal.value.reason == CODE
 
 
 @pytest.mark.parametrize("said", [WRONG["long before"], WRONG["long after"], WRONG["no time"]])

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from gatewright.app.cli.hosts.approval_tools import approval_entry
+from gatewright.app.cli.hosts.next_actions import approval_entry
+from gatewright.app.cli.people.agent_server import OrderedDecision, told_before_signing
 from gatewright.app.cli.people.inbox import page
-from gatewright.app.cli.people.notifying import digest
-from gatewright.app.cli.signing_agent.orders import OrderedDecision, told_before_signing
+from gatewright.app.cli.people.notices import digest
 from gatewright.app.console.drawing import make_templates
 from gatewright.artifacts import inline_uri
 from gatewright.contracts import ApprovalRequest, TaskContract, UsageReport

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from gatewright.app.cli import topology
 from gatewright.app.cli.context import CommandContext
-from gatewright.app.cli.operations import topology_setup
 from gatewright.bus.identities import BusAddress
 from gatewright.bus.jetstream import connection as connections
 from gatewright.bus.jetstream import setup, starting
@@ -65,12 +65,12 @@ def starved(server: OpenServer) -> Iterator[None]:
 async def test_a_set_up_waits_for_a_server_that_does_not_answer(
     server: OpenServer, attempts: Attempts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(topology_setup, "_PATIENCE_SECONDS", 0.3)
+    monkeypatch.setattr(topology, "_PATIENCE_SECONDS", 0.3)
     monkeypatch.setattr(setup, "_PATIENCE_SECONDS", 0.3)
     address = BusAddress(server.url)
     place = CommandContext(tmp_path, tmp_path / "home", address, tmp_path / "key")
     with starved(server):
-        applying = asyncio.create_task(topology_setup.apply_topology(place, (DEFAULT_POOL,), None))
+        applying = asyncio.create_task(topology.apply_topology(place, (DEFAULT_POOL,), None))
         await attempts.failed.acquire()
         await attempts.failed.acquire()
         assert not applying.done()

@@ -17,7 +17,7 @@ from tests.reason_codes import ROOT, sources
 PROCESSES: Mapping[str, tuple[tuple[str, ...], ...]] = {
     **{f"services/{role}": ((role,),) for role in ("pm", "techlead", "worker", "reviewer", "testrunner", "gatekeeper")},
     "shared/gatewright/app/cli/hosts": (("cli", "hosts"),),
-    "shared/gatewright/app/cli/signing_agent": (("cli", "console"),),
+    "shared/gatewright/app/cli/people/agent_server.py": (("cli", "console"),),
     "shared/gatewright/app/console": (("cli", "console"),),
     "shared/gatewright/app/top": (("cli", "top"),),
     "shared/gatewright/app": (("cli",),),

@@ -18,9 +18,9 @@ import pytest
 from msgspec.structs import replace
 
 from gatewright.app.cli.context import find_place
+from gatewright.app.cli.people.deciding import Answer, signed_answers
 from gatewright.app.cli.people.inbox import most_urgent_first, named, page, statistics_of, table
-from gatewright.app.cli.people.notifying import Notifier, digest, watch_inbox
-from gatewright.app.cli.people.session import Answer, signed_answers
+from gatewright.app.cli.people.notices import Notifier, digest, watch_inbox
 from gatewright.app.cli.people.signing import public_key, sign_decision, usual_key
 from gatewright.bus.jetstream.bus import JetStreamBus
 from gatewright.bus.jetstream.setup import ensure_topology

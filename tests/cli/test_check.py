@@ -64,7 +64,7 @@ def test_a_change_inside_the_contract_passes_and_nothing_is_written(
     repository.commit({"src/app.py": b"changed\n"})
     before = everything(repository.path)
     said = gatewright("check", "--contract", contract, "--repo", repository.path)
-    assert (said.exit_code, said.out.splitlines()[0]) == (0, "✔ it would pass (1 changed file judged)")
+    assert (said.exit_code, said.out.splitlines()[0]) == (0, "✔ would pass: 1 changed file judged")
     assert everything(repository.path) == before
 
 
@@ -75,7 +75,7 @@ def test_a_change_outside_is_named_with_its_path_and_code(
     repository.commit({"README.md": b"mine\n"})
     said = gatewright("check", "--contract", contract, "--repo", repository.path)
     assert said.exit_code == 1
-    assert "README.md: path_out_of_scope (allowed_paths)" in said.out
+    assert "README.md: outside the contract's paths [path_out_of_scope]" in said.out
     told = gatewright("check", "--contract", contract, "--repo", repository.path, "--json").documents[0]
     assert (told["passed"], told["reports"][0]["code"]) == (False, "path_out_of_scope")
 
@@ -111,7 +111,8 @@ def test_an_empty_change_is_refused(
     options = ("--staged",) if how == "nothing staged" else ()
     said = gatewright("check", "--contract", contract, "--repo", repository.path, *options)
     lines = said.out.splitlines()
-    assert (said.exit_code, lines[0]) == (1, "✘ it would be refused: empty_diff (0 changed files judged)")
+    assert (said.exit_code, lines[0]) == (1, "✘ would be refused: 0 changed files judged")
+    assert lines[1].endswith("[empty_diff]")
     assert (
         lines[-1]
         == {
@@ -150,8 +151,8 @@ def test_an_empty_patch_is_refused_and_no_patch_is_no_change(
     words = ("policy", "explain", write_contract(), "--repo", repository.path)
     said = gatewright(*words, "--patch", tmp_path / "x.diff")
     assert said.exit_code == 1
-    assert "✘ it would be refused: empty_diff (0 changed files judged)" in said.out.splitlines()
-    assert "✔ it would pass (no change was judged)" in gatewright(*words).out.splitlines()
+    assert "✘ would be refused: 0 changed files judged" in said.out.splitlines()
+    assert "✔ would pass: no change was judged" in gatewright(*words).out.splitlines()
 
 
 def test_a_remark_has_a_line_of_its_own_beside_a_pass(
@@ -407,3 +408,25 @@ def test_an_orderer_whom_the_roster_does_not_know_is_told_before_the_run(
     assert "the roster of approvers does not know who ordered it (ben)" in stranger.out
     known = gatewright(*words, write_contract(ordered_by=("Ana",)))
     assert "approval by another person" not in known.out
+
+
+def test_explain_names_the_rule_about_ci_files_and_check_refuses_them(
+    gatewright: Command, repository: Repository, write_contract: WriteContract, tmp_path: Path
+) -> None:
+    """No person can be asked about a push: what a rule would ask about is refused there."""
+    policies = tmp_path / "policies"
+    shutil.copytree(policy_directory(), policies)
+    rule = {"name": "pipeline", "reason": "protected_class", "classes": ["ci"], "risk": "high", "approvers": ["ana"]}
+    (policies / "approval_rules.json").write_text(json.dumps({"version": "1", "rules": [rule | {"within_seconds": 3600}]}))
+    write_roster(policies, make_keys(tmp_path, ["ana"]))
+    contract = write_contract(allowed_paths=(".github",), ordered_by=("ben",))
+    repository.commit({".github/workflows/test.yml": b"on: push\n"})
+    patch = tmp_path / "ci.diff"
+    patch.write_bytes(repository.git("diff", "HEAD~", "HEAD"))
+    place = ("--repo", repository.path)
+    explained = gatewright("policy", "explain", contract, "--patch", patch, *place, "--policies", policies, "--json")
+    assert explained.documents[0]["reports"][1]["verdict"] == "PASS"
+    details = {rule["rule"]: rule.get("detail", "") for rule in explained.documents[0]["reports"][1]["rules"]}
+    assert details["protected_paths.ci"].startswith("opened by approval: the rule pipeline asks a person, touched: .github")
+    checked = gatewright("check", "--contract", contract, *place, "--policies", policies, "--json")
+    assert [each["rule"] for each in checked.documents[0]["reports"][0]["violations"]] == ["protected_paths.ci"]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gatewright.app.cli.operations.diagnose import _disk
+from gatewright.app.cli.diagnosis import _disk
 from gatewright.contracts import codec
 from tests.cli.conftest import Command
 from tests.factories import make_request

@@ -1,8 +1,9 @@
-"""The home folder: where it is, and that a repository cannot bring one along."""
+"""The home folder: where it is, that it survives what users do to the work tree, and that no repository brings one along."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -154,3 +155,146 @@ def test_init_makes_home_and_key_once(gatewright: Command, tmp_path: Path) -> No
     assert first["key_id"] == second["key_id"]
     assert (tmp_path / ".gatewright" / "keys" / "gatekeeper.pem").stat().st_mode & 0o777 == 0o600
     assert Path(first["public_key"]).is_file()
+
+
+def git(here: Path, *words: str) -> str:
+    identity = ("-c", "user.name=t", "-c", "user.email=t@localhost", "-c", "protocol.file.allow=always")
+    return subprocess.run(("git", *identity, *words), cwd=here, check=True, capture_output=True, text=True).stdout
+
+
+@pytest.fixture
+def repository(make_repository: MakeRepository) -> Path:
+    """A repository with a home that holds a key."""
+    top = make_repository("wörk here")
+    home = find_home(None, top)
+    assert make_home(home)
+    (home / "key").write_text("private")
+    return top
+
+
+def files_of(work_tree: Path) -> set[str]:
+    return {str(path.relative_to(work_tree)) for path in work_tree.rglob("*") if ".git" not in path.parts}
+
+
+def test_nothing_is_written_into_the_work_tree(make_repository: MakeRepository) -> None:
+    top = make_repository("r")
+    before, excluded = files_of(top), (top / ".git" / "info" / "exclude").exists()
+    make_home(find_home(None, top))
+    assert files_of(top) == before
+    assert (top / ".git" / "info" / "exclude").exists() == excluded
+
+
+def test_bare_repository_has_its_home_inside(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q", "--bare", "bare.git")
+    bare = tmp_path / "bare.git"
+    assert find_repository(bare / "refs") == bare
+    assert find_home(None, bare) == bare / "gatewright"
+    make_home(bare / "gatewright")
+    assert find_home(None, bare / "refs") == bare / "gatewright"
+
+
+def test_bare_repository_that_a_work_tree_holds_is_not_taken_for_it(repository: Path) -> None:
+    git(repository, "init", "-q", "--bare", "tests/data/planted.git")
+    planted = repository / "tests" / "data" / "planted.git"
+    make_home(planted / "gatewright")
+    assert find_repository(planted) == repository
+    assert find_home(None, planted) == repository / ".git" / "gatewright"
+
+
+def test_git_clean_takes_neither_keys_nor_bundles(repository: Path) -> None:
+    assert git(repository, "status", "--porcelain", "--ignored=no") == ""
+    git(repository, "clean", "-fdxq")
+    git(repository, "clean", "-ffdxq")
+    home = find_home(None, repository)
+    assert (home / "key").read_text() == "private"
+    assert not make_home(home)
+
+
+def test_stash_and_other_branches_leave_it_alone(repository: Path) -> None:
+    (repository / "a.txt").write_text("b\n")
+    git(repository, "stash", "-u", "-q")
+    git(repository, "switch", "-q", "--orphan", "other")
+    assert (find_home(None, repository) / "key").read_text() == "private"
+
+
+def test_linked_work_trees_share_it(repository: Path, tmp_path: Path) -> None:
+    linked = tmp_path / "linked"
+    git(repository, "worktree", "add", "-q", str(linked))
+    (linked / "deep").mkdir()
+    home = find_home(None, linked / "deep")
+    assert home.samefile(find_home(None, repository))
+    assert (home / "key").read_text() == "private"
+
+
+def test_a_repository_that_moves_takes_it_along_and_its_work_tree_finds_it_again(repository: Path, tmp_path: Path) -> None:
+    linked, moved = tmp_path / "linked", tmp_path / "elsewhere" / "moved"
+    git(repository, "worktree", "add", "-q", str(linked))
+    moved.parent.mkdir()
+    repository.rename(moved)
+    assert (find_home(None, moved) / "key").read_text() == "private"
+    git(moved, "worktree", "repair", str(linked))
+    assert (find_home(None, linked) / "key").read_text() == "private"
+
+
+def test_a_clone_does_not_carry_it(repository: Path, tmp_path: Path) -> None:
+    git(tmp_path, "clone", "-q", str(repository), "clone")
+    assert find_home(None, tmp_path / "clone") == tmp_path / "clone" / ".git" / "gatewright"
+    assert not find_home(None, tmp_path / "clone").exists()
+
+
+def test_a_submodule_has_its_own_and_keeps_it(repository: Path, make_repository: MakeRepository) -> None:
+    git(repository, "submodule", "--quiet", "add", str(make_repository("part")), "part")
+    part = repository / "part"
+    home = find_home(None, part)
+    make_home(home)
+    (home / "key").write_text("of the part")
+    shutil.rmtree(part)
+    git(repository, "submodule", "--quiet", "update", "--init")
+    assert (find_home(None, part) / "key").read_text() == "of the part"
+    assert (find_home(None, repository) / "key").read_text() == "private"
+
+
+def test_a_home_of_old_is_found_where_it_was(make_repository: MakeRepository) -> None:
+    top = make_repository("r")
+    (top / ".gatewright").mkdir()
+    assert find_home(None, top) == top / ".gatewright"
+    make_home(top / ".gatewright")
+    assert not (top / ".git" / "gatewright").exists()
+
+
+def test_a_commit_that_brings_a_home_along_does_not_take_the_place_of_ones_own(repository: Path) -> None:
+    (repository / ".gatewright" / "keys").mkdir(parents=True)
+    (repository / ".gatewright" / "keys" / "gatekeeper.pem").write_text("known to others")
+    git(repository, "add", "-f", ".gatewright")
+    home = find_home(None, repository)
+    assert (home / "key").read_text() == "private"
+
+
+def test_a_link_in_the_place_of_the_home_is_refused(make_repository: MakeRepository, tmp_path: Path) -> None:
+    top = make_repository("r")
+    (top / ".git" / "gatewright").symlink_to(tmp_path / "not-there-yet")
+    with pytest.raises(ConfigurationError) as refused:
+        find_home(None, top)
+    assert refused.value.reason == "home_not_own"
+
+
+def test_link_of_an_older_version_is_left_as_it_is(make_repository: MakeRepository, tmp_path: Path) -> None:
+    top = make_repository("r")
+    (top / ".gatewright").symlink_to(tmp_path / "gone")
+    home = top / ".git" / "gatewright"
+    make_home(home)
+    assert (top / ".gatewright").readlink() == tmp_path / "gone"
+    assert find_home(None, top) == home
+
+
+def test_init_in_a_repository_makes_a_key_that_a_cleaning_leaves(
+    gatewright: Command, make_repository: MakeRepository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    top = make_repository("r")
+    monkeypatch.chdir(top)
+    (first,) = gatewright("init", "--json").documents
+    git(top, "clean", "-ffdxq")
+    (second,) = gatewright("init", "--json").documents
+    assert (first["created"], second["created"]) == (True, False)
+    assert first["key_id"] == second["key_id"]
+    assert Path(first["home"]) == top / ".git" / "gatewright"

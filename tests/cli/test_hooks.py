@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gatewright.app.cli.checking.git_hooks import find_hooks, judge_pushed, judge_staged
+from gatewright.app.cli.hooks import find_hooks, judge_pushed, judge_staged
 from gatewright.contracts import codec
 from gatewright.contracts.task_contract import Rollback
 from gatewright.contracts.vocabulary import Repository as RepositoryField
@@ -77,7 +77,7 @@ def test_a_commit_inside_passes_and_one_outside_is_stopped(repository: Repositor
     git("add", "README.md")
     stopped = git("commit", "--quiet", "-m", "outside")
     assert stopped.returncode != 0
-    assert "README.md: path_out_of_scope" in stopped.stderr
+    assert "README.md: outside the contract's paths [path_out_of_scope]" in stopped.stderr
     assert repository.head() == head
 
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from gatewright.app.cli.people.notifying import Notifier
+from gatewright.app.cli.people.notices import Notifier
 
 ANSWERS = (
     *(

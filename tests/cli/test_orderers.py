@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gatewright.app.cli.context import CommandContext
-from gatewright.app.cli.hosts.connection import HostAccess
+from gatewright.app.cli.hosts.access import HostAccess
 from gatewright.app.cli.hosts.run_tools import SubmittingTools
 from gatewright.app.cli.run.request import prepare
 from gatewright.app.cli.user_git import with_orderer

@@ -12,7 +12,7 @@ from gatewright.contracts import Error, OrchestratorEvent
 from gatewright.reasons import Family, family_of
 from gatewright.run.events import GateJudged
 from gatewright.view.run_view import view_of
-from tests.cli.test_showing_runs import events_of
+from tests.cli.runs.test_showing_runs import events_of
 from tests.gatekeeper.simulated_run import Script
 
 

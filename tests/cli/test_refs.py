@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gatewright.app.cli.operations.run_branches import list_branches, plan_removal, tidy
+from gatewright.app.cli.branches import delete_branches, list_branches, plan_removal
 from tests.cli.conftest import Command, MakeRepository
 
 
@@ -93,7 +93,7 @@ def test_an_unmerged_branch_goes_only_when_it_is_named_and_forced(repository: Pa
 def test_a_branch_that_has_moved_since_the_plan_is_left(repository: Path) -> None:
     plan = plan_removal(list_branches(repository), (), force=False)
     git(repository, "branch", "-f", "gatewright/run-merged", "gatewright/run-unmerged")
-    (done,) = tidy(repository, plan)
+    (done,) = delete_branches(repository, plan)
     assert done.code == "ref_moved"
     assert "gatewright/run-merged" in branches(repository)
 

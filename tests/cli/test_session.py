@@ -11,7 +11,7 @@ import pytest
 
 from gatewright.app.cli import session
 from gatewright.app.cli.context import CommandContext
-from gatewright.app.cli.people.session import open_inbox
+from gatewright.app.cli.people.inbox import open_inbox
 from gatewright.app.cli.session import attach_client
 from gatewright.app.stack import state
 from gatewright.app.stack.nats_server import NatsServer

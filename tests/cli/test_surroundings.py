@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gatewright.app.cli.known_errors import as_known
-from gatewright.app.cli.outcome import Exit, exit_of_error
+from gatewright.app.cli.outcome import Exit, as_known, exit_of_error
 from gatewright.errors import GatewrightError
 from tests.command_line import invoke
 from tests.series import series

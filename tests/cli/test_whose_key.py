@@ -20,7 +20,7 @@ from gatewright.evidence.writer import BundleWriter
 from tests.cli.conftest import Command, MakeRepository
 from tests.evidence.recorded_runs import START, make_success
 
-RUN = "run-00112233445566778899"
+RUN = "run-a31d0eeaa8061bb92728"
 
 
 def seal(key: keys.PrivateKey, root: Path) -> Path:

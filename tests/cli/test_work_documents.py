@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gatewright.app.cli.bundles.work_documents import KINDS
-from gatewright.app.cli.runs.read_models import READ_MODELS
+from gatewright.app.cli.show import READ_MODELS
+from gatewright.app.cli.work_documents import KINDS
 from gatewright.contracts import codec
 from gatewright.evidence import layout
 from gatewright.evidence.signing import keys
@@ -65,11 +65,9 @@ def test_run_that_is_not_blocked_has_no_such_document(gatewright: Command, tmp_p
 
 
 def test_packet_and_memory_are_files_of_the_bundle(gatewright: Command, tmp_path: Path) -> None:
-    older = make_bundle(tmp_path)
-    for kind in ("progress", "memory"):
-        said = gatewright("show", older.name, "--as", kind, "--json")
-        assert said.exit_code == 2
-        assert said.documents[0]["error"]["code"] == "no_such_document"
+    said = gatewright("show", make_bundle(tmp_path).name, "--as", "memory", "--json")
+    assert said.exit_code == 2
+    assert said.documents[0]["error"]["code"] == "no_such_document"
     memory = make_memory(make_entry(1, touched=("src/\\033[2J.py",)))
     run = make_remembered("cured", memory=memory, bounds=BOUNDS)
     signer = Signer(keys.load_or_create(tmp_path / "other.pem"))

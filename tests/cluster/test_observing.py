@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gatewright.app.cli.context import CommandContext
-from gatewright.app.cli.operations.cluster import for_observer, see_cluster
+from gatewright.app.cli.doctor import for_observer, see_cluster
 from gatewright.app.cluster.asking import ClusterLook
 from gatewright.app.cluster.judging import judge
 from gatewright.app.stack.nats_server import NatsServer

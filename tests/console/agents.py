@@ -10,8 +10,7 @@ from pathlib import Path
 
 import uvicorn
 
-from gatewright.app.cli.signing_agent.access import AgentAccess
-from gatewright.app.cli.signing_agent.serving import SigningAgent
+from gatewright.app.cli.people.agent_server import AgentAccess, SigningAgent
 from gatewright.clock import Clock, SystemClock
 from tests.console.conftest import free_port
 

@@ -43,6 +43,10 @@ class IdentityProvider:
     bodies: dict[str, bytes] = field(default_factory=dict)
     #: The end of the path whose answer is sent in chunks of a few bytes.
     chunked: str = ""
+    #: Status and headers of what is answered in place of 200, by the end of the path.
+    heads: dict[str, tuple[int, dict[str, str]]] = field(default_factory=dict)
+    #: The paths that were asked for.
+    asked: list[str] = field(default_factory=list)
     _server: http.server.ThreadingHTTPServer | None = None
 
     @property
@@ -139,10 +143,14 @@ def _handler(provider: IdentityProvider) -> type[http.server.BaseHTTPRequestHand
             self._tell(*provider.redeem(dict(urllib.parse.parse_qsl(body)), self.headers.get("Authorization", "")))
 
         def _tell(self, status: int, document: Claims) -> None:
+            provider.asked.append(self.path)
             odd = next((body for end, body in provider.bodies.items() if self.path.endswith(end)), None)
             data = json.dumps(document).encode() if odd is None else odd
+            status, headers = next((head for end, head in provider.heads.items() if self.path.endswith(end)), (status, {}))
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
+            for name, value in headers.items():
+                self.send_header(name, value)
             if provider.chunked and self.path.endswith(provider.chunked):
                 self.send_header("Transfer-Encoding", "chunked")
                 self.end_headers()

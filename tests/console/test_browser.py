@@ -16,8 +16,8 @@ from axe_playwright_python.sync_playwright import Axe
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from playwright.sync_api import Browser, Dialog, Page, Request, Route, expect, sync_playwright
 
+from gatewright.app.cli.console import submit_access
 from gatewright.app.cli.context import CommandContext
-from gatewright.app.cli.live_page.submit_access import submit_access
 from gatewright.view.board import Board, advance_board
 from tests.attacks.people import KEYS
 from tests.console.agents import CODE, ServedAgent

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from gatewright.app.cli.console import submit_access
 from gatewright.app.cli.context import CommandContext
-from gatewright.app.cli.live_page.submit_access import submit_access
-from gatewright.app.cli.people.session import for_approver
+from gatewright.app.cli.people.inbox import for_approver
 from gatewright.app.console.roles import may, read_tokens
 from gatewright.bus.identities import BusAddress, make, seed_file
 from gatewright.errors import ConfigurationError

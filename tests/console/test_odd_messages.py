@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 from joserfc import jwt
 
-from gatewright.app.cli.signing_agent.orders import read_order, told_before_signing
+from gatewright.app.cli.people.agent_server import read_order, told_before_signing
 from gatewright.app.console.orders import request_of
 from gatewright.app.console.passkeys import MadePasskey, PasskeyAnswer, PasskeyOrder, _bytes
 from gatewright.app.console.provider.attempts import SignInAttempts
@@ -199,6 +200,41 @@ def test_bytes_of_a_provider_that_are_no_document_let_nobody_in(provider: Identi
 @pytest.mark.parametrize("part", ["/keys", "/token", "/.well-known/openid-configuration"])
 def test_an_answer_in_many_chunks_is_read_to_its_end(provider: IdentityProvider, part: str) -> None:
     provider.chunked = part
+    assert not isinstance(come_back(provider), GatewrightError)
+
+
+@pytest.mark.parametrize("part", ["/keys", "/token", "/.well-known/openid-configuration"])
+def test_an_answer_that_unpacks_to_a_hundred_times_its_bytes_is_not_unpacked(provider: IdentityProvider, part: str) -> None:
+    provider.bodies[part] = gzip.compress(b'{"keys": [' + b" " * 50_000_000 + b"]}")
+    provider.heads[part] = (200, {"Content-Encoding": "gzip"})
+    refused = come_back(provider)
+    assert isinstance(refused, UnavailableError)
+    assert "compressed" in refused.message
+
+
+@pytest.mark.parametrize("part", ["/keys", "/token", "/.well-known/openid-configuration"])
+def test_an_answer_without_an_end_is_given_up(provider: IdentityProvider, part: str) -> None:
+    provider.bodies[part] = b'{"keys": [' + b" " * 5_000_000 + b"]}"
+    refused = come_back(provider)
+    assert isinstance(refused, UnavailableError)
+    assert "more than 1048576 bytes" in refused.message
+
+
+@pytest.mark.parametrize("status", [302, 307])
+@pytest.mark.parametrize("part", ["/keys", "/token", "/.well-known/openid-configuration"])
+def test_no_redirect_of_a_provider_is_followed(provider: IdentityProvider, part: str, status: int) -> None:
+    provider.heads[part] = (status, {"Location": f"{provider.issuer}/elsewhere"})
+    provider.bodies[part] = b"{}"
+    refused = come_back(provider)
+    assert isinstance(refused, GatewrightError)
+    assert not any(path.endswith("/elsewhere") for path in provider.asked)
+
+
+def test_no_proxy_of_the_environment_sees_a_sign_in(provider: IdentityProvider, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
     assert not isinstance(come_back(provider), GatewrightError)
 
 

@@ -9,8 +9,8 @@ import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from playwright.sync_api import Browser, Dialog, Page, Request, expect
 
+from gatewright.app.cli.console import submit_access
 from gatewright.app.cli.context import CommandContext
-from gatewright.app.cli.live_page.submit_access import submit_access
 from gatewright.view.safe_text import visible
 from tests.attacks.people import KEYS
 from tests.console.agents import CODE, ServedAgent

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from gatewright.app.cli.console import submit_access
 from gatewright.app.cli.context import CommandContext
-from gatewright.app.cli.live_page.submit_access import submit_access
 from gatewright.app.stack import state
 from gatewright.contracts.people.approvals import ApprovalRule
 from gatewright.contracts.people.review_votes import OwnedPaths, ReviewQuorum

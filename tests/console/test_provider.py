@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from gatewright.app.cli.console import submit_access
 from gatewright.app.cli.context import CommandContext
-from gatewright.app.cli.live_page.submit_access import submit_access
 from gatewright.app.console.doors import SignedIn
 from gatewright.app.console.provider.attempts import ATTEMPT_SECONDS, SignInAttempts
 from gatewright.app.console.provider.settings import ProviderFile, ProviderSettings, person_of, read_provider, role_of

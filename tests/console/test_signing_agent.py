@@ -14,11 +14,9 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from gatewright.app.cli.people.agent_server import agent_origin, check_agent_address, origin_of, read_order, told_before_signing
+from gatewright.app.cli.people.sign_agent import SigningTerminal
 from gatewright.app.cli.people.signing import public_key
-from gatewright.app.cli.signing_agent.access import agent_origin, origin_of
-from gatewright.app.cli.signing_agent.orders import read_order, told_before_signing
-from gatewright.app.cli.signing_agent.serving import check_agent_address
-from gatewright.app.cli.signing_agent.terminal import SigningTerminal
 from gatewright.contracts import ApprovalDecision, ApprovalList, ApprovalRequest, codec
 from gatewright.errors import ConfigurationError, GatewrightError
 from gatewright.evidence.signing import keys

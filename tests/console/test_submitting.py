@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from gatewright.app.cli.console import submit_access
 from gatewright.app.cli.context import CommandContext
-from gatewright.app.cli.live_page.submit_access import submit_access
 from gatewright.app.console.orders import request_of
 from gatewright.app.console.submitting import SubmitAccess
 from gatewright.bus.memory.bus import MemoryBus

@@ -20,7 +20,9 @@ ROOT_COMMAND = get_command(app)
 VALUE = re.compile(r"""\"[^"]*\"|'[^']*'""")
 #: In text between backticks; and in a message that ends with a command.
 QUOTED = re.compile(r"`gatewright ([^`]+)`")
-AT_THE_END = re.compile(r"(?:^|[:;,] |then )gatewright ([a-z][^`]*)$")
+AT_THE_END = re.compile(r"(?:^|[:;,] |then )gatewright ([a-z][^`)]*)$")
+#: In a help text.
+SEE = re.compile(r"\(see: gatewright ([^)]+)\)")
 #: A line of an example.
 LINE = re.compile(r"\s*(?:\$ )?gatewright ([a-z][^#|]*)")
 #: What stands for a part that a message fills in.
@@ -67,7 +69,7 @@ def test_every_command_of_an_advice_exists() -> None:
 
 
 def test_every_command_of_a_message_exists() -> None:
-    assert faults_in(messages(), QUOTED, AT_THE_END) == []
+    assert faults_in(messages(), QUOTED, AT_THE_END, SEE) == []
 
 
 def test_every_command_of_a_page_exists() -> None:

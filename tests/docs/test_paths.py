@@ -30,7 +30,7 @@ TELLS_HOW_IT_WAS = "0016-services-are-part-of-the-package.md"
 #: The decision that tells where modules lay before it.
 TELLS_WHERE_IT_WAS = "0019-rooms-for-what-moves-in.md"
 #: What stands in examples of other projects.
-INVENTED = {"a.py", "noxfile.py", "tests/AddTest.php", "tests/CMakeLists.txt", "tests/typing/names.py"}
+INVENTED = {"_version.py", "a.py", "noxfile.py", "tests/AddTest.php", "tests/CMakeLists.txt", "tests/typing/names.py"}
 _PATH = re.compile(r"[\w.*<>-]+(?:/[\w.*<>-]+)+/?")
 _MODULE = re.compile(r"(?<![\w./-])gatewright(?:\.\w+)+")
 

@@ -28,7 +28,7 @@ def test_every_kind_of_executor_has_one_in_the_worker_and_words_in_the_report(tm
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_of_executor_has_its_section(kind: str) -> None:
-    assert kind in headings(ROOT / "docs" / "executors.md")
+    assert kind in headings(ROOT / "docs" / "order-changes.md")
 
 
 def test_every_gate_that_can_be_asked_is_in_the_brief_and_on_the_page_on_the_architecture() -> None:

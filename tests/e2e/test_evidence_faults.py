@@ -57,7 +57,8 @@ def test_the_landed_commit_leads_to_its_evidence(stack: Stack, make_project: Mak
     assert trailers["Gatewright-Run"] == result["run_id"]
     assert trailers["Gatewright-Contract"] == f"sha256:{manifest['evidence_hashes']['contract.json']}"
     assert events[int(seq) - 1]["hash"] == head
-    assert stack.command("attach", result["run_id"]).returncode == 0
+    attached = stack.command("attach", result["run_id"])
+    assert (attached.returncode, attached.stdout.partition(" in ")[0]) == (0, f"attached to {commit}")
     note = git(project, "notes", "--ref=gatewright", "show", commit).encode()
     assert note == b"".join((bundle / name).read_bytes() + b"\n" for name in ("manifest.dsse.json", "checks.dsse.json"))
     integrity = manifest["integrity"]

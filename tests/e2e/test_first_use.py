@@ -72,7 +72,7 @@ def test_the_command_that_a_refusal_prints_can_be_pasted_and_lands(stack: Stack,
     code, out, _ = run(stack, project, *words)
     assert code == 1
     assert "path_protected" in out
-    line = out.partition("retry with: ")[2].splitlines()[0]
+    line = out.partition("To allow it: ")[2].splitlines()[0]
     _, verb, *again = shlex.split(line)
     assert verb == "run"
     assert again[again.index("--allow-tests") + 1] == "tests/test_x y.py"

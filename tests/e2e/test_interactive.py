@@ -3,13 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
-import select
 import signal
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,9 +11,9 @@ import pytest
 
 from tests.e2e.conftest import MakeProject
 from tests.e2e.stack import PREFIX, running_stack
+from tests.e2e.terminal import Terminal
 from tests.e2e.test_hostile_agents import CHECK, GOOD, ONCE, AgentStack, make_base
 from tests.series import series
-from tests.waiting import PATIENCE
 from tests.worker.agents.admissions import admit_all
 
 pytestmark = pytest.mark.long
@@ -36,42 +30,10 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentStack]:
         yield running
 
 
-class Terminal:
+def open_terminal(stack: AgentStack, project: Path) -> Terminal:
     """``gatewright run --interactive`` at a terminal of its own."""
-
-    def __init__(self, stack: AgentStack, project: Path) -> None:
-        words = ["--allow", "src", "--test", CHECK, "--env", str(PREFIX), "--agent", "wants", "--interactive"]
-        argv = [sys.executable, "-m", "gatewright.app.cli.main", "run", "edit every file", *words, "--max-retries", "0"]
-        self._ours, theirs = pty.openpty()
-        environment = stack.environment | {"TERM": "xterm", "COLUMNS": "200"}
-        self.process = subprocess.Popen(argv, cwd=project, env=environment, stdin=theirs, stdout=theirs, stderr=theirs)
-        os.close(theirs)
-        self.shown = ""
-
-    def read_until(self, words: str | None) -> None:
-        """Until ``words`` are shown, or to the end."""
-        deadline = time.monotonic() + PATIENCE
-        while words is None or words not in self.shown:
-            if time.monotonic() > deadline:
-                pytest.fail(self.shown)
-            if not select.select([self._ours], [], [], 1.0)[0]:
-                continue
-            try:
-                data = os.read(self._ours, 65536)
-            except OSError:
-                data = b""
-            if not data:
-                assert words is None, self.shown
-                return
-            self.shown += data.decode("utf-8", "replace")
-
-    def type(self, text: str) -> None:
-        os.write(self._ours, text.encode())
-
-    def end(self) -> int:
-        self.read_until(None)
-        os.close(self._ours)
-        return self.process.wait(PATIENCE)
+    words = ["--allow", "src", "--test", CHECK, "--env", str(PREFIX), "--agent", "wants", "--interactive"]
+    return Terminal(stack, project, "run", "edit every file", *words, "--max-retries", "0")
 
 
 def permissions(stack: AgentStack) -> list[dict[str, str]]:
@@ -83,7 +45,7 @@ def permissions(stack: AgentStack) -> list[dict[str, str]]:
 
 
 def test_a_command_that_the_person_allows_is_run_once_and_recorded(stack: AgentStack, make_project: MakeProject) -> None:
-    terminal = Terminal(stack, make_project())
+    terminal = open_terminal(stack, make_project())
     terminal.read_until(QUESTION)
     assert "wants asks leave to run: for f in src/a.py" in terminal.shown
     terminal.type("y\n")
@@ -98,7 +60,7 @@ def test_a_command_that_the_person_allows_is_run_once_and_recorded(stack: AgentS
 def test_what_the_person_does_not_allow_is_refused_and_the_run_goes_on(
     stack: AgentStack, make_project: MakeProject, how: str
 ) -> None:
-    terminal = Terminal(stack, make_project())
+    terminal = open_terminal(stack, make_project())
     terminal.read_until(QUESTION)
     if how == "no":
         terminal.type("\n")

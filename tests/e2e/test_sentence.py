@@ -343,7 +343,7 @@ def test_a_model_that_refuses_the_key_is_said_with_what_to_do(
     finished = thinking.command("run", SENTENCE, cwd=project)
     assert finished.returncode == 3
     assert "model_key_refused" in finished.stdout
-    assert "put a key that is valid" in finished.stdout
+    assert "store a valid key" in finished.stdout
 
 
 def test_without_a_key_three_lines_say_what_to_do(thinking: ThinkingStack, project: Path) -> None:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from gatewright.app.cli.commands.clients.top import steering_of
-from gatewright.app.cli.connecting import ledger_readers
 from gatewright.app.cli.context import CommandContext
+from gatewright.app.cli.session import ledger_readers
+from gatewright.app.cli.top import steering_of
 from gatewright.app.top.questions import ApproveScreen, WordsScreen
 from gatewright.app.top.sources import TopSources
 from gatewright.app.top.terminal import TopApp

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
@@ -14,7 +14,7 @@ from gatewright.rules import task_contracts
 from gatewright.run import events as e
 from gatewright.run.choice import best, standings
 from gatewright.run.state import Run, TaskRole
-from tests.evidence.recorded_runs import RecordedRun
+from tests.evidence.recorded_runs import GitFacts, RecordedRun
 
 NAME = b"src/a.py"
 #: What each candidate adds, in lines.
@@ -25,6 +25,8 @@ REMARK = Finding(code="remark", message="look here", blocking=False)
 @dataclass
 class CandidateRuns(RecordedRun):
     """A ledger of one run with two candidates."""
+
+    git: GitFacts = field(default_factory=lambda: GitFacts(names=(NAME,)))
 
     def request(self) -> RunRequest:
         makers = (Executor(kind="reply", artifacts=("reply.a1",)), Executor(kind="reply", artifacts=("reply.a2",)))

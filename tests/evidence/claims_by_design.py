@@ -36,9 +36,6 @@ CLAIMS: tuple[Claim, ...] = (
     Claim("run_accepted", "/payload/host*", HOST),
     Claim("run_accepted", "/payload/approval_rules/*", POLICY),
     Claim("run_accepted", "/payload/routing/*", POLICY),
-    Claim(
-        "run_accepted", "/payload/recording", "a run with no fact that only the newer recording has is the same in the older"
-    ),
     Claim("run_accepted", "/payload/pools*", "pools of roles that get their task by the contract's"),
     Claim("contract_compiled", "/payload/pools*", "a pool that is called default, or not named, is the same"),
     Claim("*", "*/surroundings*", HOST),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Literal
@@ -56,13 +57,24 @@ from gatewright.contracts.vocabulary import (
     TimeoutRetry,
 )
 from gatewright.evidence.projection.names import quote_path
+from gatewright.git.patches.lines import changed_lines
 from gatewright.ledger.chain import link
+from gatewright.policy_files import REQUIRED
 from gatewright.rules import task_contracts
-from gatewright.rules.gate_evidence import expected_evidence, missing_rules
+from gatewright.rules.endings import refused_ending
+from gatewright.rules.gate_evidence import (
+    FILES_LOST,
+    FILES_REMOVED,
+    FILES_WRITTEN,
+    expected_evidence,
+    missing_rules,
+    owned_files,
+)
+from gatewright.rules.policy_digest import policies_sha256
 from gatewright.rules.shards import shard_of
 from gatewright.run import events as e
 from gatewright.run.evolve import evolve, fold
-from gatewright.run.state import GENESIS, Run, TaskRole
+from gatewright.run.state import GENESIS, Run, TaskRole, run_id_of
 from gatewright.worker_role import REQUIRED_OUTPUTS, resolve_role
 from tests.evidence.recorded_artifacts import Store
 from tests.factories import BASELINE, BASELINE_TREE, make_contract, make_request
@@ -92,11 +104,24 @@ MUTANTS = MutationSample(
     ),
     seconds=1.5,
 )
+#: Digests of the policies that it is judged by.
+POLICIES = {name: hashlib.sha256(name.encode()).hexdigest() for name in REQUIRED}
 NAMES = (b"src/a.py", b'src/na\xc3\xafve "quoted".py', b"src/tab\there.py")
+
+
+def under_policies(accepted: e.RunAccepted, policies: Mapping[str, str], **changes: object) -> e.RunAccepted:
+    """The first event of a run that these policies judge; ``changes`` are of further fields."""
+    return replace(accepted, policies=dict(policies), policy_sha256=policies_sha256(policies, ()), **changes)
 
 
 def _quoted(path: bytes) -> bytes:
     return quote_path(path).encode("ascii")
+
+
+def _added_line(name: bytes, line: str) -> bytes:
+    """A patch that adds a line to a file."""
+    old, new = _quoted(b"a/" + name), _quoted(b"b/" + name)
+    return b"diff --git %s %s\n--- %s\n+++ %s\n@@ -0,0 +1,1 @@\n+%s\n" % (old, new, old, new, line.encode())
 
 
 @dataclass(frozen=True)
@@ -113,14 +138,18 @@ class GitFacts:
 
 @dataclass
 class RecordedRun:
-    """A ledger of one run in the making."""
+    """A ledger of one run in the making. ``key`` is what its id is made of."""
 
-    run_id: str = "run-00112233445566778899"
+    key: str = "modernise"
     store: Store = field(default_factory=Store)
     transitions: list[Transition] = field(default_factory=list)
     git: GitFacts = GitFacts()
     #: When it was accepted; each transition comes a second after the one before it.
     start: datetime = START
+
+    @property
+    def run_id(self) -> str:
+        return run_id_of(self.key)
 
     @property
     def mutants(self) -> MutationSample:
@@ -196,16 +225,33 @@ class RecordedRun:
         held = before[-1] if before and isinstance(before[-1], e.RosterHeld) else None
         expected = expected_evidence(run, report, decisions, [each.event for each in events[number + 1 :]], held)
         named = {seen.name for seen in report.evidence}
-        more = tuple(Evidence(name=name, digest=digest or "1") for name, digest in expected if name not in named)
+        more = tuple(
+            Evidence(name=name, digest=digest or self._seen(run, name)) for name, digest in expected if name not in named
+        )
         rules = tuple(RuleOutcome(rule=rule, verdict="PASS") for rule in missing_rules(run, report, decisions))
         return e.GateJudged(report=replace(report, evidence=(*report.evidence, *more), rules=(*report.rules, *rules)))
+
+    def _seen(self, run: Run, name: str) -> str:
+        """What a gate alone knows: the last worker owns all changed files, and none was removed or lost."""
+        owners = [owned_files(task.task_id) for task in run.workers()]
+        if name in owners:
+            return f"{len(self.git.names) if name == owners[-1] else 0} of {len(self.git.names)} changed files"
+        return "0" if name in {FILES_WRITTEN, FILES_REMOVED, FILES_LOST} else "1"
 
     def artifact(self, name: str, data: bytes) -> Artifact:
         uri = self.store.put(data)
         return Artifact(name=name, uri=uri, sha256=uri.rpartition(":")[2])
 
-    def gate(self, gate: GateName, *, task_id: str | None = None, code: str = "ok", evidence: str = "") -> e.LabelledEvent:
-        violation = Violation(code=code, rule=f"{gate}_gate", detail="outside the contract's paths", path="etc/passwd")
+    def gate(
+        self,
+        gate: GateName,
+        *,
+        task_id: str | None = None,
+        code: str = "ok",
+        evidence: str = "",
+        detail: str = "outside the contract's paths",
+    ) -> e.LabelledEvent:
+        violation = Violation(code=code, rule=f"{gate}_gate", detail=detail, path="etc/passwd")
         report = GateReport(
             run_id=self.run_id,
             gate=gate,
@@ -213,6 +259,7 @@ class RecordedRun:
             code=code,
             summary="passed" if code == "ok" else f"{violation.path}: {violation.detail}",
             violations=() if code == "ok" else (violation,),
+            rules=() if code == "ok" else (RuleOutcome(rule=violation.rule, verdict="FAIL"),),
             evidence=(Evidence(name="patch", digest=evidence),) if evidence else (),
             evaluated_at=self.stamp,
             task_id=task_id,
@@ -352,20 +399,25 @@ class RecordedRun:
         return e.LabelledEvent(e.TestsReceived(report=report))
 
     def accept(self, requested_by: str = "tests") -> None:
+        request = self.request()
         accepted = e.RunAccepted(
             user_request="modernise the sources",
             requested_by=requested_by,
             repository_url="/srv/project",
             submitted_sha256="5" * 64,
-            policy_sha256="6" * 64,
+            policy_sha256=policies_sha256(POLICIES, ()),
             versions={"gatewright": "0.1.0"},
-            policies={"roles.json": "7" * 64, "agent_registry.json": "8" * 64},
+            publisher="default",
+            document_sha256=hashlib.sha256(codec.encode(request)).hexdigest(),
+            idempotency_key=self.key,
+            orderers=tuple(sorted(identities_of(requested_by))),
+            recording=e.RECORDING,
+            policies=POLICIES,
             host={"system": "Linux", "machine": "x86_64"},
             baseline_commit=self.git.baseline,
             baseline_tree=self.git.baseline_tree,
-            request=self.request(),
+            request=request,
             mutation=BOUNDS,
-            orderers=tuple(sorted(identities_of(requested_by))),
         )
         self.step(e.LabelledEvent(accepted), self.gate("policy"), self.dispatch(f"{self.run_id}.pm", "pm"))
 
@@ -402,10 +454,17 @@ class RecordedRun:
 
     def compose(self) -> None:
         attempt = self.run.attempt
-        headers = b"".join(b"diff --git %s %s\n" % (_quoted(b"a/" + name), _quoted(b"b/" + name)) for name in self.git.names)
-        patch = self.artifact("candidate.patch", self.git.patch or headers + f"{attempt}\n".encode())
+        data = self.git.patch or b"".join(_added_line(name, f"round {attempt}") for name in self.git.names)
+        patch = self.artifact("candidate.patch", data)
         names = self.store.put(b"".join(name + b"\0" for name in self.git.names))
-        composed = e.CandidateComposed(tree=self.git.tree, patch=patch.uri, names=names, changed_files=len(self.git.names))
+        composed = e.CandidateComposed(
+            tree=self.git.tree,
+            patch=patch.uri,
+            names=names,
+            changed_files=len(self.git.names),
+            changed_lines=changed_lines(data),
+            candidate=0,
+        )
         told = (
             self.gate("integrated", evidence=patch.uri),
             e.LabelledEvent(composed),
@@ -457,6 +516,13 @@ class RecordedRun:
             e.LabelledEvent(e.RunFinished(status="SUCCESS", code="ok", message="landed")),
         )
 
+    def end_refused(self, *before: e.LabelledEvent) -> None:
+        """The end that the last event, a verdict that refuses, leads to."""
+        judged = before[-1].event
+        assert isinstance(judged, e.GateJudged)
+        code, message = refused_ending(judged.report)
+        self.end("FAILED", code, message, *before)
+
     def end(self, status: Literal["FAILED", "ABORTED"], code: str, message: str, *before: e.LabelledEvent) -> None:
         self.step(
             *before,
@@ -501,7 +567,7 @@ def make_failed(git: GitFacts = GitFacts(), run: RecordedRun | None = None) -> R
     result = run.result(task.task_id, patch=b"--- a patch of etc/passwd\n")
     refused = run.gate("diff", task_id=task.task_id, code="path_out_of_scope", evidence=result.git.patch)
     finished = e.LabelledEvent(e.TaskFinished(result=result, accepted=False))
-    run.end("FAILED", "path_out_of_scope", "diff gate: etc/passwd", finished, refused)
+    run.end_refused(finished, refused)
     return run
 
 

@@ -10,7 +10,7 @@ from gatewright.contracts import RoutingRules
 from gatewright.rules.routing import path_kinds, route
 from gatewright.run import events as e
 from tests.evidence.approved_runs import Forgery, as_it_is
-from tests.evidence.recorded_runs import RecordedRun
+from tests.evidence.recorded_runs import RecordedRun, under_policies
 
 RULES = RoutingRules(version="1", low_paths=("docs/", "*.md"), high_paths=("src/",))
 
@@ -28,7 +28,7 @@ class RoutedRun(RecordedRun):
             payload = event.event
             if isinstance(payload, e.RunAccepted) and self.rules is not None:
                 digests = payload.policies | {"routing_rules.json": "a" * 64}
-                payload = replace(payload, routing=self.rules, policies=digests)
+                payload = under_policies(payload, digests, routing=self.rules)
             elif isinstance(payload, e.CandidateComposed) and self.rules is not None:
                 payload = replace(payload, path_kinds=path_kinds(self.rules, self.git.names))
             forged = self.forgery(payload)

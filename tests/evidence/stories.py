@@ -47,10 +47,10 @@ from tests.evidence.recorded_runs import MUTANTS, NAMES, make_aborted, make_fail
 GIVEN = Agent(role="WORKER", agent_id="worker-1")
 BLOCKING = Finding(code="tests_weakened", message="a test was deleted", blocking=True)
 BUDGET = Budget(tokens=10)
-CI = "ci/run-00112233445566778899.test.a1.json"
-REVIEW = "reviews/run-00112233445566778899.review.a1.json"
-PLAN = "results/run-00112233445566778899.plan/plan.json"
-RESULT = "results/run-00112233445566778899.plan.w02/result.json"
+CI = "ci/run-a31d0eeaa8061bb92728.test.a1.json"
+REVIEW = "reviews/run-a31d0eeaa8061bb92728.review.a1.json"
+PLAN = "results/run-a31d0eeaa8061bb92728.plan/plan.json"
+RESULT = "results/run-a31d0eeaa8061bb92728.plan.w02/result.json"
 LANDED = "git/landed.json"
 EVENTS = "events.jsonl"
 CONTRACT = "contract.json"
@@ -94,7 +94,7 @@ STORIES: dict[str, Story] = {
         first_proof(counts=TestCounts(passed=830, failed=0, skipped=1), collected_before=830),
         "tests_contradict",
         CI,
-        "ci/run-00112233445566778899.test.a1/01-tests.log",
+        "ci/run-a31d0eeaa8061bb92728.test.a1/01-tests.log",
     ),
     "tests that passed, and were skipped by the table": Story(
         make_success, first_proof(counts=TestCounts(passed=3, failed=0, skipped=0)), "tests_contradict", CI

@@ -172,15 +172,6 @@ async def test_with_the_gatekeepers_key_no_approval_can_be_made_up(
     assert "approval_contradicts" in {each.code for each in found.findings}
 
 
-async def test_a_decision_of_an_older_run_counts_at_any_time(tmp_path: Path, signer: Signer, private_key: PrivateKey) -> None:
-    def older(payload: e.RunEvent) -> e.RunEvent | None:
-        if isinstance(payload, e.RunAccepted):
-            return replace(payload, orderers=None)
-        return of_another_time("1990-01-01T00:00:00.000Z")(payload)
-
-    assert (await verified(make_approved(older), tmp_path, signer, private_key)).findings == ()
-
-
 async def test_a_request_and_its_answer_cannot_be_left_out(tmp_path: Path, signer: Signer, private_key: PrivateKey) -> None:
     run = ApprovedRun()
     run.accept()

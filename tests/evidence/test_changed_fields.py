@@ -25,7 +25,7 @@ OF_THE_GATEKEEPER = (
     ("gate_judged.landing", "/payload/report/evidence"),
     ("run_accepted", "/payload/idempotency_key"),
     ("run_accepted", "/payload/publisher"),
-    ("run_accepted", "/payload/orderers"),
+    ("run_accepted", "/payload/recording"),
     ("run_accepted", "/payload/requested_by"),
     ("run_accepted", "/payload/policies/command_allowlist.json"),
     ("task_dispatched.reviewer", "/payload/contract/inputs/spec"),
@@ -107,3 +107,15 @@ def test_a_changed_field_of_a_report_is_found(
 def missed(changes: Sequence[Mutation], signer: Signer, folder: Path) -> list[str]:
     assert changes
     return [change.change for change in changes if not change.make_story().findings(signer, folder)]
+
+
+@pytest.mark.parametrize("recording", [1, 2, 4, 0, -3])
+def test_a_run_that_names_another_form_to_be_held_to_fewer_rules_is_refused(
+    recording: int, landed: BundleStory, signer: Signer, tmp_path: Path
+) -> None:
+    first = landed.events[0]
+    story = landed.with_event(0, {**first, "payload": {**first["payload"], "recording": recording}})
+    refused = story.findings(signer, tmp_path)
+    assert refused == (
+        f"bad_event: event 1 (run_accepted): the run is recorded in form {recording}, and this version reads form 3 alone"
+    )

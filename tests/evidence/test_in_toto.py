@@ -22,9 +22,10 @@ from gatewright.evidence import layout
 from gatewright.evidence.projection.history import evidence_records, tell
 from gatewright.evidence.signing import keys
 from gatewright.evidence.statement import make_statements
+from gatewright.rules.policy_digest import policies_sha256
 from gatewright.run import events as e
 from tests.evidence.conftest import MakeBundle
-from tests.evidence.recorded_runs import MAKERS, RecordedRun, make_success
+from tests.evidence.recorded_runs import MAKERS, POLICIES, RecordedRun, make_success
 
 SUMMARY = "https://slsa.dev/verification_summary/v1"
 CHECKS = "https://in-toto.io/attestation/test-result/v0.1"
@@ -90,7 +91,7 @@ def test_both_statements_are_about_the_landed_commit_and_tree_the_patch_and_the_
             path: {"sha256": hashlib.sha256((bundle / path).read_bytes()).hexdigest()}
             for path in ("manifest.json", "patch.diff")
         },
-        "refs/heads/gatewright/run-00112233445566778899": {"gitCommit": "4" * 40},
+        "refs/heads/gatewright/run-a31d0eeaa8061bb92728": {"gitCommit": "4" * 40},
         "tree": {"gitTree": "3" * 40},
     }
 
@@ -105,9 +106,8 @@ def test_the_checks_name_each_gate_and_each_acceptance_test_with_what_they_were_
     assert predicate["warnedTests"] == predicate["failedTests"] == []
     contract = hashlib.sha256((bundle / layout.CONTRACT).read_bytes()).hexdigest()
     assert predicate["configuration"] == [
-        {"name": "policies", "digest": {"sha256": "6" * 64}, "uri": "urn:gatewright:policies"},
-        {"name": "policies/agent_registry.json", "digest": {"sha256": "8" * 64}},
-        {"name": "policies/roles.json", "digest": {"sha256": "7" * 64}},
+        {"name": "policies", "digest": {"sha256": policies_sha256(POLICIES, ())}, "uri": "urn:gatewright:policies"},
+        *({"name": f"policies/{name}", "digest": {"sha256": digest}} for name, digest in sorted(POLICIES.items())),
         {"name": "contract.json", "digest": {"sha256": contract}},
     ]
 
@@ -160,7 +160,7 @@ def test_a_gate_that_refused_once_does_not_pass_by_a_later_yes() -> None:
 
 
 def documented(language: str) -> list[str]:
-    words = (Path(__file__).parents[2] / "docs" / "bundle.md").read_text(encoding="utf-8")
+    words = (Path(__file__).parents[2] / "docs" / "verify.md").read_text(encoding="utf-8")
     section = words[words.index("Check it without Gatewright") :].partition("\n## ")[0]
     return re.findall(rf"```{language}\n(.*?)```", section, re.DOTALL)
 
@@ -174,7 +174,7 @@ def test_the_documented_program_checks_a_bundle_without_gatewright(
     run_documented = [sys.executable, "-I", "-c", program]
     (bundle / "gatekeeper.pem.pub").write_bytes(private_key.public.pem())
     said = subprocess.run(run_documented, cwd=bundle, capture_output=True, text=True, check=True).stdout
-    assert "refs/heads/gatewright/run-00112233445566778899" in said
+    assert "refs/heads/gatewright/run-a31d0eeaa8061bb92728" in said
     assert "test-result" in said
     envelope = (bundle / layout.CHECKS).read_bytes()
     (bundle / layout.CHECKS).chmod(0o644)

@@ -13,9 +13,9 @@ from gatewright.evidence import layout
 from gatewright.evidence.projection.manifest import LedgerSpan, span_of
 from gatewright.evidence.projection.provenance import RunMeta, digest_of
 from gatewright.run import events as e
-from tests.evidence.recorded_runs import MAKERS, SURROUNDINGS, RecordedRun, make_success
+from tests.evidence.recorded_runs import MAKERS, POLICIES, SURROUNDINGS, RecordedRun, make_success
 
-RUN = "run-00112233445566778899"
+RUN = "run-a31d0eeaa8061bb92728"
 SIX = {
     *("contract.json", "events.jsonl", "patch.diff", "diff_name_only.txt"),
     *("reports/review_report.json", "reports/test_report.json"),
@@ -72,7 +72,7 @@ def test_the_place_in_the_ledger_ends_before_the_seal() -> None:
 def test_the_surroundings_name_policies_host_and_everybody_who_acted(sealed_bundles: dict[str, Path]) -> None:
     bundle = sealed_bundles["success"]
     meta = json.loads((bundle / layout.META).read_bytes())
-    assert meta["policies"] == {"roles.json": "7" * 64, "agent_registry.json": "8" * 64}
+    assert meta["policies"] == POLICIES
     assert meta["host"] == {"system": "Linux", "machine": "x86_64"}
     acted = {entry["task_id"]: entry for entry in meta["acted"]}
     assert [entry["role"] for entry in meta["acted"]] == ["PM", "TECH_LEAD", "WORKER", "WORKER", "REVIEWER", "TEST_RUNNER"]

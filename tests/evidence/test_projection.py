@@ -99,7 +99,7 @@ async def test_the_final_result_tells_what_the_gates_said_and_not_what_the_worke
     files = await project(make_failed())
     result = codec.decode(files[layout.TASK_RESULT], TaskResult)
     assert result.status == "FAILED"
-    assert result.failure == "path_out_of_scope: diff gate: etc/passwd"
+    assert result.failure == "path_out_of_scope: diff gate: etc/passwd: outside the contract's paths"
     assert not result.gates.diff_gate.passed
     assert result.gates.diff_gate.violations == ("path_out_of_scope: etc/passwd: outside the contract's paths",)
     assert result.gates.policy_gate.passed
@@ -110,13 +110,13 @@ async def test_a_cured_failure_is_kept_but_does_not_decide() -> None:
     files = await project(make_fixed())
     result = codec.decode(files[layout.TASK_RESULT], TaskResult)
     assert (result.status, result.attempt, result.gates.review_gate.passed) == ("SUCCESS", 2, True)
-    run = "run-00112233445566778899"
+    run = "run-a31d0eeaa8061bb92728"
     first, second = (codec.decode(files[f"reviews/{run}.review.a{n}.json"], ReviewReport) for n in (1, 2))
     assert (first.verdict, second.verdict) == ("FAIL", "PASS")
     assert files[layout.REVIEW_REPORT] == files[f"reviews/{run}.review.a2.json"]
     assert f"results/{run}.plan.w01/result.json" in files
     assert f"results/{run}.plan.w01.a2/result.json" in files
-    superseded = files[layout.PATCH].removesuffix(b"2\n") + b"1\n"
+    superseded = files[layout.PATCH].replace(b"+round 2\n", b"+round 1\n")
     assert superseded in {data for path, data in files.items() if path.startswith("artifacts/")}
 
 
@@ -132,12 +132,12 @@ async def test_stand_ins_can_not_be_taken_for_passed_reports() -> None:
 
 async def test_a_refused_patch_is_in_the_bundle() -> None:
     files = await project(make_failed())
-    assert files["patches/run-00112233445566778899.plan.w01.diff"] == b"--- a patch of etc/passwd\n"
+    assert files["patches/run-a31d0eeaa8061bb92728.plan.w01.diff"] == b"--- a patch of etc/passwd\n"
 
 
 async def test_the_output_of_all_commands_is_there_together_and_one_by_one() -> None:
     files = await project(make_success())
-    folder = "ci/run-00112233445566778899.test.a1"
+    folder = "ci/run-a31d0eeaa8061bb92728.test.a1"
     assert files["tests/command.txt"] == b"python -m pytest 'a b'\nruff check\n"
     assert files["tests/stdout.log"] == b"2 passed\nall clean\n"
     assert files["tests/stderr.log"] == files[f"{folder}/01-stderr.log"] == b"a warning\n"
@@ -158,7 +158,7 @@ async def test_a_transcript_lies_where_the_specification_wants_it() -> None:
     extra = tuple(recorded.artifact(name, name.encode()) for name in ("codex_events", "codex_transcript", "codex_thread_id"))
     with_result(recorded, lambda result: replace(result, artifacts=(*result.artifacts, *extra)))
     files = await project(recorded)
-    folder = "codex/run-00112233445566778899.plan.w01"
+    folder = "codex/run-a31d0eeaa8061bb92728.plan.w01"
     assert files[f"{folder}/events.jsonl"] == b"codex_events"
     assert files[f"{folder}/transcript.md"] == b"codex_transcript"
     assert files[f"{folder}/thread_id.txt"] == b"codex_thread_id"
@@ -252,6 +252,7 @@ async def test_meta_holds_no_fact_of_the_host() -> None:
     files = await project(copy(make_success(), store=Store(make_success().store.blobs)))
     assert set(json.loads(files[layout.META])) <= {
         "run_id", "requested_by", "repository_url", "submitted_sha256", "policy_sha256", "policies", "versions", "host",
+        "publisher",
         "acted", "executor", "sandbox",
     }  # fmt: skip
 

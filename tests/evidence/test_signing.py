@@ -39,7 +39,7 @@ def test_securesystemslib_alone_verifies_a_bundle(sealed_bundles: dict[str, Path
     digests = {subject["name"]: subject["digest"] for subject in statement["subject"]}
     for path in ("manifest.json", "patch.diff"):
         assert digests[path] == {"sha256": hashlib.sha256((bundle / path).read_bytes()).hexdigest()}
-    assert digests["refs/heads/gatewright/run-00112233445566778899"] == {"gitCommit": "4" * 40}
+    assert digests["refs/heads/gatewright/run-a31d0eeaa8061bb92728"] == {"gitCommit": "4" * 40}
     assert digests["tree"] == {"gitTree": "3" * 40}
     assert statement["predicate"]["verificationResult"] == "PASSED"
     assert statement["predicate"]["verifiedLevels"] == [

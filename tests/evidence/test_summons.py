@@ -19,7 +19,7 @@ from gatewright.rules.summons import FILE, SummonsBounds, summons_orders
 from gatewright.run import events as e
 from tests.evidence.approved_runs import Forgery, as_it_is
 from tests.evidence.contradictions import label, retell
-from tests.evidence.recorded_runs import STAMP, RecordedRun
+from tests.evidence.recorded_runs import STAMP, RecordedRun, under_policies
 from tests.evidence.routed_runs import RoutedRun
 
 BOUNDS = SummonsBounds(9, ("reviewer",), 60.0)
@@ -47,7 +47,7 @@ def make_summoned(forgery: Forgery = as_it_is, *, questions: int = 2) -> RoutedR
 
 def with_policy(payload: e.RunEvent) -> e.RunEvent:
     if isinstance(payload, e.RunAccepted):
-        return replace(payload, policies=payload.policies | {FILE: "b" * 64})
+        return under_policies(payload, payload.policies | {FILE: "b" * 64})
     return payload
 
 

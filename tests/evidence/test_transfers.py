@@ -26,6 +26,7 @@ from gatewright.run import events as e
 from gatewright.run.state import Run
 from tests.evidence.approved_runs import Forgery, as_it_is
 from tests.evidence.recorded_calls import TOLD, UNCOVERED, Recorded, calls_by, without_records
+from tests.evidence.recorded_runs import under_policies
 from tests.evidence.routed_runs import RoutedRun
 from tests.evidence.tampering import CODES, KINDS, read_events, write_events
 from tests.evidence.test_approvals import on
@@ -34,7 +35,7 @@ CODE = "transfer_contradicts"
 OTHER = Artifact(name="notes", uri=f"artifact:sha256:{'d' * 64}", sha256="d" * 64)
 PLACE = TransferDestination(provider="openai", endpoint="https://api.openai.com:443", model="gpt-5.5")
 LEAVE = TransferLeave(
-    run_id="run-00112233445566778899", role="worker", manifest_sha256="a" * 64, destinations=(PLACE,), most_bytes=10
+    run_id="run-a31d0eeaa8061bb92728", role="worker", manifest_sha256="a" * 64, destinations=(PLACE,), most_bytes=10
 )
 
 
@@ -80,7 +81,7 @@ class SendingRun(RoutedRun):
         for event in events:
             payload = event.event
             if isinstance(payload, e.RunAccepted):
-                payload = replace(payload, policies=payload.policies | {FILE: "b" * 64})
+                payload = under_policies(payload, payload.policies | {FILE: "b" * 64})
             elif isinstance(payload, e.PlanAccepted):
                 written.append(e.LabelledEvent(e.TransferPlanned(manifest=manifest_for(self.run)), role="gatekeeper"))
             elif isinstance(payload, e.TaskFinished):
@@ -131,7 +132,7 @@ def with_a_leave(payload: e.RunEvent) -> e.RunEvent:
 
 def without_policy(payload: e.RunEvent) -> e.RunEvent:
     assert isinstance(payload, e.RunAccepted)
-    return replace(payload, policies={name: digest for name, digest in payload.policies.items() if name != FILE})
+    return under_policies(payload, {name: digest for name, digest in payload.policies.items() if name != FILE})
 
 
 def given_more(payload: e.RunEvent) -> e.RunEvent:

@@ -40,7 +40,7 @@ def test_an_untouched_bundle_is_verified(sealed_bundles: dict[str, Path], privat
     found = verify(sealed_bundles[name], [private_key.public])
     assert (found.ok, found.outcome, found.findings) == (True, "ok", ())
     assert found.signer == private_key.public.key_id
-    assert found.run_id == "run-00112233445566778899"
+    assert found.run_id == "run-a31d0eeaa8061bb92728"
     assert found.status == {"success": "SUCCESS", "fixed": "SUCCESS", "aborted": "ABORTED"}.get(name, "FAILED")
     assert found.files == len(files_of(sealed_bundles[name]))
     assert found.size == sum((sealed_bundles[name] / path).stat().st_size for path in files_of(sealed_bundles[name]))
@@ -186,11 +186,11 @@ class TestWithTheKey:
             "reports/task_result.json",
             "reports/review_report.json",
             "reports/test_report.json",
-            "reports/gates/005-diff-run-00112233445566778899.plan.w01.json",
-            "tasks/run-00112233445566778899.plan.w01.json",
-            "results/run-00112233445566778899.plan.w01/result.json",
-            "results/run-00112233445566778899.plan.w01/stdout.log",
-            "ci/run-00112233445566778899.test.a1/01-stdout.log",
+            "reports/gates/005-diff-run-a31d0eeaa8061bb92728.plan.w01.json",
+            "tasks/run-a31d0eeaa8061bb92728.plan.w01.json",
+            "results/run-a31d0eeaa8061bb92728.plan.w01/result.json",
+            "results/run-a31d0eeaa8061bb92728.plan.w01/stdout.log",
+            "ci/run-a31d0eeaa8061bb92728.test.a1/01-stdout.log",
             "tests/stdout.log",
             "trace/trace_id.txt",
         ],

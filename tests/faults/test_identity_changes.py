@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from gatewright.app.cli.context import CommandContext
-from gatewright.app.cli.operations.topology_setup import apply_topology
+from gatewright.app.cli.topology import apply_topology
 from gatewright.app.stack.nats_server import CONFIG_FILE, NatsServer
 from gatewright.bus import identities, identity_changes, identity_limits
 from gatewright.bus.identities import PROVISIONER, BusAddress, seed_file

@@ -15,7 +15,7 @@ import pytest
 from nats.aio.client import Client as PlainClient
 from nats.js.errors import NotFoundError
 
-from gatewright.app.cli.bundles.stored import receive_bundle
+from gatewright.app.cli.bundle_sources import receive_bundle
 from gatewright.app.stack.nats_server import find_binary
 from gatewright.app.stack.processes import dies_with_parent
 from gatewright.bus import identities

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gatewright.contracts import TaskContract
-from gatewright.run.events import RunAccepted
+from gatewright.run.events import RECORDING, RunAccepted
 from gatewright.run.state import Run
 
 #: When its runs were accepted.
@@ -21,6 +21,11 @@ def make_open_run(run_id: str, contract: TaskContract, baseline: str, tree: str)
         submitted_sha256="0" * 64,
         policy_sha256="0" * 64,
         versions={},
+        publisher="default",
+        document_sha256="0" * 64,
+        idempotency_key="key",
+        orderers=(),
+        recording=RECORDING,
         baseline_commit=baseline,
         baseline_tree=tree,
         contract=contract,

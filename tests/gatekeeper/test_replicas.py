@@ -33,7 +33,7 @@ from gatewright.services.gatekeeper.decider.inputs import AbortReceived, Submitt
 from gatewright.services.gatekeeper.dispatch.dispatcher import TASK_QUEUES, UnderWay
 from gatewright.services.gatekeeper.gates.landing.locks import PathLocks
 from gatewright.services.gatekeeper.orchestrator import Orchestrator
-from gatewright.services.gatekeeper.policies.shares import SharesPolicy
+from gatewright.services.gatekeeper.policies.dispatch import SharesPolicy
 from gatewright.services.gatekeeper.projections.follower import LedgerFollower
 from gatewright.services.gatekeeper.projections.stalled_runs import StalledRuns
 from tests.attacks.whole_gatekeeper import (

@@ -66,7 +66,7 @@ async def test_inputs_with_a_secret_are_kept_only_where_the_candidate_shows_it(g
     with pytest.raises(ArtifactError):
         await screened(gate, run).get_artifact(uri)
     shows = await gate.bus.put_artifact(f"-key = '{planted.GITHUB}'\n".encode())
-    composed = CandidateComposed(tree="1" * 40, patch=shows, names=shows, changed_files=1)
+    composed = CandidateComposed(tree="1" * 40, patch=shows, names=shows, changed_files=1, changed_lines=1, candidate=0)
     assert await screened(gate, replace(run, candidate=composed)).get_artifact(uri) == planted.GITHUB.encode()
     assert await screened(gate, replace(run, candidate=composed)).get_artifact(shows)
 
@@ -89,7 +89,9 @@ async def test_patch_of_the_candidate_is_not_searched_again_for_what_files_get(g
     result = await gate.worked(patch)
     done = replace(gate.task(), status="SUCCESS", result=result, tree="1" * 40)
     names = await gate.bus.put_artifact(b"src/x.lock\0")
-    composed = CandidateComposed(tree="1" * 40, patch=await gate.bus.put_artifact(b"x"), names=names, changed_files=1)
+    composed = CandidateComposed(
+        tree="1" * 40, patch=await gate.bus.put_artifact(b"x"), names=names, changed_files=1, changed_lines=1, candidate=0
+    )
     run = replace(gate.run, tasks={SHARD: done}, candidate=composed)
     scanner = CountingScanner()
     assert await ScreenedArtifacts(gate.bus, run, scanner).get_artifact(result.git.patch) == patch

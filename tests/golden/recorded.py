@@ -13,6 +13,7 @@ from gatewright.evidence.signing import keys
 from gatewright.evidence.signing.envelopes import Signer
 from gatewright.evidence.writer import BundleWriter
 from gatewright.run import events as e
+from gatewright.run.state import run_id_of
 from tests.evidence.approved_runs import ApprovedRun, make_approved
 from tests.evidence.candidate_runs import CandidateRuns, make_candidates
 from tests.evidence.recorded_runs import START, GitFacts, RecordedRun, make_aborted, make_failed, make_fixed, make_success
@@ -32,26 +33,22 @@ index 1111111111111111111111111111111111111111..22222222222222222222222222222222
 SECRET = b"\x07" * 32
 
 
-def _id(name: str) -> str:
-    return f"run-{name.encode().hex():0<20.20}"
-
-
 def _landed() -> RecordedRun:
     git = GitFacts(patch=PATCH, names=(b"src/a.py",))
-    return make_success(git, RecordedRun(run_id=_id("landed"), git=git))
+    return make_success(git, RecordedRun(key="landed", git=git))
 
 
 #: A run that landed; one that its diff gate refused; one that a person approved; one of two candidates; one that landed in
 #: its second attempt, with file names that have to be escaped; one that a person stopped.
 MAKERS: dict[str, Callable[[], RecordedRun]] = {
     "landed": _landed,
-    "failed": lambda: make_failed(run=RecordedRun(run_id=_id("failed"))),
-    "approved": lambda: make_approved(run=ApprovedRun(run_id=_id("approved"))),
-    "candidates": lambda: make_candidates(run=CandidateRuns(run_id=_id("candidates"))),
-    "fixed": lambda: make_fixed(RecordedRun(run_id=_id("fixed"))),
-    "aborted": lambda: make_aborted(RecordedRun(run_id=_id("aborted"))),
+    "failed": lambda: make_failed(run=RecordedRun(key="failed")),
+    "approved": lambda: make_approved(run=ApprovedRun(key="approved")),
+    "candidates": lambda: make_candidates(run=CandidateRuns(key="candidates")),
+    "fixed": lambda: make_fixed(RecordedRun(key="fixed")),
+    "aborted": lambda: make_aborted(RecordedRun(key="aborted")),
 }
-RUN_IDS = {name: _id(name) for name in MAKERS}
+RUN_IDS = {name: run_id_of(name) for name in MAKERS}
 
 
 def write_key(home: Path) -> keys.PrivateKey:

@@ -59,6 +59,11 @@ def test_outputs_of_a_run(name: str, command: str, recorded_home: RecordedHome, 
     assert recorded_home.run(*words) + recorded_home.run(*words, "--json") == text
 
 
+@pytest.mark.parametrize("name", sorted(RUN_IDS))
+def test_every_detail_of_a_run(name: str, recorded_home: RecordedHome, text: SnapshotAssertion) -> None:
+    assert recorded_home.run("show", RUN_IDS[name], "--verbose") == text
+
+
 @pytest.mark.parametrize("command", sorted(OTHERS))
 def test_outputs_about_many_runs(command: str, recorded_home: RecordedHome, text: SnapshotAssertion) -> None:
     words = OTHERS[command]

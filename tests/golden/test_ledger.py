@@ -81,3 +81,9 @@ def test_outputs_of_a_run_in_the_ledger(
     name: str, command: str, nats_url: str, recorded_home: RecordedHome, text: SnapshotAssertion
 ) -> None:
     assert asked(recorded_home, nats_url, command, RUN_IDS[name]) == text
+
+
+@pytest.mark.parametrize("name", sorted(RUN_IDS))
+def test_every_event_of_a_run(name: str, nats_url: str, recorded_home: RecordedHome, text: SnapshotAssertion) -> None:
+    said = recorded_home.run("watch", RUN_IDS[name], "--verbose", GATEWRIGHT_NATS_URL=nats_url)
+    assert said.replace(nats_url, "<bus>") == text

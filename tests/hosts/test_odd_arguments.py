@@ -10,7 +10,7 @@ import pytest
 from mcp.client import Client
 
 from gatewright.app.cli.context import CommandContext
-from gatewright.app.cli.hosts.connection import HostAccess
+from gatewright.app.cli.hosts.access import HostAccess
 from gatewright.app.cli.hosts.run_tools import SubmittingTools
 from gatewright.app.cli.hosts.server import make_server
 from gatewright.client.client import _document

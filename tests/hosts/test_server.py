@@ -10,10 +10,8 @@ import pytest
 from mcp.client import Client
 
 from gatewright.app.cli.context import CommandContext
-from gatewright.app.cli.hosts.answers import MAX_TEXT, excerpt
-from gatewright.app.cli.hosts.connection import HostAccess
-from gatewright.app.cli.hosts.server import make_server
-from gatewright.app.cli.hosts.serving import RequireToken
+from gatewright.app.cli.hosts.access import MAX_TEXT, HostAccess, excerpt
+from gatewright.app.cli.hosts.server import RequireToken, make_server
 from gatewright.app.http_access import check_address, read_token
 from gatewright.errors import ConfigurationError
 from tests.git.repositories import MakeRepository

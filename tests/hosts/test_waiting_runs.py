@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from gatewright.app.cli.context import CommandContext
-from gatewright.app.cli.hosts.approval_tools import ApprovalTools
-from gatewright.app.cli.hosts.connection import HostAccess
-from gatewright.app.cli.hosts.next_actions import NextActionTools
+from gatewright.app.cli.hosts.access import HostAccess
+from gatewright.app.cli.hosts.next_actions import ApprovalTools, NextActionTools
 from gatewright.app.cli.runs.ledger_source import LedgerSource
 from gatewright.bus.memory.bus import MemoryBus
 from gatewright.client import Client

@@ -11,7 +11,7 @@ from gatewright.contracts import RequestTask, RunRequest
 from gatewright.contracts.vocabulary import AcceptanceTest, Agent, Environment, Executor, Repository
 from gatewright.errors import DeniedError
 from gatewright.profiles.choice import chosen_profile, environment_of, image_of
-from gatewright.profiles.policy import EnvironmentsPolicy, LanguageProfile, load_environments
+from gatewright.profiles.policy import ENVIRONMENTS_FILE, EnvironmentsPolicy, LanguageProfile
 from gatewright.resources import policy_directory
 from gatewright.rules.contracts import differences
 from gatewright.services.pm.compiler import compile_contract
@@ -110,7 +110,7 @@ def test_a_language_has_one_profile_and_a_profile_one_place() -> None:
 
 
 def test_every_language_has_a_profile_in_the_policy_that_ships() -> None:
-    languages = {profile.language for profile in load_environments(policy_directory()).profiles}
+    languages = {profile.language for profile in ENVIRONMENTS_FILE.load(policy_directory()).policy.profiles}
     assert languages == {"python", "node", "go", "rust", "java", "cpp"}
 
 

@@ -62,8 +62,10 @@ class HostileRun(RecordedRun):
 
     output: bytes = b"<script>alert(4)</script>\x1b[31mred\x1b[0m\x1b]0;title\x07 \xff\xe2\x80\xae\x00\n"
 
-    def gate(self, gate: GateName, *, task_id: str | None = None, code: str = "ok", evidence: str = "") -> e.LabelledEvent:
-        event = super().gate(gate, task_id=task_id, code=code, evidence=evidence)
+    def gate(
+        self, gate: GateName, *, task_id: str | None = None, code: str = "ok", evidence: str = "", detail: str = HOSTILE
+    ) -> e.LabelledEvent:
+        event = super().gate(gate, task_id=task_id, code=code, evidence=evidence, detail=detail)
         assert isinstance(event.event, e.GateJudged)
         violations = (Violation(code="refused", rule=HOSTILE, detail=HOSTILE, path=HOSTILE),) if code != "ok" else ()
         rules = (RuleOutcome(rule=HOSTILE, verdict="PASS", detail=HOSTILE),)

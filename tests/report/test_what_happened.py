@@ -57,7 +57,8 @@ def test_page_shows_the_command_with_the_paths_of_the_shard(seal: SealRun, make_
 
 
 @pytest.mark.parametrize(
-    ("make", "advice"), [(make_failed, "correct the change, or allow the path"), (make_aborted, "run it again when you like")]
+    ("make", "advice"),
+    [(make_failed, "restrict the change to the allowed paths"), (make_aborted, "run it again if you still need the change")],
 )
 def test_refused_run_says_that_nothing_landed_and_what_to_do(
     seal: SealRun, make_page: MakePage, make: Callable[[], RecordedRun], advice: str

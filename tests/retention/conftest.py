@@ -79,7 +79,7 @@ class House:
 
     def recorded(self, number: int, name: str = "success", *, days_old: float = 100) -> RecordedRun:
         """A run of the same events under another id and at another time."""
-        return MAKERS[name](run=RecordedRun(run_id=f"run-{number:020}", start=NOW - timedelta(days=days_old)))
+        return MAKERS[name](run=RecordedRun(key=str(number), start=NOW - timedelta(days=days_old)))
 
     def collector(self, policy: RetentionPolicy = STRICT) -> Collector:
         return Collector(self.home, [self.key.public], policy, self.clock, "operator")

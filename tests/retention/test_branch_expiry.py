@@ -16,6 +16,7 @@ from gatewright.contracts import LegalHold
 from gatewright.errors import ConfigurationError
 from gatewright.evidence.signing import keys
 from gatewright.git.host.run_refs import LocalRunRefs, run_refs
+from gatewright.run.state import run_id_of
 from tests.cli.conftest import Command, gatewright  # noqa: F401
 from tests.evidence.tampering import put
 from tests.retention.conftest import NOW, House
@@ -27,7 +28,7 @@ def git(here: Path, *words: str) -> str:
 
 
 def name(number: int) -> str:
-    return f"run-{number:020}"
+    return run_id_of(str(number))
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from gatewright.app.cli.operations.expiry_process import ExpiryProcess
+from gatewright.app.cli.ledger_expiry import ExpiryProcess
 from gatewright.app.retention.ledger_expiry import LedgerItem
 from gatewright.app.retention.outcome import ItemOutcome
 from gatewright.app.retention.policy_round import RoundOutcome

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from gatewright.app.cli.operations.ledger_expiry import expiry_round
+from gatewright.app.cli.ledger_expiry import expiry_round
 from gatewright.app.replay.rebuild import rebuild
 from gatewright.app.retention.expiry_policy import load_expiry
 from gatewright.bus.jetstream.removal import entries_by_run, remove_entries

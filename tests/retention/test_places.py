@@ -32,7 +32,7 @@ from gatewright.evidence.signing.envelopes import Signer
 from gatewright.evidence.store.address import StoreAddress, parse_store
 from gatewright.evidence.store.fetching import fetch
 from gatewright.evidence.store.objects import ObjectStore, archive_name, hold_name, pointer_name
-from gatewright.evidence.store.policy import RetentionLock, StoreCredentials, StoreEntry, load_stores
+from gatewright.evidence.store.policy import STORES_FILE, RetentionLock, StoreCredentials, StoreEntry
 from gatewright.evidence.store.publishing import BundlePublisher
 from gatewright.evidence.store.s3 import S3Store
 from gatewright.evidence.store.storing_writer import StoringWriter
@@ -138,7 +138,7 @@ class BucketPlace:
 def opened_store(kind: str, scratch: Path, house: House) -> Iterator[BucketPlace]:
     if kind == "named server":
         address = parse_store(f"{NAMED}/{secrets.token_hex(8)}")
-        entry = load_stores(Path(POLICIES)).entry(address).model_copy(update={"lock": None})
+        entry = STORES_FILE.load(Path(POLICIES)).policy.entry(address).model_copy(update={"lock": None})
         yield BucketPlace(address, entry, scratch, house.signer)
         return
     bare = kind == "bare store"

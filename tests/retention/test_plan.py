@@ -12,6 +12,7 @@ from gatewright.app.retention.holds import BOOK, HoldBook
 from gatewright.app.retention.plan import RetentionPolicy
 from gatewright.contracts import LegalHold
 from gatewright.evidence.tombstone import FILE
+from gatewright.run.state import run_id_of
 from tests.retention.conftest import House
 
 
@@ -108,7 +109,7 @@ def test_bundle_under_another_name_is_kept(house: House) -> None:
 def test_links_are_not_followed(house: House, tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     shutil.move(house.seal(1), elsewhere)
-    (house.root / f"run-{1:020}").symlink_to(elsewhere)
+    (house.root / run_id_of("1")).symlink_to(elsewhere)
     inside = house.seal(2)
     (inside / "link").symlink_to(elsewhere)
     assert set(house.actions().values()) == {"keep"}

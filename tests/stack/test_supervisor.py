@@ -77,7 +77,7 @@ async def test_role_that_cannot_start_ends_the_wait_with_its_own_cause(make_stac
     role = f"import sys\nprint({recorded!r}, flush=True)\nsys.exit(2)\n"
     supervisor = make_stack(role, policy=RestartPolicy(patience=3, pause=0.01))
     await supervisor.start()
-    with pytest.raises(UnavailableError, match=r"approvers.json: a key is listed twice \[approvers_unusable\]") as broken:
+    with pytest.raises(UnavailableError, match=r"approvers.json: a key is listed twice \(approvers_unusable\)") as broken:
         await supervisor.ready(PATIENCE)
     assert broken.value.reason == "role_keeps_dying"
     assert "{" not in broken.value.message, "no line of the log is quoted"

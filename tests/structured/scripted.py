@@ -57,5 +57,5 @@ def write_models(folder: Path, provider: ScriptedProvider, scripts: Mapping[str,
     }
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "models.json").write_bytes(msgspec.json.encode(policy))
-    shutil.copy(policy_directory() / ENVIRONMENTS_FILE, folder)
+    shutil.copy(policy_directory() / ENVIRONMENTS_FILE.name, folder)
     return folder

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from gatewright.app.cli.known_errors import as_known
+from gatewright.app.cli.outcome import as_known
 from gatewright.app.top.lines import queue_lines, work_lines
 from gatewright.app.top.once import board_document, board_text
 from gatewright.app.top.surroundings import TopSurroundings

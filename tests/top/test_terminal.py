@@ -25,7 +25,7 @@ async def test_runs_that_go_on_stand_above_those_that_have_ended(terminal: Termi
         assert column(pilot, 0) == ["running", "failed", "landed"]
         assert words(pilot, "#summary").startswith("live  1 running  0 person  0 paths  1 landed  1 failed")
         assert all(len(line) == STANDARD[0] for line in painted(pilot))
-        assert any("run-00000000" in line for line in painted(pilot))
+        assert any(run_id_of(1)[:12] in line for line in painted(pilot))
 
 
 async def test_an_empty_ledger_teaches_the_next_command(terminal: TerminalBoard) -> None:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from datetime import timedelta
 
 from gatewright.contracts import Transition
+from gatewright.run import state
 from gatewright.view.board import SequencedTransition
-from tests.evidence.recorded_runs import RecordedRun
+from tests.evidence.recorded_runs import START, RecordedRun
 
 
 def run_id_of(number: int) -> str:
-    return f"run-{number:020x}"
+    return state.run_id_of(str(number))
 
 
 def make_run(number: int, kind: str = "success", *, transitions: int | None = None) -> tuple[Transition, ...]:
-    """The transitions of a recorded run under an id of its own, or the first so many of them."""
-    made = RecordedRun(run_id=run_id_of(number))
+    """The transitions of a recorded run under an id of its own, or the first so many of them; a higher number is newer."""
+    made = RecordedRun(key=str(number), start=START + timedelta(milliseconds=number))
     _play(made, kind)
     return tuple(made.transitions[:transitions])
 

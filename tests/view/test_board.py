@@ -16,6 +16,7 @@ from gatewright.view.detail import detail_of
 from gatewright.view.filters import BoardFilter, choices_of, counts_of, filter_of, lists_of
 from gatewright.view.needs import needs_of
 from gatewright.view.rows import MOST_WORDS, is_silent, seconds_since
+from gatewright.work_documents.request_summary import change_size
 from tests.evidence.recorded_runs import START, RecordedRun
 from tests.gatekeeper.simulated_run import Script, SimulatedRun
 from tests.view.ledgers import interleaved, make_run, run_id_of
@@ -60,6 +61,9 @@ def test_a_line_says_what_the_fold_says() -> None:
     assert (row.state, row.landed_ref, row.landed_commit) == ("S6", run.landed.ref, run.landed.commit)
     assert (row.created_at, row.finished_at, row.sequence) == (run.created_at, run.finished_at, len(transitions))
     assert row.in_hand == ()
+    assert run.candidate is not None
+    assert row.change == change_size(run.candidate.changed_files, run.candidate.changed_lines)
+    assert row.ordered_by == run.accepted.orderers
 
 
 def test_who_has_what_since_when() -> None:

@@ -17,8 +17,7 @@ from rich.console import Console
 
 from gatewright.app.cli.run.display import PlainDisplay
 from gatewright.app.cli.run.live import LiveDisplay
-from gatewright.app.cli.runs.outputs import shown_lines
-from gatewright.app.cli.runs.result import closing_words, result_of
+from gatewright.app.cli.runs.result import closing_words, result_of, shown_lines
 from gatewright.contracts.reports import GateReport, Violation
 from gatewright.order_form.run_options import RunOptions
 from gatewright.order_form.words import command_line, in_options
@@ -27,7 +26,8 @@ from gatewright.run.state import RunFailure
 from gatewright.scope import check_allowed_path
 from gatewright.view.retry import retry_line, retry_options
 from gatewright.view.run_view import OutputTail, RunView
-from tests.cli.test_showing_runs import view_after
+from gatewright.view.stages import refusal_stages
+from tests.cli.runs.test_showing_runs import view_after
 from tests.gatekeeper.simulated_run import RUN_ID, Script
 
 NAMED = "opened only by scope.allow_protected_paths"
@@ -76,17 +76,18 @@ def refused(report: GateReport) -> RunView:
 
 def test_a_protected_test_is_refused_with_the_command_to_retry_with() -> None:
     words = closing_words(refused(refusal(protected("tests/test_x.py"))), COMMAND)
-    (line,) = [line for line in words if "retry with" in line]
-    pasted = shlex.split(line.partition("retry with: ")[2])
+    (line,) = [line for line in words if line.startswith("To allow it: ")]
+    pasted = shlex.split(line.partition(": ")[2])
     assert tuple(pasted) == (*COMMAND, "--allow-tests", "tests/test_x.py")
-    assert not any("scope.allow" in line for line in words), "contract words"
-    assert any("opened only by --allow-tests" in line for line in words)
+    stages = refusal_stages(refusal(protected("tests/test_x.py")), ("src",))
+    assert "opened only by --allow-tests" in stages[0].text
+    assert not any("scope.allow" in line.text for line in stages), "contract words"
 
 
 def test_a_name_full_of_shell_words_comes_back_as_one_word() -> None:
     words = closing_words(refused(refusal(protected(ODD))), COMMAND)
-    (line,) = [line for line in words if "retry with" in line]
-    assert shlex.split(line.partition("retry with: ")[2])[-1] == ODD
+    (line,) = [line for line in words if line.startswith("To allow it: ")]
+    assert shlex.split(line.partition(": ")[2])[-1] == ODD
 
 
 @pytest.mark.parametrize(
@@ -152,7 +153,7 @@ def test_what_caused_a_refusal_for_evasion_is_never_offered(cause: str) -> None:
     for violations in ((EVASIVE[cause],), (outside("doc/a.md"), EVASIVE[cause]), (EVASIVE[cause], protected("tests/b.py"))):
         view = refused(refusal(*violations))
         assert result_of(view).retry_with == ()
-        assert not [line for line in closing_words(view, COMMAND) if "retry with" in line]
+        assert not [line for line in closing_words(view, COMMAND) if line.startswith(("To allow it", "Retry with"))]
 
 
 #: Paths that no line to paste may open, in whatever way they were refused.
@@ -271,7 +272,7 @@ def test_an_odd_request_comes_back_as_it_was_given(request_text: str) -> None:
 
 def test_without_the_command_the_options_alone_are_told() -> None:
     words = closing_words(refused(refusal(protected("tests/test_x.py"))))
-    assert "  retry with: the same command and --allow-tests tests/test_x.py" in words
+    assert "To allow it: the same command and --allow-tests tests/test_x.py" in words
 
 
 def test_words_of_a_contract_become_options() -> None:

@@ -55,11 +55,10 @@ def test_a_section_that_is_named_twice_is_told_once() -> None:
 
 def test_full_tells_the_decisions_that_later_ones_took_the_place_of() -> None:
     run = make_fixed()
-    numbered = replace(run.run, accepted=replace(run.run.accepted, progress=True))
     told = {}
     for scope in BOUNDS:
         request = ContextRequest(run_id=run.run.run_id, selectors=("decisions",), scope=scope)
-        (found,) = context_of(numbered, run.records, request).sections
+        (found,) = context_of(run.run, run.records, request).sections
         told[scope] = [line.partition("] ")[2] for line in body(found) if line.startswith("### ")]
     assert (told["brief"].count("Candidate"), told["full"].count("Candidate")) == (1, 2)
 

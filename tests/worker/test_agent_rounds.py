@@ -308,7 +308,7 @@ def test_a_draft_of_the_protocol_is_refused_until_the_policy_opens_it_by_name(tm
         load_agents(tmp_path)
     assert caught.value.reason == "protocol_version_unknown"
     (tmp_path / "agents.json").write_text(json.dumps({**policy, "drafts": ["acp-2"]}))
-    assert load_agents(tmp_path).policy.agents[0].protocol_version == 2
+    assert load_agents(tmp_path).agents[0].protocol_version == 2
     codex = {**agent, "protocol": "codex-app-server"}
     (tmp_path / "agents.json").write_text(json.dumps({**policy, "agents": [codex], "drafts": ["acp-2"]}))
     with pytest.raises(ConfigurationError, match="there is 1"):

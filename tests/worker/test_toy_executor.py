@@ -48,7 +48,7 @@ class ToyExecutor:
 # Step 3: the option.
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToyOptions(RunOptions):
-    toy: str | None = option("--toy", kind=Kind.TEXT, metavar="FILE", help="A toy makes the change.", panel=Panel.MAKER)
+    toy: str | None = option("--toy", kind=Kind.TEXT, metavar="FILE", help="A toy makes the change.", panel=Panel.CHANGE)
 
 
 @pytest.fixture(autouse=True)

@@ -134,7 +134,6 @@ def _accept(item: Submitted, verdicts: Sequence[Verdict], now: datetime) -> Tran
         caller_span=item.caller_span,
         approval_rules=verdict.approval_rules,
         routing=verdict.routing,
-        progress=True,
         memory=verdict.memory,
         recording=e.RECORDING,
         idempotency_key=item.key,

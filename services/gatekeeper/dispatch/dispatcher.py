@@ -31,8 +31,7 @@ from gatewright.run.state import Run
 from gatewright.services.gatekeeper.dispatch.priority import InFlight, class_of
 from gatewright.services.gatekeeper.dispatch.shares import FairShares
 from gatewright.services.gatekeeper.dispatch.task_tokens import task_token
-from gatewright.services.gatekeeper.policies.beats import QUARTER_HOURS, BeatsPolicy
-from gatewright.services.gatekeeper.policies.shares import NO_SHARES, SharesPolicy
+from gatewright.services.gatekeeper.policies.dispatch import NO_SHARES, QUARTER_HOURS, BeatsPolicy, SharesPolicy
 from gatewright.tasks.protocol import TaskRef, ref_of
 
 #: Within this time of its order a task may be published again without a look: well inside the stream's window of 120 seconds.

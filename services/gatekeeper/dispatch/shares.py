@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from gatewright.contracts.records import CommandRef
 from gatewright.run.state import Run
-from gatewright.services.gatekeeper.policies.shares import NO_SHARES, SharesPolicy
+from gatewright.services.gatekeeper.policies.dispatch import NO_SHARES, SharesPolicy
 
 TaskName = tuple[str, str]
 

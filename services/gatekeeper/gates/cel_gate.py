@@ -207,12 +207,7 @@ def _tests(tests: TestReport | None, policies: Policies) -> dict[str, Any] | Non
         }
         for command in tests.commands
     ]
-    return {
-        "runner": tests.runner.agent_id,
-        "status": tests.status,
-        "sandbox": tests.sandbox or "none",
-        "commands": commands,
-    }
+    return {"runner": tests.runner.agent_id, "status": tests.status, "sandbox": tests.sandbox or "none", "commands": commands}
 
 
 def _is_trivial(argv: Sequence[str], policies: Policies) -> bool:

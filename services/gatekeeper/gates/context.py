@@ -6,16 +6,17 @@ particular to that gate.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
 from gatewright.clock import Clock
 from gatewright.contracts import GateReport, TaskContract
+from gatewright.contracts.people.approvals import ApprovalRule
 from gatewright.git.mirror import Mirror
 from gatewright.rules.gate_evidence import POLICIES
 from gatewright.run.events import RunAccepted
-from gatewright.services.gatekeeper.gates.approved import NOTHING, Approved
 from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
 from gatewright.services.gatekeeper.policies.load import Policies
 
@@ -46,8 +47,8 @@ class GateContext:
         """A judgement that begins now."""
         return cls(report, policies, artifacts, clock, clock.now(), clock.monotonic())
 
-    def of_change(self, contract: TaskContract, mirror: Mirror, approved: Approved = NOTHING) -> ChangeContext:
-        """The same judgement, of a change under ``contract`` whose trees are in ``mirror``."""
+    def of_change(self, contract: TaskContract, mirror: Mirror, rules: Sequence[ApprovalRule] = ()) -> ChangeContext:
+        """The same judgement, of a change under ``contract`` whose trees are in ``mirror``; ``rules`` ask people about it."""
         return ChangeContext(
             report=self.report,
             policies=self.policies,
@@ -57,7 +58,7 @@ class GateContext:
             started=self.started,
             contract=contract,
             mirror=mirror,
-            approved=approved,
+            ci_rule=next((rule.name for rule in rules if rule.opens_ci), ""),
         )
 
     def names_other_policies(self, accepted: RunAccepted) -> None:
@@ -80,8 +81,11 @@ class GateContext:
 
 @dataclass(frozen=True)
 class ChangeContext(GateContext):
-    """Of a judgement about a change: what it may be by its contract, where its trees are, and what a person has approved."""
+    """Of a judgement about a change: what it may be by its contract, and where its trees are.
+
+    ``ci_rule`` is the name of the approval rule that asks a person about changes of CI files; without one they are refused.
+    """
 
     contract: TaskContract
     mirror: Mirror
-    approved: Approved = NOTHING
+    ci_rule: str = ""

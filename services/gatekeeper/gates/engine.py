@@ -7,7 +7,6 @@ question stay open: the input is given back and judged later.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -18,7 +17,6 @@ from gatewright.contracts import ReviewReport, TaskContract, TestReport, codec
 from gatewright.contracts.reports import GateName
 from gatewright.contracts.transfers import TransferManifest
 from gatewright.errors import BusError, ConfigurationError, ConflictError, GatewrightError, UnavailableError
-from gatewright.evidence.signing.keys import PublicKey
 from gatewright.git.host.identity import repository_identity
 from gatewright.git.mirror import Mirror, Mirrors
 from gatewright.git.patches.lines import changed_lines
@@ -38,14 +36,7 @@ from gatewright.rules.reports.results import broken_by_result
 from gatewright.rules.reports.tests import stored_by
 from gatewright.rules.rounds import REPAIRABLE, may_repair, repairable
 from gatewright.rules.routing import is_due, path_kinds
-from gatewright.rules.standing import (
-    APPROVAL_LAPSED,
-    HeldRoster,
-    hold_roster,
-    rests_on_people,
-    used_grants,
-    with_roster,
-)
+from gatewright.rules.standing import APPROVAL_LAPSED, HeldRoster, hold_roster, rests_on_people, used_grants, with_roster
 from gatewright.run.candidates import made_by
 from gatewright.run.events import LocksTaken
 from gatewright.run.state import Run
@@ -54,12 +45,11 @@ from gatewright.services.gatekeeper.decider import gate_checks as q
 from gatewright.services.gatekeeper.dispatch.priority import priority_of
 from gatewright.services.gatekeeper.gates.cel_gate import judge_evidence_rules
 from gatewright.services.gatekeeper.gates.change import candidate as candidates
-from gatewright.services.gatekeeper.gates.change.approvals import judge_opened, read_approval
 from gatewright.services.gatekeeper.gates.change.destructive import judge_losses
 from gatewright.services.gatekeeper.gates.change.rebuild_trees import bring_candidate, bring_workers
 from gatewright.services.gatekeeper.gates.change.secrets import SecretsCheck, note_redactions
 from gatewright.services.gatekeeper.gates.change.votes import check_votes, judged_patch
-from gatewright.services.gatekeeper.gates.context import ChangeContext, GateContext
+from gatewright.services.gatekeeper.gates.context import GateContext
 from gatewright.services.gatekeeper.gates.contract.intake import judge_intake
 from gatewright.services.gatekeeper.gates.contract.memory import RunMemories, give_memory
 from gatewright.services.gatekeeper.gates.contract.plan import judge_plan
@@ -91,8 +81,6 @@ class GateEngine:
     clock: Clock
     versions: dict[str, str]
     secrets: SecretsCheck = field(default_factory=SecretsCheck)
-    #: Whose signatures approve what needs a person's leave, read anew each time. Raises ConfigurationError.
-    approvers: Callable[[], Sequence[PublicKey]] = tuple
     #: What is known of earlier runs; None where no run is told of any.
     memories: RunMemories | None = None
     #: What people have approved in advance; None: nothing.
@@ -248,7 +236,7 @@ class GateEngine:
                 report.violate(*broken)
             _judge_times(context, run, result.started_at, result.finished_at)
             contract = task.contract or _contract(run)
-            change = await self._with_approval(context.of_change(contract, await self._mirror(run)), run)
+            change = context.of_change(contract, await self._mirror(run), run.accepted.approval_rules)
             tree = await candidates.judge_patch(change, self.secrets, patch, run)
             if tree and report.clean:
                 changes = await change.mirror.changes(run.accepted.baseline_tree, tree)
@@ -267,13 +255,12 @@ class GateEngine:
         context = self._begin(run, "integrated", run.workers()[0].task_id if run.chosen else None)
         candidate, patch, names = None, "", ""
         try:
-            change = context.of_change(_contract(run), await self._mirror(run))
+            change = context.of_change(_contract(run), await self._mirror(run), run.accepted.approval_rules)
             await bring_workers(change, run)
             candidate = await candidates.compose(change, run)
             if candidate is not None:
                 if candidate.tree in refused_trees(run):
                     context.report.violate(REFUSED_BEFORE, "approval", "people refused just this change in a round before")
-                change = await self._with_approval(change, run)
                 await candidates.judge_candidate(change, self.secrets, candidate, run)
                 await judge_losses(change, candidate.changes, candidate.tree)
                 await judge_whole_change(change, candidate, made_by(run), run.accepted.approval_rules)
@@ -360,9 +347,8 @@ class GateEngine:
         if held is not None:
             context.report.saw(seen.ROSTER, sha256)
         try:
-            change = await self._with_approval(context.of_change(_contract(run), await self._mirror(run)), run)
+            change = context.of_change(_contract(run), await self._mirror(run))
             await bring_candidate(change, run)
-            await judge_opened(change, run)
             await judge_completion(change, run)
             await judge_evidence_rules(change, run)
             if is_due(run):
@@ -384,11 +370,6 @@ class GateEngine:
         """A replica that believes that a run stands where it no longer does (it has ended meanwhile) moves no ref for it."""
         if not await self.locks.holds(locks.repository_url, claim_of(run, _contract(run)), locks.token):
             report.violate("locks_lost", "locks", f"token {locks.token} holds nothing any more")
-
-    async def _with_approval(self, context: ChangeContext, run: Run) -> ChangeContext:
-        """The same with what the run's approval lets through."""
-        approved = await read_approval(context, _contract(run), run.accepted.repository_url, self.approvers)
-        return context.of_change(context.contract, context.mirror, approved)
 
     async def _mirror(self, run: Run) -> Mirror:
         mirror = await self.mirrors.open(run.accepted.repository_url)

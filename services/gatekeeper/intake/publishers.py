@@ -110,8 +110,7 @@ def document_faults(
 
 def check_same(run: Run, publisher: str, document_sha256: str) -> None:
     """A key that has made a run makes no other. Raises DeniedError (``idempotency_key_reused``) for another document."""
-    known = run.accepted.document_sha256
-    if run.publisher != publisher or (known and known != document_sha256):
+    if run.publisher != publisher or run.accepted.document_sha256 != document_sha256:
         words = "this idempotency key has begun a run with another document"
         fault = Fault("/idempotency_key", "idempotency_key_reused", words)
         raise DeniedError(words, faults=(fault,), code="idempotency_key_reused")

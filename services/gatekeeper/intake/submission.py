@@ -16,11 +16,7 @@ from gatewright.services.gatekeeper.decider.inputs import Submitted
 from gatewright.services.gatekeeper.intake.cloud_events import IncomingDocument, is_event, open_event, within
 from gatewright.tracing.spans import read_traceparent
 
-SUBJECT_SCHEMAS = {
-    REQUEST_SUBJECT: "run_request.v1",
-    CONTRACT_SUBJECT: "task_contract.v1",
-    ABORT_SUBJECT: "abort_request.v1",
-}
+SUBJECT_SCHEMAS = {REQUEST_SUBJECT: "run_request.v1", CONTRACT_SUBJECT: "task_contract.v1", ABORT_SUBJECT: "abort_request.v1"}
 
 
 def letter_in(message: Message, subject: str) -> IncomingDocument:

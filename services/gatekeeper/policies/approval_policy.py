@@ -1,7 +1,9 @@
 """The operator's files about people: which rules ask (``approval_rules.json``), who may answer (``approvers.json``), and whose
 which part of a repository is (``CODEOWNERS``).
 
-Without the files no run asks. The roster is read anew for every decision: a key that was revoked counts no more at once.
+Without the files no run asks. Rules and roster are documents with published schemas, which runs record. The roster is read anew
+for every decision: a key that was revoked counts no more at once. It has a code of its own for whatever is wrong with it, and
+``CODEOWNERS`` is no JSON, so that both are read here and not by a ``PolicyFile``.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from gatewright.errors import ConfigurationError, GatewrightError, MalformedErro
 from gatewright.git.access.repository_patterns import check_pattern, check_ref_pattern, covers_address
 from gatewright.models.policy import MODELS_FILE, ModelsPolicy
 from gatewright.path_patterns.code_owners import read_code_owners
-from gatewright.policy_files import policy_path, read_policy
+from gatewright.policy_files import PolicyFile, policy_path, read_policy
 from gatewright.rules.approvals import NEVER_BY_RULE
 from gatewright.rules.gate_evidence import ROSTER as ROSTER_FILE
 from gatewright.rules.grants import GRANTABLE
@@ -32,7 +34,7 @@ from gatewright.rules.quorum import names_person
 from gatewright.ssh_signatures import check_key, fingerprint, public_blob
 from gatewright.ssh_signatures.passkeys import relying_party_of
 
-RULES_FILE = "approval_rules.json"
+RULES_FILE = PolicyFile("approval_rules.json", ApprovalRules, decode=codec.decode)
 OWNERS_FILE = "CODEOWNERS"
 _MAKES_OR_JUDGES: Final = ("worker", "reviewer")
 _NO_PEOPLE = ApproverRoster(version="1", people=())
@@ -63,14 +65,16 @@ class ApprovalPolicy:
 
 
 def load_approval_policy(folder: Path, beat: int = DEFAULT_BEAT) -> ApprovalPolicy:
-    """Read both files of the operator's folder; ``beat`` in seconds.
+    """Read the three files of the operator's folder; ``beat`` in seconds.
 
     Raises ConfigurationError for a rule that no person can answer.
     """
-    rules_file, roster_file, owners_file = (policy_path(folder, name) for name in (RULES_FILE, ROSTER_FILE, OWNERS_FILE))
+    rules_file, roster_file, owners_file = (policy_path(folder, name) for name in (RULES_FILE.name, ROSTER_FILE, OWNERS_FILE))
     contents = {path.name: read_policy(path) for path in (rules_file, roster_file, owners_file) if path.exists()}
     roster = read_roster(roster_file, contents[ROSTER_FILE]) if ROSTER_FILE in contents else _NO_PEOPLE
-    rules = _rules(rules_file, contents[RULES_FILE], roster, beat) if RULES_FILE in contents else ()
+    rules: tuple[ApprovalRule, ...] = ()
+    if rules_file.name in contents:
+        rules = _usable_rules(rules_file, RULES_FILE.parse(rules_file, contents[rules_file.name]).rules, roster, beat)
     rules = _with_owners(rules, owners_file, contents.get(OWNERS_FILE), roster)
     digests = tuple((name, hashlib.sha256(data).hexdigest()) for name, data in sorted(contents.items()))
     return ApprovalPolicy(rules, roster_file if ROSTER_FILE in contents else None, digests)
@@ -145,9 +149,8 @@ def _check_passkey(key: RosterKey) -> None:
             raise ValueError(f"a passkey of {party} does not sign on pages of {origin}")
 
 
-def _rules(path: Path, data: bytes, roster: ApproverRoster, beat: int) -> tuple[ApprovalRule, ...]:
+def _usable_rules(path: Path, rules: tuple[ApprovalRule, ...], roster: ApproverRoster, beat: int) -> tuple[ApprovalRule, ...]:
     try:
-        rules = codec.decode(data, ApprovalRules).rules
         for rule in rules:
             _check_rule(rule, roster)
         rules = tuple(_in_seconds(rule, beat) for rule in rules)

@@ -22,12 +22,7 @@ CONTRACT: Mapping[str, Any] = {
     "permissions": {"filesystem": "workspace-write", "shell": "never", "network": "deny", "mcp_tools": []},
     "repository": {"url": "https://git.example.org/shop.git", "target_ref": "refs/heads/main", "landing": "branch"},
     "executor": {"kind": "command", "commands": ["ruff format {paths}"], "artifacts": [], "agent": "", "model": ""},
-    "scope": {
-        "allow_dependency_change": False,
-        "allow_protected_paths": [],
-        "allow": [],
-        "destructive": [],
-    },
+    "scope": {"allow_dependency_change": False, "allow_protected_paths": [], "allow": [], "destructive": []},
     "max_retries": 0,
     "strict_acceptance": False,
     "audit_only": False,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import Field, model_validator
 
-from gatewright.policy_files import PolicyModel
+from gatewright.policy_files import PolicyFile, PolicyModel
 
 Use = Literal["acceptance", "executor"]
 
@@ -89,3 +89,6 @@ class CommandRule(PolicyModel):
 class CommandAllowlist(PolicyModel):
     version: Literal["2"]
     commands: tuple[CommandRule, ...] = Field(min_length=1)
+
+
+ALLOWLIST_FILE: Final = PolicyFile("command_allowlist.json", CommandAllowlist)

@@ -6,13 +6,12 @@ raises ConfigurationError, and the gatekeeper does not start.
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Final, Literal, TypeVar, get_args
 
-from pydantic import Field, TypeAdapter, model_validator
+from pydantic import Field, model_validator
 
 from gatewright.agents.policy import AGENTS_FILE, AgentsPolicy
 from gatewright.contracts import AgentRegistry, RoutingRules, codec
@@ -20,38 +19,37 @@ from gatewright.contracts.progress import MemoryBounds
 from gatewright.contracts.records import RegisteredAgent
 from gatewright.ecosystems.runner.names import is_test, is_test_data
 from gatewright.errors import ConfigurationError, MalformedError
-from gatewright.git.access.policy import REPOSITORIES_FILE, load_repositories
+from gatewright.git.access.policy import REPOSITORIES_FILE
 from gatewright.git.names import LARGEST, TreeLimits
 from gatewright.git.paths import folded_path
 from gatewright.models.policy import MODELS_FILE, ModelsPolicy
-from gatewright.models.transfers import TRANSFERS_FILE, TransfersPolicy, load_transfers
+from gatewright.models.transfers import TRANSFERS_FILE, TransfersPolicy
 from gatewright.path_patterns.matcher import PathMatcher, path_matcher
 from gatewright.policy_files import (
-    FILES,
     ORGANISATION,
+    POLICY_FILES,
+    PolicyFile,
     PolicyModel,
     check_policy_folder,
-    parse_policy,
     policy_path,
-    read_policy,
 )
 from gatewright.profiles.policy import ENVIRONMENTS_FILE, EnvironmentsPolicy
 from gatewright.rules.policy_digest import policies_sha256
-from gatewright.rules.summons import FILE as SUMMONS_FILE
 from gatewright.rules.summons import SummonsBounds
 from gatewright.services.gatekeeper.policies.approval_policy import ApprovalPolicy, check_models, load_approval_policy
-from gatewright.services.gatekeeper.policies.beats import BEATS_FILE, BeatsPolicy, load_beats
 from gatewright.services.gatekeeper.policies.cel_rules import CelRule, load_rules
-from gatewright.services.gatekeeper.policies.commands import CommandAllowlist
+from gatewright.services.gatekeeper.policies.commands import ALLOWLIST_FILE, CommandAllowlist
+from gatewright.services.gatekeeper.policies.dispatch import BEATS_FILE, SHARES_FILE, BeatsPolicy, SharesPolicy
 from gatewright.services.gatekeeper.policies.full_access import names_full_access
-from gatewright.services.gatekeeper.policies.memory_policy import MEMORY_FILE, load_memory
-from gatewright.services.gatekeeper.policies.packs import Approvals, PolicyPacks
-from gatewright.services.gatekeeper.policies.pools import POOLS_FILE, PoolsPolicy, load_pools
-from gatewright.services.gatekeeper.policies.publishers import Publishers
-from gatewright.services.gatekeeper.policies.roles import RoleTable, registry_faults
-from gatewright.services.gatekeeper.policies.routing_policy import ROUTING_FILE, load_routing
-from gatewright.services.gatekeeper.policies.shares import SHARES_FILE, SharesPolicy, load_shares
-from gatewright.services.gatekeeper.policies.summons_policy import load_summons
+from gatewright.services.gatekeeper.policies.memory_policy import MEMORY_FILE
+from gatewright.services.gatekeeper.policies.packs import PACKS_FILE, PolicyPacks
+from gatewright.services.gatekeeper.policies.pools import POOLS_FILE, PoolsPolicy
+from gatewright.services.gatekeeper.policies.publishers import PUBLISHERS_FILE, Publishers
+from gatewright.services.gatekeeper.policies.roles import ROLES_FILE, RoleTable, registry_faults
+from gatewright.services.gatekeeper.policies.routing_policy import ROUTING_FILE, check_routing
+from gatewright.services.gatekeeper.policies.summons_policy import SUMMONS_FILE
+
+P = TypeVar("P")
 
 ProtectedClass = Literal["sacred", "ci", "protected", "runner", "dependencies", "migrations"]
 #: The contract field that opens a class, or what does so in its place. ``by name``: only by naming the very file.
@@ -141,13 +139,18 @@ class ProtectedPaths(PolicyModel):
         if names[0] != "sacred" or [kind.name for kind in self.classes if kind.opened_by == "nothing"] != ["sacred"]:
             raise ValueError("the sacred class comes first, and nothing opens it")
         if [kind.name for kind in self.classes if kind.opened_by == "approval"] != ["ci"]:
-            raise ValueError("the class ci, and it alone, is opened by an approval")
+            raise ValueError("the class ci, and it alone, is opened by an approval rule")
         if any(kind.content_decides for kind in self.classes[1:]):
             raise ValueError("content_decides is for the sacred class alone")
         by_name = [kind.name for kind in self.classes if kind.opened_by == "scope.allow_protected_paths, by name"]
         if by_name != ["runner"]:
             raise ValueError("the class runner, and it alone, is opened by name")
         return self
+
+
+REGISTRY_FILE: Final = PolicyFile("agent_registry.json", AgentRegistry, decode=codec.decode)
+FORBIDDEN_FILE: Final = PolicyFile("forbidden_actions.json", ForbiddenActions)
+PROTECTED_FILE: Final = PolicyFile("protected_paths.json", ProtectedPaths)
 
 
 @dataclass(frozen=True)
@@ -160,7 +163,6 @@ class Policies:
     protected: ProtectedPaths
     roles: RoleTable
     packs: PolicyPacks
-    approvals: Approvals
     people: ApprovalPolicy
     routing: RoutingRules | None
     transfers: TransfersPolicy | None
@@ -215,71 +217,90 @@ def load(folder: Path, named: tuple[str, ...] = ()) -> Policies:
     ``named``: publishers that the operator's settings name; those that the file does not list get the rule of ``default``.
     """
     check_policy_folder(folder)
-    paths = {name: policy_path(folder, name) for name in FILES}
-    contents = {name: read_policy(path) for name, path in paths.items()}
-    pools, pools_sha256 = load_pools(folder)
-    shares, shares_sha256 = load_shares(folder)
-    beats, beats_sha256 = load_beats(folder)
+    reader = _PolicyReader(folder)
+    beats = reader.read(BEATS_FILE)
     people = load_approval_policy(folder, beats.seconds)
-    routing, routing_sha256 = load_routing(folder, people.rules)
-    transfers, transfers_sha256 = load_transfers(folder)
-    memory, memory_sha256 = load_memory(folder)
-    summons, summons_sha256 = load_summons(folder)
-    optional = {
-        SUMMONS_FILE: summons_sha256,
-        MEMORY_FILE: memory_sha256,
-        ROUTING_FILE: routing_sha256,
-        TRANSFERS_FILE: transfers_sha256,
-        REPOSITORIES_FILE: load_repositories(folder).sha256,
-        POOLS_FILE: pools_sha256,
-        SHARES_FILE: shares_sha256,
-        BEATS_FILE: beats_sha256,
-    }
-    optional_digests = {name: digest for name, digest in optional.items() if digest is not None} | dict(people.digests)
-    forbidden = parse_policy(paths["forbidden_actions.json"], ForbiddenActions, contents["forbidden_actions.json"])
-    roles = parse_policy(paths["roles.json"], RoleTable, contents["roles.json"])
+    routing = reader.read_if_present(ROUTING_FILE)
+    check_routing(ROUTING_FILE.path(folder), routing, people.rules)
+    reader.read(REPOSITORIES_FILE)
+    forbidden = reader.read(FORBIDDEN_FILE)
+    roles = reader.read(ROLES_FILE)
     for role in roles.roles:
         for tool in role.mcp_tools:
             if tool not in forbidden.mcp_tools:
-                raise ConfigurationError(f"{paths['roles.json']}: {role.role}: the tool {tool!r} is not on the allowlist")
-    protected = parse_policy(paths["protected_paths.json"], ProtectedPaths, contents["protected_paths.json"])
+                words = f"{ROLES_FILE.path(folder)}: {role.role}: the tool {tool!r} is not on the allowlist"
+                raise ConfigurationError(words)
+    protected = reader.read(PROTECTED_FILE)
     rules = load_rules(policy_path(folder, ORGANISATION))
-    publishers = parse_policy(paths["publishers.json"], Publishers, contents["publishers.json"])
+    listed = reader.read(PUBLISHERS_FILE)
     try:
-        publishers = publishers.with_named(named)
+        publishers = listed.with_named(named)
     except ValueError as error:
         raise ConfigurationError(f"GATEWRIGHT_PUBLISHERS: {error}") from error
-    models = parse_policy(paths[MODELS_FILE], ModelsPolicy, contents[MODELS_FILE])
+    models = reader.read(MODELS_FILE)
     check_models(people.rules, models)
-    named_publishers = _named_publishers(contents, publishers)
-    digests = {name: hashlib.sha256(contents[name]).hexdigest() for name in FILES} | optional_digests
-    digests |= {f"{ORGANISATION}/{rule.name}": rule.sha256 for rule in rules}
+    registry = reader.read(REGISTRY_FILE)
+    _check_registry(REGISTRY_FILE.path(folder), registry)
+    memory, summons = reader.read_if_present(MEMORY_FILE), reader.read_if_present(SUMMONS_FILE)
+    allowlist, packs = reader.read(ALLOWLIST_FILE), reader.read(PACKS_FILE)
+    agents, environments, transfers = (
+        reader.read(AGENTS_FILE),
+        reader.read(ENVIRONMENTS_FILE),
+        reader.read_if_present(TRANSFERS_FILE),
+    )
+    pools, shares = reader.read(POOLS_FILE), reader.read(SHARES_FILE)
+    known = {publisher.name for publisher in listed.publishers}
+    named_publishers = tuple(publisher.name for publisher in publishers.publishers if publisher.name not in known)
+    digests = reader.digests | dict(people.digests) | {f"{ORGANISATION}/{rule.name}": rule.sha256 for rule in rules}
     return Policies(
-        registry=_registry(paths["agent_registry.json"], contents["agent_registry.json"]),
-        allowlist=parse_policy(paths["command_allowlist.json"], CommandAllowlist, contents["command_allowlist.json"]),
+        registry=registry,
+        allowlist=allowlist,
         forbidden=forbidden,
         protected=protected,
         roles=roles,
-        packs=parse_policy(paths["policy_packs.json"], PolicyPacks, contents["policy_packs.json"]),
-        approvals=parse_policy(paths["approvals.json"], Approvals, contents["approvals.json"]),
+        packs=packs,
         people=people,
         routing=routing,
         transfers=transfers,
-        memory=memory,
-        summons=summons,
+        memory=memory.bounds if memory is not None else None,
+        summons=summons.bounds if summons is not None else None,
         publishers=publishers,
         models=models,
-        agents=parse_policy(paths[AGENTS_FILE], AgentsPolicy, contents[AGENTS_FILE]),
-        environments=parse_policy(paths[ENVIRONMENTS_FILE], EnvironmentsPolicy, contents[ENVIRONMENTS_FILE]),
+        agents=agents,
+        environments=environments,
         pools=pools,
         shares=shares,
         beats=beats,
         rules=rules,
-        matcher=_matcher(paths["protected_paths.json"], protected),
+        matcher=_matcher(PROTECTED_FILE.path(folder), protected),
         sha256=policies_sha256(digests, named_publishers),
         digests=digests,
         named_publishers=named_publishers,
     )
+
+
+class _PolicyReader:
+    """Reads files of one folder, and keeps the digests of those that are there."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._digests: dict[str, str] = {}
+
+    def read(self, file: PolicyFile[P]) -> P:
+        """The policy in force. Raises ConfigurationError."""
+        loaded = file.load(self._folder)
+        if loaded.sha256 is not None:
+            self._digests[file.name] = loaded.sha256
+        return loaded.policy
+
+    def read_if_present(self, file: PolicyFile[P]) -> P | None:
+        """As ``read``; None where there is no file."""
+        return self.read(file) if file.path(self._folder).exists() else None
+
+    @property
+    def digests(self) -> dict[str, str]:
+        """Of what was read, in the order of ``POLICY_FILES``."""
+        return {each.name: self._digests[each.name] for each in POLICY_FILES if each.name in self._digests}
 
 
 def _matcher(path: Path, protected: ProtectedPaths) -> PathMatcher:
@@ -289,17 +310,8 @@ def _matcher(path: Path, protected: ProtectedPaths) -> PathMatcher:
         raise ConfigurationError(f"{path}: {error}") from error
 
 
-def _named_publishers(contents: dict[str, bytes], publishers: Publishers) -> tuple[str, ...]:
-    """The publishers that the settings name and the file does not list."""
-    listed = {each.name for each in TypeAdapter(Publishers).validate_json(contents["publishers.json"]).publishers}
-    return tuple(publisher.name for publisher in publishers.publishers if publisher.name not in listed)
-
-
-def _registry(path: Path, data: bytes) -> AgentRegistry:
-    try:
-        registry = codec.decode(data, AgentRegistry)
-    except MalformedError as error:
-        raise ConfigurationError(f"{path}: {error}") from error
+def _check_registry(path: Path, registry: AgentRegistry) -> None:
+    """Raises ConfigurationError for an entry beyond the bounds of its role, or one that would switch the sandbox off."""
     faults = list(registry_faults(registry))
     for agent in registry.agents:
         faults.extend(
@@ -309,4 +321,3 @@ def _registry(path: Path, data: bytes) -> AgentRegistry:
         )
     if faults:
         raise ConfigurationError(f"{path}: {'; '.join(faults)}")
-    return registry

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
-from pathlib import Path
 from typing import Final, Literal
 
 from pydantic import Field
 
 from gatewright.contracts.progress import MemoryBounds
-from gatewright.policy_files import PolicyModel, parse_policy, policy_path, read_policy
-
-MEMORY_FILE: Final = "memory.json"
+from gatewright.policy_files import PolicyFile, PolicyModel
 
 
 class MemoryPolicy(PolicyModel):
@@ -26,10 +22,4 @@ class MemoryPolicy(PolicyModel):
         return MemoryBounds(entries=self.entries, max_bytes=self.max_bytes)
 
 
-def load_memory(folder: Path) -> tuple[MemoryBounds | None, str | None]:
-    """The bounds and the digest of the file; None and None where there is none. Raises ConfigurationError."""
-    path = policy_path(folder, MEMORY_FILE)
-    if not path.exists():
-        return None, None
-    data = read_policy(path)
-    return parse_policy(path, MemoryPolicy, data).bounds, hashlib.sha256(data).hexdigest()
+MEMORY_FILE: Final = PolicyFile("memory.json", MemoryPolicy)

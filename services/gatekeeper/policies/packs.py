@@ -1,14 +1,13 @@
-"""Policy packs (what a contract must put up with) and approvals (what a person has let through all the same)."""
+"""Policy packs: what a contract has to keep to, by the risk that its order names."""
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Literal
+from typing import Final, Literal
 
-from pydantic import AwareDatetime, Field, model_validator
+from pydantic import Field
 
 from gatewright.contracts.vocabulary import Judging, LandingMode, MutationBounds, Network, PolicyPack
-from gatewright.policy_files import PolicyModel
+from gatewright.policy_files import PolicyFile, PolicyModel
 from gatewright.rules.reports.proof import Testing, Untested
 
 
@@ -32,14 +31,15 @@ class MutationRules(PolicyModel):
 class PackRules(PolicyModel):
     """What one pack demands, beyond what every contract must keep to.
 
-    ``broad_paths``: a whole top-level directory is granted, or needs a person's approval. ``wider_permissions``: a contract
-    that asks for more than its role may have gets less, or is refused. ``network``: the most that any role gets. ``testing``:
-    it is recorded what acceptance commands proved, or one of them at least must have proved something. ``untested_change``: a
-    changed file that no test has loaded is said, or refused. ``mutation``: how many mutants of a change are tried against its
-    tests; None: not one. ``judging``: the test runner is asked together with the reviewer, or only after a review that passed.
+    ``broad_paths``: a whole top-level directory is granted, or refused unless an approval rule asks a person.
+    ``wider_permissions``: a contract that asks for more than its role may have gets less, or is refused. ``network``: the most
+    that any role gets. ``testing``: it is recorded what acceptance commands proved, or one of them at least must have proved
+    something. ``untested_change``: a changed file that no test has loaded is said, or refused. ``mutation``: how many mutants
+    of a change are tried against its tests; None: not one. ``judging``: the test runner is asked together with the reviewer, or
+    only after a review that passed.
     """
 
-    broad_paths: Literal["granted", "needs_approval"]
+    broad_paths: Literal["granted", "refused"]
     strict_acceptance: bool
     testing: Testing
     untested_change: Untested
@@ -71,32 +71,4 @@ class PolicyPacks(PolicyModel):
                 return self.high
 
 
-class PolicyApproval(PolicyModel):
-    """A person has let ``paths`` of ``repository`` through; every field is compared exactly, and it ends at ``expires_at``."""
-
-    what: Literal["broad_path"]
-    repository: str = Field(min_length=1)
-    paths: tuple[str, ...] = Field(min_length=1)
-    approved_by: str = Field(min_length=1)
-    reason: str = Field(min_length=1)
-    expires_at: AwareDatetime
-
-    def covers(self, paths: frozenset[str], repository: str) -> bool:
-        return self.repository == repository and frozenset(self.paths) == paths
-
-    def expired(self, now: datetime) -> bool:
-        return self.expires_at <= now
-
-
-class Approvals(PolicyModel):
-    version: Literal["1"]
-    approvals: tuple[PolicyApproval, ...]
-
-    @model_validator(mode="after")
-    def _no_wildcards(self) -> Approvals:
-        """An approval is for named paths: no approver may approve "everything", not even by hand."""
-        for approval in self.approvals:
-            for path in approval.paths:
-                if not path.strip("/.") or not {"*", "?", "["}.isdisjoint(path):
-                    raise ValueError(f"{path!r} cannot be approved; name the directories")
-        return self
+PACKS_FILE: Final = PolicyFile("policy_packs.json", PolicyPacks)

@@ -7,11 +7,9 @@ is ``default``. Without the file there is one pool, ``default``, which has every
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Final, Literal, get_args
 
 from pydantic import Field, model_validator
@@ -20,12 +18,11 @@ from gatewright.bus.topology import DEFAULT_POOL
 from gatewright.contracts import RunRequest, TaskContract
 from gatewright.contracts.vocabulary import Language
 from gatewright.errors import ConfigurationError, DeniedError
-from gatewright.policy_files import PolicyModel, parse_policy, policy_path, read_policy
+from gatewright.policy_files import PolicyFile, PolicyModel
 from gatewright.profiles.choice import chosen_profile
 from gatewright.profiles.policy import EnvironmentsPolicy
 from gatewright.worker_role import ways
 
-POOLS_FILE: Final = "pools.json"
 PooledRole = Literal["worker", "testrunner"]
 POOLED_ROLES: Final[tuple[PooledRole, ...]] = get_args(PooledRole)
 PoolName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,32}$")]
@@ -139,15 +136,7 @@ class PoolsPolicy(PolicyModel):
 
 
 ONE_POOL: Final = PoolsPolicy(version="1", pools=(Pool(name=DEFAULT_POOL),))
-
-
-def load_pools(folder: Path) -> tuple[PoolsPolicy, str | None]:
-    """``pools.json`` of the operator's folder with its digest; one pool and None without it. Raises ConfigurationError."""
-    path = policy_path(folder, POOLS_FILE)
-    if not path.exists():
-        return ONE_POOL, None
-    data = read_policy(path)
-    return parse_policy(path, PoolsPolicy, data), hashlib.sha256(data).hexdigest()
+POOLS_FILE: Final = PolicyFile("pools.json", PoolsPolicy, default=lambda: ONE_POOL)
 
 
 def _capabilities(pool: Pool) -> str:

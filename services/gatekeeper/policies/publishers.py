@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -13,7 +13,7 @@ from gatewright.bus.subjects import MAX_MESSAGE_BYTES
 from gatewright.contracts.vocabulary import Priority
 from gatewright.errors import MalformedError
 from gatewright.git.access.repository_patterns import check_ref_pattern
-from gatewright.policy_files import PolicyModel
+from gatewright.policy_files import PolicyFile, PolicyModel
 from gatewright.services.gatekeeper.policies.quotas import MostRuns, RepositoryPattern, RepositoryQuota
 
 SubmissionKind = Literal["request", "contract"]
@@ -102,3 +102,6 @@ class Publishers(PolicyModel):
             if count > 1:
                 raise ValueError(f"{name} is listed {count} times")
         return self
+
+
+PUBLISHERS_FILE: Final = PolicyFile("publishers.json", Publishers)

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Literal, get_args
+from typing import Final, Literal, get_args
 
 from pydantic import Field, model_validator
 
@@ -18,7 +18,7 @@ from gatewright.contracts.codec import schema_name
 from gatewright.contracts.task_contract import TaskType
 from gatewright.contracts.vocabulary import Filesystem, Network, RoleName, Shell
 from gatewright.permissions import FILESYSTEM_ORDER, NETWORK_ORDER, SHELL_ORDER, is_wider
-from gatewright.policy_files import PolicyModel
+from gatewright.policy_files import PolicyFile, PolicyModel
 from gatewright.tasks.protocol import ANSWERS
 
 #: Roles that change files on another's order. They give work to no agent: more work is the tech lead's to order.
@@ -108,6 +108,9 @@ class RoleTable(PolicyModel):
             if known.role in known.may_dispatch_to or "PM" in known.may_dispatch_to:
                 raise ValueError(f"{known.role} may dispatch only to the roles below it")
         return self
+
+
+ROLES_FILE: Final = PolicyFile("roles.json", RoleTable)
 
 
 def registry_faults(registry: AgentRegistry) -> Iterator[str]:

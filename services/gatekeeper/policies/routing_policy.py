@@ -2,44 +2,31 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable
 from pathlib import Path
 
 from gatewright.contracts import RoutingRules, codec
 from gatewright.contracts.people.approvals import ApprovalRule
-from gatewright.errors import ConfigurationError, MalformedError
+from gatewright.errors import ConfigurationError
 from gatewright.git.paths import path_fault
-from gatewright.policy_files import policy_path, read_policy
+from gatewright.policy_files import PolicyFile
 
-ROUTING_FILE = "routing_rules.json"
+ROUTING_FILE = PolicyFile("routing_rules.json", RoutingRules, decode=codec.decode)
 #: Reasons to ask a person that rest on the routing.
 _RESTS_ON_ROUTING = frozenset({"risk_tier", "critic"})
 
 
-def load_routing(folder: Path, asking: Iterable[ApprovalRule]) -> tuple[RoutingRules | None, str | None]:
-    """The rules and the digest of their file; None and None where there is none.
+def check_routing(path: Path, rules: RoutingRules | None, asking: Iterable[ApprovalRule]) -> None:
+    """Raises ConfigurationError: the rules that were read from ``path`` say nothing by their limits or patterns.
 
-    Raises ConfigurationError: the file cannot be read, its limits or patterns say nothing, or a rule of approvals (``asking``)
-    rests on it and it is not there.
+    Also where a rule of approvals (``asking``) rests on them and there are none.
     """
-    path = policy_path(folder, ROUTING_FILE)
-    if not path.exists():
+    if rules is None:
         for rule in asking:
             if rule.reason in _RESTS_ON_ROUTING:
                 words = f"the rule {rule.name} asks by {rule.reason}, which needs {ROUTING_FILE} in the policy folder"
                 raise ConfigurationError(words)
-        return None, None
-    data = read_policy(path)
-    try:
-        rules = codec.decode(data, RoutingRules)
-    except MalformedError as error:
-        raise ConfigurationError(f"{path}: {error.message}") from error
-    _check(path, rules)
-    return rules, hashlib.sha256(data).hexdigest()
-
-
-def _check(path: Path, rules: RoutingRules) -> None:
+        return
     if rules.low_files > rules.high_files or rules.low_lines > rules.high_lines:
         raise ConfigurationError(f"{path}: what is still of low risk may not be more than what is not of high risk")
     for pattern in (*rules.low_paths, *rules.high_paths):

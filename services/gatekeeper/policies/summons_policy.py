@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
-from pathlib import Path
 from typing import Annotated, get_args
 
 from pydantic import Field, model_validator
 
 from gatewright.contracts.people.summons import MOST_SUMMONSES, SummonsRole
 from gatewright.contracts.vocabulary import Budget
-from gatewright.policy_files import PolicyModel, parse_policy, policy_path, read_policy
+from gatewright.policy_files import PolicyFile, PolicyModel
 from gatewright.rules.summons import FILE, SummonsBounds
 
 
@@ -36,10 +34,4 @@ class SummonsPolicy(PolicyModel):
         return SummonsBounds(self.most, self.roles, self.timeout_sec, budget)
 
 
-def load_summons(folder: Path) -> tuple[SummonsBounds | None, str | None]:
-    """The bounds and the digest of the file; None and None where there is none. Raises ConfigurationError."""
-    path = policy_path(folder, FILE)
-    if not path.exists():
-        return None, None
-    data = read_policy(path)
-    return parse_policy(path, SummonsPolicy, data).bounds, hashlib.sha256(data).hexdigest()
+SUMMONS_FILE = PolicyFile(FILE, SummonsPolicy)

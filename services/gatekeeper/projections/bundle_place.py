@@ -11,7 +11,7 @@ from gatewright.evidence.signing.keys import PublicKey
 from gatewright.evidence.store.address import StoreAddress, parse_store
 from gatewright.evidence.store.fetching import open_store
 from gatewright.evidence.store.objects import ObjectStore
-from gatewright.evidence.store.policy import load_stores
+from gatewright.evidence.store.policy import STORES_FILE
 from gatewright.evidence.store.publishing import BundlePublisher
 from gatewright.evidence.store.storing_writer import StoringWriter
 from gatewright.evidence.writer import BundleWriter
@@ -36,7 +36,7 @@ class BundlePlace:
         if settings.bundle_store is None:
             return cls(root, outgoing)
         try:
-            address, policy = parse_store(settings.bundle_store), load_stores(settings.policies)
+            address, policy = parse_store(settings.bundle_store), STORES_FILE.load(settings.policies).policy
             return cls(root, outgoing, address, open_store(address, policy), policy.entry(address).lock is not None)
         except StoreError as error:
             raise ConfigurationError(error.message, code=error.reason) from error

@@ -16,7 +16,7 @@ import msgspec
 from gatewright.contracts import StatusClaim
 from gatewright.foreign_documents import JsonReader, UnreadableDocumentError
 from gatewright.run import events as e
-from gatewright.services.gatekeeper.policies.beats import QUARTER_HOURS, BeatsPolicy
+from gatewright.services.gatekeeper.policies.dispatch import QUARTER_HOURS, BeatsPolicy
 from gatewright.services.gatekeeper.projections.entries import EntryEvent, LedgerEntry
 
 TaskRole = Literal["pm", "techlead", "worker", "reviewer", "testrunner"]

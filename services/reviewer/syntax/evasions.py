@@ -332,11 +332,7 @@ def _other_visits(language: str) -> Mapping[str, _Visit]:
     if language in _COMPARING:
         visits |= dict.fromkeys(("function_item", "method_declaration", "method"), _comparing(language))
     if language == "rust":
-        visits |= {
-            "attribute_item": _rust_attribute,
-            "inner_attribute_item": _rust_attribute,
-            "macro_definition": _rust_macro,
-        }
+        visits |= {"attribute_item": _rust_attribute, "inner_attribute_item": _rust_attribute, "macro_definition": _rust_macro}
     return visits
 
 

@@ -34,10 +34,7 @@ _JAVASCRIPT: _Forms = (
     (BytesPattern(rb"^(?:\w+\.)?expect\.(?:anything|any|closeTo|objectContaining|stringMatching)\("), _ALL),
     (BytesPattern(rb"^Symbol\.for\([\"'`](?:\$\$jest-matchers-object|expect-global|jest[.-]|\$\$jest|vitest[.:-])"), _REPLACES),
     (BytesPattern(rb"^(?:\w+\.)?expect\.getState\(|^globalThis\.__vitest_\w+__$"), _LOOKS),
-    (
-        BytesPattern(rb"^typeof\s+(?:(?:globalThis|global|window|self)\.)?(?:jest|describe|expect|beforeEach)\s*[!=]==?"),
-        _LOOKS,
-    ),
+    (BytesPattern(rb"^typeof\s+(?:(?:globalThis|global|window|self)\.)?(?:jest|describe|expect|beforeEach)\s*[!=]==?"), _LOOKS),
     (BytesPattern(rb"^Object\.is\s*=[^=>]"), _REPLACES),
     (
         BytesPattern(rb"^require\([\"'`](?:mocha|jest-circus|jest-jasmine2|@vitest/runner|@jest/expect)/[^\"'`]*[\"'`]\)\."),
@@ -197,14 +194,7 @@ _NODES: Mapping[str, frozenset[str]] = {
     "java": frozenset({"method_invocation", "object_creation_expression", "package_declaration", "assert_statement"}),
     "rust": frozenset({"call_expression", "macro_invocation", "binary_expression"}),
 }
-_FORMS: Mapping[str, _Forms] = {
-    "javascript": _JAVASCRIPT,
-    "go": _GO,
-    "java": _JAVA,
-    "rust": _RUST,
-    "ruby": _RUBY,
-    "php": _PHP,
-}
+_FORMS: Mapping[str, _Forms] = {"javascript": _JAVASCRIPT, "go": _GO, "java": _JAVA, "rust": _RUST, "ruby": _RUBY, "php": _PHP}
 #: Whether any of them is in a text: nearly always none is, and one look says so.
 _ANY_FORM = {family: BytesPattern.either(form for form, _ in forms) for family, forms in _FORMS.items()}
 #: A name that is asked for alone, and is an error where there is no runner.

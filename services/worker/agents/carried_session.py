@@ -21,14 +21,7 @@ from gatewright.errors import ArtifactError, MalformedError
 from gatewright.sandbox.account import sandbox_account
 from gatewright.secrets.scanner import SecretScanner
 from gatewright.services.worker.agents.port import AgentProblem, Tell
-from gatewright.services.worker.agents.session_state import (
-    MOST_FILES,
-    SessionNotKeptError,
-    SessionState,
-    lay_out,
-    pack,
-    unpack,
-)
+from gatewright.services.worker.agents.session_state import MOST_FILES, SessionNotKeptError, SessionState, lay_out, pack, unpack
 from gatewright.tasks.earlier_round import left_by
 
 #: Seconds without a change after which an agent has written its session down, and that it is waited for at most.

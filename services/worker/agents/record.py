@@ -83,11 +83,7 @@ _UNASKED: Final = {
     "unreachable": "no person can be asked",
 }
 #: The reason codes of what no person was asked, although people could have been.
-_REFUSALS: Final = {
-    "secret": "secret_found",
-    "too_long": "agent_question_unreadable",
-    "too_many": "too_many_agent_questions",
-}
+_REFUSALS: Final = {"secret": "secret_found", "too_long": "agent_question_unreadable", "too_many": "too_many_agent_questions"}
 
 
 def refused_questions(events: Iterable[AgentEvent]) -> Iterator[RefusedQuestion]:

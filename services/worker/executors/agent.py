@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from gatewright import scope
 from gatewright.agents.installation import InstalledAgent
-from gatewright.agents.policy import AgentEntry, LoadedAgents
+from gatewright.agents.policy import AgentEntry, AgentsPolicy
 from gatewright.budgets import command_seconds
 from gatewright.contracts.vocabulary import Shell
 from gatewright.environment_state import refuse_changed, see_environment
@@ -37,12 +37,7 @@ from gatewright.secrets.scanner import SecretScanner
 from gatewright.services.worker.agents.box import BASE_URL, Box, Place, open_box
 from gatewright.services.worker.agents.brief import brief, out_of_scope
 from gatewright.services.worker.agents.carried_session import CarriedSession
-from gatewright.services.worker.agents.conventions import (
-    Conventions,
-    read_conventions,
-    restore_conventions,
-    restored_block,
-)
+from gatewright.services.worker.agents.conventions import Conventions, read_conventions, restore_conventions, restored_block
 from gatewright.services.worker.agents.earlier import EarlierRound, begin_at, earlier_round
 from gatewright.services.worker.agents.live_usage import tell_usage
 from gatewright.services.worker.agents.masking import masking, without_masked
@@ -89,7 +84,7 @@ class AgentHost:
     """What a worker knows of agents: the operator's policies, the folders of the installations, the walls, and what the probe
     found of each agent (``admissions``). With ``playback`` no model is asked: what was recorded is played."""
 
-    agents: LoadedAgents
+    agents: AgentsPolicy
     models: LoadedModels
     installations: tuple[Path, ...]
     sandbox: TalkingSandbox | None
@@ -112,7 +107,7 @@ class AgentExecutor:
     ) -> None:
         self._host = host
         self._choice = AgentChoice(
-            host.agents.policy,
+            host.agents,
             host.models.policy,
             host.installations,
             host.admissions,
@@ -174,10 +169,10 @@ class AgentExecutor:
         conventions, commits = Conventions(), 0
         if version > 1:
             # The manifest of a transfer names the baseline's tree, and nothing of its past.
-            if (most := self._host.agents.policy.history) and self._host.models.transfers is None:
+            if (most := self._host.agents.history) and self._host.models.transfers is None:
                 commits = await asyncio.to_thread(history_length, job.mirror.path, job.baseline, most)
             tree, restored = await restore_conventions(job.mirror, job.baseline, tree, job.contract)
-            if self._host.agents.policy.conventions == "given":
+            if self._host.agents.conventions == "given":
                 conventions = await read_conventions(job.mirror, job.baseline, job.contract.allowed_paths, self._scanner)
         order = brief(
             self._host.library,
@@ -195,14 +190,14 @@ class AgentExecutor:
         """The history of a workspace with so many commits, without what is masked and what looks like a secret."""
         if not commits:
             return None
-        masked = self._host.agents.policy.masked_for(entry)
+        masked = self._host.agents.masked_for(entry)
         rules = HistoryRules(commits, masking(masked), lambda content: any(True for _ in self._scanner.find(content)))
         return WantedHistory(rules, f"{commits} {sorted(masked)} {self._scanner.name}")
 
     async def _work(self, job: Job, work: _Work) -> ExecutionResult:
         prefix = await usable_environment(job.contract, self._environments, job.mirror, job.baseline)
         planted = await provided_files(job.contract, job.artifacts)
-        shown = await without_masked(job.mirror, work.start.tree, self._host.agents.policy.masked_for(work.agent.entry))
+        shown = await without_masked(job.mirror, work.start.tree, self._host.agents.masked_for(work.agent.entry))
         history = work.start.history
         async with self._workspaces.open(job.mirror, job.baseline, shown, planted=planted, history=history) as workspace:
             seen = await asyncio.to_thread(see_environment, prefix)

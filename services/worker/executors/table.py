@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
 
-from gatewright.agents.policy import LoadedAgents, load_agents
+from gatewright.agents.policy import AgentsPolicy, load_agents
 from gatewright.contracts.vocabulary import ExecutorName
 from gatewright.models.cassettes import Playback
 from gatewright.models.policy import LoadedModels, load_models
@@ -31,7 +31,7 @@ class ExecutorHost:
     sandbox: Sandbox
     scanner: SecretScanner
     library: PromptLibrary
-    agents: LoadedAgents
+    agents: AgentsPolicy
     models: LoadedModels
     playback: Playback | None
 
@@ -83,7 +83,7 @@ def _agent(host: ExecutorHost) -> ChangeExecutor:
 def _model(host: ExecutorHost) -> ChangeExecutor:
     from gatewright.services.worker.executors.model import ModelExecutor
 
-    given = host.agents.policy.conventions == "given"
+    given = host.agents.conventions == "given"
     return ModelExecutor(host.models, host.scanner, host.settings.pool, host.library, host.playback, conventions=given)
 
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from gatewright.errors import ConfigurationError, MalformedError
-from gatewright.policy_files import PolicyModel, parse_policy, policy_path, read_policy
+from gatewright.policy_files import PolicyFile, PolicyModel
 
-AGENTS_FILE = "agents.json"
 #: The ways of talking to an agent.
 ProtocolName = Literal["codex-app-server", "claude", "acp", "command"]
 #: Of the Agent Client Protocol: the one that stands, and drafts by the name under which a policy opens them.
@@ -175,27 +172,20 @@ class AgentsPolicy(PolicyModel):
         raise MalformedError(f"{AGENTS_FILE} has no agent {name[:64]!r}; it lists {known}", code="agent_unknown")
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedAgents:
-    """The policy of agents, and the digest of its file, which goes into the evidence."""
-
-    policy: AgentsPolicy
-    sha256: str
+AGENTS_FILE = PolicyFile("agents.json", AgentsPolicy)
 
 
-def load_agents(folder: Path) -> LoadedAgents:
+def load_agents(folder: Path) -> AgentsPolicy:
     """Read ``agents.json`` of the operator's folder.
 
     Raises ConfigurationError naming the file and the place; for a version of a protocol that is none here, with the code
     ``protocol_version_unknown``.
     """
-    path = policy_path(folder, AGENTS_FILE)
-    data = read_policy(path)
-    policy = parse_policy(path, AgentsPolicy, data)
+    policy = AGENTS_FILE.load(folder).policy
     for entry in policy.agents:
         if fault := _version_fault(policy, entry):
-            raise ConfigurationError(f"{path}: {entry.name} {fault}", code="protocol_version_unknown")
-    return LoadedAgents(policy, hashlib.sha256(data).hexdigest())
+            raise ConfigurationError(f"{AGENTS_FILE.path(folder)}: {entry.name} {fault}", code="protocol_version_unknown")
+    return policy
 
 
 def _version_fault(policy: AgentsPolicy, entry: AgentEntry) -> str:

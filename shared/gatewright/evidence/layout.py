@@ -60,7 +60,7 @@ TRACE_ID = "trace/trace_id.txt"
 #: What every bundle has (specification 5.2 and 5.3). ``contract.json`` is ``null`` in a run that never got a contract.
 REQUIRED: tuple[str, ...] = (
     CONTRACT, MANIFEST, EVENTS, PATCH, NAMES, META, WORKTREE_REF, DECISIONS,
-    TASK_RESULT, REVIEW_REPORT, TEST_REPORT, EVIDENCE_BUNDLE, EVIDENCE_REPORT, COMPLETION_REPORT,
+    TASK_RESULT, REVIEW_REPORT, TEST_REPORT, EVIDENCE_BUNDLE, EVIDENCE_REPORT, COMPLETION_REPORT, PROGRESS_PACKET,
     GIT_BASELINE, GIT_BASELINE_TREE, GIT_PATCH, GIT_NAMES, TEST_COMMAND, TEST_STDOUT, TEST_STDERR, TRACE_ID,
 )  # fmt: skip
 #: What ``evidence_hashes`` of the manifest names: always these.

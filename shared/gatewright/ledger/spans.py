@@ -169,11 +169,7 @@ class _Story:
             raise MalformedError(f"event {record.seq} is no verdict", code="bad_event")
         report = judged.report
         end = _nanoseconds(report.evaluated_at)
-        attributes: dict[str, AttributeValue] = {
-            c.GATE: report.gate,
-            c.GATE_VERDICT: report.verdict,
-            c.GATE_CODE: report.code,
-        }
+        attributes: dict[str, AttributeValue] = {c.GATE: report.gate, c.GATE_VERDICT: report.verdict, c.GATE_CODE: report.code}
         if report.task_id:
             attributes[c.TASK_ID] = report.task_id
         context = self._context("gate", str(record.seq))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -16,10 +15,9 @@ from gatewright.contracts.vocabulary import Budget
 from gatewright.errors import DeniedError, MalformedError
 from gatewright.models.grant import ModelGrant
 from gatewright.models.prices import Price
-from gatewright.models.transfers import TransfersPolicy, load_transfers
-from gatewright.policy_files import KeyReference, PolicyModel, parse_policy, policy_path, read_policy
+from gatewright.models.transfers import TRANSFERS_FILE, TransfersPolicy
+from gatewright.policy_files import KeyReference, PolicyFile, PolicyModel
 
-MODELS_FILE = "models.json"
 #: The ways of talking to a model: OpenAI's Responses and chat completions, Anthropic's Messages, Google's generateContent.
 Api = Literal["responses", "chat_completions", "messages", "gemini"]
 #: The roles that may call models. The gatekeeper and the test runner never do.
@@ -189,21 +187,24 @@ class ModelsPolicy(PolicyModel):
         return (name for name in names if (model := self.model(name)) is not None and model.price is None)
 
 
+MODELS_FILE = PolicyFile("models.json", ModelsPolicy)
+
+
 @dataclass(frozen=True, slots=True)
 class LoadedModels:
-    """The policy of models, the digest of its file, which goes into the evidence, and the policy of transfers, if any."""
+    """The policy of models, and the policy of transfers, if any: what calls a model needs both."""
 
     policy: ModelsPolicy
-    sha256: str
     transfers: TransfersPolicy | None = None
 
 
 def load_models(folder: Path) -> LoadedModels:
-    """Read ``models.json`` of the operator's folder. Raises ConfigurationError naming the file and the place."""
-    path = policy_path(folder, MODELS_FILE)
-    data = read_policy(path)
-    transfers, _ = load_transfers(folder)
-    return LoadedModels(parse_policy(path, ModelsPolicy, data), hashlib.sha256(data).hexdigest(), transfers)
+    """Read ``models.json`` and ``transfers.json`` of the operator's folder.
+
+    Raises ConfigurationError naming the file and the place.
+    """
+    transfers = TRANSFERS_FILE.load_if_present(folder)
+    return LoadedModels(MODELS_FILE.load(folder).policy, transfers.policy if transfers else None)
 
 
 def _once(kind: str, names: Iterable[str]) -> None:

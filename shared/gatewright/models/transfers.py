@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal, Protocol
 from urllib.parse import urlsplit
 
@@ -13,9 +11,8 @@ from pydantic import Field, field_validator
 from gatewright.budgets import Spend, spend_freely
 from gatewright.contracts.transfers import TransferLeave, TransferRole
 from gatewright.errors import DeniedError
-from gatewright.policy_files import PolicyModel, parse_policy, policy_path, read_policy
+from gatewright.policy_files import PolicyFile, PolicyModel
 
-TRANSFERS_FILE = "transfers.json"
 NOT_APPROVED = "transfer_not_approved"
 _PORTS = {"http": 80, "https": 443}
 
@@ -73,13 +70,7 @@ class TransfersPolicy(PolicyModel):
         return any(host == own or (own.startswith("*.") and host.endswith(own[1:])) for own in self.internal)
 
 
-def load_transfers(folder: Path) -> tuple[TransfersPolicy | None, str | None]:
-    """The policy and the digest of its file; None and None where there is none. Raises ConfigurationError."""
-    path = policy_path(folder, TRANSFERS_FILE)
-    if not path.exists():
-        return None, None
-    data = read_policy(path)
-    return parse_policy(path, TransfersPolicy, data), hashlib.sha256(data).hexdigest()
+TRANSFERS_FILE = PolicyFile("transfers.json", TransfersPolicy)
 
 
 def endpoint_of_provider(provider: Reached) -> str:

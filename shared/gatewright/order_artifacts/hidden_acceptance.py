@@ -56,9 +56,7 @@ def with_hidden_part(contract: TaskContract, request: RunRequest) -> TaskContrac
     if contract.acceptance_tests != visible(request).acceptance_tests or visible(request) is request:
         return contract
     return replace(
-        contract,
-        acceptance_tests=request.acceptance_tests,
-        inputs=replace(contract.inputs, artifacts=request.artifacts),
+        contract, acceptance_tests=request.acceptance_tests, inputs=replace(contract.inputs, artifacts=request.artifacts)
     )
 
 

@@ -49,14 +49,13 @@ class Kind(StrEnum):
 class Panel(StrEnum):
     """The groups of the help, in its order."""
 
-    PLACE = "Repository and landing"
-    SCOPE = "What may change"
-    MAKER = "Who makes the change"
-    PROOF = "What proves the change"
-    SURROUNDINGS = "What commands see"
-    RULES = "Policy and record"
+    CHANGE = "Change"
+    SCOPE = "Scope"
+    TESTS = "Tests"
+    AGENT = "Agent"
+    LANDING = "Landing"
     LIMITS = "Limits"
-    STACK = "Processes of this run"
+    ADVANCED = "Advanced"
 
 
 class Section(StrEnum):
@@ -120,7 +119,8 @@ class Row:
     ``flags``: the first one is written in retry lines; none for an argument. ``pointer``: the field of the document in dotted
     form; empty where the option is no field of its own. ``key``: its name in the form and the tool; by default the pointer.
     ``own_bounds``: set only where the document has no such field. ``read``: from a value of the command line to the option's.
-    ``note``: what the help shows as the default. ``repeated``: whether a retry line has it.
+    ``note``: what the help shows as the default. ``repeated``: whether a retry line has it. ``first_screen``: whether
+    ``run --help`` shows it; ``run --help-all`` shows all rows.
     """
 
     name: str
@@ -138,6 +138,7 @@ class Row:
     form: FormField | None = None
     tool: ToolArgument | None = None
     repeated: bool = True
+    first_screen: bool = False
 
     @property
     def flag(self) -> str:

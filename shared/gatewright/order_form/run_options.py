@@ -1,7 +1,8 @@
 """The table of the options of an order. Each field is one row; all that knows an option is derived from it.
 
 An option is added by one row here, and by its use: a field with a ``pointer`` is placed in the request as it is, any other
-one is read in ``gatewright.app.cli.run.request``. The help is at most 12 words. The command line adds "(repeatable)".
+one is read in ``gatewright.app.cli.run.request``. The help is at most 12 words, without a period. The command line adds
+"(repeatable)".
 """
 
 from __future__ import annotations
@@ -40,8 +41,9 @@ class RunOptions:
     request: str = option(
         kind=Kind.TEXT,
         metavar="REQUEST",
-        help="The change that is wanted, in words.",
-        panel=Panel.PLACE,
+        help="Change to make, in plain words",
+        panel=Panel.CHANGE,
+        first_screen=True,
         pointer="request",
         default="",
         form=FormField(
@@ -53,9 +55,10 @@ class RunOptions:
         "--repo",
         kind=Kind.TEXT,
         metavar="PATH|URL",
-        help="The repository; by default the one you stand in.",
-        panel=Panel.PLACE,
+        help="Repository to change",
+        panel=Panel.LANDING,
         pointer="repository.url",
+        note="current directory",
         key="repository",
         form=FormField(
             section=Section.ORDER,
@@ -70,8 +73,8 @@ class RunOptions:
         "--ref",
         kind=Kind.TEXT,
         metavar="REF",
-        help="The branch, tag or commit to start from.",
-        panel=Panel.PLACE,
+        help="Branch, tag or commit to start from",
+        panel=Panel.LANDING,
         pointer="baseline_ref",
         form=FormField(section=Section.REFS, label="Starts from", hint="a ref; HEAD if left out", list="branches"),
     )
@@ -79,8 +82,9 @@ class RunOptions:
         RetryOffer.PATH,
         kind=Kind.TEXTS,
         metavar="PATH",
-        help="A file or directory that may change.",
+        help="File or directory that may change",
         panel=Panel.SCOPE,
+        first_screen=True,
         pointer="allowed_paths",
         key="paths",
         form=FormField(
@@ -97,8 +101,9 @@ class RunOptions:
         "--allow-protected",
         kind=Kind.TEXTS,
         metavar="PATH",
-        help="A test, fixture or lint configuration that may change; implies --allow.",
+        help="Test, fixture or lint configuration that may change; implies --allow",
         panel=Panel.SCOPE,
+        first_screen=True,
         pointer="scope.allow_protected_paths",
     )
     #: Those of ``allow`` that the pm proposed: what a person did not name opens no test.
@@ -106,7 +111,7 @@ class RunOptions:
     allow_dependencies: bool = option(
         RetryOffer.DEPENDENCIES,
         kind=Kind.FLAG,
-        help="Manifests and lock files inside the paths may change.",
+        help="Allow changes to manifests and lock files inside the paths",
         panel=Panel.SCOPE,
         pointer="scope.allow_dependency_change",
         key="allow_dependencies",
@@ -116,7 +121,7 @@ class RunOptions:
         RetryOffer.KIND,
         kind=Kind.CHOICES,
         metavar="KIND",
-        help="Open a kind of change.",
+        help="Allow a special kind of change",
         panel=Panel.SCOPE,
         pointer="scope.allow",
     )
@@ -124,8 +129,9 @@ class RunOptions:
         "--exec",
         kind=Kind.TEXTS,
         metavar="CMD",
-        help="A command that makes the change; one for each attempt.",
-        panel=Panel.MAKER,
+        help="Command that makes the change, one per attempt",
+        panel=Panel.CHANGE,
+        first_screen=True,
         key="command",
         form=FormField(
             section=Section.MAKER,
@@ -140,8 +146,9 @@ class RunOptions:
         "--patch",
         kind=Kind.TEXT,
         metavar="FILE|-",
-        help="A diff that is the change; - is standard input.",
-        panel=Panel.MAKER,
+        help="Existing diff to judge (- reads standard input)",
+        panel=Panel.CHANGE,
+        first_screen=True,
         key="patch",
         form=FormField(
             section=Section.MAKER, label="Patch", hint="as git diff writes it", rows=8, required="give the patch", maker="patch"
@@ -152,22 +159,23 @@ class RunOptions:
         "--reply",
         kind=Kind.TEXTS,
         metavar="FILE|-",
-        help="A model's reply that holds the files; one for each attempt.",
-        panel=Panel.MAKER,
+        help="Recorded model reply that contains the files, one per attempt",
+        panel=Panel.CHANGE,
     )
     head: str | None = option(
         "--head",
         kind=Kind.TEXT,
         metavar="BRANCH",
-        help="Existing commits that BRANCH adds to --ref, squashed into one change.",
-        panel=Panel.MAKER,
+        help="Existing commits from --ref to BRANCH, squashed into one change",
+        panel=Panel.CHANGE,
     )
     agent: str | None = option(
         "--agent",
         kind=Kind.TEXT,
         metavar="NAME",
-        help="A coding agent of agents.json makes the change, or any.",
-        panel=Panel.MAKER,
+        help="Coding agent that makes the change (see: gatewright agents list)",
+        panel=Panel.CHANGE,
+        first_screen=True,
         pointer="executor.agent",
         key="agent",
         form=FormField(
@@ -182,38 +190,32 @@ class RunOptions:
         "--model",
         kind=Kind.TEXT,
         metavar="NAME",
-        help="Model of the agent; without --agent it writes whole files.",
-        panel=Panel.MAKER,
+        help="Model for --agent; without --agent, the model writes whole files",
+        panel=Panel.AGENT,
+        first_screen=True,
         pointer="executor.model",
     )
     fallback: bool = option(
         "--fallback",
         kind=Kind.FLAG,
-        help="Other models of its route may answer when --model cannot.",
-        panel=Panel.MAKER,
+        help="Try other models of the route when --model fails",
+        panel=Panel.AGENT,
         pointer="executor.fallback",
     )
     cassette: Path | None = option(
         "--cassette",
         kind=Kind.FILE,
-        metavar="FOLDER|BUNDLE",
-        help="Recorded calls to play instead of every model, without a network.",
-        panel=Panel.MAKER,
+        metavar="PATH",
+        help="Recorded calls to replay instead of calling models",
+        panel=Panel.AGENT,
         read=Path.absolute,
-    )
-    approval: Path | None = option(
-        "--approval",
-        kind=Kind.FILE,
-        metavar="FILE",
-        help="A person's signed approval: see gatewright approve.",
-        panel=Panel.RULES,
     )
     provide: tuple[str, ...] = option(
         RetryOffer.PROVIDE,
         kind=Kind.TEXTS,
         metavar="FILE",
-        help="A generated file that git ignores and commands need (_version.py).",
-        panel=Panel.SURROUNDINGS,
+        help="Generated file that git ignores and commands need, such as _version.py",
+        panel=Panel.TESTS,
     )
     #: Path and content of files that are provided and lie in no checkout.
     written: tuple[tuple[str, bytes], ...] = ()
@@ -221,15 +223,16 @@ class RunOptions:
         "--mount",
         kind=Kind.TEXTS,
         metavar="PATH[=DIR]",
-        help="A folder that git ignores (node_modules), shown to commands read-only.",
-        panel=Panel.SURROUNDINGS,
+        help="Directory that git ignores, mounted read-only, such as node_modules",
+        panel=Panel.TESTS,
     )
     tests: tuple[str, ...] = option(
         RetryOffer.TEST,
         kind=Kind.TEXTS,
         metavar="CMD",
-        help="A command that must succeed on the change.",
-        panel=Panel.PROOF,
+        help="Command that must succeed on the change",
+        panel=Panel.TESTS,
+        first_screen=True,
         pointer="acceptance_tests",
         key="tests",
         form=FormField(
@@ -245,43 +248,43 @@ class RunOptions:
         "--hidden-test",
         kind=Kind.TEXTS,
         metavar="CMD",
-        help="An acceptance command that planner, workers and reviewers never see.",
-        panel=Panel.PROOF,
+        help="Acceptance command that planner, workers and reviewers never see",
+        panel=Panel.TESTS,
     )
     hidden_files: tuple[str, ...] = option(
         "--hidden-file",
         kind=Kind.TEXTS,
         metavar="PATH=FILE",
-        help="FILE, shown at PATH to the hidden tests alone.",
-        panel=Panel.PROOF,
+        help="FILE, visible at PATH to hidden tests only",
+        panel=Panel.TESTS,
     )
     shards: int = option(
         "--shards",
         kind=Kind.NUMBER,
-        help="Maximum number of disjoint parts of the work.",
-        panel=Panel.MAKER,
+        help="Maximum number of disjoint parts of the work",
+        panel=Panel.AGENT,
         pointer="sharding.count",
     )
     candidates: str | None = option(
         "--candidates",
         kind=Kind.TEXT,
         metavar="N|NAME,...",
-        help="Make it N times, or by each AGENT, AGENT=MODEL, =MODEL; best lands.",
-        panel=Panel.MAKER,
+        help="Number of candidates, or agents to compare; the best one lands",
+        panel=Panel.AGENT,
     )
     workers: int | None = option(
         "--workers",
         kind=Kind.NUMBER,
-        help="Worker processes to start.",
-        panel=Panel.STACK,
+        help="Worker processes to start",
+        panel=Panel.ADVANCED,
         note="one per shard or candidate, at most one per core",
         own_bounds=Bounds(least=1, most=MOST_WORKERS),
     )
     linger: bool | None = option(
         "--linger/--no-linger",
         kind=Kind.SWITCH,
-        help="Keep the stack that this run starts for some minutes.",
-        panel=Panel.STACK,
+        help="Keep the stack of this run for some minutes",
+        panel=Panel.ADVANCED,
         note="at a terminal",
         repeated=False,
     )
@@ -289,8 +292,9 @@ class RunOptions:
         "--env",
         kind=Kind.FILES,
         metavar="DIR|auto",
-        help="Prefix that commands see read-only; auto: what the repository declares.",
-        panel=Panel.SURROUNDINGS,
+        help="Read-only environment for commands; auto: as the repository declares",
+        panel=Panel.TESTS,
+        first_screen=True,
         key="environment",
         form=FormField(
             section=Section.PROOF,
@@ -301,23 +305,25 @@ class RunOptions:
     language: Language | None = option(
         "--language",
         kind=Kind.CHOICE,
-        help="Language of the environment profile; by default derived from the request.",
-        panel=Panel.SURROUNDINGS,
+        help="Language of the environment profile",
+        panel=Panel.TESTS,
         pointer="language",
+        note="derived from the request",
     )
     land: LandingMode = option(
         RetryOffer.LAND_BRANCH,
         kind=Kind.CHOICE,
-        help="Land on a new branch, on --target-ref, or not at all.",
-        panel=Panel.PLACE,
+        help="Land on a new branch, on --target-ref, or nowhere",
+        panel=Panel.LANDING,
+        first_screen=True,
         pointer="repository.landing",
     )
     target_ref: str | None = option(
         "--target-ref",
         kind=Kind.TEXT,
         metavar="REF",
-        help="With --land target: the branch; it must be at --ref.",
-        panel=Panel.PLACE,
+        help="Branch for --land target; must point at --ref",
+        panel=Panel.LANDING,
         pointer="repository.target_ref",
         key="target_ref",
         form=FormField(
@@ -330,52 +336,52 @@ class RunOptions:
     policy_pack: PolicyPack = option(
         "--policy-pack",
         kind=Kind.CHOICE,
-        help="How strict the policy is.",
-        panel=Panel.RULES,
+        help="Strictness of the policy",
+        panel=Panel.ADVANCED,
         pointer="policy_pack",
         form=FormField(section=Section.RULES, label="Policy pack"),
     )
     priority: Priority = option(
         "--priority",
         kind=Kind.CHOICE,
-        help="How urgent the run is among others.",
-        panel=Panel.RULES,
+        help="Priority among other runs",
+        panel=Panel.ADVANCED,
         pointer="priority",
         form=FormField(section=Section.RULES, label="Priority"),
     )
     needs: tuple[str, ...] = option(
         "--need",
         kind=Kind.TEXTS,
-        metavar="WORD",
-        help="Capability that its processes must have (gpu), as pools.json lists them.",
-        panel=Panel.SURROUNDINGS,
+        metavar="NAME",
+        help="Capability that worker processes must have, as listed in pools.json",
+        panel=Panel.ADVANCED,
         pointer="needs",
     )
     requirement: tuple[str, ...] = option(
         "--requirement",
         kind=Kind.TEXTS,
         metavar="ID",
-        help="A requirement that the change serves, such as PAY-SEC-007.",
-        panel=Panel.RULES,
+        help="Requirement that the change serves, such as PAY-SEC-007",
+        panel=Panel.ADVANCED,
         pointer="requirement_ids",
     )
     yes: bool = option(
         "--yes",
         kind=Kind.FLAG,
-        help="Run what is proposed for open paths, tests or executor.",
-        panel=Panel.RULES,
+        help="Accept proposals for missing paths, tests or executor",
+        panel=Panel.ADVANCED,
     )
     interactive: bool = option(
         "--interactive",
         kind=Kind.FLAG,
-        help="Answer an agent's permission requests at this terminal; silence refuses.",
-        panel=Panel.MAKER,
+        help="Answer the agent's permission requests here; silence denies them",
+        panel=Panel.AGENT,
         pointer="interactive",
     )
     max_retries: int | None = option(
         "--max-retries",
         kind=Kind.NUMBER,
-        help="Rounds of the fix loop.",
+        help="Maximum number of further attempts",
         panel=Panel.LIMITS,
         pointer="timeout_retry.max_retries",
         note="one per further answer",
@@ -384,7 +390,7 @@ class RunOptions:
         "--timeout",
         kind=Kind.DECIMAL,
         metavar="SECONDS",
-        help="Time limit of each task.",
+        help="Time limit of each task",
         panel=Panel.LIMITS,
         pointer="timeout_retry.timeout_sec",
         default=300.0,
@@ -393,7 +399,7 @@ class RunOptions:
         "--max-seconds",
         kind=Kind.DECIMAL,
         metavar="SECONDS",
-        help="Budget: time from acceptance to the end of the run.",
+        help="Time budget of the whole run",
         panel=Panel.LIMITS,
         pointer="budget.wall_sec",
     )
@@ -401,7 +407,7 @@ class RunOptions:
         "--max-tokens",
         kind=Kind.NUMBER,
         metavar="N",
-        help="Budget: tokens of all models together.",
+        help="Token budget of all models together",
         panel=Panel.LIMITS,
         pointer="budget.tokens",
     )
@@ -410,7 +416,7 @@ class RunOptions:
         "--budget-usd",
         kind=Kind.DECIMAL,
         metavar="USD",
-        help="Budget: US dollars.",
+        help="Cost budget in US dollars",
         panel=Panel.LIMITS,
         pointer="budget.cost_usd",
     )
@@ -418,7 +424,7 @@ class RunOptions:
         "--max-iterations",
         kind=Kind.NUMBER,
         metavar="N",
-        help="Budget: rounds of the fix loop, or turns of an agent.",
+        help="Maximum number of fix rounds or agent turns",
         panel=Panel.LIMITS,
         pointer="budget.iterations",
     )

@@ -62,11 +62,3 @@ def _fields_of_scope() -> tuple[tuple[re.Pattern[str], str], ...]:
 def flags_without_value() -> frozenset[str]:
     """The options that stand alone. The word after any other option is its value."""
     return frozenset(row.flag for row in order_rows() if row.kind in {Kind.FLAG, Kind.SWITCH})
-
-
-def help_of(row: Row) -> str:
-    """The help of an option: its choices where they are not shown otherwise, and whether it is repeatable."""
-    text = row.help.removesuffix(".")
-    if row.kind is Kind.CHOICES:
-        text = f"{text}: {', '.join(row.bounds.choices)}"
-    return f"{text} (repeatable)." if row.kind.many else f"{text}."

@@ -10,10 +10,9 @@ from typing import Literal
 from pydantic import Field, field_validator, model_validator
 
 from gatewright.contracts.vocabulary import Language
-from gatewright.policy_files import PolicyModel, parse_policy, policy_path, read_policy
+from gatewright.policy_files import PolicyFile, PolicyModel
 from gatewright.sandbox.images import is_pinned
 
-ENVIRONMENTS_FILE = "environments.json"
 _TOOL = r"^[A-Za-z0-9][A-Za-z0-9._+-]{0,63}$"
 
 
@@ -76,9 +75,4 @@ class EnvironmentsPolicy(PolicyModel):
 
 
 NO_PROFILES = EnvironmentsPolicy(version="1", profiles=())
-
-
-def load_environments(folder: Path) -> EnvironmentsPolicy:
-    """Read ``environments.json`` of the operator's folder. Raises ConfigurationError naming the file and the place."""
-    path = policy_path(folder, ENVIRONMENTS_FILE)
-    return parse_policy(path, EnvironmentsPolicy, read_policy(path))
+ENVIRONMENTS_FILE = PolicyFile("environments.json", EnvironmentsPolicy)

@@ -4,33 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gatewright.reasons.reason import EXIT_CODES, FAMILIES, Family
+from gatewright.reasons.reason import EXIT_CODES, FAMILIES, Family, Reason
 from gatewright.reasons.registry import REASONS
 from gatewright.reasons.retries import RetryOffer
 
 _BEGINNING = """\
 # Reason codes
 
-Every refusal, failure and error has a stable code that scripts may match on. A code belongs to one of four families, and the
-family alone gives the exit code of the command. `error.v1` and `gate_report.v1` carry it as `family`, so that a client knows
-what a code means that only a newer version has; one that is not in the table and comes without a family is taken as refused.
+A reason code is the stable name of a refusal, failure or error, on which scripts can match.
 
-After some refusals a client prints or returns a retry line: the same command with the options that open exactly what was
-refused. The table names those options. A code without them offers nothing, because the change has to be corrected.
+```json
+{"code": "path_out_of_scope", "family": "refused"}
+```
 
-This page is made from the table in `gatewright.reasons`: `python -m gatewright.reasons > docs/reasons.md`.
+- Each code belongs to one of four families. The family sets the exit code of the command.
+- `error.v1` and `gate_report.v1` contain the family, so that clients can handle codes of newer versions. Treat an unknown code
+  without a family as `refused`.
+- After some refusals, clients print or return a retry line: the same command with options that open what was refused. The table
+  names these options.
+- Each code links to the page that explains it.
 
-| family | exit code | what it says |
+`python -m gatewright.reasons > docs/reasons.md` generates this page.
+
+| family | exit code | meaning |
 |---|---|---|
 """
+#: Most codes in one row.
+_CODES_OF_A_ROW = 12
 _FAMILIES: dict[Family, tuple[str, str]] = {
-    "bad_input": (
-        "Bad input",
-        "what was sent is not valid, or names something that does not exist: correct it",
-    ),
-    "refused": ("Refused", "a policy or a gate said no: change what was asked for, or have the policy changed"),
-    "failed": ("Failed", "the work was done or looked at, and did not come out well"),
-    "infrastructure": ("Infrastructure", "something that is needed cannot be had: nothing is wrong with what was sent"),
+    "bad_input": ("Bad input", "the input is invalid, or names something that does not exist: correct it"),
+    "refused": ("Refused", "a policy or a gate refused: change the order, or have the policy changed"),
+    "failed": ("Failed", "the work or a check of it did not succeed"),
+    "infrastructure": ("Infrastructure", "a required resource is unavailable; the input is not at fault"),
 }
 
 
@@ -41,13 +46,21 @@ def reference() -> str:
 
 
 def _section(family: Family) -> Iterator[str]:
-    yield f"\n## {_FAMILIES[family][0]}\n\n| code | what to do | more |\n|---|---|---|\n"
+    """A heading and a table; codes with the same page and advice share a row."""
+    yield f"\n## {_FAMILIES[family][0]}\n\n| code | advice |\n|---|---|\n"
+    rows: dict[tuple[str, str], list[str]] = {}
     for reason in sorted(REASONS.values()):
         if reason.family == family:
-            again = " May be sent again as it is." if reason.passing else ""
-            retry = f" A retry line may add: {', '.join(map(_option, sorted(reason.retry)))}." if reason.retry else ""
-            page = reason.page.partition("#")[0]
-            yield f"| `{reason.code}` | {reason.advice.replace('|', '&#124;')}.{again}{retry} | [{page}]({reason.page}) |\n"
+            rows.setdefault((reason.page, _advice(reason)), []).append(f"[`{reason.code}`]({reason.page})")
+    for (_, advice), codes in rows.items():
+        for start in range(0, len(codes), _CODES_OF_A_ROW):
+            yield f"| {', '.join(codes[start : start + _CODES_OF_A_ROW])} | {advice} |\n"
+
+
+def _advice(reason: Reason) -> str:
+    again = " You can send it again unchanged." if reason.passing else ""
+    retry = f" Retry options: {', '.join(map(_option, sorted(reason.retry)))}." if reason.retry else ""
+    return f"{reason.advice.replace('|', '&#124;')}.{again}{retry}"
 
 
 def _option(offer: RetryOffer) -> str:

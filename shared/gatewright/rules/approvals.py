@@ -279,12 +279,8 @@ def decision_on(request: ApprovalRequest, **said: object) -> ApprovalDecision:
     return ApprovalDecision(**{**bound, **said})  # type: ignore[arg-type] # the names are the fields
 
 
-def judge_decision(
-    run: Run, signed: SignedDecision, roster: ApproverRoster, now: datetime, *, recorded: bool = False
-) -> JudgedDecision:
+def judge_decision(run: Run, signed: SignedDecision, roster: ApproverRoster, now: datetime) -> JudgedDecision:
     """Whether a decision counts for ``run`` at ``now``.
-
-    ``recorded``: the decision is read from a ledger. A run that is older than a rule below is not held against that rule then.
 
     1. it is the canonical form of a decision  2. about this run and one of its requests  3. which waits for an answer, in time
     4. about exactly what was asked, and what the run has now  5. signed by a key of the roster, in force, and by the person
@@ -301,15 +297,13 @@ def judge_decision(
     person, key_print = signer_on(roster, signed.signature, data, NAMESPACE, now)  # 5
     if not same_person(person.name, decision.person):
         raise DeniedError(f"it names {decision.person}, and the key is that of {person.name}", code="approver_differs")
-    exact = recorded and run.accepted.orderers is None
-    if not exact:
-        check_signing_time(decision.decided_at, request.created_at, now)
+    check_signing_time(decision.decided_at, request.created_at, now)
     asked = run.approvals[request.request_id]
     check_right(run, request, person, "approver_not_allowed")  # 6
     if decision.verdict != "comment":
         keeps(asked, person.name)
     if decision.verdict in {"approve", "vote"}:
-        check_not_own(run, request, person, exact=exact)  # 7
+        check_not_own(run, request, person)  # 7
         if decision.verdict == "approve" and request.phrase and decision.phrase != request.phrase:  # 8
             raise DeniedError(f"the rule wants the exact words {request.phrase!r}", code="approval_phrase_differs")
     check_vote(run, request, decision, person)
@@ -318,7 +312,7 @@ def judge_decision(
     delegate = delegate_of(decision, asked, roster)  # 9
     if delegate is not None:
         check_right(run, request, delegate, "delegate_not_allowed")
-        check_not_own(run, request, delegate, exact=exact)
+        check_not_own(run, request, delegate)
     return JudgedDecision(decision, signed, request, person, key_print, delegate)
 
 
@@ -346,14 +340,14 @@ def check_right(run: Run, request: ApprovalRequest, person: RosterPerson, code: 
         raise DeniedError(f"{person.name} may not decide {request.rule}: {', '.join(request.approvers)}", code=code)
 
 
-def check_not_own(run: Run, request: ApprovalRequest, person: RosterPerson, *, exact: bool = False) -> None:
+def check_not_own(run: Run, request: ApprovalRequest, person: RosterPerson) -> None:
     """Whether the person may say yes to this run: it is not their own, or the rule lets them.
 
     Raises DeniedError (``approval_of_own_run``, ``orderer_unknown``).
     """
     if request.reason != "review" and (request.yourself or _is_dispatcher(run, request, person)):
         return
-    if is_own(run, person, exact=exact):
+    if is_own(run, person):
         raise DeniedError(f"{person.name} may not approve a run of their own", code="approval_of_own_run")
     if is_orderer_unknown(run):
         words = f"it is not known who ordered the run, so {person.name} may have: {request.rule} wants another person"

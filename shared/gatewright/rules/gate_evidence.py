@@ -48,30 +48,12 @@ WORKSPACE_CHANGES = "workspace_changes"
 _CHANGE = frozenset(
     {
         "protected_paths.limits",
+        "protected_paths.limits.names",
         "allowed_paths",
         "git_paths",
         "file_modes",
         "protected_paths.sacred",
         "destructive_operations",
-    }
-)
-#: The rules that a gate applies to whatever it passes. Those that only some contracts or policies bring are not listed.
-RULES: dict[GateName, frozenset[str]] = {
-    "policy": frozenset({"danger_full_access", "allowed_paths", "protected_paths.sacred", "command_allowlist", "repository"}),
-    "plan": frozenset(
-        {"dispatch.table", "dispatch.owner", "task_id", "contract", "least_privilege", "allowed_paths", "disjoint", "batches"}
-    ),
-    "diff": frozenset({"patch", *_CHANGE}),
-    "integrated": frozenset({"empty_diff", "file_ownership", "secrets", *_CHANGE}),
-    "reviewer": frozenset({"same_tree", "reviewer_gate", "read_only"}),
-    "tests": frozenset({"same_tree", "tests_gate", "rerun", "acceptance_tests"}),
-    "landing": frozenset(COMPLETION),
-}
-
-
-_FURTHER_CHANGE = frozenset(
-    {
-        "protected_paths.limits.names",
         "readable_names",
         "path_collisions",
         "symlink_targets",
@@ -79,13 +61,20 @@ _FURTHER_CHANGE = frozenset(
         *(f"change_kinds.{kind}" for kind in ("gitmodules", "binary")),
     }
 )
-#: Those that it applies besides, to runs of the second recording.
-FURTHER_RULES: dict[GateName, frozenset[str]] = {
-    "plan": frozenset({"candidates", "sharding", "times"}),
-    "diff": frozenset({"task_result", "times", "artifacts", *_FURTHER_CHANGE}),
-    "integrated": _FURTHER_CHANGE,
-    "reviewer": frozenset({"times"}),
-    "tests": frozenset({"test_proof", "proof_facts", "times", "artifacts"}),
+_PLAN = frozenset(
+    {"dispatch.table", "dispatch.owner", "task_id", "contract", "least_privilege", "allowed_paths", "disjoint", "batches"}
+    | {"candidates", "sharding", "times"}
+)
+#: The rules that a gate applies to whatever it passes. Those that only some contracts or policies bring are not listed.
+RULES: dict[GateName, frozenset[str]] = {
+    "policy": frozenset({"danger_full_access", "allowed_paths", "protected_paths.sacred", "command_allowlist", "repository"}),
+    "plan": _PLAN,
+    "diff": frozenset({"patch", "task_result", "times", "artifacts", *_CHANGE}),
+    "integrated": frozenset({"empty_diff", "file_ownership", "secrets", *_CHANGE}),
+    "reviewer": frozenset({"same_tree", "reviewer_gate", "read_only", "times"}),
+    "tests": frozenset({"same_tree", "tests_gate", "rerun", "acceptance_tests"})
+    | {"test_proof", "proof_facts", "times", "artifacts"},
+    "landing": frozenset(COMPLETION),
 }
 
 
@@ -220,8 +209,6 @@ def missing_rules(run: Run, report: GateReport, decisions: Sequence[Decision] = 
         return ()
     asked = [run.approvals.get(each.request_id) for each in decisions if report.gate == "approval"]
     wanted = RULES.get(report.gate, frozenset()) | {decided_rule(each.request.rule) for each in asked if each is not None}
-    if run.accepted.recording > 1:
-        wanted |= FURTHER_RULES.get(report.gate, frozenset())
     return tuple(sorted(wanted - {rule.rule for rule in report.rules}))
 
 
@@ -295,8 +282,7 @@ def _policy(run: Run, compiled: e.ContractCompiled | None) -> Iterator[LookedAt]
 
 
 def _plan(run: Run, accepted: e.PlanAccepted | None) -> Iterator[LookedAt]:
-    if run.accepted.recording > 1:
-        yield LookedAt(PLAN, plan_digest(accepted.plan) if accepted is not None else None)
+    yield LookedAt(PLAN, plan_digest(accepted.plan) if accepted is not None else None)
     if accepted is not None:
         yield from _calls(run, accepted.plan.consultation)
 
@@ -342,8 +328,7 @@ def _approval(run: Run, decisions: Sequence[Decision]) -> Iterator[LookedAt]:
 
 
 def _landing(run: Run, landed: e.Landed | None, held: e.RosterHeld | None) -> Iterator[LookedAt]:
-    # Runs older than the field held nothing against the roster again.
-    if held is not None or (run.accepted.orderers is not None and rests_on_people(run)):
+    if held is not None or rests_on_people(run):
         yield LookedAt(ROSTER, held.roster_sha256 if held is not None else None)
     yield LookedAt(TREE, landed.tree if landed is not None else None)
     if landed is not None and landed.commit:

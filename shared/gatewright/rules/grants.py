@@ -109,12 +109,10 @@ def subject_of(run: Run, rule: ApprovalRule) -> str:
     return contract_digest(run.contract) if run.contract is not None else ""
 
 
-def why_uncovered(
-    run: Run, rule: ApprovalRule, judged: JudgedGrant, paths: Sequence[bytes], now: datetime, *, recorded: bool = False
-) -> str:
+def why_uncovered(run: Run, rule: ApprovalRule, judged: JudgedGrant, paths: Sequence[bytes], now: datetime) -> str:
     """Why a grant does not answer what ``rule`` asks about ``run``, in words; empty when it does.
 
-    ``paths`` are those that the candidate changes; ``recorded`` as for ``judge_decision``.
+    ``paths`` are those that the candidate changes.
     1. it is in its time  2. it is about this repository and this rule  3. the run's rule allows it, and names its person
     4. it is not about a run of their own  5. nothing is there that is asked about each time  6. each file is of its paths, and
     versions move as far as it says, where it does  7. the risk is no higher than it says.
@@ -130,8 +128,7 @@ def why_uncovered(
         _within(judged, rule)  # 3
     except DeniedError as error:
         return error.message
-    exact = recorded and run.accepted.orderers is None
-    if not rule.yourself and is_own(run, judged.person, exact=exact):  # 4
+    if not rule.yourself and is_own(run, judged.person):  # 4
         return f"{judged.person.name} may not approve a run of their own"
     if not rule.yourself and is_orderer_unknown(run):
         return f"it is not known who ordered the run, so {judged.person.name} may have"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping
 
-from gatewright.policy_files import FILES, OPTIONAL, ORGANISATION
+from gatewright.policy_files import OPTIONAL, ORGANISATION, REQUIRED
 
 
 def policies_sha256(digests: Mapping[str, str], named_publishers: Iterable[str]) -> str:
@@ -16,11 +16,11 @@ def policies_sha256(digests: Mapping[str, str], named_publishers: Iterable[str])
     Raises ValueError for what is no digest, KeyError for a file that is missing.
     """
     digest = hashlib.sha256()
-    for name in FILES:
+    for name in REQUIRED:
         digest.update(bytes.fromhex(digests[name]))
     rules = {name for name in digests if name.startswith(f"{ORGANISATION}/")}
     known = [name for name in OPTIONAL if name in digests]
-    others = sorted(digests.keys() - {*FILES, *OPTIONAL} - rules)
+    others = sorted(digests.keys() - {*REQUIRED, *OPTIONAL} - rules)
     for name in (*known, *others, *sorted(rules)):
         shown = name.removeprefix(f"{ORGANISATION}/") if name in rules else name.removesuffix(".json")
         digest.update(shown.encode() + b"\0" + bytes.fromhex(digests[name]))

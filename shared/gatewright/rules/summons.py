@@ -111,14 +111,14 @@ def summons_leave(run: Run, role: str) -> TransferLeave | None:
     return leave_for(run, role) if work_was_given_out(run) else None
 
 
-def answer_to(asked: AskedSummons, answer: SummonsAnswer, now: datetime | None) -> SummonsAnswer:
+def answer_to(asked: AskedSummons, answer: SummonsAnswer, now: datetime) -> SummonsAnswer:
     """``answer`` as it is recorded at ``now``: with the ids of the question, and the words of no other outcome than it names.
 
-    An answer that is dated before its question, or later than now, is none. ``now`` None: the run is older than this rule.
+    An answer that is dated before its question, or later than now, is none.
     """
     item = asked.task.item
     answer = replace(answer, run_id=asked.task.run_id, task_id=asked.task.task_id, role=item.role)
-    if now is not None and (words := _wrong_time(asked, answer, now)):
+    if words := _wrong_time(asked, answer, now):
         answer = replace(answer, status="NOT_ANSWERED", code=UNFIT, message=words, answered_at=timestamp(now))
     if answer.status == "ANSWERED" and not answer.answer.strip():
         answer = replace(answer, status="NOT_ANSWERED", code=UNFIT, message=f"the {item.role} answered with no words")

@@ -59,7 +59,7 @@ def _standing(run: Run, number: int) -> e.Standing:
         candidate=number,
         outcome=state.failure or (PASSED if state.tests_passed else OPEN),
         findings=len(state.review.findings) if state.review is not None else 0,
-        changed_lines=state.composed.changed_lines or 0 if state.composed is not None else 0,
+        changed_lines=state.composed.changed_lines if state.composed is not None else 0,
         cost_usd=None if spent.least else spent.nano_usd / BILLION,
         tokens=spent.tokens,
     )

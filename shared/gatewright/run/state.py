@@ -221,8 +221,8 @@ class Run(Struct, frozen=True):
 
     @property
     def publisher(self) -> str:
-        """Who submitted it; who did before publishers had names is ``default``."""
-        return self.accepted.publisher or DEFAULT_PUBLISHER
+        """Who submitted it."""
+        return self.accepted.publisher
 
     @property
     def ended(self) -> bool:

@@ -125,13 +125,7 @@ class BubblewrapSandbox:
 
     @asynccontextmanager
     async def session(
-        self,
-        argv: Sequence[str],
-        *,
-        workspace: WorkingFolder,
-        prefix: Shown,
-        limits: SandboxLimits,
-        furnishing: Furnishing,
+        self, argv: Sequence[str], *, workspace: WorkingFolder, prefix: Shown, limits: SandboxLimits, furnishing: Furnishing
     ) -> AsyncIterator[SandboxSession]:
         """See ``TalkingSandbox.session``. The calling thread must live as long as the program."""
         check_argv(argv)

@@ -196,13 +196,7 @@ class TalkingSandbox(Protocol):
     """Runs programs that are talked to. There is none without walls: they are all that holds such a program."""
 
     def session(
-        self,
-        argv: Sequence[str],
-        *,
-        workspace: WorkingFolder,
-        prefix: Shown,
-        limits: SandboxLimits,
-        furnishing: Furnishing,
+        self, argv: Sequence[str], *, workspace: WorkingFolder, prefix: Shown, limits: SandboxLimits, furnishing: Furnishing
     ) -> AbstractAsyncContextManager[SandboxSession]:
         """Start ``argv`` in ``workspace``, to talk to it over pipes. When the context is left, nothing of it runs any more.
 

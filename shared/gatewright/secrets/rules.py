@@ -135,11 +135,7 @@ RULES: tuple[SecretRule, ...] = (
     _precise("crates_token", rf"{_alone('cio')}[A-Za-z0-9]{{32}}(?![\w/+=-])", "cio", glance="cio[A-Za-z0-9]{32}"),
     _precise("azure_secret", r"(?<![\w~.-])[A-Za-z0-9_~.-]{3}[0-9]Q~[A-Za-z0-9_~.-]{31,34}(?![\w~.-])", "Q~"),
     _precise("putty_key", r"Private-Lines: [0-9]{1,4}\r?\n[A-Za-z0-9+/=]{24,}", "Private-Lines: "),
-    _precise(
-        "openvpn_key",
-        r"-----BEGIN OpenVPN Static key V1-----(?:\s{1,4}[0-9a-f]{32}){1,16}",
-        "OpenVPN Static key",
-    ),
+    _precise("openvpn_key", r"-----BEGIN OpenVPN Static key V1-----(?:\s{1,4}[0-9a-f]{32}){1,16}", "OpenVPN Static key"),
     _precise(
         "nats_seed",
         r"\bS[ACNOUX][A-Z2-7]{56}(?![A-Za-z0-9])",

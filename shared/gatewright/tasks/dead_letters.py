@@ -131,11 +131,7 @@ class DeadLetters:
             b"",
             schema=d.UNKNOWN_SCHEMA,
             message_id=f"decided:{letter.sequence}",
-            headers={
-                DECISION_HEADER: verdict,
-                LETTER_HEADER: str(letter.sequence),
-                d.REASON_HEADER: d.header_text(reason),
-            },
+            headers={DECISION_HEADER: verdict, LETTER_HEADER: str(letter.sequence), d.REASON_HEADER: d.header_text(reason)},
         )
 
 

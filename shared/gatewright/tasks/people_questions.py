@@ -36,15 +36,7 @@ class PeopleQuestions:
     """What the agents of one task ask, by its ``delivery`` of that number. ``seconds``: its time limit, which begins now."""
 
     def __init__(
-        self,
-        bus: Bus,
-        ref: TaskRef,
-        message: Message,
-        *,
-        delivery: int,
-        seconds: float,
-        look: float = LOOK,
-        lost: float = LOST,
+        self, bus: Bus, ref: TaskRef, message: Message, *, delivery: int, seconds: float, look: float = LOOK, lost: float = LOST
     ) -> None:
         self._bus = bus
         self._ref = ref

@@ -82,11 +82,7 @@ class Settlement:
 
         async def publish() -> None:
             await self._bus.publish(
-                result_subject(self._role),
-                answer.data,
-                schema=answer.schema,
-                message_id=answer.message_id,
-                headers=carried,
+                result_subject(self._role), answer.data, schema=answer.schema, message_id=answer.message_id, headers=carried
             )
 
         await self._persist(publish, delivery, log)
@@ -120,15 +116,7 @@ async def settle(call: Awaitable[None], log: Logger) -> None:
 
 
 async def put_aside(
-    bus: Bus,
-    role: str,
-    delivery: Delivery,
-    message: Message,
-    *,
-    code: str,
-    reason: str,
-    metrics: Metrics,
-    log: Logger,
+    bus: Bus, role: str, delivery: Delivery, message: Message, *, code: str, reason: str, metrics: Metrics, log: Logger
 ) -> None:
     """Keep ``message``, the delivery's own or what may be kept of it, for operators; then take it off its queue.
 

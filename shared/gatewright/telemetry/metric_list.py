@@ -120,10 +120,7 @@ LEDGER_FOREIGN = Metric(
 )
 BUNDLES_OWED = Metric("gatewright_bundles_owed", "gauge", (), "Runs that have ended and whose bundle the disk did not take.")
 RUNS_SILENT = Metric(
-    "gatewright_runs_silent",
-    "gauge",
-    (),
-    "Runs of whose tasks in hand no claim came for two beats; NaN: not known.",
+    "gatewright_runs_silent", "gauge", (), "Runs of whose tasks in hand no claim came for two beats; NaN: not known."
 )
 STATUS_CLAIMS = Metric(
     "gatewright_status_claims_total",

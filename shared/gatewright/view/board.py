@@ -93,11 +93,7 @@ def without_history(board: Board, run_id: str, why: str, sequence: int) -> Board
     """The board once it was found that a run's history cannot be followed beyond this message."""
     followed = {known: run for known, run in board.open_runs.items() if known != run_id}
     told = {**board.unreadable, run_id: why}
-    return replace(
-        passed_over(board, sequence),
-        open_runs=MappingProxyType(followed),
-        unreadable=MappingProxyType(told),
-    )
+    return replace(passed_over(board, sequence), open_runs=MappingProxyType(followed), unreadable=MappingProxyType(told))
 
 
 def _follow_transition(before: FollowedRun | None, transition: Transition) -> FollowedRun:

@@ -79,6 +79,11 @@ def retry_line(command: Sequence[str], options: Iterable[str]) -> str:
     return " ".join(map(_quote_word, words))
 
 
+def retry_label(options: Sequence[str]) -> str:
+    """What stands before the command: options that widen the scope allow what was refused."""
+    return "To allow it" if all(each.startswith("--allow") for each in options if each.startswith("--")) else "Retry with"
+
+
 def _opening(violation: Violation) -> _Opening | None:
     """What opens one broken rule; None when nothing does, or when it may not be offered."""
     offers = offers_for(violation.code)

@@ -20,7 +20,7 @@ from gatewright.rules.people.delegations import holders
 from gatewright.run.history import FollowedRun
 from gatewright.run.spending import spending_of
 from gatewright.run.state import Run, RunTask
-from gatewright.work_documents.request_summary import gate_standing, request_summary
+from gatewright.work_documents.request_summary import change_size, gate_standing, request_summary
 
 #: Where a run stands for people: at work, waiting for a person, waiting for paths that others hold, landed, ended otherwise.
 RunStage = Literal["running", "person", "locks", "landed", "failed"]
@@ -59,7 +59,8 @@ class BoardRow:
     ``code`` and ``message`` are those of a run that did not land. ``holders`` are the runs whose paths it waits for.
     ``quiet_after``: seconds without an event after which it is silent. ``maker``: who makes the change (``command``, ``agent``,
     ...; ``several``). ``tokens`` and ``nano_usd`` are what was reported, ``locked`` the paths that an open run holds.
-    ``priority`` is the class that its tasks wait in.
+    ``priority`` is the class that its tasks wait in. ``ordered_by`` are the people who ordered it, as far as known.
+    ``change`` is the size of its candidate, such as ``2 files, 14 lines``.
     """
 
     run_id: str
@@ -94,6 +95,8 @@ class BoardRow:
     least: tuple[str, ...] = ()
     locked: tuple[str, ...] = ()
     priority: str = ""
+    ordered_by: tuple[str, ...] = ()
+    change: str = ""
 
     @property
     def is_open(self) -> bool:
@@ -142,6 +145,8 @@ def row_of(followed: FollowedRun, sequence: int) -> BoardRow:
         quiet_after=_quiet_after(run),
         maker=_maker(run),
         priority=_priority(run),
+        ordered_by=tuple(_cut(name) for name in run.accepted.orderers),
+        change=_change_size(run),
         tokens=used.tokens,
         nano_usd=used.nano_usd,
         least=used.least,
@@ -161,12 +166,7 @@ def tasks_in_hand(
     running = (task for task in run.tasks.values() if task.status == "RUNNING")
     return tuple(
         TaskInHand(
-            task.task_id,
-            task.role,
-            task.pool,
-            given_out.get(task.task_id, ""),
-            task.attempt,
-            claimed.get(task.task_id, ""),
+            task.task_id, task.role, task.pool, given_out.get(task.task_id, ""), task.attempt, claimed.get(task.task_id, "")
         )
         for task in running
     )
@@ -211,6 +211,12 @@ def span_of(row: BoardRow) -> float:
 def _priority(run: Run) -> str:
     ordered = run.contract or run.accepted.contract or run.request
     return ordered.priority if ordered is not None else ""
+
+
+def _change_size(run: Run) -> str:
+    """Files and lines of the candidate that stands, or of the one that was chosen; empty before there is one."""
+    candidate = run.seen_from(run.chosen).candidate
+    return change_size(candidate.changed_files, candidate.changed_lines) if candidate is not None else ""
 
 
 def _maker(run: Run) -> str:

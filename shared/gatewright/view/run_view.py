@@ -5,10 +5,30 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Literal, NamedTuple
 
 from gatewright.contracts import GateReport, OrchestratorEvent
 from gatewright.rules.rounds import CURABLE, ESCALATED
 from gatewright.run.history import FollowedRun, begin, follow
+
+#: How a line is marked; ``more`` is the next line of what stands above it.
+Mark = Literal["good", "bad", "given", "plain", "warn", "more"]
+
+
+class StageLine(NamedTuple):
+    """``name`` of the stage, such as ``tests``; ``text`` is printable."""
+
+    mark: Mark
+    name: str
+    text: str
+
+
+class FileChange(NamedTuple):
+    """A changed file and its lines, None where only the name is known; ``name`` is printable."""
+
+    name: str
+    added: int | None = None
+    removed: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +45,10 @@ class RunView(FollowedRun):
     """A followed run with what the command line adds to it: ``tails`` are the last lines of what failed, where asked for."""
 
     tails: tuple[OutputTail, ...] = ()
+    #: The finished stages, where they were derived (``stages.view_with_stages``).
+    stages: tuple[StageLine, ...] = ()
+    #: The files of the change.
+    changes: tuple[FileChange, ...] = ()
     #: The folder in which the bundle was found on this host; empty where it was not looked for.
     folder: str = ""
     #: Files that the commands missed and git has not, where it was looked for them.

@@ -6,6 +6,7 @@ Control characters, escape sequences and bidirectional marks can make one text l
 from __future__ import annotations
 
 import re
+import textwrap
 
 #: Terminal sequences: CSI, OSC and other strings up to their end, two-character escapes.
 _SEQUENCES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]{0,4096}(?:\x07|\x1b\\)?|[ -/]*[0-~])")  # noqa: TID251 - linear: each try ends where the next one begins
@@ -32,6 +33,20 @@ def terminal_text(data: bytes) -> str:
     """What a program printed, without its colours and cursor movements; bytes that are no UTF-8 become ``\\xNN``."""
     text = data.decode("utf-8", "backslashreplace").replace("\r\n", "\n")
     return visible(_SEQUENCES.sub("", text))
+
+
+def fit(text: str, width: int) -> str:
+    """``text`` in at most ``width`` columns: cut between two words, with an ellipsis; a longer word is cut itself."""
+    if len(text) <= width:
+        return text
+    kept, _, _ = text[:width].rpartition(" ")
+    return f"{kept.rstrip(' ,;:') or text[: max(0, width - 1)]}…"
+
+
+def hang(text: str, width: int, margin: int) -> str:
+    """``text`` on lines of ``width`` columns, broken between words; all but the first begin with ``margin`` spaces."""
+    room = max(width, margin + 20)
+    return textwrap.fill(text, room, subsequent_indent=" " * margin, break_long_words=False, break_on_hyphens=False)
 
 
 def size_words(size: int) -> str:

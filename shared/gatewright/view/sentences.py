@@ -1,10 +1,9 @@
-"""An event of a run in one or a few lines for people. Pure; how the lines look on a terminal is decided elsewhere."""
+"""An event of a run in one or a few lines for people. Pure; the displays decide how a line looks on a terminal."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Literal
 
 from gatewright.budgets import Excess, amount_words
 from gatewright.clock import SystemClock, timestamp
@@ -20,28 +19,20 @@ from gatewright.run.choice import why_chosen
 from gatewright.run.state import Run
 from gatewright.run.states import stage_name
 from gatewright.view.budgets import usage_words
-from gatewright.view.run_view import RunView, seconds_between
+from gatewright.view.run_view import Mark, RunView, seconds_between
 from gatewright.view.safe_text import printable
-from gatewright.work_documents.remarks import (
-    RunRemark,
-    first_lines,
-    gate_remarks,
-    review_remarks,
-    test_remarks,
-    worker_remarks,
-)
+from gatewright.work_documents.remarks import RunRemark, first_lines, gate_remarks, review_remarks, test_remarks, worker_remarks
 
-Mark = Literal["good", "bad", "given", "plain", "warn"]
-SIGNS: dict[Mark, str] = {"good": "✔", "bad": "✘", "given": "→", "plain": "·", "warn": "!"}
+SIGNS: dict[Mark, str] = {"good": "✔", "bad": "✘", "given": "→", "plain": "·", "warn": "!", "more": " "}
 
-#: More violations than this are counted, not listed.
+#: Violations that are listed; a line has the number of further ones.
 MOST_VIOLATIONS = 6
-#: More remarks than this are counted, not listed; documents list all of them.
+#: Remarks that are listed; documents list all of them.
 MOST_REMARKS = 12
 #: Lines of one message of an agent; the bundle has all of it.
 MOST_AGENT_LINES = 8
 
-#: Clamps that are named; how many more there are is said.
+#: Clamps that are named; a line has the number of further ones.
 MOST_CLAMPS = 5
 _CLAMP_WIDTH = 120
 
@@ -58,7 +49,7 @@ class TimelineLine:
 
 
 def lines(record: OrchestratorEvent, view: RunView) -> tuple[TimelineLine, ...]:
-    """What there is to say about ``record``; ``view`` is the run after it."""
+    """The lines of ``record``; ``view`` is the run after it."""
     at = seconds_between(view.run.created_at, record.ts)
     stage = stage_name(view.run.state)
     said = _event_sentences(record, view)
@@ -67,8 +58,14 @@ def lines(record: OrchestratorEvent, view: RunView) -> tuple[TimelineLine, ...]:
     return tuple(TimelineLine(at, stage, mark, who, printable(text)) for mark, who, text in said)
 
 
+def event_text(line: TimelineLine) -> str:
+    """``[  0.31s] S2 execute  ✔ diff gate: ok``."""
+    who = f"{line.who}: " if line.who else ""
+    return f"[{line.at:7.2f}s] {line.stage:<10} {SIGNS[line.mark]} {printable(who)}{line.text}"
+
+
 def activity_lines(view: RunView, said: AgentActivity) -> tuple[TimelineLine, ...]:
-    """What an agent says it does, now. Its words are its own: a claim, and printable."""
+    """What an agent reports that it does now: a claim, and printable."""
     at = seconds_between(view.run.created_at, timestamp(SystemClock().now()))
     mark: Mark = "warn" if said.event in {"permission", "problem"} else "plain"
     stage = stage_name(view.run.state)
@@ -88,15 +85,15 @@ def _event_sentences(record: OrchestratorEvent, view: RunView) -> list[tuple[Mar
         case e.GateJudged(report=report):
             return _verdict_sentences(report, view)
         case e.TaskDispatched():
-            return [("given", payload.role, f"is given {view.short(payload.task_id)}")]
+            return [("given", payload.role, f"starts {view.short(payload.task_id)}")]
         case e.ContractCompiled(contract=contract):
-            tests = _count(len(contract.acceptance_tests), "acceptance test")
+            tests = count(len(contract.acceptance_tests), "acceptance test")
             return [("plain", "pm", f"compiled the contract: {', '.join(contract.allowed_paths)}; {tests}")]
         case e.PlanAccepted(plan=plan):
             parts = [f"{view.short(c.task_id)}: {', '.join(c.allowed_paths)}" for c in plan.contracts]
-            return [("plain", "techlead", f"{_count(len(parts), 'shard')}: " + "; ".join(parts))]
+            return [("plain", "techlead", f"{count(len(parts), 'shard')}: " + "; ".join(parts))]
         case e.LocksWaiting(holders=holders):
-            return [("warn", "gatekeeper", f"waits for paths that are locked by {', '.join(holders)}")]
+            return [("warn", "gatekeeper", f"waits for paths that {', '.join(holders)} has locked")]
         case e.LocksTaken(paths=paths):
             return [("plain", "gatekeeper", f"locked {', '.join(paths)}")]
         case (
@@ -107,18 +104,18 @@ def _event_sentences(record: OrchestratorEvent, view: RunView) -> list[tuple[Mar
             | e.ApprovalByGrant()
             | e.ApprovalExpired()
         ):
-            return [_approval_sentence(payload, view)]
+            return [approval_sentence(payload, view)]
         case e.RosterHeld(lapsed=lapsed):
             return [("warn", "gatekeeper", words) for words in dict.fromkeys(each.words for each in lapsed)]
         case e.TaskFinished(result=result):
             mark: Mark = "good" if result.status == "SUCCESS" else "bad"
-            words = _count(len(result.git.changed_files), "file") + " changed" if mark == "good" else result.failure or ""
+            words = count(len(result.git.changed_files), "file") + " changed" if mark == "good" else result.failure or ""
             line = (mark, f"worker {result.producer.agent_id}", f"{view.short(result.task_id)} {result.status}: {words}")
             return [line, *_remark_sentences(worker_remarks(result))]
         case e.UsageReported(task_id=task_id, usage=usage):
-            return [("plain", record.role or "", f"{view.short(task_id)} has used {usage_words(usage)}")]
+            return [("plain", record.role or "", f"{view.short(task_id)} used {usage_words(usage)}")]
         case e.TaskInterrupted(task_id=task_id, usage=usage):
-            words = f"{view.short(task_id)} was interrupted ({payload.why.replace('_', ' ')}); it had used {usage_words(usage)}"
+            words = f"{view.short(task_id)} was interrupted ({payload.why.replace('_', ' ')}); it used {usage_words(usage)}"
             return [("warn", record.role or "", words)]
         case e.BudgetExceeded():
             whose = f" by {view.short(payload.task_id)}, of its share" if payload.task_id else ""
@@ -128,33 +125,33 @@ def _event_sentences(record: OrchestratorEvent, view: RunView) -> list[tuple[Mar
             return [("bad", error.role or "role", _failure_words(error, view))]
         case e.CandidateComposed():
             which = f"candidate {payload.candidate}: tree" if payload.candidate else "candidate tree"
-            return [("plain", "gatekeeper", f"{which} {payload.tree[:12]}, {_count(payload.changed_files, 'file')} changed")]
+            return [("plain", "gatekeeper", f"{which} {payload.tree[:12]}, {count(payload.changed_files, 'file')} changed")]
         case e.ReviewReceived(report=review):
-            about = _candidate_prefix(view, review.task_id)
+            about = candidate_prefix(view, review.task_id)
             return [_review_sentence(review, about), *_remark_sentences(review_remarks(review))]
         case e.TestsReceived(report=tests):
             proved: list[tuple[Mark, str, str]] = [("plain", "", f"  {line}") for line in proof_lines(tests)]
             return [
-                _tests_sentence(tests, _candidate_prefix(view, tests.task_id)),
+                _tests_sentence(tests, candidate_prefix(view, tests.task_id)),
                 *proved,
                 *_remark_sentences(test_remarks(tests)),
             ]
         case e.ReviewRouted(routing=routing):
             return [_routing_sentence(routing)]
         case e.SummonsAsked(task=task):
-            return [("given", task.item.role, f"is asked beside the run: {task.item.question}")]
+            return [("given", task.item.role, f"answers a question beside the run: {task.item.question}")]
         case e.SummonsAnswered(answer=answer):
-            words = f"answers ({answer.confidence})" if answer.status == "ANSWERED" else f"gives no answer: {answer.code}"
+            words = f"answers ({answer.confidence})" if answer.status == "ANSWERED" else f"did not answer: {answer.code}"
             return [("plain" if answer.status == "ANSWERED" else "warn", answer.role, words)]
         case e.CandidateChosen(candidate=number, standings=ranked):
             return [("good", "gatekeeper", f"candidate {number} of {len(ranked)} lands: {why_chosen(ranked)}")]
         case e.FixOrdered():
             return [("warn", "gatekeeper", f"orders attempt {payload.attempt}: {payload.reason}")]
         case e.Landed():
-            where = f"{payload.ref} is {payload.commit[:12]}" if payload.ref else "nothing was to be landed"
+            where = f"{payload.ref} is {payload.commit[:12]}" if payload.ref else "audit only: no ref"
             return [("good", "gatekeeper", f"{where} (tree {payload.tree[:12]}, the tested one)")]
         case e.AbortRequested():
-            return [("warn", "gatekeeper", f"abort asked for by {payload.requested_by}: {payload.reason}")]
+            return [("warn", "gatekeeper", f"{payload.requested_by} requested an abort: {payload.reason}")]
         case e.RunFinished(status=status):
             words = "" if status == "SUCCESS" else f": {payload.code}"
             return [("good" if status == "SUCCESS" else "bad", "gatekeeper", f"run {status}{words}")]
@@ -174,7 +171,7 @@ def _vote_words(payload: e.ApprovalDecided, rule: str) -> tuple[Mark, str]:
     return "good", f"votes on {rule}, which makes the consensus,"
 
 
-def _approval_sentence(
+def approval_sentence(
     payload: e.LocksReleased
     | e.ApprovalRequested
     | e.ApprovalDecided
@@ -183,21 +180,21 @@ def _approval_sentence(
     | e.ApprovalExpired,
     view: RunView,
 ) -> tuple[Mark, str, str]:
-    """What people are asked, and say."""
+    """A request to people, or an answer."""
     match payload:
         case e.LocksReleased():
-            return ("plain", "gatekeeper", "gives its paths up while it waits")
+            return ("plain", "gatekeeper", "releases its paths while it waits")
         case e.ApprovalRequested(request=request):
             return ("warn", "gatekeeper", f"asks {', '.join(request.approvers)}: {request.rule} ({request.why})")
         case e.ApprovalByRule(rule=rule):
-            return ("plain", "gatekeeper", f"the rule {rule} approves this by itself")
+            return ("plain", "gatekeeper", f"rule {rule} approves this without a person")
         case e.ApprovalByGrant(request_id=request_id, approver=person):
             rule = view.run.approvals[request_id].request.rule
             key = key_words(payload.fingerprint, payload.signed)
-            words = f"has approved {rule} in advance ({payload.grant_id}, run {payload.use} of it) with {key}"
+            words = f"approved {rule} in advance with {key} (grant {payload.grant_id}, use {payload.use})"
             return ("good", person.name, words)
         case e.ApprovalExpired(request_id=request_id):
-            return ("bad", "gatekeeper", f"no answer to {view.run.approvals[request_id].request.rule} in time")
+            return ("bad", "gatekeeper", f"request {view.run.approvals[request_id].request.rule} expired without an answer")
         case e.ApprovalDecided(verdict=verdict, approver=person):
             rule = view.run.approvals[payload.request_id].request.rule
             said: dict[str, tuple[Mark, str]] = {
@@ -205,15 +202,15 @@ def _approval_sentence(
                 "reject": ("bad", f"rejects {rule}"),
                 "comment": ("plain", f"comments on {rule}"),
                 "vote": _vote_words(payload, rule),
-                "delegate": ("plain", f"hands {rule} to {payload.delegate.name if payload.delegate else 'none'}"),
+                "delegate": ("plain", f"delegates {rule} to {payload.delegate.name if payload.delegate else 'none'}"),
             }
             return (said[verdict][0], person.name, f"{said[verdict][1]} with {key_words(payload.fingerprint, payload.signed)}")
 
 
 def _routing_sentence(routing: ReviewRouting) -> tuple[Mark, str, str]:
     worst = [f"{each.signal}: {each.detail}" for each in routing.signals if each.tier == routing.tier]
-    words = "; ".join(worst) if routing.tier != "low" else "nothing speaks against it"
-    return ("warn" if routing.tier == "high" else "plain", "gatekeeper", f"the change is of {routing.tier} risk: {words}")
+    words = "; ".join(worst) if routing.tier != "low" else "no signal of a higher tier"
+    return ("warn" if routing.tier == "high" else "plain", "gatekeeper", f"{routing.tier} risk: {words}")
 
 
 def _verdict_sentences(report: GateReport, view: RunView) -> list[tuple[Mark, str, str]]:
@@ -228,14 +225,14 @@ def _verdict_sentences(report: GateReport, view: RunView) -> list[tuple[Mark, st
 def _remark_sentences(remarks: Iterable[RunRemark]) -> list[tuple[Mark, str, str]]:
     """A line with a mark for each of the first remarks."""
     shown = first_lines(remarks, MOST_REMARKS)
-    more = [f"... and {_count(shown.more, 'more remark')}"] if shown.more else []
+    more = [f"... and {count(shown.more, 'more remark')}"] if shown.more else []
     return [("warn", "", f"remark of {line}") for line in shown.lines] + [("warn", "", line) for line in more]
 
 
 def violation_lines(report: GateReport) -> list[str]:
     """The broken rules of a verdict: ``path: code (rule) detail``, the first few and how many more.
 
-    None where the summary has said it all.
+    None where the summary has the same words.
     """
     if len(report.violations) == 1 and report.violations[0].path is None and report.violations[0].detail in report.summary:
         return []
@@ -266,7 +263,7 @@ def _failure_words(error: Error, view: RunView) -> str:
     return f"{about}{error.code}: {error.message}"
 
 
-def _candidate_prefix(view: RunView, task_id: str | None) -> str:
+def candidate_prefix(view: RunView, task_id: str | None) -> str:
     """``candidate 2: `` where there are several, and the task is about that one."""
     task = view.run.tasks.get(task_id or "")
     return f"candidate {task.candidate}: " if task is not None and task.candidate else ""
@@ -274,35 +271,36 @@ def _candidate_prefix(view: RunView, task_id: str | None) -> str:
 
 def _review_sentence(review: ReviewReport, about: str) -> tuple[Mark, str, str]:
     blocking = sum(finding.blocking for finding in review.findings)
-    findings = f"; {_count(len(review.findings), 'finding')}, {blocking} blocking" if review.findings else ""
+    findings = f"; {count(len(review.findings), 'finding')}, {blocking} blocking" if review.findings else ""
     return ("good" if review.verdict == "PASS" else "bad", "reviewer", f"{about}{review.verdict}{findings}")
 
 
 def _tests_sentence(tests: TestReport, about: str) -> tuple[Mark, str, str]:
     good = sum(command.exit_code == 0 and not command.timed_out for command in tests.commands)
-    words = f"{about}{tests.status}: {good} of {_count(len(tests.commands), 'command')} succeeded"
+    words = f"{about}{tests.status}: {good} of {count(len(tests.commands), 'command')} succeeded"
     words += f" (sandbox {tests.sandbox})" if tests.sandbox else ""
     words += f"; {tests.failure}" if tests.failure else ""
     return ("good" if tests.status == "PASS" else "bad", "testrunner", words)
 
 
 def proof_lines(tests: TestReport) -> list[str]:
-    """What each command that had to pass has proved, by its last run: ``name: words``, the first few and how many more.
+    """What the last run of each required command proved: ``name: words``, the first few and how many more.
 
-    What is doubtful is a remark (``work_documents/remarks.py``).
+    A doubtful proof is a remark (``work_documents/remarks.py``).
     """
     final = {command.name: command.proof for command in tests.commands if command.must_pass}
-    told = [f"{name}: {words}" for name, proof in final.items() if proof is not None and (words := facts_in_words(proof))]
-    more = len(told) - MOST_VIOLATIONS
-    return [*told[:MOST_VIOLATIONS], f"... and {more} more"] if more > 0 else told
+    proved = [f"{name}: {words}" for name, proof in final.items() if proof is not None and (words := facts_in_words(proof))]
+    more = len(proved) - MOST_VIOLATIONS
+    return [*proved[:MOST_VIOLATIONS], f"... and {more} more"] if more > 0 else proved
 
 
-def _count(number: int, noun: str) -> str:
+def count(number: int, noun: str) -> str:
+    """``1 file``, ``2 files``."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def consultation_in(payload: e.RunEvent) -> Consultation | None:
-    """What the role that an event tells of asked a model; None for an event without."""
+    """What a role asked a model, by the event of its answer; None for an event without."""
     match payload:
         case e.ContractCompiled(contract=contract):
             return contract.consultation
@@ -319,7 +317,7 @@ def consultation_in(payload: e.RunEvent) -> Consultation | None:
 
 
 def consulted_words(asked: Consultation) -> list[str]:
-    """``asked fast: 1 answer, 3,300 tokens, 0.0036 USD``, and a line for each thing that was not taken."""
+    """``asked fast: 1 answer, 3,300 tokens, 0.0036 USD``, and a line for each value that was not taken."""
     answers = "1 answer" if asked.asked == 1 else f"{asked.asked} answers"
     tokens = amount_words(asked.tokens, "tokens", least=asked.incomplete)
     cost = amount_words(asked.cost_usd, "USD", least=asked.incomplete or asked.unpriced)

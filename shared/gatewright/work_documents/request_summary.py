@@ -44,7 +44,7 @@ def request_summary(run: Run, asked: AskedApproval, gates: Iterable[GateStanding
         on_silence = "the run goes on as it does now"
     return ApprovalSummary(
         title=_cut(" ".join(request.user_request.split()), MOST_TITLE),
-        ordered_by=run.accepted.orderers or (),
+        ordered_by=run.accepted.orderers,
         publisher=request.publisher,
         requested_by=request.requested_by,
         repository=request.repository,
@@ -69,12 +69,13 @@ def order_words(summary: ApprovalSummary) -> str:
 
 def size_words(summary: ApprovalSummary) -> str:
     """How large the change is: ``3 files, 17 lines``."""
-    if summary.changed_files is None:
-        return "none yet"
-    files = f"{summary.changed_files:,} file{'' if summary.changed_files == 1 else 's'}"
-    if summary.changed_lines is None:
-        return f"{files}, lines not counted"
-    return f"{files}, {summary.changed_lines:,} line{'' if summary.changed_lines == 1 else 's'}"
+    return "none yet" if summary.changed_files is None else change_size(summary.changed_files, summary.changed_lines)
+
+
+def change_size(files: int, lines: int | None) -> str:
+    """The size of a change: ``3 files, 17 lines``."""
+    shown = "lines not counted" if lines is None else f"{lines:,} line{'' if lines == 1 else 's'}"
+    return f"{files:,} file{'' if files == 1 else 's'}, {shown}"
 
 
 def change_words(summary: ApprovalSummary) -> str:

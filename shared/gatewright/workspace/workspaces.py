@@ -168,13 +168,7 @@ class Workspaces:
         return (layer, *lower)
 
     def _furnish(
-        self,
-        task: Path,
-        lower: tuple[Path, ...],
-        planted: frozenset[bytes],
-        history: Path | None = None,
-        *,
-        overlay: bool,
+        self, task: Path, lower: tuple[Path, ...], planted: frozenset[bytes], history: Path | None = None, *, overlay: bool
     ) -> Workspace:
         workspace = Workspace(task, lower, overlay, self._bounds, planted, history)
         writable = workspace.upper.parent

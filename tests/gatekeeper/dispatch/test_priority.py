@@ -13,7 +13,7 @@ from gatewright.clock import SystemClock
 from gatewright.contracts import TaskContract
 from gatewright.contracts.records import CommandRef
 from gatewright.contracts.vocabulary import Document, Priority, Repository
-from gatewright.run.events import RunAccepted
+from gatewright.run.events import RECORDING, RunAccepted
 from gatewright.run.state import Run, RunTask
 from gatewright.services.gatekeeper.dispatch.dispatcher import Dispatcher
 from gatewright.services.gatekeeper.dispatch.priority import REPOSITORY_SHARE, RUN_SHARE, InFlight, class_of
@@ -36,6 +36,11 @@ def make_run(number: int, shards: int, *, repository: str = "/srv/project", prio
         submitted_sha256="0" * 64,
         policy_sha256="0" * 64,
         versions={},
+        publisher="default",
+        document_sha256="0" * 64,
+        idempotency_key="key",
+        orderers=(),
+        recording=RECORDING,
         baseline_commit=BASELINE,
         baseline_tree=BASELINE_TREE,
         contract=contract,

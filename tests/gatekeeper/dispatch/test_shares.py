@@ -25,8 +25,8 @@ from gatewright.resources import policy_directory
 from gatewright.run.state import Run, RunTask, TaskStatus
 from gatewright.services.gatekeeper.dispatch.dispatcher import TASK_QUEUES, Dispatcher, UnderWay
 from gatewright.services.gatekeeper.dispatch.shares import FairShares
+from gatewright.services.gatekeeper.policies.dispatch import NO_SHARES, SharesPolicy
 from gatewright.services.gatekeeper.policies.load import load
-from gatewright.services.gatekeeper.policies.shares import NO_SHARES, SharesPolicy
 from tests.factories import BASELINE, BASELINE_TREE, make_contract
 from tests.gatekeeper.publishing import HandClock
 from tests.gatekeeper.recorded import make_open_run

@@ -111,7 +111,7 @@ async def finished(make_repository: MakeRepository, gates: GateEngine) -> Finish
         state="S4",
         created_at=WHEN,
         plan=plan,
-        candidate=CandidateComposed(tree=tree, patch=stored, names=names, changed_files=1),
+        candidate=CandidateComposed(tree=tree, patch=stored, names=names, changed_files=1, changed_lines=1, candidate=0),
         review=make_review(tree),
         tests=make_tests(tree),
         tests_passed=True,

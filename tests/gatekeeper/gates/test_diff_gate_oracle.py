@@ -114,7 +114,7 @@ def oracle(before: Tree, after: Tree) -> bool:
         old, new = (tree[path][:6] if path in tree else None for tree in (before, after))
         if parts[0] != "src" or "120000" in {old, new} or (new is not None and new != (old or "100644")):
             return False
-        if any(part.lower() in {".git", ".env"} for part in parts) or any(fnmatch(part, "test_*.py") for part in parts):
+        if any(part.lower() in {".git", ".env"} for part in parts) or fnmatch(parts[-1], "test_*.py"):
             return False
         if path not in before and any(_collides(parts, depth, before, after) for depth in range(1, len(parts) + 1)):
             return False

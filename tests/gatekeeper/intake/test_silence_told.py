@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from gatewright.app.cli.runs.standing import standing
+from gatewright.app.cli.show import status_lines
 from gatewright.bus.memory.bus import MemoryBus
 from gatewright.contracts import RunList, RunRequest, RunsRequest, RunStatus, StatusRequest, SubmitReply, codec
 from gatewright.services.gatekeeper.gates.engine import GateEngine
@@ -50,7 +50,7 @@ async def test_silence_is_told_in_the_status_and_in_the_list_and_ends_with_a_cla
     status, listed = await told(intake, answer.run_id)
     (task,) = (each for each in status.tasks if each.status == "RUNNING")
     assert status.silent_since == listed.runs[0].silent_since == task.silent_since == "2026-01-01T00:00:00.000Z"
-    assert any("silent since 2026-01-01T00:00:00.000Z" in line for line in standing(status))
+    assert any("silent since 2026-01-01T00:00:00.000Z" in line for line in status_lines(status))
 
     claim = make_claim(task.task_id, task.role, run_id=answer.run_id, activity="command", process="P1")
     assert silent.claimed(claim, clock.monotonic())
@@ -64,7 +64,9 @@ async def test_silence_is_told_in_the_status_and_in_the_list_and_ends_with_a_cla
         "P1",
     )
     assert [(each.task_id, each.process) for each in listed.runs[0].claimed] == [(task.task_id, "P1")]
-    assert any("claimed 2026-01-01T00:30:01.000Z (working, last command, says process P1)" in line for line in standing(status))
+    assert any(
+        "claimed 2026-01-01T00:30:01.000Z (working, last command, says process P1)" in line for line in status_lines(status)
+    )
 
 
 async def test_words_from_elsewhere_drive_no_terminal() -> None:
@@ -72,4 +74,4 @@ async def test_words_from_elsewhere_drive_no_terminal() -> None:
         (Path(__file__).parents[3] / "shared/schemas/examples/run_status.v1/valid/silent.json").read_bytes(), RunStatus
     )
     hostile = msgspec.structs.replace(status, silent_since="\x1b[2J")
-    assert not any("\x1b" in line for line in standing(hostile))
+    assert not any("\x1b" in line for line in status_lines(hostile))

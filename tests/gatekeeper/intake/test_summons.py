@@ -41,7 +41,7 @@ from gatewright.services.gatekeeper.intake.limits import PublisherLimits
 from gatewright.services.gatekeeper.intake.summons import SummonsService
 from gatewright.services.gatekeeper.orchestrator import Orchestrator
 from gatewright.services.gatekeeper.policies.publishers import Publisher
-from gatewright.services.gatekeeper.policies.summons_policy import load_summons
+from gatewright.services.gatekeeper.policies.summons_policy import SUMMONS_FILE
 from gatewright.services.gatekeeper.projections.publisher_runs import PublisherRuns
 from gatewright.telemetry.logs import make_logger
 from tests.attacks.people import LANDING, README, policies_with
@@ -392,10 +392,10 @@ async def test_a_run_that_is_ended_takes_its_questions_back_and_seals(asking: As
     [{"most": 9}, {"most": 0}, {"roles": []}, {"roles": ["worker"]}, {"roles": ["pm", "pm"]}, {"tokens": 0}, {"all": 1}],
 )
 def test_a_policy_beyond_the_bounds_is_refused(policy: dict[str, object], tmp_path: Path) -> None:
-    assert load_summons(tmp_path) == (None, None)
+    assert SUMMONS_FILE.load_if_present(tmp_path) is None
     (tmp_path / FILE).write_text(json.dumps(POLICY | policy))
     with pytest.raises(ConfigurationError):
-        load_summons(tmp_path)
+        SUMMONS_FILE.load(tmp_path)
 
 
 @pytest.mark.parametrize("when", ["1990-01-01T00:00:00.000Z", "2099-01-01T00:00:00.000Z", "soon"])

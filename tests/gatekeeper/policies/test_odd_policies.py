@@ -15,27 +15,26 @@ from gatewright.app.console.provider.settings import read_provider
 from gatewright.app.retention.expiry_policy import load_expiry
 from gatewright.bus import identity_limits
 from gatewright.errors import ConfigurationError
-from gatewright.evidence.store.policy import load_stores
-from gatewright.git.access.policy import load_repositories
+from gatewright.evidence.store.policy import STORES_FILE
+from gatewright.git.access.policy import REPOSITORIES_FILE
 from gatewright.models.policy import load_models
-from gatewright.models.transfers import load_transfers
+from gatewright.models.transfers import TRANSFERS_FILE
 from gatewright.path_patterns.code_owners import by_line, read_code_owners
-from gatewright.policy_files import PolicyModel, parse_policy
-from gatewright.profiles.policy import load_environments
+from gatewright.policy_files import PolicyFile
+from gatewright.profiles.policy import ENVIRONMENTS_FILE
 from gatewright.resources import policy_directory, schema_directory
 from gatewright.services.gatekeeper.policies.approval_policy import load_approval_policy
-from gatewright.services.gatekeeper.policies.beats import load_beats
 from gatewright.services.gatekeeper.policies.cel_rules import load_rules
-from gatewright.services.gatekeeper.policies.commands import CommandAllowlist
-from gatewright.services.gatekeeper.policies.load import ForbiddenActions, ProtectedPaths, _matcher, load
-from gatewright.services.gatekeeper.policies.memory_policy import load_memory
-from gatewright.services.gatekeeper.policies.packs import Approvals, PolicyPacks
-from gatewright.services.gatekeeper.policies.pools import load_pools
-from gatewright.services.gatekeeper.policies.publishers import Publishers
-from gatewright.services.gatekeeper.policies.roles import RoleTable
-from gatewright.services.gatekeeper.policies.routing_policy import load_routing
-from gatewright.services.gatekeeper.policies.shares import load_shares
-from gatewright.services.gatekeeper.policies.summons_policy import load_summons
+from gatewright.services.gatekeeper.policies.commands import ALLOWLIST_FILE
+from gatewright.services.gatekeeper.policies.dispatch import BEATS_FILE, SHARES_FILE
+from gatewright.services.gatekeeper.policies.load import FORBIDDEN_FILE, PROTECTED_FILE, _matcher, load
+from gatewright.services.gatekeeper.policies.memory_policy import MEMORY_FILE
+from gatewright.services.gatekeeper.policies.packs import PACKS_FILE
+from gatewright.services.gatekeeper.policies.pools import POOLS_FILE
+from gatewright.services.gatekeeper.policies.publishers import PUBLISHERS_FILE
+from gatewright.services.gatekeeper.policies.roles import ROLES_FILE
+from gatewright.services.gatekeeper.policies.routing_policy import ROUTING_FILE, check_routing
+from gatewright.services.gatekeeper.policies.summons_policy import SUMMONS_FILE
 from tests.odd_values import FEW, Message, few_or_all, odd_bytes, odd_lines
 
 KEY: Message = {"environment": "KEY"}
@@ -119,21 +118,24 @@ PROVIDER: Message = {
 SMALL: Mapping[str, tuple[Message, Callable[[Path], object]]] = {
     "models.json": (MODELS, load_models),
     "agents.json": (AGENTS, load_agents),
-    "repositories.json": (REPOSITORIES, load_repositories),
-    "stores.json": (STORES, load_stores),
-    "environments.json": ({"version": "1", "profiles": [{"language": "python", "tools": ["python3"]}]}, load_environments),
-    "transfers.json": ({"version": "1", "externalTransfers": "manual", "internal": ["p"], "roles": ["worker"]}, load_transfers),
-    "memory.json": ({"version": "1", "entries": 8, "max_bytes": 4096}, load_memory),
-    "summons.json": ({"version": "1", "most": 2, "roles": ["reviewer"], "timeout_sec": 5, "cost_usd": 0.5}, load_summons),
+    "repositories.json": (REPOSITORIES, REPOSITORIES_FILE.load),
+    "stores.json": (STORES, STORES_FILE.load),
+    "environments.json": ({"version": "1", "profiles": [{"language": "python", "tools": ["python3"]}]}, ENVIRONMENTS_FILE.load),
+    "transfers.json": (
+        {"version": "1", "externalTransfers": "manual", "internal": ["p"], "roles": ["worker"]},
+        TRANSFERS_FILE.load,
+    ),
+    "memory.json": ({"version": "1", "entries": 8, "max_bytes": 4096}, MEMORY_FILE.load),
+    "summons.json": ({"version": "1", "most": 2, "roles": ["reviewer"], "timeout_sec": 5, "cost_usd": 0.5}, SUMMONS_FILE.load),
     "pools.json": (
         {
             "version": "1",
             "pools": [{"name": "x", "languages": ["python"], "agents": ["a"], "offers": ["gpu"]}],
         },
-        load_pools,
+        POOLS_FILE.load,
     ),
-    "shares.json": ({"version": "1", "tasks_per_repository": 1, "weights": {"default": 2}}, load_shares),
-    "beats.json": ({"version": "1", "seconds": 60, "silent_after": 2}, load_beats),
+    "shares.json": ({"version": "1", "tasks_per_repository": 1, "weights": {"default": 2}}, SHARES_FILE.load),
+    "beats.json": ({"version": "1", "seconds": 60, "silent_after": 2}, BEATS_FILE.load),
     "retention.json": ({"version": "1", "ledger": {"days": 30}, "branches": {"days": 30}, "dead": {"days": 30}}, load_expiry),
     "limits.json": ({"worker": {"connections": 5}}, identity_limits.read),
     "provider.json": (PROVIDER, lambda folder: read_provider(folder / "provider.json")),
@@ -168,22 +170,22 @@ def test_a_file_of_any_shape_is_refused_by_name(name: str, values: tuple[object,
     assert faults_in(tmp_path, name, odd_bytes(document, values), read) == {}
 
 
-KINDS: Mapping[str, type[PolicyModel]] = {
-    "roles.json": RoleTable,
-    "forbidden_actions.json": ForbiddenActions,
-    "command_allowlist.json": CommandAllowlist,
-    "policy_packs.json": PolicyPacks,
-    "approvals.json": Approvals,
-    "publishers.json": Publishers,
-}
+DELIVERED: tuple[PolicyFile[Any], ...] = (
+    ROLES_FILE,
+    FORBIDDEN_FILE,
+    ALLOWLIST_FILE,
+    PACKS_FILE,
+    PUBLISHERS_FILE,
+)
 
 
 @few_or_all
-@pytest.mark.parametrize("name", KINDS)
-def test_a_delivered_file_with_an_odd_value_is_refused_by_name(name: str, values: tuple[object, ...], tmp_path: Path) -> None:
-    document = shortened(json.loads((policy_directory() / name).read_bytes()))
-    read = lambda folder: parse_policy(folder / name, KINDS[name], (folder / name).read_bytes())  # noqa: E731 - three words
-    assert faults_in(tmp_path, name, odd_bytes(document, values), read) == {}
+@pytest.mark.parametrize("file", DELIVERED, ids=str)
+def test_a_delivered_file_with_an_odd_value_is_refused_by_name(
+    file: PolicyFile[Any], values: tuple[object, ...], tmp_path: Path
+) -> None:
+    document = shortened(json.loads((policy_directory() / file.name).read_bytes()))
+    assert faults_in(tmp_path, file.name, odd_bytes(document, values), file.load) == {}
 
 
 def shortened(document: Any) -> Any:
@@ -199,10 +201,9 @@ def test_odd_patterns_of_protected_paths_are_refused_by_name(values: tuple[objec
     document["classes"] = [{**kind, "patterns": kind["patterns"][:1]} for kind in document["classes"]]
 
     def read(folder: Path) -> None:
-        protected = parse_policy(folder / "p.json", ProtectedPaths, (folder / "p.json").read_bytes())
-        _matcher(folder / "p.json", protected).of(b"a/b")
+        _matcher(PROTECTED_FILE.path(folder), PROTECTED_FILE.load(folder).policy).of(b"a/b")
 
-    assert faults_in(tmp_path, "p.json", odd_bytes(document, values), read) == {}
+    assert faults_in(tmp_path, PROTECTED_FILE.name, odd_bytes(document, values), read) == {}
 
 
 @few_or_all
@@ -217,9 +218,11 @@ def test_odd_rules_and_people_are_refused_by_name(values: tuple[object, ...], tm
 @few_or_all
 def test_odd_routing_is_refused_by_name(values: tuple[object, ...], tmp_path: Path) -> None:
     document = example("routing_rules.v1")
-    assert (
-        faults_in(tmp_path, "review_routing.json", odd_bytes(document, values), lambda folder: load_routing(folder, ())) == {}
-    )
+
+    def read(folder: Path) -> None:
+        check_routing(ROUTING_FILE.path(folder), ROUTING_FILE.load(folder).policy, ())
+
+    assert faults_in(tmp_path, ROUTING_FILE.name, odd_bytes(document, values), read) == {}
 
 
 @few_or_all

@@ -22,15 +22,13 @@ from gatewright.permissions import (
     is_wider,
     narrower,
 )
-from gatewright.policy_files import FILES
+from gatewright.policy_files import POLICY_FILES, REQUIRED
 from gatewright.resources import policy_directory, schema_directory
-from gatewright.services.gatekeeper.policies import load as load_policies
 from gatewright.services.gatekeeper.policies.full_access import names_full_access
 from gatewright.services.gatekeeper.policies.load import Policies, load
 from gatewright.services.gatekeeper.policies.roles import CEILINGS
 
 ROOT = Path(__file__).resolve().parents[3]
-OWN_FILE = re.compile(r'^(?:[A-Z]+_)?FILE(?:: Final)? = "(\w+\.json)"$', re.MULTILINE)
 
 
 @pytest.fixture
@@ -38,7 +36,7 @@ def folder(tmp_path: Path) -> Path:
     return Path(shutil.copytree(policy_directory(), tmp_path / "policies"))
 
 
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", REQUIRED)
 @pytest.mark.parametrize("content", [None, b"", b"{", b"[]", b'{"version": "1"}', b"\xff\xfe"])
 def test_a_broken_policy_file_is_refused_by_name(folder: Path, name: str, content: bytes | None) -> None:
     if content is None:
@@ -61,11 +59,6 @@ def edit(folder: Path, name: str, change: Callable[[Any], object]) -> None:
     value = json.loads(path.read_text())
     change(value)
     path.write_text(json.dumps(value))
-
-
-def make_approval(**fields: object) -> dict[str, object]:
-    approval = {"what": "broad_path", "repository": "/srv/project", "paths": ["src"], "approved_by": "A. Person"}
-    return {**approval, "reason": "the move", "expires_at": "2100-01-01T00:00:00Z", **fields}
 
 
 @pytest.mark.parametrize(
@@ -92,13 +85,6 @@ def make_approval(**fields: object) -> dict[str, object]:
         ("policy_packs.json", lambda value: value["high"].pop("strict_acceptance")),
         ("policy_packs.json", lambda value: value["high"].update(network="everything")),
         ("policy_packs.json", lambda value: value.update(default="none")),
-        ("approvals.json", lambda value: value["approvals"].append(make_approval(expires_at=None))),
-        ("approvals.json", lambda value: value["approvals"].append(make_approval(expires_at="2100-01-01T00:00:00"))),
-        ("approvals.json", lambda value: value["approvals"].append(make_approval(paths=[]))),
-        ("approvals.json", lambda value: value["approvals"].append(make_approval(paths=["."]))),
-        ("approvals.json", lambda value: value["approvals"].append(make_approval(paths=["src/*"]))),
-        ("approvals.json", lambda value: value["approvals"].append(make_approval(approved_by=""))),
-        ("approvals.json", lambda value: value["approvals"].append(make_approval(what="everything"))),
     ],
 )
 def test_a_policy_that_would_let_too_much_through_stops_the_gatekeeper(
@@ -120,10 +106,10 @@ def test_a_registry_in_another_systems_form_grants_nothing(stem: str, folder: Pa
 
 def test_every_change_of_a_policy_changes_the_digest(folder: Path, policies: Policies) -> None:
     digests = {policies.sha256}
-    for name in FILES:
+    for name in REQUIRED:
         (folder / name).write_bytes((folder / name).read_bytes() + b"\n")
         digests.add(load(folder).sha256)
-    assert len(digests) == len(FILES) + 1
+    assert len(digests) == len(REQUIRED) + 1
 
 
 @pytest.mark.parametrize(
@@ -165,15 +151,11 @@ def test_paths_fall_into_their_class(path: bytes, kind: str | None, policies: Po
 
 
 def test_no_change_writes_a_file_of_the_policy_folder(policies: Policies) -> None:
-    """A repository may hold the folder that judges it. The files are those that the product and its pages name."""
+    """A repository may hold the folder that judges it. The files are those of the table, and any that the pages name."""
     product = [path.read_text("utf-8") for path in (ROOT / "shared" / "gatewright").rglob("*.py")]
     pages = [path.read_text("utf-8") for path in (ROOT / "docs").rglob("*.md")]
-    constants = {name for text in product for name in OWN_FILE.findall(text)}
     named = {name for text in (*product, *pages) for name in re.findall(r"policies/(\w+\.json)", text)}
-    loaded = re.findall(r'"(\w+\.json)"', Path(load_policies.__file__).read_text("utf-8"))
-    # What lies beside the identities, and in the home folder.
-    files = (constants | named | set(loaded)) - {"limits.json", "stack.json"}
-    assert files >= {"stores.json", "transfers.json", "retention.json", "models.json", "roles.json"}
+    files = named | {each.name for each in POLICY_FILES if each.name.endswith(".json")}
     judged = {name: [found.name for found in policies.path_classes(f"policies/{name}".encode())] for name in files}
     assert {name: found for name, found in judged.items() if found != ["sacred"]} == {}
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from gatewright.errors import ConfigurationError
-from gatewright.git.access.policy import load_repositories
+from gatewright.git.access.policy import REPOSITORIES_FILE
 from gatewright.models.policy import load_models
-from gatewright.policy_files import FILES, ORGANISATION, policy_origins, policy_path
+from gatewright.policy_files import ORGANISATION, REQUIRED, policy_origins, policy_path
 from gatewright.resources import policy_directory
 from gatewright.services.gatekeeper.policies.load import load
 from tests.command_line import invoke
@@ -39,7 +39,7 @@ def test_a_folder_with_one_file_lies_over_the_delivered_policies(overlay: Path) 
     assert (merged.packs, merged.registry, merged.models) == (delivered.packs, delivered.registry, delivered.models)
     assert [rule.name for rule in merged.rules] == [rule.name for rule in delivered.rules]
     assert load_models(overlay).policy == load_models(DELIVERED).policy
-    assert load_repositories(overlay).policy == load_repositories(DELIVERED).policy
+    assert REPOSITORIES_FILE.load(overlay).policy == REPOSITORIES_FILE.load(DELIVERED).policy
 
 
 def test_the_digest_that_runs_record_covers_the_merged_set(overlay: Path) -> None:
@@ -62,7 +62,7 @@ def test_a_complete_folder_stands_alone_and_nothing_left_out_comes_back(tmp_path
     found = load(folder)
     assert found.rules == ()
     assert "repositories.json" not in found.digests
-    assert load_repositories(folder).sha256 is None
+    assert REPOSITORIES_FILE.load(folder).sha256 is None
     assert not any(each.delivered for each in policy_origins(folder))
 
 
@@ -100,7 +100,7 @@ def test_a_folder_that_was_not_mounted_is_refused(tmp_path: Path) -> None:
         with pytest.raises(ConfigurationError):
             load(folder)
     with pytest.raises(ConfigurationError):
-        policy_path(tmp_path / "nowhere", FILES[0])
+        policy_path(tmp_path / "nowhere", REQUIRED[0])
 
 
 @pytest.mark.parametrize("lost", ["protected_paths.json", ORGANISATION])
@@ -128,7 +128,7 @@ def test_policy_show_and_doctor_say_where_each_file_comes_from(overlay: Path) ->
     assert str(overlay / "protected_paths.json") in text
     program = (sys.executable, "-P", "-m", "gatewright.services.gatekeeper.policies.check", str(overlay))
     told = subprocess.run(program, capture_output=True, text=True, check=True).stdout
-    assert "protected_paths.json from there, 12 delivered" in told
+    assert "protected_paths.json from there, 11 delivered" in told
     assert load(overlay).sha256[:16] in told
     (overlay / "model.json").write_text("{}")
     refused = invoke(["policy", "show", "--policies", str(overlay)])

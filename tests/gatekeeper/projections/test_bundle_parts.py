@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from gatewright.app.cli.bundles.stored import receive_bundle
+from gatewright.app.cli.bundle_sources import receive_bundle
 from gatewright.bus.memory.bus import MemoryBus
 from gatewright.bus.port import Message
 from gatewright.client.client import Client

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gatewright.contracts import StatusClaim
-from gatewright.services.gatekeeper.policies.beats import BeatsPolicy
+from gatewright.services.gatekeeper.policies.dispatch import BeatsPolicy
 from gatewright.services.gatekeeper.projections.silent_runs import SilentRuns, TaskRole
 from tests.gatekeeper.entries import make_entry
 

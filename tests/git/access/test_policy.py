@@ -11,7 +11,7 @@ import pytest
 
 from gatewright.errors import ConfigurationError, DeniedError, GitError
 from gatewright.git.access.credentials import RepositoryAccess
-from gatewright.git.access.policy import RepositoriesPolicy, load_repositories
+from gatewright.git.access.policy import REPOSITORIES_FILE, RepositoriesPolicy
 from gatewright.git.refs import parse_url
 from gatewright.resources import policy_directory
 from tests.git.access.conftest import write_policy
@@ -29,7 +29,7 @@ def source(url: str) -> Any:
 def test_a_complete_folder_without_the_file_gives_no_credentials(tmp_path: Path) -> None:
     policies = Path(shutil.copytree(policy_directory(), tmp_path / "policies"))
     (policies / "repositories.json").unlink()
-    loaded = load_repositories(policies)
+    loaded = REPOSITORIES_FILE.load(policies)
     assert (loaded.policy.repositories, loaded.sha256) == ((), None)
     access = RepositoryAccess.load(policies, "gatekeeper")
     assert not access.resolve(source("https://forge.example/team/x"), "push").answers
@@ -75,7 +75,7 @@ def test_the_policy_that_comes_with_the_package_has_the_agent_of_the_account_for
 )
 def test_what_cannot_be_meant_stops_the_start_and_is_not_repeated(tmp_path: Path, entry: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError) as caught:
-        load_repositories(write_policy(tmp_path, entry))
+        REPOSITORIES_FILE.load(write_policy(tmp_path, entry))
     assert "repositories.json" in caught.value.message
     assert "in_the_clear" not in caught.value.message
 

@@ -30,5 +30,5 @@ def write_silent_model(policies: Path) -> None:
 
 def admit_all(home: Path, policies: Path, *installations: Path, steps: tuple[StepResult, ...] = PASSED) -> None:
     """The same for every agent of the policies that is installed there."""
-    for entry in load_agents(policies).policy.agents:
+    for entry in load_agents(policies).agents:
         admit(home, usable_agent(entry, installations), *steps)

@@ -10,7 +10,7 @@ from gatewright.agents.admission_record import admitted_agent
 from gatewright.agents.installation import find_agent
 from gatewright.agents.policy import AgentEntry, Versions
 from gatewright.agents.probed import ProbedAgent, probed_agents
-from gatewright.app.cli.operations.agent_probe import _documents
+from gatewright.app.cli.agents import _documents
 from gatewright.errors import GatewrightError, MalformedError
 from gatewright.services.worker.agents.session_state import SessionNotKeptError, unpack
 from tests.odd_values import NO_DOCUMENTS, Message, few_or_all, odd_bytes

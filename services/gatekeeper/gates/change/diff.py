@@ -21,6 +21,11 @@ from gatewright.services.gatekeeper.policies.load import PathClass
 SCOPE_RULE = "allowed_paths"
 NAMES_RULE = "git_paths"
 MODES_RULE = "file_modes"
+#: Why a change of CI files is refused, and what lets it be asked about.
+UNASKED = (
+    "CI files change only with a person's approval, and no approval rule about this repository names the class ci; "
+    'have the operator add one to approval_rules.json: "reason": "protected_class", "classes": ["ci"]'
+)
 LIMIT_RULE = "protected_paths.limits"
 #: Kinds of change with a rule of their own, in the order of the report.
 KINDS: tuple[ChangeKind, ...] = ("submodule", "symlink", "executable", "mode_change", "gitattributes", "gitmodules")
@@ -51,7 +56,8 @@ def judge_changes(context: ChangeContext, changes: Sequence[TreeChange]) -> None
     for kind in KINDS:
         report.checked(kind_rule(kind), "opened by scope.allow" if kind in opened.allow else "")
     for path_class in policies.protected.classes:
-        report.checked(f"protected_paths.{path_class.name}", f"opened by {path_class.opened_by}")
+        asked = f": the rule {context.ci_rule} asks a person" if path_class.opened_by == "approval" and context.ci_rule else ""
+        report.checked(f"protected_paths.{path_class.name}", f"opened by {path_class.opened_by}{asked}")
     for path in scope.outside(contract.allowed_paths, (change.path for change in changes)):
         written = "; a tool wrote it: have .gitignore name it" if is_cache(path.decode("utf-8", "replace")) else ""
         report.violate("path_out_of_scope", SCOPE_RULE, f"outside the contract's paths{written}", path)
@@ -110,9 +116,11 @@ def _class(
         case "append-only" if change.old_mode == ABSENT:
             report.touched(rule, change.path)
             return
-        case "approval":
-            context.approved.judge(change, rule, report)
+        case "approval" if context.ci_rule:
+            report.touched(rule, change.path)
             return
+        case "approval":
+            words = UNASKED
         case "nothing" if context.policies.content_decides(change.path):
             return  # see ``credential_files.py``
         case "nothing":

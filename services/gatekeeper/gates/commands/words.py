@@ -226,5 +226,5 @@ def _fits(word: str, pattern: str) -> bool:
 
 
 def _names(words: Sequence[str]) -> str:
-    more = f" and {len(words) - _MOST_NAMES} more (docs/commands.md)" if len(words) > _MOST_NAMES else ""
+    more = f" and {len(words) - _MOST_NAMES} more (docs/policies.md)" if len(words) > _MOST_NAMES else ""
     return ", ".join(words[:_MOST_NAMES]) + more

@@ -8,7 +8,6 @@ way, and opening that is refused in every pack.
 
 from __future__ import annotations
 
-import hashlib
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from gatewright.git.mirror import Mirror
 from gatewright.git.modes import DIRECTORY, SUBMODULE
 from gatewright.git.paths import display
 from gatewright.services.gatekeeper.gates.context import GateContext
-from gatewright.services.gatekeeper.policies.packs import PackRules, PolicyApproval
+from gatewright.services.gatekeeper.policies.packs import PackRules
 
 CODE = "path_too_broad"
 RULE = "breadth"
@@ -39,7 +38,7 @@ class Opened:
 async def judge_breadth(
     context: GateContext, mirror: Mirror, tree: str, pack: PackRules, paths: Iterable[str], repository: str
 ) -> None:
-    """``tree`` is the baseline's. 1. what is opened  2. what the pack says to that  3. whether a person has approved it.
+    """``tree`` is the baseline's. 1. what is opened  2. what the pack refuses of that, unless an approval rule asks a person.
 
     Raises GitError.
     """
@@ -48,13 +47,12 @@ async def judge_breadth(
     opened = await look(named, mirror, tree)  # 1
     report.checked(f"{RULE}.whole_repository", "everything" if opened.everything else "a part of it")
     words = ", ".join(opened.directories) or "no whole directory of the top level"
-    report.checked(f"{RULE}.top_level", f"{words} ({pack.broad_paths.replace('_', ' ')})")
+    report.checked(f"{RULE}.top_level", f"{words} ({pack.broad_paths})")
     if opened.everything:  # 2
-        _require(context, named, f"{RULE}.whole_repository", "the paths together are the whole repository", repository)
-    elif opened.directories and pack.broad_paths == "needs_approval":
+        _refuse(context, f"{RULE}.whole_repository", "the paths together are the whole repository", repository)
+    elif pack.broad_paths == "refused":
         for directory in opened.directories:
-            asked = frozenset({directory}) if directory in named else named
-            _require(context, asked, f"{RULE}.top_level", f"all of {directory!r} is opened", repository)
+            _refuse(context, f"{RULE}.top_level", f"all of {directory!r} is opened", repository)
 
 
 async def look(named: frozenset[str], mirror: Mirror, tree: str) -> Opened:
@@ -102,24 +100,11 @@ class _Search:
         return (await self.mirror.directories([tree]))[tree]
 
 
-def _require(context: GateContext, paths: frozenset[str], rule: str, what: str, repository: str) -> None:
-    """An approval of exactly ``paths``, in force, or a violation that says how to get one."""
-    report = context.report
-    same = [approval for approval in context.policies.approvals.approvals if approval.covers(paths, repository)]
-    for approval in same:
-        if not approval.expired(context.now):
-            report.checked(f"{rule}.approval", f"{what}; approved by {approval.approved_by}: {approval.reason}")
-            report.saw("approval", _digest(approval))
-            return
+def _refuse(context: GateContext, rule: str, what: str, repository: str) -> None:
+    """A violation; where an approval rule asks people about broad scopes, what they are asked."""
     if context.policies.people.asks("broad_scope", repository):
-        report.asks("broad_scope", what)
+        context.report.asks("broad_scope", what)
         return
-    how = f"a person may approve {sorted(paths)} of this repository in policies/approvals.json"
-    if same:
-        last = max(same, key=lambda approval: approval.expires_at)
-        how = f"the approval of {last.approved_by} ended at {last.expires_at.isoformat()}; {how} again"
-    report.violate(CODE, rule, f"{what}, which needs approval: {how}")
-
-
-def _digest(approval: PolicyApproval) -> str:
-    return hashlib.sha256(approval.model_dump_json().encode()).hexdigest()
+    why = "that is refused, and no approval rule asks a person about it"
+    how = "allow narrower paths, or have the operator add a rule of the reason broad_scope to approval_rules.json"
+    context.report.violate(CODE, rule, f"{what}; {why}; {how}")

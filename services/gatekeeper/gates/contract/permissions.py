@@ -64,10 +64,7 @@ def narrow_permissions(contract: TaskContract, granted: ToolPermissions) -> Task
         view = RolePermissions(filesystem=granted.filesystem, shell=granted.shell, network=granted.network)
         role = replace(role, tool_permissions=view)
     return replace(
-        contract,
-        tool_permissions=granted,
-        role_contract=role,
-        requested_permissions=None if asked == granted else asked,
+        contract, tool_permissions=granted, role_contract=role, requested_permissions=None if asked == granted else asked
     )
 
 

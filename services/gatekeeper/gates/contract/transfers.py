@@ -128,10 +128,7 @@ def _destinations(models: ModelsPolicy, policy: TransfersPolicy, names: Iterable
         if model is not None and provider is not None:
             endpoint = endpoint_of_provider(provider)
             yield TransferDestination(
-                provider=provider.name,
-                endpoint=endpoint,
-                model=model.upstream_name,
-                internal=policy.is_internal(provider),
+                provider=provider.name, endpoint=endpoint, model=model.upstream_name, internal=policy.is_internal(provider)
             )
 
 

@@ -32,7 +32,7 @@ from gatewright.services.worker.settings import Settings
 
 async def _probe(name: str) -> Admission:
     settings = Settings.load()
-    agents = load_agents(settings.policies).policy
+    agents = load_agents(settings.policies)
     agent = usable_agent(agents.agent(name), settings.agent_installations)
     protocol = protocol_of(agent)
     bench = Bench(

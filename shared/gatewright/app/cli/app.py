@@ -1,42 +1,65 @@
-"""The table of commands."""
+"""The table of commands: each group is a module that registers its commands.
+
+Each start loads all of these modules. They import at their top only what ``--help`` needs, and all else where it is used.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import typer
 
-from gatewright.app.cli.commands import (
+from gatewright.app.cli import (
     agents,
-    approving,
-    checking,
-    dead,
-    deciding,
+    backups,
+    check,
+    console,
+    dead_letters,
+    doctor,
     evidence,
-    following,
     hooks,
-    house,
+    identities,
     keys,
+    mcp,
     prompts,
-    queue,
+    queues,
     refs,
-    reporting,
     retention,
-    running,
+    run_context,
     schemas,
+    show,
     stack,
+    top,
+    topology,
 )
-from gatewright.app.cli.commands.bus import identities, topology
-from gatewright.app.cli.commands.clients import console, mcp, sign_agent, top
-from gatewright.app.cli.commands.upkeep import backups
-from gatewright.app.cli.commands.voting import context, granting, reviewing, summoning
+from gatewright.app.cli.help_screen import HelpGroup, use_plain_help
+from gatewright.app.cli.people import deciding, reviewing, sign_agent, summoning
+from gatewright.app.cli.run import commands as run
 from gatewright.version import __version__
+
+
+class ProgramHelp(HelpGroup):
+    """The help of the program: each command in one panel, the most used ones first."""
+
+    panels: ClassVar = {
+        "Start": ("run", "init", "doctor", "up", "down", "status"),
+        "Changes": ("watch", "show", "runs", "submit", "abort", "check", "refs", "hooks", "policy", "context"),
+        "People": ("approvals", "review", "top", "console", "sign-agent", "summon"),
+        "Evidence": ("verify", "report", "fetch", "replay", "attach", "gc", "hold"),
+        "System": (
+            *("agents", "queue", "dead", "keys", "identities", "topology", "backup", "restore"),
+            *("schema", "prompts", "image", "mcp", "completion"),
+        ),
+    }
+
 
 app = typer.Typer(
     name="gatewright",
-    help="Governed software delivery: every change under contract, proved by gates, left behind as signed evidence.",
-    epilog="Exit codes: 0 good, 1 the run or the check failed, 2 bad input, 3 something that is needed cannot be had.",
+    cls=ProgramHelp,
+    help="Let coding agents change your code without trusting them.",
+    epilog="Exit codes: 0 success, 1 run or check failed, 2 bad input, 3 infrastructure missing.",
     no_args_is_help=True,
+    rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -50,33 +73,30 @@ def _version(*, wanted: bool) -> None:
 
 @app.callback()
 def gatewright(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version")] = False,
 ) -> None:
     pass
 
 
 for module in (
-    running,
+    run,
     agents,
-    approving,
     deciding,
-    granting,
     reviewing,
-    context,
+    run_context,
     summoning,
-    following,
+    show,
     stack,
     evidence,
-    reporting,
     retention,
     schemas,
     prompts,
     topology,
     identities,
-    dead,
-    queue,
+    dead_letters,
+    queues,
     keys,
-    checking,
+    check,
     hooks,
     refs,
     backups,
@@ -84,6 +104,7 @@ for module in (
     sign_agent,
     mcp,
     top,
-    house,
+    doctor,
 ):
     module.register(app)
+use_plain_help(app)

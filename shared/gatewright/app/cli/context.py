@@ -7,6 +7,7 @@ from pathlib import Path
 
 from gatewright.app.cli import settings
 from gatewright.app.cli.home import find_home, tracked_by
+from gatewright.app.stack.own_policies import own_policies
 from gatewright.bus.identities import BusAddress
 from gatewright.errors import ConfigurationError
 from gatewright.evidence.signing.keys import home_key
@@ -25,6 +26,12 @@ class CommandContext:
     def own_home(self) -> Path | None:
         """The home folder where the system runs on this host; None for a bus that was named."""
         return self.home if self.bus is None else None
+
+
+def find_own_policies(place: CommandContext) -> Path | None:
+    """The folder with the home's own approval rule; None where policies or a bus were named, or no stack has run here yet."""
+    folder = own_policies(place.home)
+    return folder if place.bus is None and settings.load().policies is None and folder.is_dir() else None
 
 
 def find_place() -> CommandContext:

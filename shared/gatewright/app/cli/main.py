@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 #: usual 700 have it look at all of them again and again: a tenth of the time of a short command.
 _YOUNG = 50_000
 #: Where one of these stands, nothing is run.
-_HELP = frozenset({"-h", "--help"})
+_HELP = frozenset({"-h", "--help", "--help-all"})
 
 
 def main() -> None:
@@ -35,9 +35,9 @@ def main() -> None:
     if words[:1] != ["run"] or not _HELP.isdisjoint(words):
         _carry_out(None)
     # Before all that reads the command is imported.
-    from gatewright.app.cli.run.ahead import begun
+    from gatewright.app.cli.run.ahead import begin_ahead
 
-    with begun() as ahead:
+    with begin_ahead() as ahead:
         _carry_out(ahead)
 
 
@@ -58,8 +58,7 @@ def _leave(_number: int, _frame: FrameType | None) -> None:
 
 def _report_defect(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     """What no command foresaw: people get one sentence, and for a defect a file to report it with."""
-    from gatewright.app.cli.known_errors import as_known
-    from gatewright.app.cli.outcome import Exit, exit_of_error
+    from gatewright.app.cli.outcome import Exit, as_known, exit_of_error
     from gatewright.app.cli.output import complain
 
     known = as_known(error)

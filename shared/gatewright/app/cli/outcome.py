@@ -1,11 +1,26 @@
-"""The exit codes, and the one place where an error or a finished run becomes one of them."""
+"""The exit codes, and the one place where an error or a finished run becomes one of them.
+
+An error is reported as what it is where this host failed the command, a package is not installed, or an input is unusable.
+Any other error is a defect of the program, reported with its trace.
+"""
 
 from __future__ import annotations
 
+import errno
+import os
+import re
 from enum import IntEnum
+from pathlib import Path
 
-from gatewright.errors import GatewrightError
+from gatewright.errors import GatewrightError, MalformedError, UnavailableError
+from gatewright.host_errors import host_error, too_deep
 from gatewright.reasons import Family, exit_code_of
+
+#: What the operating system says of a name that was given, not of the host.
+_NAMES = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ELOOP, errno.ENAMETOOLONG, errno.ENOTEMPTY})
+_OWN = frozenset({"gatewright"})
+_REQUIREMENT = re.compile(r"\s*([A-Za-z0-9._-]+)")  # noqa: TID251 - linear: anchored, of our own package's metadata
+_EXTRA = re.compile(r"extra\s*==\s*['\"]([A-Za-z0-9_-]+)['\"]")  # noqa: TID251 - of our own package's metadata
 
 
 class Exit(IntEnum):
@@ -25,3 +40,60 @@ def exit_of_error(error: GatewrightError) -> Exit:
 def exit_of_run(family: Family | None) -> Exit:
     """The exit code for a run that ended with a reason of this family (None: it succeeded)."""
     return Exit.GOOD if family is None else Exit(exit_code_of(family))
+
+
+def as_known(error: BaseException) -> GatewrightError | None:
+    """``error`` in the words of this package; None for a defect."""
+    if isinstance(error, BaseExceptionGroup):
+        known = [as_known(each) for each in error.exceptions]
+        return None if None in known else known[0]
+    if isinstance(error, GatewrightError):
+        return error
+    if isinstance(error, RecursionError):
+        return too_deep()
+    if isinstance(error, ImportError):
+        return _missing(error)
+    if isinstance(error, OSError) and error.errno in _NAMES and error.filename is not None:
+        name = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else str(error.filename)
+        return MalformedError(f"{name}: {error.strerror}", code="path_unusable")
+    if isinstance(error, FileNotFoundError) and _is_nowhere():
+        words = "the folder in which this was started is gone: change to another one"
+        return MalformedError(words, code="path_unusable")
+    return host_error(error)
+
+
+def _is_nowhere() -> bool:
+    """Whether this process stands in a folder that was deleted."""
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        return True
+    return False
+
+
+def _missing(error: ImportError) -> GatewrightError | None:
+    """A package that is not there, or that this interpreter cannot load; a module of our own that is missing is a defect."""
+    top = (error.name or "").partition(".")[0]
+    if not top or top in _OWN:
+        return None
+    extra = _extra_of(top)
+    words = f"the Python package that provides {top} is not installed, or does not fit this Python ({error.msg})"
+    return UnavailableError(f"{words}: pip install '/path/to/gatewright[{extra}]'", code="package_missing")
+
+
+def _extra_of(module: str) -> str:
+    """The extra of this package that brings a module; the whole command line's where that is not known."""
+    # Imported late: only an error pays for it.
+    import importlib.metadata
+
+    names = {name.lower().replace("_", "-") for name in importlib.metadata.packages_distributions().get(module, ())}
+    names.add(module.lower().replace("_", "-"))
+    try:
+        required = importlib.metadata.requires("gatewright") or []
+    except importlib.metadata.PackageNotFoundError:
+        required = []
+    for line in required:
+        name, extra = _REQUIREMENT.match(line), _EXTRA.search(line)
+        if name and extra and name[1].lower().replace("_", "-") in names and extra[1] not in ("cli", "dev"):
+            return extra[1]
+    return "cli"

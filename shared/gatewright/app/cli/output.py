@@ -9,13 +9,16 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, ParamSpec, TextIO
 
 import typer
 
-from gatewright.view.safe_text import printable
+from gatewright.app.cli.outcome import Exit, as_known, exit_of_error
+from gatewright.errors import GatewrightError
+from gatewright.view.safe_text import hang, printable
 
 P = ParamSpec("P")
 
@@ -33,9 +36,15 @@ def discard_output() -> None:
         os.close(nowhere)
 
 
+def terminal_width() -> int | None:
+    """The columns of the terminal that standard output goes to; None for a pipe or a file."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
 def note(words: str) -> None:
     """A remark for people while something takes its time, on standard error."""
-    say(printable(words), stream=sys.stderr)
+    text = printable(words)
+    say(hang(text, shutil.get_terminal_size().columns, 2) if sys.stderr.isatty() else text, stream=sys.stderr)
 
 
 def emit(document: Any) -> None:
@@ -54,11 +63,6 @@ def reported(command: Callable[P, None]) -> Callable[P, None]:
 
     @functools.wraps(command)
     def guarded(*args: P.args, **kwargs: P.kwargs) -> None:
-        # Imported late: --help needs none of it.
-        from gatewright.app.cli.known_errors import as_known
-        from gatewright.app.cli.outcome import Exit, exit_of_error
-        from gatewright.errors import GatewrightError
-
         try:
             command(*args, **kwargs)
         except (GatewrightError, OSError, MemoryError, RecursionError, ImportError, ExceptionGroup) as error:
@@ -83,11 +87,15 @@ def error_document(error: Any) -> dict[str, Any]:
     return {"code": error.reason, "message": error.message, "family": error.family, "faults": faults}
 
 
-def complain(error: Any) -> None:
-    """An error for people, on standard error."""
+def complain(error: Any, options: Mapping[str, str] | None = None) -> None:
+    """An error for people, on standard error. ``options``: by JSON pointer, the option that stands for the field."""
     say(f"error: {_lines(error.message)} [{error.reason}]", stream=sys.stderr)
     for fault in getattr(error, "faults", ()):
-        say(f"  {printable(fault.pointer or '/')}: {printable(fault.message)} [{printable(fault.code)}]", stream=sys.stderr)
+        place = f"{printable(fault.pointer or '/')}: "
+        if options is not None:
+            option = options.get(fault.pointer, "")
+            place = f"{option}: " if option and "--" not in fault.message else ""
+        say(f"  {place}{printable(fault.message)} [{printable(fault.code)}]", stream=sys.stderr)
 
 
 def _lines(text: str) -> str:

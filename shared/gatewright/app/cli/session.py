@@ -6,16 +6,18 @@ import asyncio
 import contextlib
 import shlex
 from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
+from gatewright.app.cli.context import CommandContext
 from gatewright.app.stack.lingering import ended_for, fits, in_use
 from gatewright.app.stack.lingering_start import LingeringStart
 from gatewright.app.stack.state import StackState, read
 from gatewright.app.stack.supervisor import StackOptions, Supervisor
 from gatewright.bus.identities import BusAddress
 from gatewright.client.client import Client
-from gatewright.errors import ConfigurationError, MalformedError, UnavailableError
+from gatewright.errors import ConfigurationError, DeniedError, MalformedError, UnavailableError
 from gatewright.sandbox.offers import add_offers, read_offers
 from gatewright.tasks.inputs import EVERY, offered_below
 
@@ -221,3 +223,20 @@ def refuse_live(bus: BusAddress | None, home: Path, cassette: Path) -> None:
     here = "another system" if bus is not None else "the running stack"
     instead = "unset GATEWRIGHT_NATS_URL" if bus is not None else "retry after `gatewright down`"
     raise MalformedError(f"{here} does not play {cassette}, and could ask models: {instead}", code="invalid_input")
+
+
+def ledger_readers(place: CommandContext) -> Callable[[], AbstractAsyncContextManager[Client]]:
+    """What connects to the system of ``place`` with an identity that reads the whole ledger.
+
+    Connecting raises DeniedError (``identity_invalid``) for a publisher, UnavailableError (``no_stack``), BusError.
+    """
+
+    @contextlib.asynccontextmanager
+    async def connect() -> AsyncIterator[Client]:
+        async with attach_client(place.bus, place.home) as client:
+            if not client.reads_ledger:
+                words = "a publisher sees its own runs alone: give the seed of a watcher or an operator (GATEWRIGHT_NATS_SEED)"
+                raise DeniedError(words, code="identity_invalid")
+            yield client
+
+    return connect

@@ -85,6 +85,8 @@ class CliSettings(EnvironmentSettings, frozen=True, kw_only=True):
     ledger_partitions: Annotated[int, msgspec.Meta(ge=1)] = 1
     #: The home folder; without it the nearest ``.gatewright``.
     home: Path | None = None
+    #: The folder of the policies; without it those of the package, and of a home folder its own approval rule.
+    policies: Path | None = None
     #: The signing key, where it is not the one of the home folder.
     key: Path | None = None
     #: Where the gatekeeper keeps sealed bundles, if not in the home folder; it has the same setting.
@@ -160,9 +162,9 @@ def model_keys() -> dict[str, str]:
 def repository_keys() -> dict[str, dict[str, str]]:
     """By role, the variables that ``repositories.json`` names as keys for it, as far as they are set. ConfigurationError."""
     # Imported late: only what starts a stack needs it.
-    from gatewright.git.access.policy import AccessRole, load_repositories
+    from gatewright.git.access.policy import REPOSITORIES_FILE, AccessRole
 
-    policy = load_repositories(AgentSettings.load().policies).policy
+    policy = REPOSITORIES_FILE.load(AgentSettings.load().policies).policy
     names = {role: sorted(policy.variables(role)) for role in get_args(AccessRole)}
     return {role: {name: os.environ[name] for name in found if os.environ.get(name)} for role, found in names.items()}
 

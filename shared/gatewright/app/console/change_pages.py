@@ -30,10 +30,7 @@ class ChangePages:
     changes: ChangeShelf
 
     def routes(self) -> list[Route]:
-        return [
-            Route("/runs/{run_id}/files", self.files),
-            Route("/runs/{run_id}/files/{number:int}", self.file),
-        ]
+        return [Route("/runs/{run_id}/files", self.files), Route("/runs/{run_id}/files/{number:int}", self.file)]
 
     async def files(self, request: Request) -> Response:
         """The files that the filter ``match`` lets through."""

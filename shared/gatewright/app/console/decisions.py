@@ -45,10 +45,7 @@ class DecisionPaths:
     _under_way: int = 0
 
     def routes(self) -> list[Route]:
-        return [
-            Route("/requests/{request_id}", self.request),
-            Route("/decisions", self.decision, methods=["POST"]),
-        ]
+        return [Route("/requests/{request_id}", self.request), Route("/decisions", self.decision, methods=["POST"])]
 
     async def request(self, request: Request) -> Response:
         """The canonical JSON of a request that waits, as long as it is the one that the page shows (``sha256``)."""

@@ -184,8 +184,9 @@ class Doors:
                 headers = MutableHeaders(scope=message)
                 for name, value in self._headers.items():
                     headers[name] = value
-                if not scope["path"].startswith("/static/"):
-                    headers["Cache-Control"] = "no-store"
+                # A style or a script of an earlier version is not used with pages of this one.
+                static = scope["path"].startswith("/static/")
+                headers["Cache-Control"] = "no-cache" if static else "no-store"
             await send(message)
 
         headers = Headers(scope=scope)

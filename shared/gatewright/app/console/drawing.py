@@ -69,6 +69,7 @@ def make_templates() -> Environment:
     environment.globals["yes_words"] = yes_words
     environment.filters["change_words"] = change_words
     environment.filters["gate_words"] = gate_words
+    environment.filters["branch"] = lambda ref: ref.removeprefix("refs/heads/")
     environment.filters["order"] = lambda row: f"{row.created_at} {row.run_id}"
     environment.globals["stage_names"] = STAGE_NAMES
     environment.tests["momentary"] = lambda kind: kind in MOMENTARY

@@ -182,12 +182,7 @@ class ConsoleServer(uvicorn.Server):
 async def serve(app: ConsoleApp, listening: socket.socket) -> None:
     """Serve at ``listening`` until the process is told to end; open pages do not hold it up."""
     config = uvicorn.Config(
-        app.asgi,
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        timeout_graceful_shutdown=1,
-        limit_concurrency=500,
+        app.asgi, log_level="warning", access_log=False, server_header=False, timeout_graceful_shutdown=1, limit_concurrency=500
     )
     await ConsoleServer(config, app.link).serve(sockets=[listening])
 

@@ -223,7 +223,7 @@ def _provenance(history: RunHistory) -> list[str]:
 
 
 def _which(composed: CandidateComposed, number: int) -> str:
-    return f"candidate {composed.candidate}" if composed.candidate is not None else f"attempt {number}"
+    return f"candidate {composed.candidate}" if composed.candidate else f"attempt {number}"
 
 
 def _evidence(account: BundleAccount) -> list[str]:

@@ -12,12 +12,7 @@ from gatewright.contracts.progress import NamedPaths, Reconciliation
 from gatewright.errors import MalformedError
 from gatewright.evidence import layout
 
-_STATES = {
-    "done": "done",
-    "untouched": "accepted, nothing of it changed",
-    "refused": "not accepted",
-    "open": "never answered",
-}
+_STATES = {"done": "done", "untouched": "accepted, nothing of it changed", "refused": "not accepted", "open": "never answered"}
 _HEADINGS = ("shard", "planned", "changed files", "what came of it")
 
 

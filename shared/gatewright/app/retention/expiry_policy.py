@@ -12,9 +12,8 @@ from pydantic import Field
 from gatewright.app.retention.inventory import InventoryItem
 from gatewright.contracts import LegalHold
 from gatewright.errors import ConfigurationError
-from gatewright.policy_files import PolicyModel, parse_policy, policy_path, read_policy
+from gatewright.policy_files import PolicyFile, PolicyModel
 
-RETENTION_FILE: Final = "retention.json"
 _DAY: Final = 86_400.0
 
 
@@ -65,12 +64,14 @@ class ExpiryPolicy(PolicyModel):
         return self.branches.days
 
 
+RETENTION_FILE: Final = PolicyFile("retention.json", ExpiryPolicy)
+
+
 def load_expiry(folder: Path) -> ExpiryPolicy:
     """The operator's policy. Raises ConfigurationError (``nothing_expires`` where there is no such file)."""
-    path = policy_path(folder, RETENTION_FILE)
-    if not path.exists():
-        raise ConfigurationError(f"nothing expires: there is no {path}", code="nothing_expires")
-    return parse_policy(path, ExpiryPolicy, read_policy(path))
+    if (loaded := RETENTION_FILE.load_if_present(folder)) is None:
+        raise ConfigurationError(f"nothing expires: there is no {RETENTION_FILE.path(folder)}", code="nothing_expires")
+    return loaded.policy
 
 
 def why_kept(entry: InventoryItem, held: Mapping[str, LegalHold], days: int, now: datetime) -> str:

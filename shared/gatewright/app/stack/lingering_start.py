@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,11 +12,21 @@ from gatewright.app.stack.launch import interpreter, prepare_log
 from gatewright.app.stack.supervisor import StackOptions
 from gatewright.errors import ConfigurationError, UnavailableError
 
-_PROGRAM: Final = "gatewright.app.cli.operations.lingering_process"
+_PROGRAM: Final = "gatewright.app.cli.stack_process"
 _LOG: Final = "logs/stack.log"
 _TAIL: Final = 15
+#: The error that a command reports at its end.
+_REPORTED: Final = re.compile(r"^error: (.{1,100000}) \[([a-z0-9_]{1,100})\]\s{0,9}\Z", re.DOTALL | re.MULTILINE)  # noqa: TID251 - bounded, and of our own log
 #: What the log says where another run was first to start one.
 _LOST: Final = "[home_in_use]"
+
+
+def start_error(output: str, log: Path) -> UnavailableError:
+    """The error that a stack reported before it ended, with its code; ``not_ready`` with its last lines where it has none."""
+    if (reported := _REPORTED.search(output)) is not None:
+        return UnavailableError(f"the stack did not start: {reported[1]}", code=reported[2])
+    tail = "\n".join(output.splitlines()[-_TAIL:])
+    return UnavailableError(f"the stack did not start; {log} ends:\n{tail}", code="not_ready")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +63,7 @@ class LingeringStart:
     def lost(self) -> bool:
         """Whether it has ended because another process had the home folder.
 
-        Raises UnavailableError (``not_ready``), with the end of its log, where it has ended for another reason.
+        Raises UnavailableError where it has ended for another reason, as ``start_error``.
         """
         if self.process.poll() is None:
             return False
@@ -60,6 +71,5 @@ class LingeringStart:
             stream.seek(self.begins)
             said = stream.read().decode("utf-8", "replace")
         if _LOST not in said:
-            tail = "\n".join(said.splitlines()[-_TAIL:])
-            raise UnavailableError(f"the stack did not start; {self.log} ends:\n{tail}", code="not_ready")
+            raise start_error(said, self.log)
         return True

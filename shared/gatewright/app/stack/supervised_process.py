@@ -151,4 +151,4 @@ def _recorded_cause(lines: list[str]) -> str:
         return ""
     if not isinstance(last, dict) or last.get("event") != "service_failed":
         return ""
-    return f"{last.get('cause', '')} [{last.get('code', '')}]"
+    return f"{last.get('cause', '')} ({last.get('code', '')})"

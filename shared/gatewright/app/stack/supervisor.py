@@ -19,6 +19,7 @@ from gatewright.app.stack import state
 from gatewright.app.stack.fork_server import SERVICES, START_ORDER, Ahead, ForkServer, open_fork_server
 from gatewright.app.stack.launch import ProcessPlan, Running, execute
 from gatewright.app.stack.nats_server import NatsServer
+from gatewright.app.stack.own_policies import write_own_policies
 from gatewright.app.stack.processes import Identity, adopt_orphans, end_descendants, identity, own_children, snapshots
 from gatewright.app.stack.restarts import RestartPolicy, RestartRecord
 from gatewright.app.stack.start_patience import StartPatience, progress_of
@@ -30,8 +31,8 @@ from gatewright.bus.ledger_layout import PARTITIONS, read_partitions
 from gatewright.bus.stream_settings import DAYS, SIZES, StreamSettings
 from gatewright.clock import Clock, SystemClock
 from gatewright.errors import BusError, HostError, UnavailableError
+from gatewright.evidence.signing.keys import home_key
 from gatewright.host_errors import check_room, host_errors, until_room
-from gatewright.resources import policy_directory
 from gatewright.sandbox.offers import OFFERS_FILE, clear_offers
 
 log = logging.getLogger(__name__)
@@ -43,6 +44,7 @@ _ENVIRONMENTS = "GATEWRIGHT_ENVIRONMENTS"
 _CASSETTE = "GATEWRIGHT_CASSETTE"
 _OFFERS = "GATEWRIGHT_ENVIRONMENT_OFFERS"
 _POLICIES = "GATEWRIGHT_POLICIES"
+_KEY = "GATEWRIGHT_KEY"
 _PING_SECONDS = 0.5
 _PING_PAUSE = 0.03
 
@@ -90,6 +92,7 @@ class Supervisor:
         self._held = contextlib.ExitStack()
         self._store = options.home / "nats"
         self._offers = options.home / OFFERS_FILE
+        self._policies = options.base_environment.get(_POLICIES, "")
         self._server: NatsServer | None = None
         self._spared: Mapping[int, Identity] = {}
         self._server_keeper: asyncio.Task[None] | None = None
@@ -162,6 +165,9 @@ class Supervisor:
             from gatewright.bus.jetstream.setup import ensure_topology
 
             check_room(self.options.home)
+            if not self._policies:
+                key = self.options.base_environment.get(_KEY, "")
+                self._policies = str(write_own_policies(self.options.home, Path(key) if key else home_key(self.options.home)))
             identities.make(
                 bus_keys(self.options.home), (process_identity("worker", n + 1) for n in range(self.options.workers))
             )
@@ -343,6 +349,7 @@ class Supervisor:
             "GATEWRIGHT_HOME": str(options.home),
             _ENVIRONMENTS: os.pathsep.join(self.environments),
             _OFFERS: str(self._offers),
+            _POLICIES: self._policies,
         }
         if not options.shared:
             # No operator has the time to look at the metrics of a single run.
@@ -382,7 +389,7 @@ class Supervisor:
             members=self.members,
             cassette=self.options.base_environment.get(_CASSETTE, ""),
             offers=str(self._offers),
-            policies=self.options.base_environment.get(_POLICIES, "") or str(policy_directory()),
+            policies=self._policies,
             linger=self.options.linger,
             fingerprint=self.options.fingerprint,
             fault=self._fault,

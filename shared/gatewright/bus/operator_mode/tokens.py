@@ -51,11 +51,9 @@ def new_seed_of(kind: KeyKind) -> str:
     """A seed that nothing has yet."""
     import nkeys
 
-    prefix = {
-        "operator": nkeys.PREFIX_BYTE_OPERATOR,
-        "account": nkeys.PREFIX_BYTE_ACCOUNT,
-        "user": nkeys.PREFIX_BYTE_USER,
-    }[kind]
+    prefix = {"operator": nkeys.PREFIX_BYTE_OPERATOR, "account": nkeys.PREFIX_BYTE_ACCOUNT, "user": nkeys.PREFIX_BYTE_USER}[
+        kind
+    ]
     return bytes(nkeys.encode_seed(os.urandom(32), prefix)).decode("ascii")  # type: ignore[no-untyped-call] # no types there
 
 

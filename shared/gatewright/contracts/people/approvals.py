@@ -146,6 +146,14 @@ class ApprovalRule(Document):
         keep_one_spelling(self, "above_usd", "from_tier", "on_reject")
 
     @property
+    def opens_ci(self) -> bool:
+        """Whether CI files may change where this rule asks: it names the class. An empty ``classes`` names none.
+
+        Without such a rule the class is refused. A rule about all classes asks about CI files that another rule lets change.
+        """
+        return self.reason == "protected_class" and "ci" in self.classes
+
+    @property
     def wait(self) -> int:
         """Seconds that an answer is waited for; beats that no policy has measured are quarters of an hour."""
         return self.within_seconds or (self.within_beats or 1) * DEFAULT_BEAT

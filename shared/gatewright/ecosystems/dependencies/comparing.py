@@ -98,9 +98,7 @@ def _summary(before: Facts, after: Facts) -> str:
         _list_names(len(added), "added", [f"{name} {after.packages[name].version}".strip() for name in added[:_QUOTED]]),
         _list_names(len(removed), "removed", removed[:_QUOTED]),
         _list_names(
-            len(moved),
-            "in another version",
-            [f"{name} {versions[name][0]} to {versions[name][1]}" for name in moved[:_QUOTED]],
+            len(moved), "in another version", [f"{name} {versions[name][0]} to {versions[name][1]}" for name in moved[:_QUOTED]]
         ),
     ]
     told = [part for part in parts if part]

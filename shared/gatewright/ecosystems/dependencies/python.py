@@ -5,15 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from gatewright.ecosystems.dependencies.facts import (
-    Facts,
-    Kind,
-    Package,
-    Source,
-    host_of,
-    in_words,
-    package_of,
-)
+from gatewright.ecosystems.dependencies.facts import Facts, Kind, Package, Source, host_of, in_words, package_of
 from gatewright.ecosystems.dependencies.node import table
 from gatewright.ecosystems.python.project_settings import read_cfg
 from gatewright.ecosystems.runner.settings import UnreadableError, read_json

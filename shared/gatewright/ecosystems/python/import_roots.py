@@ -11,12 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from gatewright.ecosystems.port import TreeFiles
-from gatewright.ecosystems.python.project_settings import (
-    Layout,
-    layout_in_pyproject,
-    layout_in_setup_cfg,
-    layout_in_setup_py,
-)
+from gatewright.ecosystems.python.project_settings import Layout, layout_in_pyproject, layout_in_setup_cfg, layout_in_setup_py
 
 _READERS = {"pyproject.toml": layout_in_pyproject, "setup.cfg": layout_in_setup_cfg, "setup.py": layout_in_setup_py}
 #: Projects of one repository that are looked at, the one at the top among them.

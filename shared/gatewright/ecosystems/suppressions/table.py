@@ -284,10 +284,7 @@ _RUBY: Final = (
     leading_words("mutant", r"mutant:disable\b"),
     leading_words("erb-lint, haml-lint", r"(?:erb_?lint|haml-lint|slim-lint):disable\b"),
 )
-_SHELL: Final = (
-    leading_words("ShellCheck", r"shellcheck disable=", Reach.FIRST),
-    leading_words("bashate", r"noqa\b"),
-)
+_SHELL: Final = (leading_words("ShellCheck", r"shellcheck disable=", Reach.FIRST), leading_words("bashate", r"noqa\b"))
 _CONFIGURED: Final = (
     *_SHELL[:1],
     leading_words("yamllint", r"yamllint disable-file\b", Reach.FILE),
@@ -406,10 +403,7 @@ _KINDS: Final[dict[str, tuple[syntax.Syntax, tuple[Row, ...]]]] = {
     "ipynb": (syntax.PLAIN_HASHED, _PYTHON),
     "js mjs cjs jsx ts mts cts tsx": (syntax.SCRIPT, _SCRIPT),
     "css scss sass less pcss": (syntax.STYLES, _STYLES),
-    "html htm vue svelte astro hbs mustache jinja jinja2 j2 njk erb ejs twig xhtml xml svg haml slim": (
-        syntax.MIXED,
-        _MARKUP,
-    ),
+    "html htm vue svelte astro hbs mustache jinja jinja2 j2 njk erb ejs twig xhtml xml svg haml slim": (syntax.MIXED, _MARKUP),
     "md markdown mdx": (syntax.MARKED, _MARKDOWN),
     "go": (syntax.GO, _GO),
     "rs": (syntax.C, _RUST),

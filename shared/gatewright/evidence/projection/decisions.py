@@ -28,8 +28,7 @@ def decisions_of(run: Run, records: Sequence[OrchestratorEvent]) -> DecisionsLog
             continue
         title, decision, rationale, falsifier = said
         payload = e.event_of(record)
-        own = f"{run.run_id}.d{record.seq}" if run.accepted.progress else None
-        subject = _subject(payload) if own is not None else ""
+        own, subject = f"{run.run_id}.d{record.seq}", _subject(payload)
         made.append(
             Decision(
                 at=record.ts,
@@ -45,7 +44,7 @@ def decisions_of(run: Run, records: Sequence[OrchestratorEvent]) -> DecisionsLog
                 supersedes=latest.get(subject),
             )
         )
-        if own is not None and subject:
+        if subject:
             latest[subject] = own
     return DecisionsLog(run_id=run.run_id, decisions=tuple(made))
 

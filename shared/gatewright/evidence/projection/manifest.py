@@ -95,7 +95,7 @@ def make_manifest(history: RunHistory, files: Iterable[FileRecord], *, span: Led
             ledger_last=span.last,
         ),
         layout=layout.VERSION,
-        publisher=run.accepted.publisher or None,
+        publisher=run.accepted.publisher,
     )
 
 

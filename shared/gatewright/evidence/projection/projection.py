@@ -103,8 +103,7 @@ def _run_files(files: FilePlan, history: RunHistory, names: bytes) -> None:
     files.document(layout.DECISIONS, decisions_of(run, history.records))
     files.document(layout.TASK_RESULT, closing_reports.final_result(history, names))
     files.document(layout.COMPLETION_REPORT, completion_report(history))
-    if run.accepted.progress:
-        files.document(layout.PROGRESS_PACKET, progress_of(history, names))
+    files.document(layout.PROGRESS_PACKET, progress_of(history, names))
     files.document(layout.EVIDENCE_BUNDLE, closing_reports.findings_bundle(history))
     files.document(layout.REVIEW_REPORT, closing_reports.review_report(history))
     if run.review is None:

@@ -61,7 +61,7 @@ def meta(history: RunHistory) -> RunMeta:
         executor=contract.executor.kind if contract and contract.executor else None,
         environment=contract.environment.prefixes if contract and contract.environment else None,
         sandbox=run.tests.sandbox if run.tests else None,
-        publisher=accepted.publisher or None,
+        publisher=accepted.publisher,
     )
 
 

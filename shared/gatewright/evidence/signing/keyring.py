@@ -110,14 +110,6 @@ def retired_at(home: Path, key_id: str) -> datetime | None:
     return datetime.fromisoformat(noted) if noted else None
 
 
-def approvers(home: Path, own: keys.PublicKey) -> tuple[keys.PublicKey, ...]:
-    """Whose signatures approve what needs a person's leave: this home's own key, and those in ``keys/approvers/*.pub``.
-
-    Raises ConfigurationError for a file among them that is no key.
-    """
-    return (own, *(keys.load_public(file) for file in sorted((home / "keys" / "approvers").glob("*.pub"))))
-
-
 def known_keys(home: Path, private: Path) -> list[KnownKey]:
     """The whole ring, the signing key first, then by the time of making. Raises ConfigurationError."""
     public = keys.public_path(private)

@@ -110,8 +110,15 @@ def create(path: Path) -> PrivateKey:
 def load(path: Path) -> PrivateKey:
     """The private key in ``path``; its public half is written beside it where that is missing.
 
-    Raises ConfigurationError: ``key_unreadable``, ``key_permissions`` (others could read it), ``key_not_ed25519``,
-    ``key_mismatch`` (the file beside it holds another key).
+    Raises ConfigurationError as ``load_secret`` does, and ``key_mismatch`` (the file beside it holds another key).
+    """
+    return _with_public_file(_private(load_secret(path)), path)
+
+
+def load_secret(path: Path) -> Ed25519PrivateKey:
+    """The private key in ``path`` without its id, which takes long to tell.
+
+    Raises ConfigurationError: ``key_unreadable``, ``key_permissions`` (others could read it), ``key_not_ed25519``.
     """
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
@@ -124,7 +131,7 @@ def load(path: Path) -> PrivateKey:
         raise ConfigurationError(f"{path} is not an unencrypted PEM private key", code="key_not_ed25519") from error
     if not isinstance(secret, Ed25519PrivateKey):
         raise ConfigurationError(f"{path} is not an ed25519 key", code="key_not_ed25519")
-    return _with_public_file(_private(secret), path)
+    return secret
 
 
 def load_or_create(path: Path) -> PrivateKey:

@@ -10,9 +10,7 @@ from pydantic import AfterValidator, ConfigDict, Field, field_validator, model_v
 
 from gatewright.errors import StoreError
 from gatewright.evidence.store.address import StoreAddress, parse_store
-from gatewright.policy_files import KeyReference, PolicyModel, parse_policy, policy_path, read_policy
-
-STORES_FILE: Final = "stores.json"
+from gatewright.policy_files import KeyReference, PolicyFile, PolicyModel
 
 
 def _place(given: str) -> str:
@@ -96,9 +94,5 @@ class StoresPolicy(PolicyModel):
         return next(covering, StoreEntry(places=(wanted,)))
 
 
-def load_stores(folder: Path) -> StoresPolicy:
-    """Read ``stores.json`` of the operator's folder; without it no store has a credential. Raises ConfigurationError."""
-    path = policy_path(folder, STORES_FILE)
-    if not path.exists():
-        return StoresPolicy(version="1", stores=())
-    return parse_policy(path, StoresPolicy, read_policy(path))
+#: Without the file no store has a credential.
+STORES_FILE: Final = PolicyFile("stores.json", StoresPolicy, default=lambda: StoresPolicy(version="1", stores=()))

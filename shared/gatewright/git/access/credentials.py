@@ -29,7 +29,6 @@ from gatewright.git.access.policy import (
     RepositoriesPolicy,
     RepositoryCredential,
     RepositoryEntry,
-    load_repositories,
 )
 from gatewright.git.refs import Source
 from gatewright.own_interpreter import loader_words
@@ -100,7 +99,7 @@ class RepositoryAccess:
     @classmethod
     def load(cls, folder: Path, role: AccessRole) -> RepositoryAccess:
         """Raises ConfigurationError naming the file and the place."""
-        return cls(load_repositories(folder).policy, role)
+        return cls(REPOSITORIES_FILE.load(folder).policy, role)
 
     def resolve(self, source: Source, purpose: Purpose) -> ResolvedAccess:
         """How git gets at a repository of another host.

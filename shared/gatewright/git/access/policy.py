@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final, Literal, get_args
 from urllib.parse import urlsplit
@@ -14,9 +12,8 @@ from pydantic import AfterValidator, ConfigDict, Field, field_validator, model_v
 from gatewright.errors import MalformedError
 from gatewright.git.access.repository_patterns import EVERYTHING, check_pattern, covers_address
 from gatewright.git.refs import Source
-from gatewright.policy_files import EnvironmentKey, KeyReference, PolicyModel, parse_policy, policy_path, read_policy
+from gatewright.policy_files import EnvironmentKey, KeyReference, PolicyFile, PolicyModel
 
-REPOSITORIES_FILE: Final = "repositories.json"
 #: Who asks: a service, or the command line of a person (``operator``).
 AccessRole = Literal["gatekeeper", "pm", "techlead", "worker", "reviewer", "testrunner", "operator"]
 Purpose = Literal["read", "push"]
@@ -172,23 +169,7 @@ class RepositoriesPolicy(PolicyModel):
 
 
 NO_CREDENTIALS: Final = RepositoriesPolicy(version="1", repositories=())
-
-
-@dataclass(frozen=True, slots=True)
-class LoadedRepositories:
-    """The policy, and the digest of its file; None where there is none."""
-
-    policy: RepositoriesPolicy
-    sha256: str | None
-
-
-def load_repositories(folder: Path) -> LoadedRepositories:
-    """Read ``repositories.json`` of the operator's folder; without it nothing has a credential. Raises ConfigurationError."""
-    path = policy_path(folder, REPOSITORIES_FILE)
-    if not path.exists():
-        return LoadedRepositories(NO_CREDENTIALS, None)
-    data = read_policy(path)
-    return LoadedRepositories(parse_policy(path, RepositoriesPolicy, data), hashlib.sha256(data).hexdigest())
+REPOSITORIES_FILE: Final = PolicyFile("repositories.json", RepositoriesPolicy, default=lambda: NO_CREDENTIALS)
 
 
 def protocols_of(pattern: str) -> tuple[str, ...]:

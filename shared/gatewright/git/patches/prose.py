@@ -12,14 +12,7 @@ from typing import Final, NamedTuple
 
 from gatewright.errors import PatchError
 from gatewright.git.patches.cursor import Cursor
-from gatewright.git.patches.faults import (
-    REMAKE,
-    REMOVE_TEXT,
-    SEND_UNALTERED,
-    SEND_WHOLE,
-    WRITE_UNIFIED,
-    patch_fault,
-)
+from gatewright.git.patches.faults import REMAKE, REMOVE_TEXT, SEND_UNALTERED, SEND_WHOLE, WRITE_UNIFIED, patch_fault
 from gatewright.git.patches.headers import FIELDS, GIT, INDEX, NEW, OLD
 from gatewright.git.patches.hunks import HUNK
 

@@ -9,15 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from gatewright.git.patches.cursor import Cursor
-from gatewright.git.patches.faults import (
-    ONE_DIFF,
-    REMAKE,
-    SEND_UNALTERED,
-    SEND_WHOLE,
-    USE_PREFIXES,
-    patch_fault,
-    quote_path,
-)
+from gatewright.git.patches.faults import ONE_DIFF, REMAKE, SEND_UNALTERED, SEND_WHOLE, USE_PREFIXES, patch_fault, quote_path
 from gatewright.git.patches.files import FilePatch, Prefixes, Reading
 from gatewright.git.patches.headers import GIT, ReadFile, read_git_file, read_plain_file
 from gatewright.git.patches.prose import Summary, at_diff, read_prose

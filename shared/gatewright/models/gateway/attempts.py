@@ -144,12 +144,7 @@ class Attempts:
     """For one gateway. ``chance`` (0 to 1) is given, so that a test can know how long is waited."""
 
     def __init__(
-        self,
-        upstream: Upstream,
-        limits: GatewayLimits,
-        *,
-        guard: TransferGuard,
-        chance: Callable[[], float] = random.random,
+        self, upstream: Upstream, limits: GatewayLimits, *, guard: TransferGuard, chance: Callable[[], float] = random.random
     ) -> None:
         self._upstream = upstream
         self._guard = guard

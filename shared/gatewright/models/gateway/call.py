@@ -285,12 +285,7 @@ class ModelCall:
 
 # Tells each model call as a span, under the conventions for generative AI. No word of what was said is in it.
 #: By the API that was spoken; which company answers at the address, only the operator knows.
-_PROVIDERS: Final = {
-    "responses": "openai",
-    "chat_completions": "openai",
-    "messages": "anthropic",
-    "gemini": "gcp.gemini",
-}
+_PROVIDERS: Final = {"responses": "openai", "chat_completions": "openai", "messages": "anthropic", "gemini": "gcp.gemini"}
 _OPERATIONS: Final = {"generate": "chat", "count": "count_tokens"}
 _FAILED: Final = 400
 

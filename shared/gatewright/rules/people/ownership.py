@@ -64,29 +64,20 @@ def orderer_doubt(orderers: Iterable[str], roster: Iterable[RosterPerson]) -> st
     return ""
 
 
-def is_own(run: Run, person: RosterPerson, *, exact: bool = False) -> bool:
-    """Whether the person ordered the run, or made the change or a commit of it.
-
-    ``exact``: names are compared byte for byte, as they were for runs older than ``RunAccepted.orderers``.
-    """
-    contract = run.contract
-    if exact:
-        author = contract.author if contract is not None else None
-        written = {author.name, author.email} if author is not None else set()
-        claimed = {run.accepted.requested_by, *written}
-        return run.publisher in person.publishers or not {person.name, *person.accounts}.isdisjoint(claimed)
-    return has_ordered(run, person) or not person.identities.isdisjoint(_makers_of(contract))
+def is_own(run: Run, person: RosterPerson) -> bool:
+    """Whether the person ordered the run, or made the change or a commit of it."""
+    return has_ordered(run, person) or not person.identities.isdisjoint(_makers_of(run.contract))
 
 
 def has_ordered(run: Run, person: RosterPerson) -> bool:
     """Whether the person is who the run came from, or may be: its dispatcher."""
-    orderers = identities_of(run.accepted.requested_by).union(run.accepted.orderers or ())
+    orderers = identities_of(run.accepted.requested_by).union(run.accepted.orderers)
     return run.publisher in person.publishers or not person.identities.isdisjoint(orderers)
 
 
 def is_orderer_unknown(run: Run) -> bool:
-    """Whether any person may have ordered the run. Older runs did not record who did; nothing is known of them here."""
-    return run.accepted.orderers == ()
+    """Whether any person may have ordered the run."""
+    return not run.accepted.orderers
 
 
 def _makers_of(contract: TaskContract | None) -> frozenset[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import ClassVar, Literal
+from typing import ClassVar, Final, Literal
 
 import msgspec
 from msgspec.structs import replace
@@ -21,8 +21,8 @@ from gatewright.run.events.judging import Landed
 from gatewright.run.state import Run, RunFailure
 from gatewright.run.states import PARKED, SENT_BACK, SUCCESSORS, TERMINAL, Level, State, Status
 
-#: What runs record that are accepted now: see ``RunAccepted.recording``.
-RECORDING: Literal[3] = 3
+#: The form of what runs record: see ``RunAccepted.recording``.
+RECORDING: Final = 3
 #: States that a run enters because something went wrong, or in which it waits for a person.
 _LEVELS: dict[State, Level] = {"FAILED": "ERROR", "ABORTED": "WARN", "S5": "WARN", PARKED: "WARN"}
 
@@ -33,12 +33,15 @@ class RunAccepted(RunEvent, frozen=True):
     Exactly one of ``request`` and ``contract`` is set; the contract is the pinned one. ``policies`` are the digests of the
     policy files by name, ``host`` is what the gatekeeper runs on. ``publisher`` is the identity that submitted it, as the bus
     knew it (``requested_by`` is a claim); ``document_sha256`` is the digest of the document's canonical JSON, so that a
-    repetition can be told from another document under the same key. ``repository_identity`` is the same for all spellings of
-    ``repository_url``. These three are empty in runs older than they are. ``mutation`` is what its policy pack says of mutants,
-    ``judging`` whether the test runner is asked with the reviewer or after it; runs older than the field asked in turn.
-    ``caller_span`` is the publisher's own span, where the submission named one. ``approval_rules`` are the reasons for which
-    the policy of the time asks a person about runs of this repository, ``routing`` the rules by which it tells how much a
-    change risks; None: it does not.
+    repetition can be told from another document under the same key. ``idempotency_key`` is what the run id is made of, with
+    the publisher. ``orderers`` are all who ordered it or may have, in canonical form; empty: not known.
+    ``repository_identity`` is the same for all spellings of ``repository_url``. ``mutation`` is what its policy pack says of
+    mutants, ``judging`` whether the test runner is asked with the reviewer or after it. ``caller_span`` is the publisher's own
+    span, where the submission named one. ``approval_rules`` are the reasons for which the policy of the time asks a person
+    about runs of this repository, ``routing`` the rules by which it tells how much a change risks; None: it does not.
+
+    ``recording`` is the form of what the run records. There is one, and ``verify`` holds every run to all rules of it: a run
+    that could name another would choose the rules that it is held to.
     """
 
     event_type: ClassVar[str] = "run_accepted"
@@ -48,14 +51,17 @@ class RunAccepted(RunEvent, frozen=True):
     submitted_sha256: str
     policy_sha256: str
     versions: dict[str, str]
+    publisher: str
+    document_sha256: str
+    idempotency_key: str
+    orderers: tuple[str, ...]
+    recording: int
     baseline_commit: str = ""
     baseline_tree: str = ""
     request: RunRequest | None = None
     contract: TaskContract | None = None
     policies: dict[str, str] = msgspec.field(default_factory=dict)
     host: dict[str, str] = msgspec.field(default_factory=dict)
-    publisher: str = ""
-    document_sha256: str = ""
     repository_identity: str = ""
     mutation: MutationBounds | None = None
     caller_span: str = ""
@@ -64,19 +70,15 @@ class RunAccepted(RunEvent, frozen=True):
     pools: dict[str, str] = msgspec.field(default_factory=dict)
     approval_rules: tuple[ApprovalRule, ...] = ()
     routing: RoutingRules | None = None
-    #: Whether its bundle has a progress packet, and its decisions have ids; runs older than that have neither.
-    progress: bool = False
     #: How much of earlier runs on the repository it was told, where the policy lets it be told of them.
     memory: MemoryBounds | None = None
-    #: Which facts its records hold: 3 when the plan gate names its plan, the run its key and the publishers that settings name,
-    #: and a budget that ends the run which totals are lower bounds; 1 when they hold none of these.
-    recording: Literal[1, 3] = 1
-    #: What the run id is made of, with the publisher.
-    idempotency_key: str = ""
     #: Publishers that the gatekeeper's settings named beside the policy file: ``policy_sha256`` holds them.
     named_publishers: tuple[str, ...] = ()
-    #: Who ordered it or may have, in canonical form; empty: not known. None in older runs, which compared names byte for byte.
-    orderers: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for another form."""
+        if self.recording != RECORDING:
+            raise ValueError(f"the run is recorded in form {self.recording}, and this version reads form {RECORDING} alone")
 
     @property
     def repository_key(self) -> str:

@@ -153,7 +153,8 @@ class CandidateComposed(RunEvent, frozen=True):
     """All patches together: the tree that is reviewed, tested and landed.
 
     ``patch`` is the artifact of the canonical diff, ``names`` that of the changed paths, NUL-separated; ``candidate`` is its
-    number of several. By policy: ``path_kinds``, paths by risk; ``versions``, how far they move where nothing else changes.
+    number of several, 0 for the only one. By policy: ``path_kinds``, paths by risk; ``versions``, how far they move where
+    nothing else changes.
     """
 
     event_type: ClassVar[str] = "candidate_composed"
@@ -162,8 +163,8 @@ class CandidateComposed(RunEvent, frozen=True):
     patch: str
     names: str
     changed_files: int
-    changed_lines: int | None = None
-    candidate: int | None = None
+    changed_lines: int
+    candidate: int
     path_kinds: dict[str, int] | None = None
     versions: Literal["patch", "minor", "major"] | None = None
 
@@ -177,4 +178,4 @@ class CandidateComposed(RunEvent, frozen=True):
 
     def of_candidate(self, run: Run) -> int:
         del run
-        return self.candidate or 0
+        return self.candidate

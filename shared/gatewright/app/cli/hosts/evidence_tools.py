@@ -13,10 +13,9 @@ from typing import Annotated
 from mcp_types import CallToolResult
 from pydantic import Field
 
-from gatewright.app.cli.bundles.stored import receive_bundle
-from gatewright.app.cli.bundles.verifying import Checked, trust, verdict_lines, verification_document
-from gatewright.app.cli.hosts.answers import Detail, answer, excerpt, told
-from gatewright.app.cli.hosts.connection import HostAccess
+from gatewright.app.cli.bundle_sources import receive_bundle, trust
+from gatewright.app.cli.evidence import Checked, verdict_lines, verification_document
+from gatewright.app.cli.hosts.access import Detail, HostAccess, answer, excerpt, refuse_known_errors
 from gatewright.app.cli.hosts.run_tools import RunName
 from gatewright.app.cli.runs.sources import find_run
 from gatewright.errors import MalformedError
@@ -33,7 +32,7 @@ class EvidenceTools:
 
     access: HostAccess
 
-    @told
+    @refuse_known_errors
     async def verify_run(self, run_id: RunName, detail: Detail = "compact") -> CallToolResult:
         """Verify the signed bundle of an ended run, on this host, with the keys that its home folder trusts."""
         trusted = await asyncio.to_thread(trust, (), self.access.place)
@@ -45,7 +44,7 @@ class EvidenceTools:
             return answer(verification_document(checked))
         return answer({"ok": result.ok, "outcome": result.outcome, "run_id": result.run_id, "words": verdict_lines(checked)})
 
-    @told
+    @refuse_known_errors
     async def list_bundle(self, run_id: RunName) -> CallToolResult:
         """The files of the bundle of an ended run, with their sizes in bytes."""
         async with self._bundle(run_id) as bundle:
@@ -53,7 +52,7 @@ class EvidenceTools:
         listed = [{"path": path, "bytes": size} for path, size in files[:_MOST_FILES]]
         return answer({"run_id": bundle.name, "files": listed, "cut": len(files) > _MOST_FILES})
 
-    @told
+    @refuse_known_errors
     async def read_bundle_file(
         self,
         run_id: RunName,

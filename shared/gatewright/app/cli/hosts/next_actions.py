@@ -1,4 +1,7 @@
-"""What a person can do next about a publisher's runs, most urgent first, for a host to point at. None of it is done here."""
+"""What waits for people, and what a person can do next about a publisher's runs, for a host to point at.
+
+A host does none of it and never decides: an answer is signed with a person's own key.
+"""
 
 from __future__ import annotations
 
@@ -8,19 +11,23 @@ from typing import Annotated, Any
 
 import msgspec
 from mcp_types import CallToolResult
+from msgspec.structs import replace
 from pydantic import Field
 
-from gatewright.app.cli.hosts.answers import answer, told
-from gatewright.app.cli.hosts.connection import HostAccess
-from gatewright.app.cli.runs.sources import RunPage
+from gatewright.app.cli.hosts.access import HostAccess, answer, refuse_known_errors
+from gatewright.app.cli.hosts.run_tools import RunName
+from gatewright.app.cli.runs.sources import RunPage, find_run
 from gatewright.app.feed.claims import ToldClaims
 from gatewright.clock import SystemClock
+from gatewright.contracts.run_status import MovedTarget
 from gatewright.reasons import advice_for
-from gatewright.run.state import Run
+from gatewright.rules.people.delegations import holders
+from gatewright.run.state import AskedApproval, Run
 from gatewright.view.board import Board
 from gatewright.view.needs import Need, needs_of
 from gatewright.view.rows import BoardRow, row_of, with_target
 from gatewright.view.run_view import RunView
+from gatewright.work_documents.request_summary import gate_standing, request_summary, yes_words
 
 _MOST = 50
 
@@ -31,7 +38,7 @@ class NextActionTools:
 
     access: HostAccess
 
-    @told
+    @refuse_known_errors
     async def next_actions(self, limit: Annotated[int, Field(ge=1, le=_MOST)] = 20) -> CallToolResult:
         """What a person can do next about this publisher's runs, with the commands to type. Does none of it.
 
@@ -89,4 +96,57 @@ def _landing_entry(run: Run) -> dict[str, Any]:
         "who": "the publisher",
         "why": f"{landed.ref} at {landed.commit}" if landed is not None else "",
         "commands": (f"gatewright verify {run.run_id}",),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalTools:
+    """Read from the publisher's own runs, so that no approver's identity is needed here."""
+
+    access: HostAccess
+
+    @refuse_known_errors
+    async def list_approvals(
+        self,
+        run_id: RunName | None = None,
+        limit: Annotated[int, Field(ge=1, le=_MOST)] = 20,
+    ) -> CallToolResult:
+        """What this publisher's runs wait for people for, and the command by which a person decides. Decides nothing.
+
+        Every run that has not ended is looked at. ``total`` counts the requests; ``waiting`` holds the first ``limit`` of them.
+        """
+        async with self.access.runs() as source:
+            if run_id is not None:
+                wanted = await find_run(source, run_id)
+                views, moved = [await source.view(wanted)], (await source.claims(wanted)).moved
+            else:
+                page = await source.open_runs()
+                views, moved = list(page.views), page.claims.moved
+        waiting = [
+            approval_entry(view, each, moved.get(view.run.run_id)) for view in views for each in _pending_approvals(view.run)
+        ]
+        return answer({"waiting": waiting[:limit], "total": len(waiting), "looked_at": len(views)})
+
+
+def _pending_approvals(run: Run) -> list[AskedApproval]:
+    return [each for each in run.approvals.values() if each.status == "pending"] if not run.ended else []
+
+
+def approval_entry(view: RunView, asked: AskedApproval, moved: MovedTarget | None = None) -> dict[str, Any]:
+    """What a host shows of a request; what would go to providers of models is listed in full."""
+    request = asked.request
+    summary = replace(request_summary(view.run, asked, map(gate_standing, view.gates)), moved=moved)
+    return {
+        "request_id": request.request_id,
+        "run_id": request.run_id,
+        "why": summary.why,
+        "summary": msgspec.to_builtins(summary),
+        "transfers": msgspec.to_builtins(request.transfers),
+        "rule": request.rule,
+        "risk": request.risk,
+        "approvers": holders(asked),
+        "expires_at": request.expires_at,
+        "on_silence": summary.on_silence,
+        "on_yes": yes_words(request, summary),
+        "decide_with": f"gatewright approvals show {request.request_id}",
     }

@@ -16,7 +16,7 @@ import pathspec
 from mcp_types import CallToolResult
 from pydantic import Field
 
-from gatewright.app.cli.hosts.answers import answer, excerpt, told
+from gatewright.app.cli.hosts.access import answer, excerpt, refuse_known_errors
 from gatewright.app.cli.user_git import user_checkout
 from gatewright.errors import MalformedError
 from gatewright.git.host.tree_at import TreeAt, tree_at
@@ -44,7 +44,7 @@ class RepositoryTools:
 
     top: Path
 
-    @told
+    @refuse_known_errors
     async def list_files(
         self,
         folder: RepositoryPath = "",
@@ -58,7 +58,7 @@ class RepositoryTools:
         listed = listing_of(paths) if len(paths) > limit else sorted(paths)
         return answer({"commit": commit, "files": len(paths), "paths": list(listed)[:limit], "cut": len(paths) > limit})
 
-    @told
+    @refuse_known_errors
     async def read_file(
         self,
         path: RepositoryPath,
@@ -71,7 +71,7 @@ class RepositoryTools:
         text, redacted = await self._text(tree, _check_path(path))
         return answer({"commit": commit, "path": path, "redacted": redacted, **excerpt(text, first_line, lines)})
 
-    @told
+    @refuse_known_errors
     async def search_files(
         self,
         text: Annotated[str, Field(min_length=1, max_length=200, description="Looked for as it is; no pattern.")],

@@ -13,15 +13,12 @@ from typing import Annotated, Any, Concatenate
 from mcp_types import CallToolResult
 from pydantic import Field
 
-from gatewright.app.cli.checking.asking import ChangeLocation, ask_gates, read_contract
-from gatewright.app.cli.checking.explaining import verdict_lines
-from gatewright.app.cli.hosts.answers import Detail, Tools, answer, excerpt, told
-from gatewright.app.cli.hosts.connection import HostAccess
-from gatewright.app.cli.runs.listing import details_of, entry_of
-from gatewright.app.cli.runs.outputs import read_stream, streams_of
-from gatewright.app.cli.runs.read_models import ReadModelKind, read_model
-from gatewright.app.cli.runs.result import closing_words, result_of
+from gatewright.app.cli.dry_run import ChangeLocation, ask_gates, read_contract, verdict_lines
+from gatewright.app.cli.hosts.access import Detail, HostAccess, Tools, answer, excerpt, refuse_known_errors
+from gatewright.app.cli.runs.listing import run_details, run_entry
+from gatewright.app.cli.runs.result import closing_words, read_stream, result_of, streams_of
 from gatewright.app.cli.runs.sources import find_run
+from gatewright.app.cli.show import ReadModelKind, read_model
 from gatewright.app.order_document import order_document
 from gatewright.client.client import json_of
 from gatewright.contracts import RunRequest, TaskContract, codec
@@ -77,7 +74,7 @@ class SubmittingTools:
 
     access: HostAccess
 
-    @told
+    @refuse_known_errors
     @submitting
     async def submit_run(
         self,
@@ -97,7 +94,7 @@ class SubmittingTools:
             run_id = await client.submit_request(document, patience=float(LONGEST_WAIT))
         return answer({"run_id": run_id, "follow_with": "wait_for_run"})
 
-    @told
+    @refuse_known_errors
     async def abort_run(self, run_id: RunName, reason: Annotated[str, Field(min_length=1, max_length=1000)]) -> CallToolResult:
         """End an open run of this publisher. Nothing of it lands; its evidence is kept."""
         async with self.access.client() as client:
@@ -141,7 +138,7 @@ class FollowingTools:
 
     access: HostAccess
 
-    @told
+    @refuse_known_errors
     async def explain_policy(
         self, document: Annotated[dict[str, Any], Field(description="A run_request.v1 or task_contract.v1.")]
     ) -> CallToolResult:
@@ -163,7 +160,7 @@ class FollowingTools:
         words = verdict_lines(asked)
         return answer({"passed": asked.passed, "words": words, "violations": violations, "role_contract_summary": role})
 
-    @told
+    @refuse_known_errors
     async def run_status(self, run_id: RunName, detail: Detail = "compact") -> CallToolResult:
         """How a run stands: its result, refused gates, which process has which task since when, and what to do next.
 
@@ -171,7 +168,7 @@ class FollowingTools:
         """
         return answer(await self._report_progress(run_id, detail))
 
-    @told
+    @refuse_known_errors
     async def wait_for_run(
         self, run_id: RunName, seconds: Annotated[int, Field(ge=1, le=LONGEST_WAIT)] = 30, detail: Detail = "compact"
     ) -> CallToolResult:
@@ -181,20 +178,20 @@ class FollowingTools:
                 await client.ended((await client.get(run_id)).run_id, timeout=float(seconds))
         return answer(await self._report_progress(run_id, detail))
 
-    @told
+    @refuse_known_errors
     async def list_runs(self, limit: Annotated[int, Field(ge=1, le=100)] = 20, before: RunName | None = None) -> CallToolResult:
         """This publisher's newest runs, the newest first; `before` a run: older ones."""
         async with self.access.runs() as source:
             page = await source.page(limit, before)
-        return answer({"runs": [entry_of(view, page.claims) for view in page.views], "more": page.more})
+        return answer({"runs": [run_entry(view, page.claims) for view in page.views], "more": page.more})
 
-    @told
+    @refuse_known_errors
     async def run_roles(self, run_id: RunName, model: ReadModelKind = "role_binding_read_model") -> CallToolResult:
         """Whom the tasks of a run were given to, as a read model of its contracts; the contract alone orders and permits."""
         async with self.access.runs() as source:
             return answer(await read_model(model, source, await find_run(source, run_id)))
 
-    @told
+    @refuse_known_errors
     async def read_log(
         self,
         run_id: RunName,
@@ -219,7 +216,7 @@ class FollowingTools:
             view = await source.view(await find_run(source, wanted))
             waits, claims = await source.waits(view), await source.claims(view.run.run_id)
         if detail == "full":
-            return details_of(view, waits=waits, claims=claims)
+            return run_details(view, waits=waits, claims=claims)
         refused = [gate for gate in view.gates if gate.verdict == "FAIL"]
         return {
             "result": result_of(view),
@@ -227,7 +224,7 @@ class FollowingTools:
             "attempt": view.run.attempt,
             "ended": view.run.ended,
             "refused_by": [{"gate": gate.gate, "code": gate.code, "summary": gate.summary} for gate in refused],
-            "in_hand": entry_of(view, claims).in_hand,
+            "in_hand": run_entry(view, claims).in_hand,
             "waits": waits,
             "words": closing_words(view),
         }

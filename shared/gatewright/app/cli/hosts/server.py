@@ -1,24 +1,31 @@
-"""The tools, resources and prompts of the server, put together from the modules beside this one."""
+"""The tools, resources and prompts of the server, put together from the modules beside this one, and how it is reached.
+
+A host that starts it uses standard input and output; others use HTTP with a token.
+"""
 
 from __future__ import annotations
 
+import hmac
 from collections.abc import Callable
 from typing import Annotated, Any
 
+import uvicorn
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ResourceError, ToolError
 from mcp.server.mcpserver.tools import Tool
+from mcp.server.transport_security import TransportSecuritySettings
 from mcp_types import CallToolResult, InputRequiredResult, ToolAnnotations
 from pydantic import Field, ValidationError
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from gatewright.app.cli.hosts.answers import MAX_TEXT, refusal
-from gatewright.app.cli.hosts.approval_tools import ApprovalTools
-from gatewright.app.cli.hosts.connection import HostAccess
+from gatewright.app.cli.hosts.access import MAX_TEXT, HostAccess, refusal
 from gatewright.app.cli.hosts.evidence_tools import EvidenceTools
-from gatewright.app.cli.hosts.next_actions import NextActionTools
+from gatewright.app.cli.hosts.next_actions import ApprovalTools, NextActionTools
 from gatewright.app.cli.hosts.repository import RepositoryTools
 from gatewright.app.cli.hosts.run_tools import FollowingTools, SubmittingTools
-from gatewright.app.cli.known_errors import as_known
+from gatewright.app.cli.outcome import as_known
+from gatewright.app.http_access import listening_socket
 from gatewright.errors import GatewrightError, MalformedError
 from gatewright.validation_faults import validation_faults
 from gatewright.version import __version__
@@ -33,6 +40,8 @@ INSTRUCTIONS = (
 _LOOKS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 _ORDERS = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=True)
 _ENDS = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False)
+#: Bytes of one question: a patch, and what is around it.
+_MAX_BODY = 8 << 20
 
 
 class HostServer(MCPServer[None]):
@@ -148,3 +157,37 @@ def _add_prompts(server: HostServer) -> None:
             "Tell me which of my Gatewright runs go on (list_runs), what each waits for (run_status), what people are asked "
             "(list_approvals), and what a person can do next (next_actions)."
         )
+
+
+class RequireToken:
+    """Answers 401 to all that does not bring the token, before anything of it is read."""
+
+    def __init__(self, app: ASGIApp, token: str) -> None:
+        self._app = app
+        self._wanted = f"Bearer {token}".encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        given = [value for name, value in scope.get("headers", ()) if name == b"authorization"]
+        if len(given) == 1 and hmac.compare_digest(given[0], self._wanted):
+            await self._app(scope, receive, send)
+            return
+        refused = PlainTextResponse("a token is needed\n", 401, {"WWW-Authenticate": 'Bearer realm="gatewright"'})
+        await refused(scope, receive, send)
+
+
+async def serve_http(server: MCPServer[None], host: str, port: int, token: str, names: tuple[str, ...] = ()) -> None:
+    """Serve until the process is told to end. ``names``: further values of the Host header that are answered.
+
+    Raises UnavailableError (``address_unavailable``).
+    """
+    known = [*(f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]", host)), *names]
+    origins = [f"http://{name}" for name in known] + [f"https://{name}" for name in names]
+    security = TransportSecuritySettings(allowed_hosts=known, allowed_origins=origins)
+    app = RequireToken(
+        server.streamable_http_app(transport_security=security, host=host, max_request_body_size=_MAX_BODY), token
+    )
+    with listening_socket(host, port) as listening:
+        await uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False)).serve(sockets=[listening])

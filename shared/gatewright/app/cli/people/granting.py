@@ -1,23 +1,132 @@
-"""What a person approves in advance as words of a command, signed with their own key; and the grants there are, for people."""
+"""``approvals grant``, ``grants`` and ``revoke``: what a person approves in advance, for a pattern and a time, signed."""
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Sequence
-from datetime import UTC, datetime, time, timedelta
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
-import msgspec
+import typer
 
-from gatewright.app.cli.context import find_place
-from gatewright.app.cli.people.session import MOST, open_inbox
-from gatewright.app.cli.people.signing import sign_document
-from gatewright.clock import timestamp
-from gatewright.contracts import ApprovalGrant, ApprovalsRequest, GrantChange, GrantRevocation
-from gatewright.contracts.people.approvals import ApprovalRequest, GrantStanding
-from gatewright.errors import MalformedError
-from gatewright.rules.grants import GRANT_NAMESPACE, REVOCATION_NAMESPACE
+from gatewright.app.cli.options import JsonOutput, grouped
+from gatewright.app.cli.output import emit, note, reported, say
+from gatewright.app.cli.people.inbox import MOST, open_inbox
+from gatewright.app.cli.people.signing import As, Comment, Key, sign_document, signing_identity
 from gatewright.view.safe_text import printable
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from gatewright.contracts import ApprovalGrant
+    from gatewright.contracts.people.approvals import ApprovalRequest, GrantStanding
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrantFlags:
+    """What a grant covers, as Typer reads it."""
+
+    path: Annotated[list[str], typer.Option(metavar="PATH", help="Path to cover: docs/, README.md or *.md")]
+    until: Annotated[str, typer.Option(metavar="TIME", help="End of the grant: 18:00, 4h, 2d, or a time with zone")]
+    uses: Annotated[int, typer.Option(min=1, max=100, metavar="N", help="Maximum number of runs")] = 1
+    protected: Annotated[
+        list[str] | None,
+        typer.Option("--class", metavar="dependencies|migrations", help="Class of protected files that the change may touch"),
+    ] = None
+    versions: Annotated[str, typer.Option(metavar="patch|minor", help="Cover only version updates, up to this size")] = ""
+    risk: Annotated[str, typer.Option(metavar="low|medium", help="Highest risk of a change", show_default="as in the rule")] = (
+        ""
+    )
+
+    def said(self) -> dict[str, object]:
+        """The fields of the document."""
+        optional = {"versions": self.versions, "risk_at_most": self.risk}
+        given = {name: value for name, value in optional.items() if value}
+        return {"paths": self.path, "max_uses": self.uses, "classes": self.protected or [], **given}
+
+
+@reported
+@grouped
+def grant(
+    name: Annotated[str, typer.Argument(metavar="REQUEST", help="Request whose repository and rule the grant covers")],
+    *,
+    flags: GrantFlags,
+    key: Key = None,
+    person: As = "",
+    comment: Comment = "",
+    json_output: JsonOutput = False,
+) -> None:
+    """Approve similar future requests in advance.
+
+    A grant covers the given paths for a limited time. The request itself keeps waiting.
+    """
+    import asyncio
+
+    from gatewright.clock import SystemClock
+
+    now = SystemClock().now()
+    who, with_key = _signer(person, key)
+    until = end_of(flags.until, now)
+    found = asyncio.run(grant_all_like(name, who, with_key, now, until, **flags.said(), comment=comment))
+    _show(found, json_output=json_output)
+
+
+@reported
+def grants(json_output: JsonOutput = False) -> None:
+    """List grants and the runs that used them."""
+    import asyncio
+
+    found = asyncio.run(all_grants())
+    if json_output:
+        emit({"grants": [_plain(each) for each in found]})
+        return
+    for line in grants_table(found):
+        say(line)
+
+
+@reported
+def revoke(
+    name: Annotated[str, typer.Argument(metavar="GRANT", help="Grant id (see: gatewright approvals grants)")],
+    *,
+    key: Key = None,
+    person: As = "",
+    comment: Comment = "",
+    json_output: JsonOutput = False,
+) -> None:
+    """Revoke a grant before it expires.
+
+    Each person on the roster may revoke it. From then on Gatewright asks people again.
+    """
+    import asyncio
+
+    from gatewright.clock import SystemClock
+
+    who, with_key = _signer(person, key)
+    _show(asyncio.run(revoke_grant(name, who, with_key, SystemClock().now(), comment)), json_output=json_output)
+
+
+def _signer(person: str, key: Path | None) -> tuple[str, Path]:
+    from gatewright.app.cli.context import find_place
+
+    return signing_identity(find_place(), person, key)
+
+
+def _show(found: GrantStanding, *, json_output: bool) -> None:
+    if json_output:
+        emit(_plain(found))
+        return
+    grant = found.grant
+    say(printable(f"{grant.grant_id} of {grant.person} is {found.status}: {grant.rule} in {grant.repository}"))
+    moves = f", versions by {grant.versions} at most" if grant.versions is not None else ""
+    say(printable(f"  {', '.join(grant.paths)}{moves}; until {grant.not_after}, for {grant.max_uses} runs"))
+    note("`gatewright approvals grants` lists all, `gatewright approvals revoke GRANT` ends one")
+
+
+def _plain(found: GrantStanding) -> dict[str, Any]:
+    import msgspec
+
+    plain: dict[str, Any] = msgspec.to_builtins(found)
+    return plain
 
 
 def end_of(until: str, now: datetime) -> datetime:
@@ -25,6 +134,10 @@ def end_of(until: str, now: datetime) -> datetime:
 
     Raises MalformedError (``bad_time``).
     """
+    from datetime import UTC, datetime, time, timedelta
+
+    from gatewright.errors import MalformedError
+
     units = {"m": "minutes", "h": "hours", "d": "days"}
     if until[:-1].isdigit() and until[-1:] in units and len(until) < 8:
         return now + timedelta(**{units[until[-1]]: int(until[:-1])})
@@ -41,6 +154,14 @@ def end_of(until: str, now: datetime) -> datetime:
 
 def grant_like(request: ApprovalRequest, person: str, now: datetime, until: datetime, **said: object) -> ApprovalGrant:
     """A grant about what ``request`` asks: its repository, its rule. Raises MalformedError (``bad_grant``) for what is none."""
+    import secrets
+
+    import msgspec
+
+    from gatewright.clock import timestamp
+    from gatewright.contracts import ApprovalGrant
+    from gatewright.errors import MalformedError
+
     plain = {
         "grant_id": f"grant-{secrets.token_hex(8)}",
         "repository": request.repository,
@@ -60,6 +181,11 @@ def grant_like(request: ApprovalRequest, person: str, now: datetime, until: date
 
 async def grant_all_like(name: str, person: str, key: Path, now: datetime, until: datetime, **said: object) -> GrantStanding:
     """Grant what the request ``name`` asks, from now on. Raises what the gatekeeper refuses a grant for."""
+    from gatewright.app.cli.context import find_place
+    from gatewright.contracts import ApprovalsRequest, GrantChange
+    from gatewright.errors import MalformedError
+    from gatewright.rules.grants import GRANT_NAMESPACE
+
     async with open_inbox(find_place()) as inbox:
         listed = (await inbox.listed(ApprovalsRequest(run_id=name.partition(".ask.")[0], limit=MOST))).approvals
         found = [each.request for each in listed if name in {each.request.request_id, each.request.run_id}]
@@ -72,6 +198,12 @@ async def grant_all_like(name: str, person: str, key: Path, now: datetime, until
 
 async def revoke_grant(grant_id: str, person: str, key: Path, now: datetime, comment: str) -> GrantStanding:
     """End a grant before its time. Raises DeniedError (``grant_unknown``, ``grant_over``)."""
+    from gatewright.app.cli.context import find_place
+    from gatewright.clock import timestamp
+    from gatewright.contracts import GrantChange, GrantRevocation
+    from gatewright.errors import MalformedError
+    from gatewright.rules.grants import REVOCATION_NAMESPACE
+
     async with open_inbox(find_place()) as inbox:
         found = next((each for each in await inbox.grants() if each.grant.grant_id == grant_id), None)
         if found is None:
@@ -85,6 +217,8 @@ async def revoke_grant(grant_id: str, person: str, key: Path, now: datetime, com
 
 async def all_grants() -> tuple[GrantStanding, ...]:
     """Every grant that is kept, the oldest first."""
+    from gatewright.app.cli.context import find_place
+
     async with open_inbox(find_place()) as inbox:
         return await inbox.grants()
 

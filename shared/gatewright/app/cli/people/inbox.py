@@ -1,29 +1,39 @@
-"""The inbox for people and programs: what is asked, how urgent, by which rule; and how often rules were answered how. Pure."""
+"""The inbox for people and programs: what waits, how urgent, by which rule, and how often rules were answered how.
+
+``approvals list``, ``show`` and ``stats``, and the connection that all commands about approvals use.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import contextlib
+from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
-from statistics import median
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
-import msgspec
+import typer
 
-from gatewright.app.cli.operations.dead_letters import age
-from gatewright.contracts.people.approvals import ApprovalStanding
-from gatewright.errors import MalformedError
-from gatewright.rules.approvals import tree_words
-from gatewright.rules.people.delegations import holders
-from gatewright.rules.transfers import transfer_lines
+from gatewright.app.cli.options import JsonOutput
+from gatewright.app.cli.output import emit, reported, say
 from gatewright.view.safe_text import printable
-from gatewright.work_documents.request_summary import summary_facts, yes_words
+
+if TYPE_CHECKING:
+    from gatewright.app.cli.context import CommandContext
+    from gatewright.client.approvals import ApprovalInbox
+    from gatewright.contracts.people.approvals import ApprovalStanding
 
 #: Characters of one line of the list.
 _MOST_LINE = 200
 _RISKS = {"high": 0, "medium": 1, "low": 2}
+_STATUSES = ("pending", "approved", "rejected", "expired", "withdrawn", "autopilot", "granted", "lapsed")
+_PATIENCE = 3.0
+#: As many as one answer may hold.
+MOST = 1000
 
 
-class RuleStatistics(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleStatistics:
     """One rule of ``approvals stats --json``. ``median_wait_sec``: of what people have decided; None while that is nothing."""
 
     rule: str
@@ -39,8 +49,129 @@ class RuleStatistics(msgspec.Struct, frozen=True):
     median_wait_sec: float | None
 
 
+@reported
+def list_approvals(
+    everything: Annotated[bool, typer.Option("--all", help="Include answered, expired and withdrawn requests")] = False,
+    json_output: JsonOutput = False,
+) -> None:
+    """List open requests, most urgent first."""
+    import asyncio
+
+    from gatewright.clock import SystemClock
+
+    found = most_urgent_first(asyncio.run(_list_standings(everything=everything)))
+    if json_output:
+        emit({"approvals": [document_of(each) for each in found]})
+        return
+    for line in table(found, SystemClock().now()):
+        say(line)
+
+
+@reported
+def show(
+    name: Annotated[str, typer.Argument(metavar="REQUEST|RUN", help="Request id, or the run that asks")],
+    json_output: JsonOutput = False,
+) -> None:
+    """Show a request: reason, rule, verdicts and change."""
+    import asyncio
+
+    found = named(asyncio.run(_detail_standings(name.partition(".ask.")[0])), [name])
+    if json_output:
+        emit({"approvals": [document_of(each) for each in found]})
+        return
+    for each in found:
+        for line in [*page(each), ""]:
+            say(line)
+
+
+@reported
+def stats(json_output: JsonOutput = False) -> None:
+    """Show requests, answers and response times for each rule."""
+    import asyncio
+
+    import msgspec
+
+    found = statistics_of(asyncio.run(_list_standings(everything=True)))
+    if json_output:
+        emit({"rules": [msgspec.to_builtins(each) for each in found]})
+        return
+    for line in statistics_table(found):
+        say(line)
+
+
+async def _list_standings(*, everything: bool) -> tuple[ApprovalStanding, ...]:
+    from gatewright.app.cli.context import find_place
+    from gatewright.contracts import ApprovalsRequest
+
+    async with open_inbox(find_place()) as inbox:
+        return (await inbox.listed(ApprovalsRequest(pending_only=not everything, limit=MOST))).approvals
+
+
+async def _detail_standings(run_id: str) -> tuple[ApprovalStanding, ...]:
+    from gatewright.app.cli.context import find_place
+    from gatewright.contracts import ApprovalsRequest
+
+    async with open_inbox(find_place()) as inbox:
+        return (await inbox.listed(ApprovalsRequest(run_id=run_id, details=True, limit=MOST))).approvals
+
+
+def for_approver(place: CommandContext, seed: Path | None) -> CommandContext | None:
+    """The place as an approver reaches it: with ``seed`` where a bus was named; None where that is missing.
+
+    Raises ConfigurationError (``identity_invalid``) for the seed of another identity.
+    """
+    from gatewright.bus.identities import APPROVER, load
+    from gatewright.errors import ConfigurationError
+
+    if place.bus is None:
+        return place
+    if seed is None:
+        return None
+    if (named := load(seed).identity) != APPROVER:
+        raise ConfigurationError(f"{seed} is the seed of {named}: decisions are brought by {APPROVER}", code="identity_invalid")
+    return replace(place, bus=replace(place.bus, seed=seed))
+
+
+@contextlib.asynccontextmanager
+async def open_inbox(place: CommandContext) -> AsyncIterator[ApprovalInbox]:
+    """An inbox of the system that runs now.
+
+    Raises UnavailableError (``no_stack``, ``stack_gone``), BusError; ConfigurationError for a seed that is not an approver's.
+    """
+    from gatewright.app.cli.session import while_it_runs
+    from gatewright.app.stack.state import read
+    from gatewright.bus.identities import APPROVER
+    from gatewright.bus.jetstream.bus import JetStreamBus
+    from gatewright.client.approvals import ApprovalInbox
+    from gatewright.errors import UnavailableError
+
+    address = place.bus
+    running: contextlib.AbstractAsyncContextManager[None] = contextlib.nullcontext()
+    if address is None:
+        state = read(place.home)
+        if state is None:
+            words = "no stack runs here: start one with `gatewright up`, or set GATEWRIGHT_NATS_URL and the seed of an approver"
+            raise UnavailableError(words, code="no_stack")
+        address, running = state.address(APPROVER), while_it_runs(place.home, state.url)
+    bus = await JetStreamBus.connect(address, name=APPROVER, patience=_PATIENCE)
+    try:
+        async with running:
+            yield ApprovalInbox(bus)
+    finally:
+        await bus.close()
+
+
+async def waiting(inbox: ApprovalInbox) -> tuple[ApprovalStanding, ...]:
+    """Everything that waits for an answer."""
+    from gatewright.contracts import ApprovalsRequest
+
+    return (await inbox.listed(ApprovalsRequest(pending_only=True, limit=MOST))).approvals
+
+
 def document_of(standing: ApprovalStanding) -> dict[str, Any]:
     """One entry of ``approvals list --json``."""
+    import msgspec
+
     plain: dict[str, Any] = msgspec.to_builtins(standing)
     return plain
 
@@ -52,6 +183,8 @@ def most_urgent_first(approvals: Iterable[ApprovalStanding]) -> list[ApprovalSta
 
 def table(approvals: Sequence[ApprovalStanding], now: datetime) -> list[str]:
     """The list for people."""
+    from gatewright.app.cli.dead_letters import age
+
     width = max((len(each.request.request_id) for each in approvals), default=7)
     lines = [f"{'REQUEST':<{width}} {'RISK':<6} {'STATUS':<9} {'AGE':>7} {'LEFT':>7}  RULE"]
     for each in approvals:
@@ -67,6 +200,8 @@ def table(approvals: Sequence[ApprovalStanding], now: datetime) -> list[str]:
 
 def facts_of(standing: ApprovalStanding) -> dict[str, str]:
     """What is decided, in brief, as names and printable lines; an older gatekeeper sends no summary."""
+    from gatewright.work_documents.request_summary import summary_facts
+
     request = standing.request
     summary = standing.summary
     facts = (
@@ -88,6 +223,11 @@ def _delegation_words(standing: ApprovalStanding) -> str:
 
 def page(standing: ApprovalStanding) -> list[str]:
     """One request with everything that a person needs to decide."""
+    from gatewright.rules.approvals import tree_words
+    from gatewright.rules.people.delegations import holders
+    from gatewright.rules.transfers import transfer_lines
+    from gatewright.work_documents.request_summary import yes_words
+
     request = standing.request
     who = f" by {standing.decided_by} at {standing.decided_at}" if standing.decided_by else ""
     facts = {
@@ -121,6 +261,8 @@ def named(approvals: Sequence[ApprovalStanding], names: Sequence[str]) -> list[A
 
     Raises MalformedError (``approval_unknown``).
     """
+    from gatewright.errors import MalformedError
+
     found: dict[str, ApprovalStanding] = {}
     for name in names:
         mine = [each for each in approvals if name in {each.request.request_id, each.request.run_id}]
@@ -140,6 +282,8 @@ def statistics_of(approvals: Iterable[ApprovalStanding]) -> list[RuleStatistics]
 
 def statistics_table(found: Sequence[RuleStatistics]) -> list[str]:
     """The statistics for people."""
+    from gatewright.app.cli.dead_letters import age
+
     width = max((len(each.rule) for each in found), default=4)
     people = f"{'ASKED':>5} {'WAIT':>5} {'YES':>5} {'NO':>5} {'SILENT':>6}"
     lines = [f"{'RULE':<{width}} {people} {'BY RULE':>7} {'GRANTED':>7} {'MEDIAN':>7}"]
@@ -152,12 +296,11 @@ def statistics_table(found: Sequence[RuleStatistics]) -> list[str]:
 
 
 def _statistics(rule: str, found: Sequence[ApprovalStanding]) -> RuleStatistics:
+    from statistics import median
+
     count = {status: sum(each.status == status for each in found) for status in _STATUSES}
     waits = [_seconds(each.request.created_at, each.decided_at) for each in found if each.status in {"approved", "rejected"}]
     return RuleStatistics(rule=rule, asked=len(found), median_wait_sec=median(waits) if waits else None, **count)
-
-
-_STATUSES = ("pending", "approved", "rejected", "expired", "withdrawn", "autopilot", "granted", "lapsed")
 
 
 def _seconds(since: str | datetime, until: str | datetime) -> float:

@@ -1,19 +1,31 @@
-"""A person's signature: by a PEM key of ours in this process, else by ``ssh-keygen``, which knows agents and tokens."""
+"""A person's signature: by a PEM key of ours in this process, else by ``ssh-keygen``, which knows agents and tokens.
+
+``approvals key`` prints a key as rosters hold it.
+"""
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from gatewright.contracts import ApprovalDecision, codec
-from gatewright.contracts.people.approvals import SignedDecision
-from gatewright.contracts.vocabulary import Document
-from gatewright.errors import ConfigurationError
-from gatewright.evidence.signing import keys
-from gatewright.git.command import executable
-from gatewright.rules.approvals import NAMESPACE
-from gatewright.ssh_signatures import check_key, public_line, sign_ssh
+import typer
 
+from gatewright.app.cli.options import JsonOutput
+from gatewright.app.cli.output import emit, note, reported, say
+from gatewright.view.safe_text import printable
+
+if TYPE_CHECKING:
+    from gatewright.app.cli.context import CommandContext
+    from gatewright.contracts import ApprovalDecision
+    from gatewright.contracts.people.approvals import SignedDecision
+    from gatewright.contracts.vocabulary import Document
+
+Key = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Your SSH key (public if an agent holds it) or PEM key", show_default="~/.ssh"),
+]
+As = Annotated[str, typer.Option("--as", metavar="NAME", help="Your name on the roster", show_default="your account")]
+Comment = Annotated[str, typer.Option(metavar="TEXT", help="Comment for the record")]
 _PEM = b"-----BEGIN PRIVATE KEY-----"
 #: Looked for, in this order, where no key is named.
 _USUAL = ("id_ed25519", "id_ed25519_sk", "id_ecdsa", "id_ecdsa_sk", "id_rsa")
@@ -21,8 +33,26 @@ _USUAL = ("id_ed25519", "id_ed25519_sk", "id_ecdsa", "id_ecdsa_sk", "id_rsa")
 _TOUCHING = 120.0
 
 
+@reported
+def roster_line(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="SSH key (private or public) or PEM key")],
+    json_output: JsonOutput = False,
+) -> None:
+    """Print a key in the format of the roster, with its fingerprint."""
+    from gatewright.ssh_signatures import fingerprint
+
+    line = public_key(file)
+    if json_output:
+        emit({"key": line, "fingerprint": fingerprint(line)})
+        return
+    say(printable(line))
+    note(fingerprint(line))
+
+
 def usual_key(home: Path) -> Path:
     """The key that ssh itself would take first. Raises ConfigurationError (``key_unreadable``) where there is none."""
+    from gatewright.errors import ConfigurationError
+
     for name in _USUAL:
         for path in (home / ".ssh" / name, home / ".ssh" / f"{name}.pub"):
             if path.is_file():
@@ -30,22 +60,55 @@ def usual_key(home: Path) -> Path:
     raise ConfigurationError("no key was named (--key), and ~/.ssh has none", code="key_unreadable")
 
 
+def owns_rule(place: CommandContext) -> bool:
+    """Whether the stack that runs in the home asks the home's owner, by the home's own rule."""
+    from gatewright.app.stack.own_policies import own_policies
+    from gatewright.app.stack.state import read
+
+    running = read(place.home) if place.bus is None else None
+    return running is not None and running.policies == str(own_policies(place.home))
+
+
+def signing_identity(place: CommandContext, person: str, key: Path | None) -> tuple[str, Path]:
+    """Who signs, and with which key: as the options of a command say.
+
+    Without ``key`` it is the owner with the home's key where the home's own rule asks, else the first key of ``~/.ssh``.
+    Raises ConfigurationError (``key_unreadable``).
+    """
+    from gatewright.app.cli.user_git import user_name
+    from gatewright.app.stack.own_policies import owner_name, write_own_policies
+
+    if key is None and person in {"", owner_name()} and owns_rule(place):
+        write_own_policies(place.home, place.key)  # The key may have been rotated since the stack was started.
+        return owner_name(), place.key
+    return person or user_name(), key or usual_key(Path.home())
+
+
 def sign_decision(decision: ApprovalDecision, key: Path) -> SignedDecision:
     """The decision with its signature. ``key``: a private key, or the public one whose private half an agent has.
 
     Raises ConfigurationError (``key_unreadable``, ...).
     """
+    from gatewright.rules.approvals import NAMESPACE
+
     return sign_document(decision, key, NAMESPACE)
 
 
 def sign_document(document: Document, key: Path, namespace: str) -> SignedDecision:
     """The canonical JSON of a document with a signature for ``namespace``. Raises as ``sign_decision``."""
+    from gatewright.contracts import codec
+    from gatewright.contracts.people.approvals import SignedDecision
+
     data = codec.encode(document)
     return SignedDecision(document=data.decode(), signature=_signature(data, key, namespace))
 
 
 def public_key(key: Path) -> str:
     """The public half as a roster holds it, without the comment. Raises ConfigurationError, MalformedError."""
+    from gatewright.errors import ConfigurationError
+    from gatewright.evidence.signing import keys
+    from gatewright.ssh_signatures import check_key, public_line
+
     if _is_pem(key):
         return public_line(keys.load(key).secret)
     public = key if key.suffix == ".pub" else key.with_name(f"{key.name}.pub")
@@ -58,6 +121,8 @@ def public_key(key: Path) -> str:
 
 
 def _is_pem(key: Path) -> bool:
+    from gatewright.errors import ConfigurationError
+
     try:
         with key.open("rb") as file:
             return file.read(len(_PEM)) == _PEM
@@ -66,6 +131,13 @@ def _is_pem(key: Path) -> bool:
 
 
 def _signature(data: bytes, key: Path, namespace: str) -> str:
+    import subprocess
+
+    from gatewright.errors import ConfigurationError
+    from gatewright.evidence.signing import keys
+    from gatewright.git.command import executable
+    from gatewright.ssh_signatures import sign_ssh
+
     if _is_pem(key):
         return sign_ssh(keys.load(key).secret, namespace, data)
     argv = [executable("ssh-keygen"), "-Y", "sign", "-q", "-n", namespace, "-f", str(key)]

@@ -1,23 +1,71 @@
-"""Questions to roles as a person asks them on the command line, and the lines that their answers are shown in."""
+"""``summon``: read-only questions to roles about a run that is open."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated
 
-import msgspec
+import typer
 
-from gatewright.app.cli.context import find_place
-from gatewright.app.cli.runs.ledger_source import LedgerSource
-from gatewright.app.cli.runs.sources import find_run
-from gatewright.app.cli.session import attach_client
-from gatewright.contracts import SummonsAnswer, SummonsList
-from gatewright.contracts.people.summons import SummonsItem, SummonsStanding
-from gatewright.errors import MalformedError
+from gatewright.app.cli.options import JsonOutput
+from gatewright.app.cli.output import emit, note, reported, say
 from gatewright.view.safe_text import printable
+
+if TYPE_CHECKING:
+    from gatewright.contracts import SummonsAnswer, SummonsList
+    from gatewright.contracts.people.summons import SummonsItem, SummonsStanding
+
+#: Seconds that answers are waited for.
+WAIT = 180.0
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(summon)
+
+
+@reported
+def summon(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="Run id or its beginning")],
+    question: Annotated[
+        str | None, typer.Argument(metavar="[QUESTION]", help="Question to ask; without it, show earlier questions and answers")
+    ] = None,
+    *,
+    role: Annotated[list[str] | None, typer.Option(metavar="pm|techlead|reviewer", help="Role to ask")] = None,
+    kind: Annotated[
+        str, typer.Option(metavar="KIND", help="Kind of question: review, qa, critique, research or plan")
+    ] = "critique",
+    constraint: Annotated[list[str] | None, typer.Option(metavar="TEXT", help="Constraint on the answer")] = None,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for the answers")] = True,
+    timeout: Annotated[float, typer.Option(min=0.001, metavar="SECONDS", help="Time limit for the answers")] = WAIT,
+    json_output: JsonOutput = False,
+) -> None:
+    """Ask roles a question about an open run.
+
+    The answers are evidence. They start no work and satisfy no gate.
+    """
+    import asyncio
+
+    import msgspec
+
+    items = items_of(role or ["reviewer"], question, kind, constraint or []) if question is not None else ()
+    listed = asyncio.run(ask_roles(run, items, timeout if wait else None))
+    if json_output:
+        emit(msgspec.to_builtins(listed))
+    else:
+        for line in lines_of(listed):
+            say(line)
+        note(f"{listed.left} more questions may be asked about this run")
+    if items and wait and any(each.answer is None or each.answer.status != "ANSWERED" for each in shown_standings(listed)):
+        raise typer.Exit(1)
 
 
 def items_of(roles: Sequence[str], question: str, kind: str, constraints: Sequence[str]) -> tuple[SummonsItem, ...]:
     """The words of a command as questions, one for each role. Raises MalformedError (``bad_summons``) for what is none."""
+    import msgspec
+
+    from gatewright.contracts.people.summons import SummonsItem
+    from gatewright.errors import MalformedError
+
     plain = [{"role": role, "question": question, "kind": kind, "constraints": constraints} for role in dict.fromkeys(roles)]
     try:
         return msgspec.convert(plain, tuple[SummonsItem, ...])
@@ -25,11 +73,16 @@ def items_of(roles: Sequence[str], question: str, kind: str, constraints: Sequen
         raise MalformedError(f"that is no question to a role: {error}", code="bad_summons") from error
 
 
-async def summon(wanted: str, items: Sequence[SummonsItem], seconds: float | None) -> SummonsList:
+async def ask_roles(wanted: str, items: Sequence[SummonsItem], seconds: float | None) -> SummonsList:
     """Ask about a run, where there is something to ask, and wait ``seconds`` for the answers (None: not at all).
 
     Raises what the gatekeeper refuses questions for, UnavailableError, BusError.
     """
+    from gatewright.app.cli.context import find_place
+    from gatewright.app.cli.runs.ledger_source import LedgerSource
+    from gatewright.app.cli.runs.sources import find_run
+    from gatewright.app.cli.session import attach_client
+
     place = find_place()
     async with attach_client(place.bus, place.home) as client:
         run_id = await find_run(LedgerSource(client), wanted)

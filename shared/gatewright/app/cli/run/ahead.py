@@ -46,7 +46,7 @@ def _flag(words: Sequence[str]) -> bool | None:
 
 
 @contextlib.contextmanager
-def begun() -> Iterator[Begun]:
+def begin_ahead() -> Iterator[Begun]:
     """``fork_server_ahead`` for what is not asynchronous yet."""
     with asyncio.Runner() as runner:
         begins = contextlib.AsyncExitStack()

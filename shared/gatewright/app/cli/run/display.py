@@ -1,31 +1,32 @@
-"""How a run is followed on the screen: as JSON lines, as plain lines, or as a live timeline on a terminal."""
+"""How a run is shown while it goes on: as JSON lines, as plain lines, or with live lines on a terminal."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import Protocol, Self
 
-from gatewright.app.cli.output import emit, say
+from gatewright.app.cli.output import emit, say, terminal_width
 from gatewright.app.cli.runs.result import RunResult, closing_words, result_of
 from gatewright.app.cli.runs.waits import Wait, WaitNotice, wait_lines
 from gatewright.contracts import AgentActivity, OrchestratorEvent
 from gatewright.contracts.activity import MOMENTARY
-from gatewright.view.run_view import RunView
+from gatewright.view.run_view import RunView, StageLine
 from gatewright.view.safe_text import printable
-from gatewright.view.sentences import SIGNS, TimelineLine, activity_lines, lines
-
-if TYPE_CHECKING:
-    from types import TracebackType
+from gatewright.view.sentences import activity_lines, event_text, lines
+from gatewright.view.stages import PAGE_WIDTH, stage_lines, stage_text, title_lines
 
 
 class Display(Protocol):
-    """Shows a run while it goes on. Used as a context, so that a terminal is always given back as it was."""
+    """Shows a run while it goes on. It is a context, which restores the terminal at its end."""
 
-    def __enter__(self) -> Self: ...
+    def __enter__(self) -> Self:
+        return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None: ...
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        """Restore the terminal."""
+        return
 
     def note(self, text: str) -> None:
         """Something about the command itself, not an event of the run."""
@@ -41,22 +42,18 @@ class Display(Protocol):
 
     def asking(self) -> AbstractContextManager[None]:
         """While it is open, the terminal belongs to a question: nothing is drawn below what was printed."""
+        return nullcontext()
 
     def close(self, view: RunView) -> None:
         """The run is over, or is left as it stands."""
 
-    def give_up(self, result: RunResult) -> None:
-        """No run came to be."""
+    def give_up(self, result: RunResult) -> None:  # noqa: ARG002 - only programs read it
+        """No run began. The error itself is reported elsewhere."""
+        return
 
 
-class JsonDisplay:
+class JsonDisplay(Display):
     """Every event as it is, one a line; the last line is the result."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: object, error: object, trace: object) -> None:
-        pass
 
     def note(self, text: str) -> None:
         say(printable(text), stream=sys.stderr)
@@ -70,9 +67,6 @@ class JsonDisplay:
     def activity(self, view: RunView, said: AgentActivity) -> None:
         """Nothing: lines are events of the run, and this is none."""
 
-    def asking(self) -> AbstractContextManager[None]:
-        return nullcontext()
-
     def close(self, view: RunView) -> None:
         emit(result_of(view))
 
@@ -80,24 +74,28 @@ class JsonDisplay:
         emit(result)
 
 
-class PlainDisplay:
-    """One line an event, without any control sequence: for logs and pipes. ``command`` began the run, where it is known."""
+class PlainDisplay(Display):
+    """One line a stage, or a line an event where it is ``verbose``, without control sequences: for logs and pipes.
 
-    def __init__(self, command: Sequence[str] = ()) -> None:
+    ``command`` began the run, where it is known.
+    """
+
+    def __init__(self, command: Sequence[str] = (), *, verbose: bool = False) -> None:
         self._command = tuple(command)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: object, error: object, trace: object) -> None:
-        pass
+        self._verbose = verbose
+        self._titled = verbose
 
     def note(self, text: str) -> None:
         say(printable(text))
 
     def show(self, record: OrchestratorEvent, view: RunView) -> None:
-        for line in lines(record, view):
-            say(plain(line))
+        if not self._titled:
+            self._titled = True
+            say("\n".join([*title_lines(view.run, terminal_width() or PAGE_WIDTH), ""]))
+        for line in lines(record, view) if self._verbose else ():
+            say(event_text(line))
+        for stage in stage_lines(record, view) if not self._verbose else ():
+            say(stage_text(stage, terminal_width()))
 
     def waits(self, view: RunView, waits: Sequence[Wait]) -> None:  # noqa: ARG002 - the lines say it all
         for words in wait_lines(waits):
@@ -105,27 +103,18 @@ class PlainDisplay:
 
     def activity(self, view: RunView, said: AgentActivity) -> None:
         for line in activity_lines(view, said) if said.event not in MOMENTARY else ():
-            say(plain(line))
-
-    def asking(self) -> AbstractContextManager[None]:
-        return nullcontext()
+            if self._verbose:
+                say(event_text(line))
+            elif line.mark == "warn":
+                say(stage_text(StageLine(line.mark, line.who, line.text), terminal_width()))
 
     def close(self, view: RunView) -> None:
         say()
-        for words in closing_words(view, self._command):
+        for words in closing_words(view, self._command, width=terminal_width()):
             say(words)
 
-    def give_up(self, result: RunResult) -> None:
-        """Nothing: the error itself is reported."""
 
-
-def plain(line: TimelineLine) -> str:
-    """``[  0.31s] S2 execute  ✔ diff gate: ok``."""
-    who = f"{line.who}: " if line.who else ""
-    return f"[{line.at:7.2f}s] {line.stage:<10} {SIGNS[line.mark]} {printable(who)}{line.text}"
-
-
-def make_display(*, json_output: bool, command: Sequence[str] = ()) -> Display:
+def make_display(*, json_output: bool, command: Sequence[str] = (), verbose: bool = False) -> Display:
     """The display that suits where standard output goes; ``command`` is the one that began the run."""
     if json_output:
         return JsonDisplay()
@@ -133,5 +122,7 @@ def make_display(*, json_output: bool, command: Sequence[str] = ()) -> Display:
         # Imported late: only a terminal pays for drawing on it.
         from gatewright.app.cli.run.live import LiveDisplay
 
-        return LiveDisplay(command=command)
-    return PlainDisplay(command)
+        display = LiveDisplay(command=command, verbose=verbose)
+        if display.can_draw:
+            return display
+    return PlainDisplay(command, verbose=verbose)

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gatewright.app.cli.checking.asking import ChangeLocation, DryRunAnswer, ask_gates, read_contract
+from gatewright.app.cli.dry_run import ChangeLocation, DryRunAnswer, ask_gates, read_contract
 from gatewright.app.cli.run.change_source import PATCH
 from gatewright.app.cli.run.request import Prepared, with_artifacts
 from gatewright.contracts import GateReport
 from gatewright.errors import DeniedError, GatewrightError
-from gatewright.evidence.approvals import APPROVAL
-from gatewright.reasons import family_of
+from gatewright.reasons import advice_for, family_of
 from gatewright.tasks.inputs import reference
+from gatewright.view.retry import retry_options
 from gatewright.view.sentences import violation_lines
+from gatewright.view.stages import refusal_stages, stage_text
 
 #: About artifacts that are stored when the run begins: here there is no store.
 _OF_STORES = frozenset({"artifact_missing", "artifact_invalid"})
@@ -26,10 +27,19 @@ _OF_STORES = frozenset({"artifact_missing", "artifact_invalid"})
 class EarlyRefusalError(DeniedError):
     """The gates refuse this run whatever its commands do; ``report`` is the first verdict that says so."""
 
-    def __init__(self, report: GateReport) -> None:
+    def __init__(self, report: GateReport, allowed: tuple[str, ...] = ()) -> None:
         lines = "".join(f"\n  {line}" for line in violation_lines(report))
         super().__init__(f"refused before an environment was made: {report.summary}{lines}", code=report.violations[0].code)
         self.report = report
+        self._allowed = allowed
+
+    @property
+    def lines(self) -> list[str]:
+        """The refusal as the lines of a run."""
+        advice = advice_for(self.reason)
+        ends = ["Nothing landed. The run did not start."]
+        ends += [f"Advice:   {advice}"] if advice and not retry_options(self.report) else []
+        return [*map(stage_text, refusal_stages(self.report, self._allowed)), "", *ends]
 
 
 def refuse_early(prepared: Prepared, policies: Path) -> None:
@@ -38,8 +48,6 @@ def refuse_early(prepared: Prepared, policies: Path) -> None:
     Raises EarlyRefusalError, and MalformedError for a request of which no contract can be made.
     """
     attached = dict(prepared.attachments)
-    if APPROVAL in attached:
-        return  # Only a gatekeeper knows whose approvals count.
     artifacts = tuple(reference(name, data) for name, data in prepared.attachments)
     request = with_artifacts(prepared.request, artifacts)
     patch = attached.get(PATCH) if request.executor is not None and request.executor.kind == "patch" else None
@@ -52,7 +60,7 @@ def refuse_early(prepared: Prepared, policies: Path) -> None:
         raise
     report = _refusal(answer)
     if report is not None:
-        raise EarlyRefusalError(report)
+        raise EarlyRefusalError(report, request.allowed_paths)
 
 
 def _refusal(answer: DryRunAnswer) -> GateReport | None:

@@ -11,7 +11,7 @@ import msgspec
 
 from gatewright.app.cli.outcome import Exit, exit_of_run
 from gatewright.app.cli.run.display import Display, make_display
-from gatewright.app.cli.runs.outputs import with_tails
+from gatewright.app.cli.runs.result import with_details
 from gatewright.app.cli.runs.waits import WaitFinder
 from gatewright.bus.port import Message
 from gatewright.bus.topology import LIVE_SUBJECT
@@ -83,7 +83,7 @@ def _not_sealed(run_id: str, ended: str, seconds: float, full: str) -> Unavailab
 
 
 @contextlib.asynccontextmanager
-async def told_of_waits(finder: WaitFinder, current: Callable[[], RunView | None], display: Display) -> AsyncIterator[None]:
+async def report_waits(finder: WaitFinder, current: Callable[[], RunView | None], display: Display) -> AsyncIterator[None]:
     """Meanwhile the display is told what the run waits for: whenever nothing has come of it for a while."""
     telling = asyncio.create_task(_tell_waits(finder, current, display))
     try:
@@ -109,7 +109,7 @@ async def _tell_waits(finder: WaitFinder, current: Callable[[], RunView | None],
 
 
 @contextlib.asynccontextmanager
-async def told_of_agents(
+async def report_activity(
     client: Client, run_id: str, home: Path | None, current: Callable[[], RunView | None], display: Display
 ) -> AsyncIterator[None]:
     """Meanwhile the display is told what agents say they do, where the system runs on this host and its operator looks on."""
@@ -135,18 +135,20 @@ def _with_place(record: OrchestratorEvent, place: Path) -> OrchestratorEvent:
     return msgspec.structs.replace(record, payload={**record.payload, "location": str(place)})
 
 
-async def follow_to_end(client: Client, run_id: str, home: Path | None, *, json_output: bool, kept: Path | None = None) -> Exit:
+async def follow_to_end(
+    client: Client, run_id: str, home: Path | None, *, json_output: bool, verbose: bool = False, kept: Path | None = None
+) -> Exit:
     """Show a run until its bundle is sealed; the exit code that it deserves. Interrupting it leaves the run alone.
 
     ``home`` is the folder of the system where it runs on this host, else None. ``kept`` is the folder that the bundle is moved
     to afterwards, where that of the system does not outlive the run: the bundle is shown there.
     """
-    display = make_display(json_output=json_output)
+    display = make_display(json_output=json_output, verbose=verbose)
     view: RunView | None = None
     with display:
         async with (
-            told_of_waits(WaitFinder(client.bus, home), lambda: view, display),
-            told_of_agents(client, run_id, home, lambda: view, display),
+            report_waits(WaitFinder(client.bus, home), lambda: view, display),
+            report_activity(client, run_id, home, lambda: view, display),
             contextlib.aclosing(events_to_the_seal(client, run_id, home)) as events,
         ):
             async for record in events:
@@ -154,5 +156,5 @@ async def follow_to_end(client: Client, run_id: str, home: Path | None, *, json_
                 view = advance(view, shown)
                 display.show(shown, view)
     assert view is not None  # noqa: S101 - a run that is followed to its end has had events
-    display.close(await with_tails(view, client.get_artifact))
+    display.close(await with_details(view, client.get_artifact))
     return exit_of_run(view.failure_family)

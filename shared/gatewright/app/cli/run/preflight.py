@@ -1,5 +1,6 @@
-"""What would stop a run for certain, found out on this host before anything is started: programs, the sandbox, and work that
-is not committed, which stops nothing and is told.
+"""What would stop a run for certain, found out on this host before anything is started, and what to do about it.
+
+That is: programs, the sandbox, the agent and the key that the run wants. Work that is not committed stops nothing and is told.
 """
 
 from __future__ import annotations
@@ -8,16 +9,30 @@ import shlex
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from gatewright.app.cli.settings import DoctorSettings
+from gatewright.app.cli.settings import AgentSettings, DoctorSettings
 from gatewright.app.cli.user_git import user_checkout
-from gatewright.errors import CommandRefusedError, Fault, GitError, SandboxError
+from gatewright.errors import (
+    CommandRefusedError,
+    ConfigurationError,
+    DeniedError,
+    Fault,
+    GatewrightError,
+    GitError,
+    SandboxError,
+)
 from gatewright.sandbox import make_sandbox, parse_command
 from gatewright.sandbox.environments import Shown, environments_of
 from gatewright.sandbox.programs import not_found
 
+if TYPE_CHECKING:
+    from gatewright.agents.policy import AgentEntry, Api
+
 #: For a user who has named no environment, or one that is not there.
 AUTO_ADVICE = "--env auto makes an environment from what the repository declares"
+#: The protocols that are one vendor's, with the package that has the program.
+_PACKAGES = {"codex-app-server": "@openai/codex", "claude": "@anthropic-ai/claude-code"}
 
 
 def missing_programs(commands: Sequence[str], tests: Sequence[str], shown: Shown) -> Iterator[Fault]:
@@ -84,3 +99,80 @@ def left_out_words(start: Path, *, beyond_index: bool = False) -> str | None:
     noun = "1 file is" if total == 1 else f"{total} files are"
     parts = [f"{number} {what}" for number, what in ((found.changed, "changed"), (found.untracked, "untracked")) if number]
     return f"{noun} not {'staged' if beyond_index else 'committed'} ({', '.join(parts)})"
+
+
+def missing_agent(name: str | None, model: str | None, *, plays: bool = False) -> list[Fault]:
+    """What keeps a run with this agent (None: any) and model (None: the worker's first) from beginning on this host.
+    ``plays``: what was recorded is played, so no key is needed.
+
+    Raises ConfigurationError for a policy file that cannot be used.
+    """
+    return look_for_agent(name, model, plays=plays)[0]
+
+
+def agent_model(entry: AgentEntry, model: str | None) -> str:
+    """The model that the agent asks where the user names ``model`` or none. Raises what ``first_model`` does."""
+    from gatewright.models.choice import first_model
+    from gatewright.models.policy import load_models
+
+    policy = load_models(AgentSettings.load().policies).policy
+    return model or entry.model or first_model(policy, "worker", api=entry.asks_by)
+
+
+def look_for_agent(name: str | None, model: str | None, *, plays: bool = False) -> tuple[list[Fault], AgentEntry | None]:
+    """The faults as in ``missing_agent``, and the agent that could begin where there are none."""
+    from gatewright.agents.installation import usable_agent
+    from gatewright.agents.policy import load_agents
+
+    settings = AgentSettings.load()
+    agents = load_agents(settings.policies)
+    try:
+        entries = (agents.agent(name),) if name is not None else agents.agents
+    except GatewrightError as error:
+        return [Fault("/executor/agent", error.reason, error.message)], None
+    faults = []
+    for entry in entries:
+        try:
+            usable_agent(entry, settings.installations)
+        except GatewrightError as error:
+            faults.append(Fault("/executor/agent", error.reason, f"{error.message}; {_install_hint(entry)}"))
+            continue
+        missing = [] if plays else missing_key(model or entry.model, entry.asks_by)
+        if not missing:
+            return [], entry
+        faults += missing if name is not None else [_agent_fault(entry, fault) for fault in missing]
+    return _faults_of_installed(faults), None
+
+
+def _faults_of_installed(faults: list[Fault]) -> list[Fault]:
+    """What is wrong with agents that are here comes alone: what is not installed keeps no run of another agent."""
+    return [fault for fault in faults if fault.code != "agent_not_installed"] or faults
+
+
+def _agent_fault(entry: AgentEntry, fault: Fault) -> Fault:
+    return Fault(fault.pointer, fault.code, f"{entry.name}: {fault.message}")
+
+
+def missing_key(model: str | None, api: Api | None = None) -> list[Fault]:
+    """Whether the key of the model's provider can be had here; without a model, of the first that is asked by ``api``."""
+    from gatewright.models.choice import first_model, provider_of
+    from gatewright.models.policy import load_models
+
+    policy = load_models(AgentSettings.load().policies).policy
+    try:
+        name = model or first_model(policy, "worker", api=api)
+        # A name that is no model is for the gatekeeper to judge.
+        provider = provider_of(policy, name)
+        if provider is not None and provider.key is not None:
+            provider.key.read()
+    except (ConfigurationError, DeniedError) as error:
+        return [Fault("/executor/model", error.reason, error.message)]
+    return []
+
+
+def _install_hint(entry: AgentEntry) -> str:
+    from gatewright.agents.installation import SETTING
+
+    package = _PACKAGES.get(entry.protocol)
+    install = f"npm install --prefix ~/agents {package}, then " if package else ""
+    return f"{install}export {SETTING}=~/agents, then gatewright agents login-check"

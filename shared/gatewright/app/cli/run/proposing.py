@@ -1,7 +1,8 @@
 """A request that leaves something open: whether it can be proposed, what was proposed, and the options that confirm it.
 
 A proposal is a run like any other that ends with ``proposal_unconfirmed``: what was asked and answered lies in its bundle.
-Nothing is run from it until its requester gives the options that it names, or says ``--yes``.
+Nothing is run from it until its requester gives the options that it names, or says ``--yes``. Who names no test command is
+proposed the commands that test the baseline.
 """
 
 from __future__ import annotations
@@ -9,11 +10,15 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+from gatewright.app.cli.home import find_repository
 from gatewright.app.cli.run.request import Prepared, ways_named
+from gatewright.app.cli.user_git import user_checkout
 from gatewright.client.client import Client
 from gatewright.contracts import RunRequest, codec
+from gatewright.errors import GatewrightError, GitError, MalformedError
 from gatewright.order_form.run_options import ANY_AGENT, RunOptions, row
 from gatewright.run import events as e
 from gatewright.view.run_view import RunView
@@ -77,7 +82,7 @@ async def with_proposal(view: RunView, client: Client) -> RunView:
     return view
 
 
-def confirmed(options: RunOptions, proposed: Sequence[str]) -> RunOptions:
+def confirm_proposal(options: RunOptions, proposed: Sequence[str]) -> RunOptions:
     """``options`` with what was proposed."""
     names = {row(name).flag: name for name in _TITLES}
     given: dict[str, list[str]] = {name: [] for name in _TITLES}
@@ -118,3 +123,23 @@ def _options(asked: RunRequest, whole: RunRequest) -> Iterator[str]:
     for name, given in values.items():
         for value in given:
             yield from (row(name).flag, value)
+
+
+async def proposed_tests(error: GatewrightError, options: RunOptions, here: Path) -> tuple[str, ...]:
+    """The commands that test the baseline, the best one first, when ``error`` says that one is missing; else none."""
+    missing = isinstance(error, MalformedError) and any(fault.pointer == "/acceptance_tests" for fault in error.faults)
+    repository = find_repository(_repository_place(options, here))
+    if not missing or repository is None:
+        return ()
+    # Imported late: few runs need it.
+    from gatewright.ecosystems.detection import proposed_commands
+    from gatewright.git.host.tree_at import tree_at
+
+    try:
+        return await proposed_commands(tree_at(user_checkout(repository), options.ref))
+    except GitError:  # the error says it already, or the run would
+        return ()
+
+
+def _repository_place(options: RunOptions, here: Path) -> Path:
+    return here / Path(options.repo).expanduser() if options.repo else here

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import sys
-import termios
 from collections.abc import AsyncIterator
 from typing import Final
 
 from gatewright.app.cli.output import say
 from gatewright.app.cli.run.display import Display
+from gatewright.app.cli.terminal import forget_typed, typed_line
 from gatewright.client.client import Client
 from gatewright.contracts import AgentQuestion
 from gatewright.errors import BusError, MalformedError
@@ -24,7 +23,6 @@ from gatewright.view.safe_text import printable
 NO_TERMINAL: Final = "no_terminal"
 #: Questions that may wait behind the one that is asked; a worker asks one at a time.
 _MOST_WAITING: Final = 64
-_MOST_TYPED: Final = 4096
 _YES: Final = frozenset({"y", "yes"})
 
 
@@ -50,7 +48,7 @@ class TerminalQuestions:
         self._ended = False
 
     @contextlib.asynccontextmanager
-    async def answered(self) -> AsyncIterator[None]:
+    async def answer_meanwhile(self) -> AsyncIterator[None]:
         """While the body runs, questions are answered."""
         await self._client.hear_questions(self._hear)
         try:
@@ -88,13 +86,11 @@ class TerminalQuestions:
 
     async def _ask(self, question: AgentQuestion, seconds: float) -> bool:
         say(f"? {printable(question.agent)} asks leave to run: {printable(question.subject)}")
-        with contextlib.suppress(termios.error):
-            # What was typed before the question was printed is no answer to it; what is typed at the prompt is.
-            termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
+        forget_typed(sys.stdin.fileno())  # What is typed at the prompt is an answer.
         say(f"  allow it this once? [y/N] ({seconds:.0f} s, Ctrl-C refuses)")
         self._refused = asyncio.Event()
         refused = asyncio.create_task(self._refused.wait())
-        typed = asyncio.create_task(_typed_line(sys.stdin.fileno()))
+        typed = asyncio.create_task(typed_line(sys.stdin.fileno()))
         try:
             done, _ = await asyncio.wait({refused, typed}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -105,18 +101,3 @@ class TerminalQuestions:
         allow = typed in done and refused not in done and typed.result().strip().lower() in _YES
         say("  allowed, this once" if allow else "  refused" if done else "  refused: no answer came")
         return allow
-
-
-async def _typed_line(terminal: int) -> str:
-    """The next line that is typed; empty at the end of the input."""
-    loop = asyncio.get_running_loop()
-    readable = asyncio.Event()
-    loop.add_reader(terminal, readable.set)
-    try:
-        await readable.wait()
-    finally:
-        loop.remove_reader(terminal)
-    try:
-        return os.read(terminal, _MOST_TYPED).decode("utf-8", "replace")
-    except OSError:
-        return ""

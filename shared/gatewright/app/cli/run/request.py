@@ -15,13 +15,20 @@ from typing import TypeVar
 import msgspec
 
 from gatewright.app.cli.home import find_repository
-from gatewright.app.cli.run.candidates import MAKER_FLAGS, contradictions, count_of, named_candidates, names_of, repeat_executor
-from gatewright.app.cli.run.change_source import BranchAnswer, ChangeSource, read_answer, read_branch
-from gatewright.app.cli.run.files.hidden import read_hidden
-from gatewright.app.cli.run.files.mounts import read_mounts
-from gatewright.app.cli.run.files.provided import read_provided
-from gatewright.app.cli.run.places import in_repository, names_test_file
-from gatewright.app.cli.run.preflight import AUTO_ADVICE, missing_programs
+from gatewright.app.cli.run.change_source import (
+    MAKER_FLAGS,
+    BranchAnswer,
+    ChangeSource,
+    candidate_contradictions,
+    candidate_count,
+    candidate_names,
+    named_candidates,
+    read_answer,
+    read_branch,
+    repeat_executor,
+)
+from gatewright.app.cli.run.files import in_repository, names_test_file, read_hidden, read_mounts, read_provided
+from gatewright.app.cli.run.preflight import AUTO_ADVICE, missing_agent, missing_key, missing_programs
 from gatewright.app.cli.settings import AgentSettings
 from gatewright.app.cli.user_git import author, person_names, user_checkout, user_name
 from gatewright.clock import new_id
@@ -89,10 +96,9 @@ def prepare(
     options = replace(options, allow=allow, allow_tests=tuple(dict.fromkeys((*tests, *named))), proposed=proposed)
     answer = _answer(options, faults)
     branch = _branch(options, repository, faults)
-    approval = _approval(options, faults)
     provided = read_provided(options.provide, repository, here, faults)
     hidden = read_hidden(options.hidden_files, here, faults)
-    shown = Environments(()) if environment_follows else _shown(options, repository, here, faults)
+    shown = Environments(()) if environment_follows else _shown_environments(options, repository, here, faults)
     target = _target(options, faults)
     if on_this_host and _is_asked(options):
         faults += _not_here(answer, plays=plays)
@@ -126,13 +132,13 @@ def prepare(
         idempotency_key=new_id(),
     )
     written = tuple((f"{PROVIDED}{path}", content) for path, content in options.written)
-    return Prepared(request, (*answer.attachments, *approval, *provided, *written, *hidden))
+    return Prepared(request, (*answer.attachments, *provided, *written, *hidden))
 
 
 def with_shown(prepared: Prepared, options: RunOptions, here: Path) -> Prepared:
     """``prepared`` with the environments and written files of ``options``, which are there now. Raises MalformedError."""
     faults: list[Fault] = []
-    shown = _shown(options, prepared.request.repository.url, here, faults)
+    shown = _shown_environments(options, prepared.request.repository.url, here, faults)
     faults += _programs_not_shown(options, shown)
     if faults:
         raise MalformedError("this cannot be run", faults=tuple(faults), code="invalid_input")
@@ -150,11 +156,11 @@ def _programs_not_shown(options: RunOptions, shown: Environments) -> tuple[Fault
 def _decided_later(shown: Environments) -> bool:
     """Whether the operator's profiles may show commands more than the system: the contract says it, and the roles look."""
     # Imported late: only a run without an environment needs it.
-    from gatewright.profiles.policy import load_environments
+    from gatewright.profiles.policy import ENVIRONMENTS_FILE
 
     if shown.folders:
         return False
-    return any(each.prefix or each.image for each in load_environments(AgentSettings.load().policies).profiles)
+    return any(each.prefix or each.image for each in ENVIRONMENTS_FILE.load(AgentSettings.load().policies).policy.profiles)
 
 
 def _tests(name: str, commands: tuple[str, ...]) -> tuple[AcceptanceTest, ...]:
@@ -169,13 +175,13 @@ def _answer(options: RunOptions, faults: list[Fault]) -> ChangeSource:
     given = options.candidates
     if given is None:
         return _one_answer(options, faults)
-    if names_of(given):
+    if candidate_names(given):
         candidates = named_candidates(given, options.model, faults, fallback=options.fallback)
         return ChangeSource(Executor(kind="agent"), candidates=candidates)
     answer = _one_answer(options, faults)
     if not ways_named(options) or options.head is not None:
         return answer
-    return replace(answer, candidates=repeat_executor(answer.executor, count_of(given), faults))
+    return replace(answer, candidates=repeat_executor(answer.executor, candidate_count(given), faults))
 
 
 def _one_answer(options: RunOptions, faults: list[Fault]) -> ChangeSource:
@@ -227,7 +233,7 @@ def ways_named(options: RunOptions) -> int:
 def _is_asked(options: RunOptions) -> bool:
     """Whether an agent or a model is named that makes the change."""
     kinds = (kind for kind in EXECUTOR_KINDS.values() if kind.asked_anew)
-    return any(getattr(options, kind.option) for kind in kinds) or bool(names_of(options.candidates))
+    return any(getattr(options, kind.option) for kind in kinds) or bool(candidate_names(options.candidates))
 
 
 def _given_answers(options: RunOptions) -> list[object]:
@@ -237,7 +243,7 @@ def _given_answers(options: RunOptions) -> list[object]:
 
 def _contradictions(options: RunOptions) -> list[Fault]:
     others = (options.agent, *_given_answers(options), options.head)
-    faults = contradictions(options.candidates, shards=options.shards, others=any(others))
+    faults = candidate_contradictions(options.candidates, shards=options.shards, others=any(others))
     if options.candidates is not None and options.head is not None:
         faults.append(Fault("/candidates", "ambiguous", "--head is one change that is there already: nothing is to choose"))
     if ways_named(options) > 1:
@@ -328,9 +334,6 @@ def _target(options: RunOptions, faults: list[Fault]) -> str | None:
 
 def _not_here(answer: ChangeSource, *, plays: bool) -> Iterator[Fault]:
     """The agents and keys that are asked and that this host does not have."""
-    # Imported late: most changes are made without a model.
-    from gatewright.app.cli.run.asked import missing_agent, missing_key
-
     for executor in dict.fromkeys(answer.ways):
         if executor.kind == "agent":
             yield from missing_agent(executor.agent, executor.model, plays=plays)
@@ -338,20 +341,7 @@ def _not_here(answer: ChangeSource, *, plays: bool) -> Iterator[Fault]:
             yield from missing_key(executor.model)
 
 
-def _approval(options: RunOptions, faults: list[Fault]) -> tuple[tuple[str, bytes], ...]:
-    if options.approval is None:
-        return ()
-    # Imported late: few runs need it.
-    from gatewright.evidence.approvals import APPROVAL
-
-    try:
-        return ((APPROVAL, options.approval.read_bytes()),)
-    except OSError as error:
-        faults.append(Fault("/artifacts", "unreadable", f"{options.approval} cannot be read: {error.strerror}"))
-        return ()
-
-
-def _shown(options: RunOptions, repository: str, here: Path, faults: list[Fault]) -> Environments:
+def _shown_environments(options: RunOptions, repository: str, here: Path, faults: list[Fault]) -> Environments:
     """What --env and --mount name, in this order."""
     folders = []
     for given in options.env:

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import errno
 import signal
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -19,12 +19,11 @@ from msgspec.structs import replace
 from gatewright.app.cli.outcome import Exit, exit_of_error, exit_of_run
 from gatewright.app.cli.output import complain, discard_output
 from gatewright.app.cli.run.display import Display
-from gatewright.app.cli.run.following import events_to_the_seal, told_of_agents, told_of_waits
+from gatewright.app.cli.run.following import events_to_the_seal, report_activity, report_waits
 from gatewright.app.cli.run.proposing import with_proposal
 from gatewright.app.cli.run.questions import TerminalQuestions
 from gatewright.app.cli.run.request import Prepared, with_artifacts
-from gatewright.app.cli.runs.outputs import with_tails
-from gatewright.app.cli.runs.result import refused_result
+from gatewright.app.cli.runs.result import refused_result, with_details
 from gatewright.app.cli.runs.waits import WaitFinder
 from gatewright.app.cli.session import STARTING_PATIENCE, StackSession
 from gatewright.client.client import Client
@@ -34,6 +33,8 @@ from gatewright.view.run_view import RunView, advance
 #: Seconds that an aborted run is given to end and be sealed.
 ABORT_PATIENCE = 5.0
 T = TypeVar("T")
+#: Asks people at the terminal while it is open; what it gives is called with the run after each event.
+AskedPeople = Callable[[Display], contextlib.AbstractAsyncContextManager[Callable[[RunView], None]]]
 
 #: What writing to a pipe without a reader and to a terminal that was closed says.
 _READER_GONE = frozenset({errno.EPIPE, errno.EIO})
@@ -48,6 +49,8 @@ class RunFlow:
     session: contextlib.AbstractAsyncContextManager[StackSession]
     display: Display
     json_output: bool
+    #: Looks at the run after each event, and asks the person at the terminal what it waits for.
+    asked: AskedPeople | None = None
     view: RunView | None = None
     _questions: TerminalQuestions | None = None
     _asked_to_stop: asyncio.Event = field(default_factory=asyncio.Event)
@@ -74,7 +77,7 @@ class RunFlow:
             run_id = self._run_id = await self._submit_once(session)
             await self._follow(session, run_id)
             if self.view is not None:
-                self.view = await with_tails(self.view, session.client.get_artifact)
+                self.view = await with_details(self.view, session.client.get_artifact)
                 self.view = await with_proposal(self.view, session.client)
 
     async def _submit_once(self, session: StackSession) -> str:
@@ -133,14 +136,16 @@ class RunFlow:
             await asyncio.gather(following, return_exceptions=True)
 
     async def _show_events(self, session: StackSession, run_id: str) -> None:
-        answered: contextlib.AbstractAsyncContextManager[None] = contextlib.nullcontext()
+        answering: contextlib.AbstractAsyncContextManager[None] = contextlib.nullcontext()
         if self.prepared.request.interactive:
             self._questions = TerminalQuestions(session.client, run_id, self.display)
-            answered = self._questions.answered()
+            answering = self._questions.answer_meanwhile()
+        asked = self.asked if self.asked is not None and session.home is not None else _no_person_asked
         async with (
-            answered,
-            told_of_waits(WaitFinder(session.client.bus, session.home), lambda: self.view, self.display),
-            told_of_agents(session.client, run_id, session.home, lambda: self.view, self.display),
+            answering,
+            asked(self.display) as look,
+            report_waits(WaitFinder(session.client.bus, session.home), lambda: self.view, self.display),
+            report_activity(session.client, run_id, session.home, lambda: self.view, self.display),
             contextlib.aclosing(events_to_the_seal(session.client, run_id, session.home)) as events,
         ):
             async for record in events:
@@ -155,6 +160,7 @@ class RunFlow:
                         self._unread = BrokenPipeError(errno.EPIPE, "the reader is gone")
                         discard_output()
                         self._asked_to_stop.set()
+                look(self.view)
 
     @contextlib.contextmanager
     def _interrupts(self, work: asyncio.Task[None]) -> Iterator[None]:
@@ -198,6 +204,11 @@ class RunFlow:
         if not self.json_output:
             complain(error)
         return exit_of_error(error)
+
+
+@contextlib.asynccontextmanager
+async def _no_person_asked(_display: Display) -> AsyncIterator[Callable[[RunView], None]]:
+    yield lambda _view: None
 
 
 class _LeftError(Exception):

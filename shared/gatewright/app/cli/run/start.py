@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,13 +16,19 @@ from gatewright.app.cli.context import CommandContext, find_place
 from gatewright.app.cli.home import make_home
 from gatewright.app.cli.outcome import Exit, exit_of_error
 from gatewright.app.cli.output import complain, note, say
-from gatewright.app.cli.run.candidates import count_of
-from gatewright.app.cli.run.display import make_display
-from gatewright.app.cli.run.files.written import written_files
-from gatewright.app.cli.run.places import repository_folder
+from gatewright.app.cli.run.change_source import candidate_count
+from gatewright.app.cli.run.display import Display, make_display
+from gatewright.app.cli.run.files import repository_folder, written_files
 from gatewright.app.cli.run.preflight import require_sandbox, uncommitted_words
-from gatewright.app.cli.run.proposal import proposed_tests
-from gatewright.app.cli.run.proposing import can_propose, confirmed, key_lines, leaves_open, proposal_lines, with_origin
+from gatewright.app.cli.run.proposing import (
+    can_propose,
+    confirm_proposal,
+    key_lines,
+    leaves_open,
+    proposal_lines,
+    proposed_tests,
+    with_origin,
+)
 from gatewright.app.cli.run.questions import require_terminal
 from gatewright.app.cli.run.request import EXAMPLE, Prepared, prepare, with_shown
 from gatewright.app.cli.run.run_flow import RunFlow
@@ -30,24 +37,38 @@ from gatewright.app.cli.session import for_one_run, refuse_live
 from gatewright.app.cli.settings import AgentSettings, inherited_environment, model_keys, repository_keys
 from gatewright.app.cli.user_git import user_checkout
 from gatewright.app.stack.fork_server import Ahead
+from gatewright.app.stack.own_policies import write_own_policies
 from gatewright.app.stack.state import read
 from gatewright.app.stack.supervisor import StackOptions
 from gatewright.errors import GatewrightError, MalformedError
-from gatewright.order_form.run_options import RunOptions
+from gatewright.order_form.run_options import RunOptions, order_rows
 from gatewright.order_form.words import command_line
 from gatewright.reasons import RetryOffer, offers_for
-from gatewright.view.retry import retry_line, retry_options
+from gatewright.view.retry import retry_label, retry_line, retry_options
 from gatewright.view.run_view import RunView
 from gatewright.view.safe_text import printable
 
+#: How people are asked at the terminal of a run on the stack of a home folder.
+PlaceAsks = Callable[[CommandContext, Display], AbstractAsyncContextManager[Callable[[RunView], None]]]
 
-async def start_run(options: RunOptions, *, json_output: bool, ahead: Ahead, linger: float = 0.0) -> Exit:
+
+async def start_run(
+    options: RunOptions,
+    *,
+    json_output: bool,
+    ahead: Ahead,
+    verbose: bool = False,
+    linger: float = 0.0,
+    ask: PlaceAsks | None = None,
+) -> Exit:
     """Check the options, then carry out the run. The exit code; errors are reported in the form that was asked for.
 
     What leaves something open is proposed first; with ``options.yes`` the proposal is run as well. ``ahead`` is the fork
-    server of the first stack, if it was opened already. A stack that this run starts stays for ``linger`` minutes.
+    server of the first stack, if it was opened already. A stack that this run starts stays for ``linger`` minutes. ``ask``: how
+    the person at the terminal is asked what the run waits for.
     """
-    once = partial(_run_once, json_output=json_output, ahead=ahead, linger=linger)
+    asked = None if json_output else ask
+    once = partial(_run_once, json_output=json_output, verbose=verbose, ahead=ahead, linger=linger, ask=asked)
     code, view = await once(options)
     if view is None or not view.proposed or not options.yes:
         return code
@@ -55,7 +76,7 @@ async def start_run(options: RunOptions, *, json_output: bool, ahead: Ahead, lin
         say("proposed, and run because of --yes:")
         for line in proposal_lines(view.proposed):
             say(line)
-    code, _ = await once(confirmed(options, view.proposed), origin=view)
+    code, _ = await once(confirm_proposal(options, view.proposed), origin=view)
     return code
 
 
@@ -63,11 +84,13 @@ async def _run_once(
     options: RunOptions,
     *,
     json_output: bool,
+    verbose: bool,
     ahead: Ahead,
     linger: float,
+    ask: PlaceAsks | None,
     origin: RunView | None = None,
 ) -> tuple[Exit, RunView | None]:
-    display = make_display(json_output=json_output, command=command_line(options))
+    display = make_display(json_output=json_output, command=command_line(options), verbose=verbose)
     try:
         if options.interactive:
             require_terminal(json_output=json_output)
@@ -84,17 +107,7 @@ async def _run_once(
         retry_with = tuple(word for each in first_way(tests) for word in (RetryOffer.TEST.value, each)) or _openings(error)
         display.give_up(refused_result(error, retry_with))
         if not json_output:
-            complain(error)
-            for each in tests:
-                say(f"  detected  {printable(each)}", stream=sys.stderr)
-            if retry_with:
-                line = retry_line(command_line(options), retry_with)
-                say(f"  retry with: {printable(line)}", stream=sys.stderr)
-            elif any(fault.code == "missing" for fault in getattr(error, "faults", ())):
-                say(f"  example: {EXAMPLE}", stream=sys.stderr)
-            if leaves_open(options) and error.reason == "invalid_input":
-                for each in key_lines():
-                    say(f"  {printable(each)}", stream=sys.stderr)
+            _print_refusal(error, options, tests, retry_with)
         return exit_of_error(error), None
     if words := uncommitted_words(prepared.request.repository.url, options.ref):
         note(words)
@@ -104,7 +117,7 @@ async def _run_once(
         base_environment={**inherited_environment(), **_playing(cassette)},
         model_keys=model_keys() if cassette is None else {},
         repository_keys=repository_keys(),
-        workers=options.workers or min(max(options.shards, count_of(options.candidates)), os.cpu_count() or 1),
+        workers=options.workers or min(max(options.shards, candidate_count(options.candidates)), os.cpu_count() or 1),
         environments=tuple(Path(each.prefix) for each in environment.all) if environment is not None else (),
         adopt=True,
         ahead=ahead,
@@ -112,11 +125,30 @@ async def _run_once(
     # What plays recorded calls is for this run alone.
     minutes, announced = linger if cassette is None else 0.0, list[str]()
     session = for_one_run(place.bus, stack, display.note, linger=minutes, announce=announced.append)
-    flow = RunFlow(prepared, session, display, json_output=json_output)
+    asked = partial(ask, place) if ask is not None and place.bus is None else None
+    flow = RunFlow(prepared, session, display, json_output=json_output, asked=asked)
     code = await flow.carry_out()
     for words in announced:
         note(words)
     return code, flow.view
+
+
+def _print_refusal(error: GatewrightError, options: RunOptions, tests: Sequence[str], retry_with: Sequence[str]) -> None:
+    """Why no run began, and the command to retry with, on standard error."""
+    refused = getattr(error, "lines", ())
+    for words in refused:
+        say(words, stream=sys.stderr)
+    if not refused:
+        complain(error, {f"/{row.pointer.replace('.', '/')}": row.flag for row in order_rows() if row.flags})
+    for each in tests:
+        say(f"  detected  {printable(each)}", stream=sys.stderr)
+    if retry_with:
+        say(f"{retry_label(retry_with)}: {printable(retry_line(command_line(options), retry_with))}", stream=sys.stderr)
+    elif any(fault.code == "missing" for fault in getattr(error, "faults", ())):
+        say(f"  example: {EXAMPLE}", stream=sys.stderr)
+    if leaves_open(options) and error.reason == "invalid_input":
+        for each in key_lines():
+            say(f"  {printable(each)}", stream=sys.stderr)
 
 
 async def _ready(options: RunOptions, place: CommandContext, cassette: Path | None, note: Callable[[str], None]) -> Prepared:
@@ -146,8 +178,13 @@ async def _judge_first(prepared: Prepared, options: RunOptions, place: CommandCo
     from gatewright.app.cli.run.early_verdict import refuse_early
 
     state = read(place.home)
-    policies = Path(state.policies) if state is not None and state.policies else AgentSettings.load().policies
+    policies = Path(state.policies) if state is not None and state.policies else _policies_ahead(place)
     await asyncio.to_thread(refuse_early, prepared, policies)
+
+
+def _policies_ahead(place: CommandContext) -> Path:
+    """The folder of the policies that a stack of the home will have. Raises ConfigurationError."""
+    return settings.load().policies or write_own_policies(place.home, place.key)
 
 
 def _openings(error: GatewrightError) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from gatewright.client.refusals import UNANSWERED
 from gatewright.contracts.run_status import MovedTarget
 from gatewright.errors import GatewrightError, MalformedError, UnavailableError
 from gatewright.view.run_view import RunView, view_of
+from gatewright.view.stages import view_with_stages
 
 #: Runs that are read at the same time, and that are looked for by the beginning of their ids.
 _AT_ONCE = 8
@@ -87,8 +88,7 @@ class LedgerSource:
         return tuple([view for view in await asyncio.gather(*map(read, run_ids)) if view is not None])
 
     async def view(self, run_id: str) -> RunView:
-        view = view_of(await self._client.events(run_id))
-        return existing(view, run_id)
+        return existing(view_with_stages(await self._client.events(run_id)), run_id)
 
     async def output(self, uri: str) -> bytes:
         return await self._client.get_artifact(uri)

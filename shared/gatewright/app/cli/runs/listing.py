@@ -19,12 +19,16 @@ from gatewright.run.states import stage_name
 from gatewright.view.budgets import BudgetEntry, budget_entry, budget_words
 from gatewright.view.rows import TaskInHand, tasks_in_hand
 from gatewright.view.run_view import RunView, moment, seconds_between
-from gatewright.view.safe_text import printable
-from gatewright.view.sentences import consulted_words, consulting_roles, violation_lines
+from gatewright.view.safe_text import fit, printable
+from gatewright.view.sentences import consulted_words, consulting_roles, proof_lines, violation_lines
+from gatewright.view.stages import PAGE_WIDTH, stage_text, title_lines
 from gatewright.work_documents.candidates import HEADINGS, CandidateRow, cells_of, rows_of
 
-#: How much of a request is shown in a list.
+#: How much of a request is shown in a list without a terminal.
 _REQUEST_WIDTH = 60
+#: Characters of the shortest beginning of a run id; columns from which on ids are whole.
+_LEAST_ID = 12
+FULL_WIDTH = 100
 #: How much of what an agent says of its work is shown beside it.
 _SUMMARY_WIDTH = 100
 
@@ -76,7 +80,7 @@ class RunDetails(msgspec.Struct, frozen=True):
     candidates: tuple[CandidateRow, ...] = ()
 
 
-def entry_of(view: RunView, claims: ToldClaims | None = None) -> RunEntry:
+def run_entry(view: RunView, claims: ToldClaims | None = None) -> RunEntry:
     """``claims``: what was heard of the tasks of this run, among others."""
     run, heard = view.run, claims or ToldClaims()
     return RunEntry(
@@ -96,10 +100,10 @@ def entry_of(view: RunView, claims: ToldClaims | None = None) -> RunEntry:
     )
 
 
-def details_of(
+def run_details(
     view: RunView, now: datetime | None = None, waits: Sequence[Wait] = (), claims: ToldClaims | None = None
 ) -> RunDetails:
-    """One run for programs. ``now`` is when it is looked at, by default its last event; ``claims`` as in ``entry_of``."""
+    """One run for programs. ``now`` is when it is looked at, by default its last event; ``claims`` as in ``run_entry``."""
     tasks = tuple(
         TaskEntry(
             task_id=task.task_id,
@@ -108,29 +112,52 @@ def details_of(
             status=task.status,
             attempt=task.attempt,
             agent=task.result.producer.agent_id if task.result else None,
-            asked=asked_of(task) or None,
+            asked=asked_words(task) or None,
         )
         for task in view.run.tasks.values()
     )
     budget = budget_entry(view, now)
-    baseline, run = view.run.accepted.baseline_commit, entry_of(view, claims)
+    baseline, run = view.run.accepted.baseline_commit, run_entry(view, claims)
     return RunDetails(run, result_of(view), baseline, budget, tasks, view.gates, tuple(waits), rows_of(view.run, view.gates))
 
 
-def table(entries: Sequence[RunEntry]) -> list[str]:
-    """The list for people."""
+def run_table(entries: Sequence[RunEntry], width: int | None = None) -> list[str]:
+    """The list for people: in ``width`` columns of a terminal, or with every column whole where that is None."""
     if not entries:
         return ["no runs yet; start one with `gatewright run`"]
     states = [printable(_state_words(entry)) for entry in entries]
-    width = max(map(len, (*states, "STATE")))
-    lines = [f"{'RUN':<25} {'STATUS':<8} {'STATE':<{width}} {'STARTED':<19} {'TOOK':>8}  REQUEST"]
-    for entry, state in zip(entries, states, strict=True):
-        took = f"{entry.duration_sec:.1f} s" if entry.duration_sec is not None else "-"
-        started = moment(entry.created_at).astimezone().strftime("%Y-%m-%d %H:%M:%S")
-        words = printable(" ".join(entry.request.split()))
-        shown = words if len(words) <= _REQUEST_WIDTH else words[: _REQUEST_WIDTH - 1] + "…"
-        lines.append(f"{entry.run_id:<25} {entry.status:<8} {state:<{width}} {started:<19} {took:>8}  {shown}")
-    return lines
+    begun = [moment(entry.created_at).astimezone() for entry in entries]
+    took = [f"{'-' if entry.duration_sec is None else f'{entry.duration_sec:.1f} s':>8}" for entry in entries]
+    requests = [printable(" ".join(entry.request.split())) for entry in entries]
+    ids = [entry.run_id for entry in entries]
+    rows: list[tuple[str, ...]]
+    if width is None:
+        started = (f"{each:%Y-%m-%d %H:%M:%S}" for each in begun)
+        rows = [
+            ("RUN", "STATUS", "STATE", "STARTED", "    TOOK"),
+            *zip(ids, (e.status for e in entries), states, started, took, strict=True),
+        ]
+    else:
+        ids = ids if width >= FULL_WIDTH else short_ids(ids)
+        rows = [("RUN", "STATE"), *zip(ids, states, strict=True)]
+        if width >= PAGE_WIDTH:
+            started = (f"{each:%m-%d %H:%M}" for each in begun)
+            rows = [("RUN", "STATE", "STARTED", "    TOOK"), *zip(ids, states, started, took, strict=True)]
+    return table_lines(rows, ["REQUEST", *requests], width)
+
+
+def table_lines(rows: Sequence[Sequence[str]], last: Sequence[str], width: int | None) -> list[str]:
+    """Aligned columns, then a ``last`` one that gets the room that ``width`` leaves."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    room = max(len("REQUEST"), (width or sum(widths) + 2 * len(widths) + _REQUEST_WIDTH) - sum(widths) - 2 * len(widths))
+    lines = ["  ".join(f"{cell:<{size}}" for cell, size in zip(row, widths, strict=True)) for row in rows]
+    return [f"{line}  {fit(words, room)}".rstrip() for line, words in zip(lines, last, strict=True)]
+
+
+def short_ids(ids: Sequence[str]) -> list[str]:
+    """The beginnings of ``ids``, as long as it takes to tell them apart, and at least ``run-`` with eight digits."""
+    length = next(n for n in range(_LEAST_ID, 99) if len({each[:n] for each in ids}) == len(set(ids)))
+    return [each[:length] for each in ids]
 
 
 def _state_words(entry: RunEntry) -> str:
@@ -139,18 +166,33 @@ def _state_words(entry: RunEntry) -> str:
     return words if entry.silent_since is None else f"{words}, silent since {moment(entry.silent_since).astimezone():%H:%M:%S}"
 
 
-def story(
-    view: RunView, now: datetime | None = None, waits: Sequence[Wait] = (), claims: ToldClaims | None = None
+def run_story(
+    view: RunView,
+    now: datetime | None = None,
+    waits: Sequence[Wait] = (),
+    claims: ToldClaims | None = None,
+    *,
+    verbose: bool = False,
+    width: int | None = None,
 ) -> list[str]:
-    """One run for people: what was asked, the tasks, the gates, and the closing words. Arguments as of ``details_of``."""
+    """One run for people: its stages and the closing words, or every task and gate where it is ``verbose``."""
+    lines = [*title_lines(view.run, width or PAGE_WIDTH), ""]
+    lines += _every_detail(view, now) if verbose else []
+    lines += [stage_text(stage, width) for stage in view.stages]
+    at_work = run_entry(view, claims).in_hand
+    lines += [f"· now       {task.role} {printable(view.short(task.task_id))}{_at_work(task)}" for task in at_work]
+    lines += [f"! waiting   {words}" for words in wait_lines(waits)]
+    return [*lines, "", *closing_words(view, evidence=f"gatewright verify {view.run.run_id}", width=width)]
+
+
+def _every_detail(view: RunView, now: datetime | None) -> list[str]:
     run = view.run
     lines = [
-        f"{run.run_id}   {run.status}   {stage_name(run.state)}",
-        f"  request    {printable(' '.join(run.accepted.user_request.split()))}",
+        f"  state      {run.status}   {stage_name(run.state)}",
         f"  repository {printable(run.accepted.repository_url)} at {run.accepted.baseline_commit or 'no commit'}",
     ]
     asked = printable(" ".join(run.accepted.requested_by.split()))
-    lines.append(f"  publisher  {printable(run.publisher)}" + (f" (says: asked by {asked})" if asked else ""))
+    lines.append(f"  publisher  {printable(run.publisher)}" + (f" (reports: requested by {asked})" if asked else ""))
     if run.contract is not None:
         lines.append(f"  may change {printable(', '.join(run.contract.allowed_paths))}")
     if run.contract is not None and run.contract.requirement_ids:
@@ -163,14 +205,14 @@ def story(
         lines += [
             f"  {role if not number else '':10} {printable(words)}" for number, words in enumerate(consulted_words(asked_of))
         ]
-    lines += [f"  {words}" for words in wait_lines(waits)]
+    if view.bundle:
+        lines.append(f"  bundle     {printable(view.bundle)}")
     lines += ["", "tasks"]
-    at_work = {task.task_id: _at_work(task) for task in entry_of(view, claims).in_hand}
     for task in run.tasks.values():
-        agent = f"  by {printable(task.result.producer.agent_id)}" if task.result else at_work.get(task.task_id, "")
+        agent = f"  by {printable(task.result.producer.agent_id)}" if task.result else ""
         status = "stopped" if run.ended and task.status in ("RUNNING", "PENDING") else task.status
         lines.append(f"  {task.role:<11} {printable(view.short(task.task_id)):<16} {status}{agent}")
-        if words := made_with(task):
+        if words := maker_words(task):
             lines.append(f"              {printable(words)}")
     lines += candidate_lines(view)
     lines += ["", "gates"]
@@ -180,15 +222,17 @@ def story(
         code = "" if gate.verdict == "PASS" else f"{gate.code}: "
         lines.append(f"  {sign} {gate.gate:<11} {code}{printable(gate.summary)}{about}")
         lines += [f"      {printable(line)}" for line in violation_lines(gate)]
-    return [*lines, "", *closing_words(view)]
+    proofs = proof_lines(run.tests) if run.tests is not None else []
+    lines += ["", "tests", *(f"  {printable(line)}" for line in proofs)] if proofs else []
+    return [*lines, ""]
 
 
 def _at_work(task: TaskInHand) -> str:
-    since = f"  since {moment(task.since).astimezone():%H:%M:%S}" if task.since else ""
-    return since + (f", says process {printable(task.process)}" if task.process else "")
+    since = f", since {moment(task.since).astimezone():%H:%M:%S}" if task.since else ""
+    return since + (f", process {printable(task.process)}" if task.process else "")
 
 
-def asked_of(task: RunTask) -> str:
+def asked_words(task: RunTask) -> str:
     """Which coding agent or model a worker's task asks for; empty where the change is made in another way."""
     executor = task.contract.executor if task.contract is not None and task.role == "worker" else None
     if executor is None or not EXECUTOR_KINDS[executor.kind].asked_anew:
@@ -196,9 +240,9 @@ def asked_of(task: RunTask) -> str:
     return " ".join(filter(None, (executor.agent, executor.model))) or executor.kind
 
 
-def made_with(task: RunTask) -> str:
+def maker_words(task: RunTask) -> str:
     """What was asked for the change, and what its worker says of that: with which version, and in whose words."""
-    asked = asked_of(task)
+    asked = asked_words(task)
     if not asked:
         return ""
     said = " ".join(task.result.summary.split()) if task.result is not None else ""

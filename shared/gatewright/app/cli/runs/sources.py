@@ -24,6 +24,7 @@ from gatewright.evidence.store.address import is_address, parse_run
 from gatewright.foreign_documents import read_json
 from gatewright.run.state import Run
 from gatewright.view.run_view import RunView, view_of
+from gatewright.view.stages import view_with_stages
 
 if TYPE_CHECKING:
     from gatewright.app.cli.runs.waits import Wait
@@ -135,7 +136,7 @@ class BundleSource:
         bundle = self._folder / run_id
         if bundle.parent != self._folder or not (bundle / EVENTS_FILE).is_file():
             raise unknown_run(run_id)
-        view = existing(view_of(read_events(bundle / EVENTS_FILE)), run_id)
+        view = existing(view_with_stages(read_events(bundle / EVENTS_FILE)), run_id)
         _check_place(view.run, bundle)
         return replace(view, folder=str(bundle))
 

@@ -5,14 +5,17 @@ Authlib speaks OAuth 2.0 and holds the claims of the token to the specification;
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import ssl
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
 from typing import Any, Final
 
+import httpx2
 import msgspec
-import requests
 from authlib.common.errors import AuthlibBaseError
-from authlib.integrations.requests_client import OAuth2Session
+from authlib.integrations.httpx_client import OAuth2Client
 from authlib.oidc.core import CodeIDToken
 from joserfc import jwt
 from joserfc.errors import JoseError
@@ -29,7 +32,6 @@ ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES25
 #: Seconds that the provider's description counts, that one answer may take, and that clocks may differ by.
 _FRESH, _PATIENCE, _LEEWAY = 300.0, 10.0, 60
 _MOST_BYTES = 1_048_576
-_BLOCK = 65_536
 #: Reason of the error when the provider cannot be had.
 UNAVAILABLE: Final = "sign_in_unavailable"
 _ENDPOINTS = ("authorization_endpoint", "token_endpoint", "jwks_uri")
@@ -58,8 +60,8 @@ class ProviderExchange:
     def address(self, attempt: SignInAttempt) -> str:
         """Where a browser is sent to sign in. Raises UnavailableError (``sign_in_unavailable``)."""
         described = self.describe()
-        with self._session(described) as session:
-            address, _ = session.create_authorization_url(
+        with self._oauth_client(described) as client:
+            address, _ = client.create_authorization_url(
                 described.authorization_endpoint, state=attempt.state, nonce=attempt.nonce, code_verifier=attempt.verifier
             )
         return str(address)
@@ -99,11 +101,7 @@ class ProviderExchange:
                     "iss": {"essential": True, "value": described.issuer},
                     "aud": {"essential": True, "value": self.settings.file.client_id},
                 },
-                {
-                    "nonce": attempt.nonce,
-                    "client_id": self.settings.file.client_id,
-                    "access_token": token.get("access_token"),
-                },
+                {"nonce": attempt.nonce, "client_id": self.settings.file.client_id, "access_token": token.get("access_token")},
             )
             claims.validate(now=int(self.now()), leeway=_LEEWAY)
         except (JoseError, AuthlibBaseError, ValueError, TypeError, KeyError, AttributeError) as error:
@@ -129,21 +127,19 @@ class ProviderExchange:
 
     def _redeem(self, described: ProviderDescription, attempt: SignInAttempt, code: str) -> Mapping[str, Any]:
         try:
-            with self._session(described) as session:
-                session.register_compliance_hook("access_token_response", _read_token)
-                token = session.fetch_token(
+            with self._oauth_client(described) as client:
+                client.register_compliance_hook("access_token_response", _check_token)
+                token = client.fetch_token(
                     described.token_endpoint,
                     grant_type="authorization_code",
                     code=code,
                     code_verifier=attempt.verifier,
-                    allow_redirects=False,
-                    stream=True,
                 )
         except AuthlibBaseError as error:
             raise refusal(f"the provider does not take the code ({str(error.error)[:80]})") from error
         except MalformedError as error:
             raise _unavailable(f"the provider's answer cannot be read: {error}") from error
-        except (requests.RequestException, ValueError, TypeError) as error:
+        except (httpx2.HTTPError, httpx2.InvalidURL, ValueError, TypeError) as error:
             raise _unavailable(f"the provider cannot be asked: {type(error).__name__}") from error
         if not isinstance(token, Mapping):
             raise _unavailable("the provider's answer cannot be read")
@@ -151,59 +147,88 @@ class ProviderExchange:
 
     def _get(self, address: str) -> Any:
         try:
-            with (
-                self._trusting(requests.Session()) as session,
-                session.get(address, timeout=_PATIENCE, allow_redirects=False, stream=True) as answer,
-            ):
+            with httpx2.Client(**self._connection()) as client, client.stream("GET", address) as answer:
                 if answer.status_code != 200:
                     raise _unavailable(f"{address} answers {answer.status_code}")
-                return parse(_body(answer))
-        except (requests.RequestException, OSError) as error:
+                return parse(answer.read())
+        except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
             raise _unavailable(f"{address} cannot be asked: {type(error).__name__}") from error
         except MalformedError as error:
             raise _unavailable(f"{address} cannot be read: {error}") from error
 
-    def _session(self, described: ProviderDescription) -> OAuth2Session:
+    def _oauth_client(self, described: ProviderDescription) -> OAuth2Client:
         file, secret = self.settings.file, self.settings.secret
         offered = described.token_endpoint_auth_methods_supported
         by_body = "client_secret_basic" not in offered and "client_secret_post" in offered
         method = "none" if secret is None else "client_secret_post" if by_body else "client_secret_basic"
-        session = OAuth2Session(
+        return OAuth2Client(
             file.client_id,
             secret,
             token_endpoint_auth_method=method,
             scope=" ".join(file.scopes),
             redirect_uri=self.settings.return_address,
             code_challenge_method="S256",
-            default_timeout=_PATIENCE,
+            **self._connection(),
         )
-        self._trusting(session)
-        return session
 
-    def _trusting(self, session: requests.Session) -> requests.Session:
-        # No credentials of a .netrc, and no proxy that the environment names.
-        session.trust_env = False
-        if self.settings.ca_file is not None:
-            session.verify = str(self.settings.ca_file)
-        return session
+    def _connection(self) -> dict[str, Any]:
+        """How either client connects: no redirect, no credentials of a .netrc, no proxy that the environment names.
+
+        Raises UnavailableError (``sign_in_unavailable``) when the certificates cannot be used.
+        """
+        ca_file = self.settings.ca_file
+        try:
+            context = _authorities(ca_file, ca_file.stat().st_mtime_ns if ca_file is not None else 0)
+        except OSError as error:
+            raise _unavailable(f"{ca_file} cannot be used: {type(error).__name__}") from error
+        return {
+            "transport": _BoundedTransport(verify=context, trust_env=False),
+            "trust_env": False,
+            "timeout": _PATIENCE,
+            "follow_redirects": False,
+            "headers": {"Accept-Encoding": "identity"},
+        }
 
 
-def _body(answer: requests.Response) -> bytes:
-    """All that is sent, in however many chunks. Raises MalformedError for too much, without reading it."""
-    data = bytearray()
-    for part in answer.iter_content(_BLOCK):
-        data += part
-        if len(data) > _MOST_BYTES:
-            raise MalformedError(f"the answer has more than {_MOST_BYTES} bytes")
-    return bytes(data)
+@lru_cache(maxsize=4)
+def _authorities(ca_file: Path | None, _changed: int) -> ssl.SSLContext:
+    """The certificates of ``ca_file``, or those of this host: reading them takes 20 ms, and a sign-in asks three times."""
+    return ssl.create_default_context(cafile=ca_file)
 
 
-def _read_token(answer: requests.Response) -> requests.Response:
-    """Bound the answer and hold it to I-JSON, before the library parses it. Raises MalformedError."""
-    data = _body(answer)
+class _BoundedTransport(httpx2.HTTPTransport):
+    """Gives up an answer that is too long or compressed, before anything collects it: few bytes may unpack to very many."""
+
+    def handle_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Raises MalformedError; its ``stream`` does, too."""
+        answer = super().handle_request(request)
+        if answer.headers.get("Content-Encoding", "identity") != "identity":
+            answer.close()
+            raise MalformedError("the answer is compressed, and was asked for as it is")
+        answer.stream = _BoundedStream(answer.stream)
+        return answer
+
+
+class _BoundedStream(httpx2.SyncByteStream):
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def __iter__(self) -> Iterator[bytes]:
+        size = 0
+        for part in self._stream:
+            size += len(part)
+            if size > _MOST_BYTES:
+                raise MalformedError(f"the answer has more than {_MOST_BYTES} bytes")
+            yield part
+
+    def close(self) -> None:
+        self._stream.close()
+
+
+def _check_token(answer: httpx2.Response) -> httpx2.Response:
+    """Hold the answer to I-JSON before the library parses it. Raises MalformedError."""
     if answer.status_code < 500:
-        parse(data)
-    answer._content = data  # noqa: SLF001 - where the library looks for what was read
+        parse(answer.content)
     return answer
 
 

@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gatewright.contracts import (
-    AgentQuestion,
-    ApprovalDecision,
-    ApprovalGrant,
-    ApprovalRequest,
-    ApproverRoster,
-    codec,
-)
+from gatewright.contracts import AgentQuestion, ApprovalDecision, ApprovalGrant, ApprovalRequest, ApproverRoster, codec
 from gatewright.contracts.people.identities import identities_of
 from gatewright.errors import DeniedError, GatewrightError
 from gatewright.evidence import layout
@@ -73,7 +66,7 @@ def check_approvals(telling: Telling) -> Iterator[Contradiction]:
 def _orderers(telling: Telling) -> Iterator[Contradiction]:
     accepted = telling.run.accepted
     document = accepted.request or accepted.contract
-    if document is None or accepted.orderers is None:
+    if document is None:
         return
     left_out = identities_of(*document.ordered_by) - set(accepted.orderers)
     if left_out:
@@ -151,7 +144,7 @@ def _check_decision(moment: Moment, event: e.ApprovalDecided, number: int) -> It
         roster = ApproverRoster(
             version="1", people=tuple(each for each in (event.approver, event.delegate) if each is not None)
         )
-        judged = judge_decision(moment.before, event.signed, roster, moment.when, recorded=True)
+        judged = judge_decision(moment.before, event.signed, roster, moment.when)
     except GatewrightError as error:
         yield moment.says(APPROVAL, path, layout.EVENTS, f"the decision does not count ({error.reason}): {error.message}")
         return
@@ -177,7 +170,7 @@ def _check_grant(moment: Moment, event: e.ApprovalByGrant, telling: Telling) -> 
     except GatewrightError as error:
         yield moment.says(APPROVAL, path, layout.EVENTS, f"the grant does not count ({error.reason}): {error.message}")
         return
-    why = why_uncovered(run, rule, judged, telling.changed_by(run.candidate), moment.when, recorded=True)
+    why = why_uncovered(run, rule, judged, telling.changed_by(run.candidate), moment.when)
     if why:
         yield moment.says(APPROVAL, path, layout.EVENTS, f"the grant does not cover this: {why}")
     if not 1 <= event.use <= judged.grant.max_uses:
@@ -278,9 +271,9 @@ def _gone_on(moment: Moment) -> Iterator[Contradiction]:
 
 
 def _landed_on(moment: Moment, run: Run) -> Iterator[Contradiction]:
-    """What landed rests on words of people that the roster of that moment left. Older runs did not look."""
+    """What landed rests on words of people that the roster of that moment left."""
     found = isinstance(moment.payload, e.Landed) and moment.payload.found
-    if run.accepted.orderers is None or found or not rests_on_people(run):
+    if found or not rests_on_people(run):
         return
     if run.roster_held_at != moment.record.ts:
         words = "it landed, and the roster of that moment was not held against what people had said"

@@ -55,8 +55,8 @@ def _used_up(moment: Moment, event: e.BudgetExceeded) -> Iterator[Contradiction]
         words = f"{event.budget}: {event.used:g} of {event.limit:g} was used up, and the limit is {limit}"
         yield moment.says(BUDGET, layout.EVENTS, layout.CONTRACT, words)
     when = moment.when
-    if run.accepted.recording == 1 or when is None or just_before(run.created_at) is None:
-        return  # earlier versions may have counted otherwise
+    if when is None or just_before(run.created_at) is None:
+        return
     spent = totals(run, when)
     if event.totals.keys() != spent.keys() or any(abs(event.totals[each] - spent[each]) > _ROUNDING for each in spent):
         yield moment.says(BUDGET, layout.EVENTS, layout.EVENTS, f"{event.totals} was used of everything, and it is {spent}")

@@ -17,17 +17,12 @@ CHOICE = "choice_contradicts"
 
 
 def check_choice(telling: Telling) -> Iterator[Contradiction]:
-    """1. what the choice is said to rest on is what the events before it tell  2. the rule leads to that candidate  3. every
-    candidate is recorded with its number and its size."""
+    """1. what the choice is said to rest on is what the events before it tell  2. the rule leads to that candidate."""
     for moment in telling.moments:
         if isinstance(moment.payload, e.CandidateComposed):
             composed = moment.payload
             for broken in broken_by_addresses((composed.patch, composed.names)):
                 yield moment.says(broken.code, layout.EVENTS, layout.EVENTS, broken.detail)
-            unsized = composed.candidate != moment.candidate or composed.changed_lines is None
-            if unsized and telling.run.accepted.recording > 1:  # 3
-                words = f"candidate {moment.candidate} was composed, and number or size of {composed.candidate} is recorded"
-                yield moment.says(CHOICE, layout.EVENTS, layout.EVENTS, words)
         if not isinstance(moment.payload, e.CandidateChosen):
             continue
         told, ranked = moment.payload, choice.standings(moment.whole)
@@ -51,7 +46,7 @@ def check_sizes(telling: Telling, reading: Reading, step: int) -> Iterator[Contr
     for composed in telling.history.candidates:
         path = places.get(layout.digest_of(composed.patch) or "", "")
         facts = reading.facts.get(path)
-        if composed.changed_lines is None or facts is None or facts.sha256 != reading.listed[path].sha256:
+        if facts is None or facts.sha256 != reading.listed[path].sha256:
             continue
         patch = reading.document(path, step, limit=MAX_PATCH_BYTES)
         if patch is not None and composed.versions is not None and (moved := version_move(patch)) != composed.versions:

@@ -98,8 +98,8 @@ def _check_finish(moment: Moment, event: e.RunFinished, earlier: tuple[Moment, .
 
 def _expected_ending(event: e.RunFinished, cause: Moment | None) -> endings.Ending | None:
     """What the decider writes of an end with this cause; None where no event tells the words."""
-    if cause is None or (cause.before.accepted.recording == 1 and not isinstance(cause.payload, e.Landed)):
-        return None  # earlier versions had words of their own for what is no success
+    if cause is None:
+        return None
     if event.code == NOT_APPROVED and (words := oversent(cause.after)):
         return endings.Ending(NOT_APPROVED, words)
     if event.code == ORDERER_UNKNOWN:
@@ -171,11 +171,7 @@ def _check_done(telling: Telling) -> Iterator[Contradiction]:
     if contract is None:
         yield Contradiction(DONE, layout.MANIFEST, layout.CONTRACT, "it succeeded without a contract")
         return
-    broken = [
-        *completion.open_shards(run),
-        *completion.missing_tests(run, contract),
-        *completion.open_violations(run),
-    ]
+    broken = [*completion.open_shards(run), *completion.missing_tests(run, contract), *completion.open_violations(run)]
     for each in broken:
         yield Contradiction(DONE, layout.MANIFEST, layout.COMPLETION_REPORT, f"it succeeded, and {each.detail}")
     report = completion_report(telling.history)

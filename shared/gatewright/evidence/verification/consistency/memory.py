@@ -22,8 +22,6 @@ def check_memory(telling: Telling, reading: Reading, step: int) -> Iterator[Cont
     """1. the bounds are there where the policy had any  2. a memory was given only then, and once  3. it is one, about this
     repository and publisher  4. it is within the bounds, in order, and does not tell of this run."""
     accepted = telling.run.accepted
-    if not accepted.progress:
-        return  # the name meant nothing then
     if (accepted.memory is not None) != (FILE in accepted.policies):  # 1
         yield Contradiction(CODE, layout.EVENTS, layout.META, f"the bounds of {FILE} and its digest are not both there")
     order = accepted.request or accepted.contract

@@ -43,6 +43,5 @@ def _check_question(run: Run, task: SummonsTask) -> Iterator[str]:
 def _check_answer(moment: Moment, event: e.SummonsAnswered) -> Iterator[Contradiction]:
     asked = moment.before.summonses.get(event.answer.task_id)
     path = layout.summons_answer(event.answer.task_id)
-    now = moment.when if moment.before.accepted.orderers is not None else None
-    if asked is not None and answer_to(asked, event.answer, now) != event.answer:  # 3
+    if asked is not None and (moment.when is None or answer_to(asked, event.answer, moment.when) != event.answer):  # 3
         yield moment.says(SUMMONS, path, layout.EVENTS, "the answer is not one to its question")

@@ -11,11 +11,10 @@ from gatewright.contracts import RunRequest, codec
 from gatewright.evidence import layout
 from gatewright.evidence.verification.consistency.telling import Contradiction, Telling, verdicts
 from gatewright.order_artifacts.canonical_memory import without_memory
-from gatewright.rules.gate_evidence import BASELINE, PLAN
+from gatewright.rules.gate_evidence import BASELINE
 from gatewright.rules.people.ownership import requester_of
 from gatewright.rules.policy_digest import policies_sha256
 from gatewright.rules.reports.artifacts import broken_by_artifacts
-from gatewright.run import events as e
 from gatewright.run.state import Run, run_id_of
 
 RUN = "run_contradicts"
@@ -27,8 +26,7 @@ _WHOLE = 600
 
 def check_acceptance(telling: Telling) -> Iterator[Contradiction]:
     """1. the run id is the hash of publisher and key  2. the order says who ordered it, and its artifacts are pinned
-    3. the policies have their digest  4. the request is the one whose digest was recorded, but for what was pinned in it
-    5. a run of an earlier recording holds nothing that only later ones record."""
+    3. the policies have their digest  4. the request is the one whose digest was recorded, but for what was pinned in it."""
     run = telling.run
     yield from _run_id(run)  # 1
     order = run.accepted.request or run.accepted.contract
@@ -38,35 +36,30 @@ def check_acceptance(telling: Telling) -> Iterator[Contradiction]:
     given = () if order is None else order.artifacts if isinstance(order, RunRequest) else order.inputs.artifacts
     for broken in broken_by_artifacts(given):
         yield Contradiction(broken.code, layout.EVENTS, layout.CONTRACT, broken.detail)
-    if run.accepted.recording > 1:
-        yield from _policies(run)  # 3
-        yield from _always(run)  # 2
-        yield from _document(telling)  # 4
-    yield from _later_facts(telling)  # 5
+    yield from _policies(run)  # 3
+    yield from _names(run)  # 2
+    yield from _document(telling)  # 4
 
 
 def _run_id(run: Run) -> Iterator[Contradiction]:
     accepted = run.accepted
     own = accepted.request.idempotency_key if accepted.request is not None else None
-    key = accepted.idempotency_key if accepted.recording > 1 else own
+    key = accepted.idempotency_key
     if own is not None and key != own:
         words = f"the run was made of the key {key!r}, and the request has {own!r}"
         yield Contradiction(RUN, layout.EVENTS, layout.REQUEST, words)
-    if key is not None and run.run_id != run_id_of(key, run.publisher):
+    if run.run_id != run_id_of(key, run.publisher):
         words = f"key and publisher {run.publisher} make {run_id_of(key, run.publisher)}, and the run is {run.run_id}"
         yield Contradiction(RUN, layout.EVENTS, layout.REQUEST if own is not None else layout.META, words)
 
 
-def _always(run: Run) -> Iterator[Contradiction]:
-    """What every run of this recording has: a publisher, who ordered it, each once and in order, and a progress packet."""
+def _names(run: Run) -> Iterator[Contradiction]:
+    """A publisher, and who ordered the run, each once and in order."""
     if not run.accepted.publisher:
-        yield Contradiction(ORDER, layout.EVENTS, layout.META, "no publisher was recorded, and every run of its time has one")
+        yield Contradiction(ORDER, layout.EVENTS, layout.META, "no publisher was recorded, and every run has one")
     orderers = run.accepted.orderers
-    if orderers is None or list(orderers) != sorted(set(orderers)):
-        words = "who ordered the run was recorded twice, out of order or not at all"
-        yield Contradiction(ORDER, layout.EVENTS, layout.META, words)
-    if not run.accepted.progress:
-        words = "it was recorded that the run has no progress packet, and every run of its time has one"
+    if list(orderers) != sorted(set(orderers)):
+        words = "who ordered the run was recorded twice or out of order"
         yield Contradiction(ORDER, layout.EVENTS, layout.META, words)
 
 
@@ -94,20 +87,3 @@ def _document(telling: Telling) -> Iterator[Contradiction]:
     if digest != accepted.document_sha256 and len(named) < _WHOLE:
         words = f"the request has the digest {digest} as it came, and {accepted.document_sha256} was recorded"
         yield Contradiction(ORDER, layout.REQUEST, layout.EVENTS, words)
-
-
-def _later_facts(telling: Telling) -> Iterator[Contradiction]:
-    accepted = telling.run.accepted
-    if accepted.recording > 1:
-        return
-    for moment in telling.moments:
-        bounds = isinstance(moment.payload, e.BudgetExceeded) and moment.payload.at_least
-        if bounds or isinstance(moment.payload, e.TaskInterrupted):
-            words = (
-                f"it is recorded as runs were before interrupted work was accounted for, and holds {moment.record.event_type}"
-            )
-            yield Contradiction(ORDER, layout.EVENTS, layout.EVENTS, words)
-    names_plan = any(seen.name == PLAN for _, report in verdicts(telling) for seen in report.evidence if report.gate == "plan")
-    if accepted.idempotency_key or accepted.named_publishers or names_plan:
-        words = "it is recorded as runs were before their keys and plans were named, and it names one"
-        yield Contradiction(ORDER, layout.EVENTS, layout.EVENTS, words)

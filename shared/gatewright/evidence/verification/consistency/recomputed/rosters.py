@@ -16,8 +16,6 @@ APPROVAL = "approval_contradicts"
 def check_rosters(telling: Telling) -> Iterator[Contradiction]:
     """1. A decision on words that count already follows a comparison with the roster, which happened once.  2. The
     decision names the roster of that comparison.  3. One roster has one entry of each person.
-
-    Runs older than ``RunAccepted.orderers`` held nothing against the roster again.
     """
     entries: dict[tuple[str, str], RosterPerson] = {}
     for number, moment in enumerate(telling.moments):
@@ -42,7 +40,7 @@ def _check_roster(moment: Moment, before: Moment | None) -> Iterator[str]:
             yield f"the decision names the roster {event.roster_sha256[:16]}, and words were held against another"
         return
     batched = before is not None and isinstance(held, e.ApprovalDecided) and before.record.ts == moment.record.ts
-    if run.accepted.orderers is not None and run.parked and rests_on_people(run) and not batched:
+    if run.parked and rests_on_people(run) and not batched:
         yield "a person decided, and what others had said was not held against the roster of that moment"
 
 

@@ -50,11 +50,8 @@ def check_verdicts(telling: Telling) -> Iterator[Contradiction]:
         for rule in missing_rules(moment.before, report, decisions):  # 2
             words = f"the {report.gate} gate passed it, and does not name its rule {rule}"
             yield moment.says(EVIDENCE, path, layout.EVENTS, words)
-        broken: Iterator[str] = iter(())
-        if moment.before.accepted.recording > 1:
-            composed = next((each for each in following if isinstance(each, e.CandidateComposed)), None)
-            broken = chain(faults_of_violations(report), faults_of_counts(report, composed))
-        for words in (*_check_words(report), *broken):  # 3
+        composed = next((each for each in following if isinstance(each, e.CandidateComposed)), None)
+        for words in chain(_check_words(report), faults_of_violations(report), faults_of_counts(report, composed)):  # 3
             yield moment.says(CONTRADICTS, path, path, words)
 
 

@@ -1,0 +1,31 @@
+"""Hooks of the site: its list of decisions, anchors as GitHub makes them, and links to files of the repository beside `docs`.
+
+`tests/docs` checks every link of the pages. The site has the folder `docs` alone, so a link that leads out of it becomes the
+path of the file.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+OUTSIDE = re.compile(r"\[([^\]]*)\]\((?:\.\./)+([^)#\s]*)[^)]*\)")
+_NOT_IN_ANCHORS = re.compile(r"[^\w\- ]")
+
+
+def github_anchor(heading: str, _separator: str) -> str:
+    return _NOT_IN_ANCHORS.sub("", heading.lower()).replace(" ", "-")
+
+
+def on_config(config: Any) -> Any:
+    decisions = sorted(page.name for page in Path(config["docs_dir"], "adr").glob("*.md"))
+    config["nav"].append({"Decisions": [f"adr/{name}" for name in decisions]})
+    return config
+
+
+def on_page_markdown(markdown: str, *, page: Any, **_other: Any) -> str:
+    if page.file.src_uri.startswith("adr/"):
+        # One folder up is still a page of the site.
+        return re.sub(r"\[([^\]]*)\]\(\.\./\.\./([^)#\s]*)[^)]*\)", r"\1 (`\2`)", markdown)
+    return OUTSIDE.sub(lambda link: f"{link[1]} (`{link[2]}`)" if link[1] != f"`{link[2]}`" else link[1], markdown)

@@ -1,0 +1,263 @@
+"""``backup`` and ``restore``: a whole installation into a folder, while runs go on, and back onto another disk."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from gatewright.app.cli.options import JsonOutput
+from gatewright.app.cli.output import emit, note, reported, say
+from gatewright.clock import SystemClock
+from gatewright.errors import MalformedError
+from gatewright.resources import policy_directory
+from gatewright.view.safe_text import printable
+
+if TYPE_CHECKING:
+    from gatewright.app.backup.contents import BackupContents
+    from gatewright.app.backup.restoring import Restored
+    from gatewright.app.backup.taking import BackupOutcome, Installation
+    from gatewright.app.cli.context import CommandContext
+    from gatewright.bus.identities import BusAddress
+
+Keys = Annotated[Path | None, typer.Option("--keys", metavar="DIR", help="Directory of the identities (default: home folder)")]
+Tell = Callable[[str], None]
+_STORE = "nats"
+#: Seconds that a server which does not answer is asked again.
+_PATIENCE_SECONDS = 60.0
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(backup)
+    app.command()(restore)
+
+
+@reported
+def backup(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="New directory to create")],
+    keys: Keys = None,
+    json_output: JsonOutput = False,
+) -> None:
+    """Back up a whole installation while runs continue.
+
+    A backup contains streams, keys, identities, policies and sealed bundles. It reads the bus at GATEWRIGHT_NATS_URL as
+    provisioner, or else the stack of the home folder. The files contain private keys. Only their owner can read them
+    (0600), and they are not encrypted.
+    """
+    made = back_up(folder, keys, _skip_progress if json_output else _print_progress)
+    contents = made.contents
+    if json_output:
+        emit(
+            {
+                "folder": str(folder),
+                "sha256": made.sha256,
+                "moment": contents.moment,
+                "streams": {each.stream: each.messages for each in contents.streams},
+                "files": len(contents.files),
+                "bundles": len(contents.bundles),
+                "bundle_store": contents.bundle_store,
+                "bytes": contents.size(),
+                "later": made.later,
+            }
+        )
+        return
+    say(f"kept {printable(str(folder))}: {contents.size()} bytes, the ledger up to message {contents.moment}")
+    if contents.bundle_store:
+        say(f"  bundles stay in {printable(contents.bundle_store)}, and are no part of it")
+    if made.later:
+        say(f"  {len(made.later)} runs ended while it was taken: to the backup they are open")
+    say(f"  digest sha256:{made.sha256}  (keep it elsewhere: `restore --digest` holds the backup to it)")
+    note("the backup holds private keys and is not encrypted: encrypt it before it leaves this host")
+
+
+@reported
+def restore(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Directory of a backup")],
+    check: Annotated[bool, typer.Option("--check", help="Check the backup and restore nothing")] = False,
+    digest: Annotated[
+        str | None, typer.Option(metavar="sha256:HEX", help="Expected digest, as `gatewright backup` printed it")
+    ] = None,
+    only: Annotated[
+        Literal["files", "streams"] | None, typer.Option(help="Restore only the home folder, or only the streams")
+    ] = None,
+    replicas: Annotated[
+        int | None, typer.Option(min=1, max=5, help="Number of servers that keep each stream (default: as before)")
+    ] = None,
+    json_output: JsonOutput = False,
+) -> None:
+    """Restore a backup into an empty home folder and NATS server."""
+    contents, found = check_backup(folder, digest)
+    done = (
+        None
+        if check
+        else restore_installation(folder, contents, only, replicas, _skip_progress if json_output else _print_progress)
+    )
+    if json_output:
+        counts = {"streams": done.streams, "files": done.files, "bundles": done.bundles, "ahead": done.ahead} if done else {}
+        emit({"folder": str(folder), "sha256": found, "moment": contents.moment, "restored": done is not None, **counts})
+        return
+    size = f"{contents.size()} bytes of {contents.created_at}, the ledger up to message {contents.moment}"
+    say(f"{'whole' if done is None else 'restored'} {printable(str(folder))}: {size}")
+    for run in done.ahead if done else ():
+        say(f"  {printable(run)}: its bundle is newer than the ledger, and was put aside (runs-after-backup)")
+    if done is not None and any(file.path.startswith("policies/") for file in contents.files):
+        say("  policies are in the home folder: set GATEWRIGHT_POLICIES to its `policies`")
+
+
+def _print_progress(words: str) -> None:
+    say(f"  {printable(words)}")
+
+
+def _skip_progress(words: str) -> None:
+    """With --json the last line is all that is said."""
+
+
+def back_up(folder: Path, keys: Path | None, tell: Tell) -> BackupOutcome:
+    """Back up what the home folder, or the bus that was named, is. Raises GatewrightError, OSError."""
+    from gatewright.app.cli.context import find_place
+    from gatewright.bus.identities import bus_keys
+
+    place = find_place()
+    return asyncio.run(_back_up_bus(folder, place, keys or bus_keys(place.home), tell))
+
+
+def check_backup(folder: Path, digest: str | None) -> tuple[BackupContents, str]:
+    """A backup that is whole and as it was written, and its digest. Raises MalformedError, VerificationError."""
+    from gatewright.app.backup.contents import check_files, read_backup
+
+    contents, found = read_backup(folder, digest)
+    check_files(folder, contents)
+    return contents, found
+
+
+def restore_installation(
+    folder: Path, contents: BackupContents, only: str | None, replicas: int | None, tell: Tell
+) -> Restored:
+    """Restore what was looked at. Raises GatewrightError, OSError."""
+    from gatewright.app.backup.restoring import Restored, bring_files, staged_home
+    from gatewright.app.cli.context import find_place
+
+    place = find_place()
+    if only == "streams":
+        if place.bus is None:
+            raise MalformedError("--only streams is for a bus that was named: set GATEWRIGHT_NATS_URL", code="invalid_input")
+        ahead = asyncio.run(_streams_to(place.bus, folder, contents, replicas, tell, place.home))
+        return Restored(len(contents.streams), 0, 0, ahead)
+    with staged_home(place.home) as staging:
+        bring_files(folder, contents, staging, tell)
+        if only is None:
+            asyncio.run(_restore_streams(place.bus, staging, folder, contents, replicas, tell))
+    return Restored(len(contents.streams) if only is None else 0, len(contents.files), len(contents.bundles))
+
+
+async def _back_up_bus(folder: Path, place: CommandContext, keys: Path, tell: Tell) -> BackupOutcome:
+    from gatewright.app.backup.taking import take_backup
+    from gatewright.bus.jetstream.connection import Connection
+    from gatewright.bus.jetstream.starting import repeat_until_answered
+
+    async with _provisioner(place, keys) as address:
+        connection = await repeat_until_answered(lambda: Connection.open(address, name="backup"), seconds=_PATIENCE_SECONDS)
+        try:
+            return await take_backup(connection, _installation(place, keys), folder, SystemClock(), tell)
+        finally:
+            await connection.close()
+
+
+@contextlib.asynccontextmanager
+async def _provisioner(place: CommandContext, keys: Path) -> AsyncIterator[BusAddress]:
+    """The bus as the identity that may keep it; where no server of the home folder runs, one is started for this."""
+    from gatewright.app.cli import settings
+    from gatewright.app.stack import state
+    from gatewright.app.stack.nats_server import NatsServer
+    from gatewright.bus.identities import PROVISIONER
+    from gatewright.bus.jetstream.setup import ensure_topology
+
+    running = state.read(place.home) if place.bus is None else None
+    if place.bus is not None:
+        yield place.bus
+    elif running is not None:
+        yield running.address(PROVISIONER)
+    elif not (place.home / _STORE).is_dir():
+        raise MalformedError(f"{place.home} holds no installation: it has no streams", code="no_stack")
+    else:
+        with state.exclusive(place.home):
+            partitions = settings.load().ledger_partitions
+            async with await NatsServer.start(place.home / _STORE, keys=keys, partitions=partitions) as server:
+                await ensure_topology(server.address(PROVISIONER))
+                yield server.address(PROVISIONER)
+
+
+def _installation(place: CommandContext, keys: Path) -> Installation:
+    from gatewright.app.backup.taking import Installation
+    from gatewright.app.cli import settings
+    from gatewright.app.cli.runs.sources import RUNS_FOLDER
+    from gatewright.app.cli.settings import DoctorSettings
+    from gatewright.app.retention.holds import BOOK
+    from gatewright.bus import identities
+    from gatewright.evidence.signing.keys import home_key, load_public, public_path
+
+    files = dict(_below(place.home / "keys", "keys"))
+    files |= dict(_below(keys, "bus"))
+    own = home_key(place.home).relative_to(place.home).as_posix()
+    for source, path in ((place.key, own), (public_path(place.key), public_path(Path(own)).as_posix())):
+        if source.is_file():
+            files[path] = source
+    if (place.home / BOOK).is_file():
+        files[BOOK] = place.home / BOOK
+    policies = DoctorSettings.load().policies
+    if policies != policy_directory():
+        files |= dict(_below(policies, "policies"))
+    public = public_path(place.key)
+    return Installation(
+        files=files,
+        runs=place.home / RUNS_FOLDER,
+        signing_key=load_public(public).key_id if public.is_file() else "",
+        identities=dict(identities.public_keys(keys)),
+        bundle_store=settings.load().bundle_store or "",
+    )
+
+
+def _below(folder: Path, name: str) -> Iterator[tuple[str, Path]]:
+    """The files of a folder, and what links in it lead to; those that begin with a dot are on their way to be one."""
+    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+        if path.name.startswith("."):
+            continue
+        if path.is_dir():
+            yield from _below(path, f"{name}/{path.name}")
+        elif path.is_file():
+            yield f"{name}/{path.name}", path
+
+
+async def _restore_streams(
+    bus: BusAddress | None, staging: Path, folder: Path, contents: BackupContents, replicas: int | None, tell: Tell
+) -> None:
+    """The streams of an installation: on the bus that was named, or on a server that is started here for it."""
+    from gatewright.app.stack.nats_server import NatsServer
+    from gatewright.bus.identities import PROVISIONER, bus_keys
+    from gatewright.bus.topology import is_of_ledger
+
+    if bus is not None:
+        await _streams_to(bus, folder, contents, replicas, tell, None)
+        return
+    partitions = max(1, sum(is_of_ledger(stream.stream) for stream in contents.streams))
+    async with await NatsServer.start(staging / _STORE, keys=bus_keys(staging), partitions=partitions) as server:
+        await _streams_to(server.address(PROVISIONER), folder, contents, replicas, tell, None)
+
+
+async def _streams_to(
+    address: BusAddress, folder: Path, contents: BackupContents, replicas: int | None, tell: Tell, home: Path | None
+) -> tuple[str, ...]:
+    from gatewright.app.backup.restoring import bring_streams, set_aside
+    from gatewright.bus.jetstream.connection import Connection
+    from gatewright.bus.jetstream.starting import repeat_until_answered
+
+    connection = await repeat_until_answered(lambda: Connection.open(address, name="restore"), seconds=_PATIENCE_SECONDS)
+    try:
+        await bring_streams(connection, folder, contents, replicas, tell)
+    finally:
+        await connection.close()
+    return set_aside(home, contents.streams) if home is not None else ()

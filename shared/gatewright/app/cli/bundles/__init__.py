@@ -1,1 +1,0 @@
-"""Commands about bundles: verify, replay, report, attach, approve, gc."""

@@ -1,1 +1,0 @@
-"""Commands that start a client of the bus for others: hosts of coding agents."""

@@ -1,1 +1,0 @@
-"""Commands for operators of an installation: keeping it, and bringing it back."""

@@ -1,0 +1,212 @@
+"""``console``: the live page for people, and what its form needs to submit a request."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gatewright.app.cli.doctor import for_observer, see_cluster
+from gatewright.app.cli.options import grouped
+from gatewright.app.cli.output import note, reported, say
+from gatewright.errors import ConfigurationError, DeniedError
+
+if TYPE_CHECKING:
+    from gatewright.app.cli.context import CommandContext
+    from gatewright.app.console.submitting import SubmitAccess
+    from gatewright.contracts import GateReport, RoleContractSummary, RunRequest
+    from gatewright.contracts.vocabulary import Environment
+    from gatewright.git.mirror import Mirrors
+
+#: Environments that the form offers.
+_MOST_ENVIRONMENTS = 200
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(console)
+
+
+@dataclass(frozen=True, slots=True)
+class ConsoleSeeds:
+    """The identities beside the one that looks, of a bus that was named."""
+
+    approver_seed: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Seed of an approver on an external bus, to send decisions")
+    ] = None
+    publisher_seed: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Seed of a publisher on an external bus, to submit runs")
+    ] = None
+    observer_seed: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Seed of an observer on an external bus, to read queues")
+    ] = None
+
+
+@reported
+@grouped
+def console(
+    *,
+    http: Annotated[str, typer.Option(metavar="HOST:PORT", help="Address to serve the page on")] = "127.0.0.1:8790",
+    token_file: Annotated[
+        list[str] | None,
+        typer.Option(metavar="[ROLE=]FILE", help="Sign-in token for viewers, approvers or operators; required beyond loopback"),
+    ] = None,
+    oidc: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="OpenID Connect configuration: provider and roles of people")
+    ] = None,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Disable all actions of the page")] = False,
+    seeds: ConsoleSeeds,
+    pool: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Additional pool whose queues the page shows")] = None,
+    publisher: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Publisher that owns the runs", show_default="default")
+    ] = None,
+    sign_agent: Annotated[
+        str, typer.Option(metavar="URL", help="Address of each person's signing agent")
+    ] = "http://127.0.0.1:8791",
+    behind_proxy: Annotated[bool, typer.Option("--behind-proxy", help="Expect a proxy that ends TLS")] = False,
+    host_name: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Host name that the proxy uses")] = None,
+) -> None:
+    """Serve the live web page of runs and requests.
+
+    People decide there with their own signature (see: gatewright sign-agent). Ctrl-C stops the server, and runs continue.
+    """
+    from gatewright.app.cli import settings
+    from gatewright.app.cli.context import find_place
+    from gatewright.app.cli.people.agent_server import agent_origin
+    from gatewright.app.cli.people.inbox import for_approver, open_inbox
+    from gatewright.app.cli.session import ledger_readers
+    from gatewright.app.cli.stack_process import CONSOLE_IS_ON
+    from gatewright.app.console.access_record import open_record
+    from gatewright.app.console.provider.settings import read_provider
+    from gatewright.app.console.roles import read_tokens
+    from gatewright.app.console.serving import ConsoleAddress, make_app, serve
+    from gatewright.app.http_access import listening_socket, read_address
+    from gatewright.bus.topology import DEFAULT_POOL
+
+    place = find_place()
+    connect = ledger_readers(place)
+
+    async def serve_page() -> None:
+        async with connect():
+            pass  # what cannot be reached now is told now
+        with listening_socket(host, port) as listening:
+            say(f"{CONSOLE_IS_ON}http://{http}/")
+            await serve(app, listening)
+
+    host, port = read_address(http)
+    tokens = read_tokens(token_file or ())
+    provider = read_provider(oidc) if oidc is not None else None
+    names, agent = tuple(host_name or ()), agent_origin(sign_agent)
+    address = ConsoleAddress(host, port, tokens, names, behind_proxy, agent, provider)
+    approver = for_approver(place, seeds.approver_seed) if not read_only else None
+    decide = partial(open_inbox, approver) if approver is not None else None
+    submit = submit_access(place, publisher, seeds.publisher_seed) if not read_only else None
+    look = partial(see_cluster, for_observer(place, seeds.observer_seed), (DEFAULT_POOL, *(pool or ())))
+    wanted = settings.load().console_record
+    access = open_record(wanted) if wanted is not None else None
+    app = make_app(connect, place.home, place.key, address, decide=decide, submit=submit, look=look, record=access, warn=note)
+    asyncio.run(serve_page())
+
+
+def submit_access(place: CommandContext, publisher: str | None, seed: Path | None) -> SubmitAccess | None:
+    """As this publisher of a stack on this host; of a bus that was named with ``seed``, and None where that is missing.
+
+    Raises ConfigurationError (``identity_invalid``) for the seed of an identity that publishes nothing.
+    """
+    from gatewright.app.cli.hosts.access import HostAccess
+    from gatewright.app.console.submitting import SubmitAccess
+    from gatewright.bus.identities import DEFAULT_PUBLISHER, is_publisher, load
+
+    if place.bus is not None:
+        if seed is None:
+            return None
+        if not is_publisher(named := load(seed).identity):
+            raise ConfigurationError(
+                f"{seed} is the seed of {named}: runs are submitted by a publisher", code="identity_invalid"
+            )
+        place = replace(place, bus=replace(place.bus, seed=seed))
+    name = publisher or DEFAULT_PUBLISHER
+    access = HostAccess(place, publisher=name, requested_by="live page")
+    here = None if place.bus is not None else place.home
+    explain = partial(_explain_request, publisher=name, home=here)
+    return SubmitAccess(access.client, explain, partial(_offered_environments, here), _branches)
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainedRequest:
+    """What the form shows of a request before it is sent."""
+
+    reports: tuple[GateReport, ...]
+    unjudged: tuple[str, ...]
+    role: RoleContractSummary
+    environment_fault: str = ""
+
+
+def _explain_request(request: RunRequest, publisher: str, home: Path | None) -> ExplainedRequest:
+    from gatewright.app.cli.dry_run import ChangeLocation, ask_gates, read_contract
+    from gatewright.contracts import TaskContract, codec
+    from gatewright.ledger.role_bindings import role_contract_summary
+
+    contract = read_contract(request)
+    answer = ask_gates(contract, ChangeLocation(), judge_policy=True, publisher=publisher, kind="request")
+    role = role_contract_summary(codec.decode(contract, TaskContract))
+    fault, unjudged = _judged_environment(request.environment, _stack_environments(home))
+    return ExplainedRequest(answer.reports, (*answer.unjudged, *unjudged), role, fault)
+
+
+def _judged_environment(environment: Environment | None, listed: tuple[str, ...] | None) -> tuple[str, tuple[str, ...]]:
+    """Why the environment is refused, and what could not be judged of it here."""
+    from gatewright.tasks.inputs import EVERY, environment_prefix
+
+    if environment is None:
+        return "", ()
+    if listed is None:
+        return "", ("the environment: this page cannot see which environments the system offers; a run asks it",)
+    try:
+        for each in environment.all:
+            environment_prefix(each, tuple(map(Path, listed)))
+    except DeniedError as error:
+        shown = ", ".join(each for each in listed if not each.endswith(EVERY)) or "none"
+        return f"{error.message}; offered: {shown}. Offer it with: gatewright up --env FOLDER", ()
+    return "", ()
+
+
+def _stack_environments(home: Path | None) -> tuple[str, ...] | None:
+    """What the stack on this host offers, as its state has it; None where there is none."""
+    from gatewright.app.stack.state import read
+
+    state = read(home) if home is not None else None
+    return state.environments if state is not None else None
+
+
+def _offered_environments(home: Path | None) -> tuple[str, ...] | None:
+    """The single environments to choose from; those of a ``FOLDER/*`` by the folders in it."""
+    from gatewright.tasks.inputs import EVERY
+
+    listed = _stack_environments(home)
+    if listed is None:
+        return None
+    found: list[str] = []
+    for each in map(Path, listed):
+        found += sorted(str(path) for path in each.parent.glob(EVERY) if path.is_dir()) if each.name == EVERY else [str(each)]
+    return tuple(found[:_MOST_ENVIRONMENTS])
+
+
+def _branches(repository: str) -> tuple[str, ...]:
+    """The branches of a repository, by their full names. Raises GatewrightError."""
+    import tempfile
+
+    from gatewright.app.cli.settings import AgentSettings
+    from gatewright.git.access.credentials import RepositoryAccess
+    from gatewright.git.mirror import Mirrors
+
+    with tempfile.TemporaryDirectory(prefix="gatewright-branches-") as scratch:
+        access = RepositoryAccess.load(AgentSettings.load().policies, "operator")
+        return asyncio.run(_read_branches(Mirrors(Path(scratch), access=access), repository))
+
+
+async def _read_branches(mirrors: Mirrors, repository: str) -> tuple[str, ...]:
+    return await (await mirrors.open(repository)).branches()

@@ -1,0 +1,205 @@
+"""Asks the gates about a contract and a change without a run, in this process, and shows their answer.
+
+The library does not import services: the two that answer are loaded by name when they are asked, as a stack starts its roles.
+``services/gatekeeper/dry_run.py`` and ``services/pm/compile_request.py`` define questions and answers.
+"""
+
+from __future__ import annotations
+
+import importlib
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, cast
+
+import msgspec
+
+from gatewright.app.cli.user_git import user_checkout
+from gatewright.contracts import GateReport, RoleContractSummary, RunRequest, TaskContract, codec
+from gatewright.contracts.reports import RuleOutcome
+from gatewright.errors import ConfigurationError
+from gatewright.foreign_documents import read_json
+from gatewright.git.host.staged import staged_commit
+from gatewright.reasons import advice_for
+from gatewright.resources import policy_directory
+from gatewright.secrets.selection import DEFAULT_SCANNER, load_ahead, local_catalogue
+from gatewright.view.safe_text import printable
+from gatewright.work_documents.remarks import first_lines, gate_remarks
+
+#: Seconds that the gates are given.
+PATIENCE = 600.0
+_COMPILER = "gatewright.services.pm.compile_request"
+_GATES = "gatewright.services.gatekeeper.dry_run"
+#: More violations than this are counted, not listed.
+MOST_VIOLATIONS = 50
+
+
+class AnsweringModule(Protocol):
+    """A module that answers questions, both as JSON. Raises GatewrightError when it cannot."""
+
+    def answer(self, question: bytes) -> bytes: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeLocation:
+    """Where a change lies: ``source`` has its objects; from ``baseline`` to the commit ``candidate``, or ``patch``."""
+
+    source: str | None = None
+    baseline: str | None = None
+    candidate: str | None = None
+    patch: bytes | None = None
+
+
+class DryRunAnswer(msgspec.Struct, frozen=True):
+    """What the gates say, and what could not be asked.
+
+    ``judged_files``: how many changed files were judged; None when no change was judged.
+    """
+
+    reports: tuple[GateReport, ...]
+    unjudged: tuple[str, ...]
+    judged_files: int | None = None
+
+    @property
+    def passed(self) -> bool:
+        return all(report.verdict == "PASS" for report in self.reports)
+
+    @property
+    def rules(self) -> tuple[tuple[str, RuleOutcome], ...]:
+        """Every rule that was applied, with its gate, in order."""
+        return tuple((report.gate, rule) for report in self.reports for rule in report.rules)
+
+
+def read_contract(document: RunRequest | TaskContract) -> bytes:
+    """The JSON of the contract: the one that was given, or the one that a request compiles to. Raises MalformedError."""
+    if isinstance(document, TaskContract):
+        return codec.encode(document)
+    return _ask_module(_COMPILER, codec.encode(document))
+
+
+def ask_gates(
+    contract: bytes,
+    change: ChangeLocation,
+    *,
+    policies: Path | None = None,
+    judge_policy: bool,
+    publisher: str | None = None,
+    kind: str = "contract",
+    empty_passes: bool = False,
+) -> DryRunAnswer:
+    """The gates' answer; with ``publisher`` what it may submit as this ``kind``, too.
+
+    An empty change is refused unless ``empty_passes`` or the contract is ``audit_only``.
+
+    Raises MalformedError, ConfigurationError, GitError.
+    """
+    question = {
+        "contract": msgspec.Raw(contract),
+        "policies": str(policies or policy_directory()),
+        "judge_policy": judge_policy,
+        "source": change.source,
+        "baseline": change.baseline,
+        "candidate": change.candidate,
+        "patch": change.patch,
+        "publisher": publisher,
+        "kind": kind,
+        "empty_passes": empty_passes,
+    }
+    if change.candidate is not None or change.patch is not None:
+        # On another core: the native library does not hold this interpreter while it loads.
+        load_ahead(DEFAULT_SCANNER, local_catalogue())
+    return read_json(_ask_module(_GATES, msgspec.json.encode(question)), DryRunAnswer)
+
+
+@contextmanager
+def locate_change(start: Path, baseline: str, *, head: str, index: Path | None, use_index: bool) -> Iterator[ChangeLocation]:
+    """The change from ``baseline`` to ``head``, or to what the index holds, of the repository that ``start`` lies in.
+
+    ``index``: the file that git names, where it is not the usual one.
+
+    The repository is only read. Raises GitError.
+    """
+    checkout = user_checkout(start)
+    commit = checkout.resolve(baseline)
+    if not use_index:
+        yield ChangeLocation(str(checkout.folders.common), commit, checkout.resolve(head))
+        return
+    with tempfile.TemporaryDirectory(prefix="gatewright-staged-") as scratch:
+        source, candidate = staged_commit(checkout, index, commit, Path(scratch))
+        yield ChangeLocation(source, commit, candidate)
+
+
+def _ask_module(module: str, question: bytes) -> bytes:
+    """The answer, waited for no longer than ``PATIENCE``: else ConfigurationError (``gate_not_evaluated``)."""
+    answers: list[bytes] = []
+    failures: list[BaseException] = []
+
+    def ask() -> None:
+        try:
+            answers.append(cast("AnsweringModule", importlib.import_module(module)).answer(question))
+        except BaseException as error:  # noqa: BLE001 - raised below, where the question was put
+            failures.append(error)
+
+    # No executor: its threads are waited for when the process ends.
+    asking = threading.Thread(target=ask, name=module, daemon=True)
+    asking.start()
+    asking.join(PATIENCE)
+    for failure in failures:
+        raise failure
+    if not answers:
+        raise ConfigurationError(f"the gates gave no answer within {PATIENCE:.0f} s", code="gate_not_evaluated")
+    return answers[0]
+
+
+def rule_table(answer: DryRunAnswer) -> None:
+    """Print every rule with its verdict and what decided."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("gate")
+    table.add_column("", no_wrap=True)
+    table.add_column("rule", no_wrap=True)
+    table.add_column("why", overflow="fold")
+    before = ""
+    for gate, rule in answer.rules:
+        mark = Text("✔", "green") if rule.verdict == "PASS" else Text("✘", "red")
+        table.add_row(gate if gate != before else "", mark, Text(printable(rule.rule)), Text(printable(rule.detail)))
+        before = gate
+    Console(highlight=False).print(table)
+
+
+def role_line(role: RoleContractSummary) -> str:
+    """Who the contract is for and what they are given, on one line; the contract alone counts."""
+    given, runtime = role.tool_permissions, role.runtime_binding
+    bound = " ".join(each for each in (runtime.runner, runtime.provider, runtime.model) if each)
+    words = f"role {role.identity.role} ({role.identity.agent_id}): filesystem {given.filesystem}, shell {given.shell}"
+    return f"{words}, network {given.network}, tools {', '.join(role.resolved_mcp_tool_set)}{f', by {bound}' if bound else ''}"
+
+
+def verdict_lines(answer: DryRunAnswer) -> list[str]:
+    """The verdict first, then each violation on a line."""
+    violations = [violation for report in answer.reports for violation in report.violations]
+    lines = [f"{'✔ would pass' if answer.passed else '✘ would be refused'}: {_verdict_word(answer)}"]
+    for violation in violations[:MOST_VIOLATIONS]:
+        where = f"{violation.path}: " if violation.path else ""
+        lines.append(f"  {where}{violation.detail} [{violation.code}]")
+    more = len(violations) - MOST_VIOLATIONS
+    lines += [f"  ... and {more} more"] if more > 0 else []
+    hints = dict.fromkeys(hint for violation in violations if (hint := advice_for(violation.code)))
+    lines += [f"  advice: {hint}" for hint in hints]
+    shown = first_lines((each for report in answer.reports for each in gate_remarks(report)), MOST_VIOLATIONS)
+    lines += [f"  ! remark  {line}" for line in shown.lines]
+    lines += [f"  ! remark  ... and {shown.more} more"] if shown.more else []
+    lines += [f"  not judged: {words}" for words in answer.unjudged]
+    return lines
+
+
+def _verdict_word(answer: DryRunAnswer) -> str:
+    if answer.judged_files is None:
+        return "no change was judged"
+    return f"{answer.judged_files} changed file{'' if answer.judged_files == 1 else 's'} judged"

@@ -1,0 +1,130 @@
+"""Asks the owner of a home at the terminal of a run, when the run changes CI files and waits before it lands.
+
+``y`` or ``yes``, typed after the question was printed, approves; ``n`` and an empty line reject. The answer is signed with the
+home's key, as ``gatewright approvals approve`` signs it. Without a terminal, and at the end of the input, the run goes on
+waiting.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Final, Protocol
+
+from gatewright.app.cli.context import CommandContext
+from gatewright.app.cli.output import say
+from gatewright.app.cli.people.deciding import Answer, decide_requests
+from gatewright.app.cli.people.inbox import open_inbox
+from gatewright.app.cli.people.signing import owns_rule, signing_identity
+from gatewright.app.cli.terminal import forget_typed, typed_line
+from gatewright.app.report.patch import split_patch
+from gatewright.clock import SystemClock
+from gatewright.contracts import ApprovalsRequest
+from gatewright.contracts.people.approvals import ApprovalRequest, ApprovalStanding, DecisionVerdict
+from gatewright.errors import GatewrightError
+from gatewright.rules.approvals import waited_for
+from gatewright.view.run_view import RunView
+from gatewright.view.safe_text import printable
+
+#: Files that the summary lists, and lines of CI files that it shows.
+_MOST_FILES: Final = 20
+_MOST_LINES: Final = 80
+#: What may be typed, with its line end; at the end of the input nothing is.
+_ANSWERS: Final[dict[str, DecisionVerdict]] = {
+    "y\n": "approve",
+    "yes\n": "approve",
+    "n\n": "reject",
+    "no\n": "reject",
+    "\n": "reject",
+}
+
+
+class Screen(Protocol):
+    """What shows the run meanwhile."""
+
+    def note(self, text: str) -> None:
+        """Something about the command itself, not an event of the run."""
+
+    def asking(self) -> contextlib.AbstractContextManager[None]:
+        """While it is open, the terminal belongs to a question."""
+
+
+@contextlib.asynccontextmanager
+async def owner_asked(place: CommandContext, display: Screen) -> AsyncIterator[Callable[[RunView], None]]:
+    """While the body runs, what it is given of a run is looked at, and the owner is asked what the run waits for."""
+    questions = OwnerQuestions(place, display)
+    try:
+        yield questions.look if sys.stdin.isatty() and sys.stdout.isatty() else lambda _view: None
+    finally:
+        await questions.close()
+
+
+class OwnerQuestions:
+    """Of one run. ``display`` gives the terminal up while a question is open."""
+
+    def __init__(self, place: CommandContext, display: Screen) -> None:
+        self._place = place
+        self._display = display
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        #: What is waited for at the terminal, by request. An answer that was typed is sent, whatever comes meanwhile.
+        self._typing: dict[str, asyncio.Task[str]] = {}
+
+    def look(self, view: RunView) -> None:
+        """Ask about each request that the owner alone decides; take back the question about one that is decided."""
+        waiting = {each.request.request_id: each.request for each in waited_for(view.run)} if view.run.parked else {}
+        for request_id, typing in self._typing.items():
+            if request_id not in waiting:
+                typing.cancel()
+        for request_id, request in waiting.items():
+            if request_id not in self._tasks and request.reason == "protected_class" and owns_rule(self._place):
+                self._tasks[request_id] = asyncio.create_task(self._ask(request))
+
+    async def close(self) -> None:
+        """Take back what is still asked."""
+        for typing in self._typing.values():
+            typing.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+    async def _ask(self, request: ApprovalRequest) -> None:
+        try:
+            with self._display.asking():
+                for line in question_lines(await self._standing(request)):
+                    say(printable(line))
+                forget_typed(sys.stdin.fileno())
+                say("  Approve? [y/N]")
+                typing = self._typing[request.request_id] = asyncio.create_task(typed_line(sys.stdin.fileno()))
+                await asyncio.wait({typing})
+                verdict = None if typing.cancelled() else _ANSWERS.get(typing.result().lower())
+                if verdict is not None:
+                    await self._decide(request, verdict)
+        except GatewrightError as error:
+            self._display.note(f"{error.message}; the run goes on waiting: gatewright approvals approve {request.request_id}")
+
+    async def _standing(self, request: ApprovalRequest) -> ApprovalStanding:
+        wanted = ApprovalsRequest(run_id=request.run_id, details=True)
+        async with open_inbox(self._place) as inbox:
+            listed = (await inbox.listed(wanted)).approvals
+        return next(each for each in listed if each.request.request_id == request.request_id)
+
+    async def _decide(self, request: ApprovalRequest, verdict: DecisionVerdict) -> None:
+        answer = Answer(verdict, *signing_identity(self._place, "", None))
+        await decide_requests(self._place, [request.request_id], answer, SystemClock().now())
+        say("  approved" if verdict == "approve" else "  rejected: the run ends, and nothing lands")
+
+
+def question_lines(standing: ApprovalStanding) -> Iterator[str]:
+    """What is asked: the CI files, how much changes in each file, and the changed lines of the CI files."""
+    request, patch = standing.request, standing.patch.encode()
+    yield f"? {request.run_id} changes CI files and waits for you until {request.expires_at}: {request.why}"
+    spans = split_patch(patch)
+    yield from (f"  {each.name}  {each.kind}  +{each.added} -{each.removed}" for each in spans[:_MOST_FILES])
+    if len(spans) > _MOST_FILES:
+        yield f"  and {len(spans) - _MOST_FILES} more files"
+    is_cut = request.why.endswith((" more", "..."))  # then not all CI files are named
+    of_ci = b"".join(patch[each.start : each.end] for each in spans if is_cut or each.name in request.why)
+    lines = of_ci.decode("utf-8", "replace").splitlines()
+    yield from (f"  | {line}" for line in lines[:_MOST_LINES])
+    left_out = f"{len(lines) - _MOST_LINES} lines are left out. " if len(lines) > _MOST_LINES else ""
+    yield f"  {left_out}The whole change: gatewright approvals show {request.request_id}"

@@ -1,0 +1,188 @@
+"""``approvals watch``: tells people that something waits for them: on the screen, by a command, by a webhook.
+
+There is one digest for all that is new. It holds what the list shows and no more: no patch, no words of the order, no key.
+A notice that cannot be given is tried again with the next look; it never holds up a run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gatewright.app.cli.options import JsonOutput
+from gatewright.app.cli.output import emit, note, reported, say
+from gatewright.app.cli.people.inbox import open_inbox, waiting
+from gatewright.view.safe_text import printable
+
+if TYPE_CHECKING:
+    from gatewright.app.cli.context import CommandContext
+    from gatewright.client.approvals import ApprovalInbox
+    from gatewright.contracts.people.approvals import ApprovalStanding
+
+#: Seconds that a command or a webhook may take.
+_PATIENCE = 10.0
+
+
+@reported
+def watch(
+    *,
+    command: Annotated[
+        str, typer.Option(metavar="CMD", help="Command that receives each digest as JSON on standard input")
+    ] = "",
+    webhook: Annotated[str, typer.Option(metavar="URL", help="Address that receives each digest by POST")] = "",
+    every: Annotated[float, typer.Option(min=0.2, metavar="SECONDS", help="Time between two queries of the gatekeeper")] = 2.0,
+    once: Annotated[bool, typer.Option("--once", help="Report the requests that wait now, and exit")] = False,
+    json_output: JsonOutput = False,
+) -> None:
+    """Report new requests here, to a command or to a webhook."""
+    import asyncio
+
+    from gatewright.app.cli.context import find_place
+
+    asyncio.run(watch_inbox(find_place(), Notifier(command, webhook), every, once=once, json_output=json_output))
+
+
+@dataclass
+class Notifier:
+    """``told`` are the requests that each way of telling has been given, and how often they had been handed on then."""
+
+    command: str = ""
+    webhook: str = ""
+    told: dict[str, set[str]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        from gatewright.errors import ConfigurationError
+
+        if self.webhook and not self.webhook.startswith(("https://", "http://127.0.0.1", "http://localhost", "http://[::1]")):
+            raise ConfigurationError("a webhook is an https:// address, or one of this host")
+
+    def new(self, way: str, found: Sequence[ApprovalStanding]) -> list[ApprovalStanding]:
+        """What one way of telling has not been given yet."""
+        known = self.told.setdefault(way, set())
+        return [each for each in found if _told_of(each) not in known]
+
+    def given(self, way: str, found: Sequence[ApprovalStanding]) -> None:
+        """It has been given these."""
+        self.told.setdefault(way, set()).update(_told_of(each) for each in found)
+
+    def tell(self, found: Sequence[ApprovalStanding]) -> bool:
+        """Give command and webhook what is new to them; what fails is new again at the next look. Whether none failed."""
+        import msgspec
+
+        delivered = True
+        for way, send in (("command", self._run), ("webhook", self._post)):
+            new = self.new(way, found) if getattr(self, way) else []
+            if not new:
+                continue
+            if send(msgspec.json.encode(digest(new))):
+                self.given(way, new)
+            else:
+                delivered = False
+        return delivered
+
+    def _run(self, data: bytes) -> bool:
+        import shlex
+        import subprocess
+
+        try:
+            finished = subprocess.run(shlex.split(self.command), input=data, timeout=_PATIENCE, check=False)
+        except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+            note(f"the command for notices failed: {type(error).__name__}")
+            return False
+        if finished.returncode != 0:
+            note(f"the command for notices ended with exit code {finished.returncode}")
+        return finished.returncode == 0
+
+    def _post(self, data: bytes) -> bool:
+        import urllib.request
+        from http.client import HTTPException
+
+        try:
+            request = urllib.request.Request(self.webhook, data=data, headers={"Content-Type": "application/json"})  # noqa: S310 - http(s) only
+            with urllib.request.urlopen(request, timeout=_PATIENCE) as answer:  # noqa: S310 - the same
+                return bool(200 <= answer.status < 300)
+        # What is no answer of HTTP raises HTTPException, which is no OSError.
+        except (OSError, HTTPException, ValueError) as error:
+            note(f"the webhook for notices failed: {type(error).__name__}")
+            return False
+
+
+def _told_of(standing: ApprovalStanding) -> str:
+    """A request that was handed on is told anew."""
+    return f"{standing.request.request_id} {len(standing.delegations)}"
+
+
+def digest(found: Sequence[ApprovalStanding]) -> dict[str, Any]:
+    """All that is new in one document: enough to know that one is waited for, and nothing that has to be kept secret."""
+    from gatewright.rules.people.delegations import holders
+    from gatewright.rules.transfers import transfer_lines
+
+    return {
+        "waiting": len(found),
+        "requests": [
+            {
+                "request_id": each.request.request_id,
+                "run_id": each.request.run_id,
+                "rule": each.request.rule,
+                "risk": each.request.risk,
+                "approvers": list(holders(each)),
+                "expires_at": each.request.expires_at,
+                "transfers": list(transfer_lines(each.request.transfers)),
+                "show": f"gatewright approvals show {each.request.request_id}",
+            }
+            for each in found
+        ],
+    }
+
+
+async def watch_inbox(place: CommandContext, notifier: Notifier, every: float, *, once: bool, json_output: bool) -> None:
+    """Look again and again; a bus that is away is waited for.
+
+    ``once``: look one time. Raises UnavailableError then, also for a notice that was not delivered (``notice_failed``).
+    """
+    import asyncio
+
+    from gatewright.errors import UnavailableError
+
+    if once:
+        async with open_inbox(place) as inbox:
+            delivered = await _look(inbox, notifier, json_output=json_output)
+        if not delivered:
+            raise UnavailableError("a notice was not delivered, see above", code="notice_failed")
+        return
+    while True:
+        try:
+            async with open_inbox(place) as inbox:
+                while True:
+                    if not await _look(inbox, notifier, json_output=json_output):
+                        note("a notice was not delivered; it is sent again with the next look")
+                    await asyncio.sleep(every)
+        except UnavailableError as error:
+            note(f"no gatekeeper answers ({error.reason}); it is asked again")
+            await asyncio.sleep(every)
+
+
+async def _look(inbox: ApprovalInbox, notifier: Notifier, *, json_output: bool) -> bool:
+    """Show what is new, and give it to command and webhook. Whether every notice was delivered."""
+    import asyncio
+
+    found = await waiting(inbox)
+    _show(notifier, found, json_output=json_output)
+    return await asyncio.to_thread(notifier.tell, found)
+
+
+def _show(notifier: Notifier, found: Sequence[ApprovalStanding], *, json_output: bool) -> None:
+    from gatewright.rules.transfers import transfer_lines
+
+    new = notifier.new("screen", found)
+    notifier.given("screen", new)
+    if new and json_output:
+        emit(digest(new))
+    for each in () if json_output else new:
+        request = each.request
+        say(printable(f"{request.request_id}  risk {request.risk}  until {request.expires_at}  {request.rule}: {request.why}"))
+        for line in transfer_lines(request.transfers):
+            say(printable(f"  {line}"))

@@ -1,0 +1,156 @@
+"""``gc`` and ``hold``: which bundles go, and which must stay."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+
+from gatewright.app.cli.options import JsonOutput, grouped, known_runs
+from gatewright.app.cli.outcome import Exit
+from gatewright.app.cli.output import emit, reported, say
+from gatewright.errors import MalformedError
+from gatewright.view.safe_text import printable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeepOptions:
+    """How long what may go stays."""
+
+    keep_last: Annotated[int, typer.Option(min=0, metavar="N", help="Number of newest bundles to keep")] = 20
+    keep_days: Annotated[float, typer.Option(min=0, metavar="DAYS", help="Age limit of bundles of successful runs")] = 30
+    keep_failed_days: Annotated[
+        float, typer.Option(min=0, metavar="DAYS", help="Age limit of bundles of failed and aborted runs")
+    ] = 90
+    keep_cache_days: Annotated[
+        float, typer.Option(min=0, metavar="DAYS", help="Age limit of unused environments and mirrors")
+    ] = 30
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(gc)
+    app.command()(hold)
+
+
+@grouped
+@reported
+def gc(
+    store: Annotated[str | None, typer.Argument(metavar="[STORE]", help="Address of a store (default: home folder)")] = None,
+    *,
+    keep: KeepOptions,
+    ledger: Annotated[bool, typer.Option("--ledger", help="Expire data on the bus instead of bundles")] = False,
+    keys: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="DIR",
+            help="With --ledger: directory with gatekeeper.nk and provisioner.nk (or .creds)",
+            show_default="home folder",
+        ),
+    ] = None,
+    repo: Annotated[
+        list[str] | None, typer.Option(metavar="PATH", help="With --ledger: local repository whose run branches expire too")
+    ] = None,
+    every: Annotated[
+        float | None, typer.Option(min=0.01, metavar="HOURS", help="With --ledger and --yes: repeat at this interval")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Carry out the plan")] = False,
+    json_output: JsonOutput = False,
+) -> None:
+    """Delete old bundles, unused environments and mirrors.
+
+    Without --yes, this command only prints the plan. Each deleted bundle leaves a signed tombstone. Bundles on hold, of
+    open runs, or not valid always stay. Environments and mirrors stay while a stack runs. With --ledger, sealed runs,
+    unused artifacts and dead letters on the bus expire as retention.json defines, and bundles stay.
+    """
+    if ledger:
+        _gc_ledger(store, keys or [], repo or [], every, yes=yes, json_output=json_output)
+    if repo or every is not None:
+        raise MalformedError("--repo and --every go with --ledger", code="invalid_input")
+    from gatewright.app.cli.bundle_retention import (
+        CacheRound,
+        carry_out,
+        closing_lines,
+        make_collector,
+        plan_lines,
+        result_document,
+    )
+    from gatewright.app.retention.plan import RetentionPolicy
+
+    policy = RetentionPolicy(keep_last=keep.keep_last, keep_days=keep.keep_days, keep_failed_days=keep.keep_failed_days)
+    collector = make_collector(policy, store)
+    plan = collector.plan()
+    caches = CacheRound.of(store, keep.keep_cache_days)
+    if not json_output:
+        for line in (*plan_lines(plan), *caches.plan_lines()):
+            say(printable(line))
+    done = carry_out(collector, plan) if yes else ()
+    if yes:
+        caches.carry_out()
+    if json_output:
+        emit({**result_document(plan, done, carried_out=yes), **caches.document()})
+    else:
+        for line in (*closing_lines(plan, done, carried_out=yes), *caches.closing_lines(carried_out=yes)):
+            say(printable(line))
+    raise typer.Exit(Exit.INFRASTRUCTURE if any(each.code for each in done) else Exit.GOOD)
+
+
+def _gc_ledger(
+    store: str | None, keys: list[Path], repositories: list[str], every: float | None, *, yes: bool, json_output: bool
+) -> NoReturn:
+    from gatewright.app.cli.branches import refuse_remote
+    from gatewright.app.cli.ledger_expiry import expiry_round, play_rounds, refuse_without_yes, result_document, round_lines
+
+    refuse_remote(repositories)
+    play = partial(expiry_round, store, keys, yes=yes, repositories=[Path(each).absolute() for each in repositories])
+    if every is not None:
+        refuse_without_yes(yes=yes)
+        asyncio.run(play_rounds(lambda _stop: play(), every, "bus"))
+        raise typer.Exit(Exit.GOOD)
+    outcome = asyncio.run(play())
+    if json_output:
+        emit(result_document(outcome, carried_out=yes))
+    else:
+        for line in round_lines(outcome, carried_out=yes):
+            say(printable(line))
+    raise typer.Exit(Exit.INFRASTRUCTURE if outcome.left else Exit.GOOD)
+
+
+@reported
+def hold(
+    run: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[RUN]", help="Run id or its beginning, STORE/RUN, or STORE to list holds", autocompletion=known_runs
+        ),
+    ] = None,
+    *,
+    reason: Annotated[str | None, typer.Option(metavar="TEXT", help="Reason for the record")] = None,
+    release: Annotated[bool, typer.Option("--release", help="Release the hold")] = False,
+    json_output: JsonOutput = False,
+) -> None:
+    """Protect the bundle of a run from deletion.
+
+    A hold lasts until you release it. Without a run, this command lists the holds.
+    """
+    from gatewright.app.cli.bundle_retention import change_hold, hold_lines, list_holds
+    from gatewright.evidence.store.address import is_address, is_run
+
+    if run is None or (is_address(run) and reason is None and not release and not is_run(run.rpartition("/")[2])):
+        holds = list_holds(run)
+        if json_output:
+            emit({"holds": holds})
+            return
+        for line in hold_lines(holds):
+            say(printable(line))
+        return
+    if not (reason or "").strip():
+        raise MalformedError("say why: --reason TEXT", code="invalid_input")
+    act = change_hold(run, "release" if release else "place", reason or "")
+    if json_output:
+        emit(act)
+    else:
+        say(printable(f"{act.run_id} is {'not ' if release else ''}on hold: {act.reason}"))

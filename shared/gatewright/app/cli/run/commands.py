@@ -1,0 +1,159 @@
+"""``run``, ``submit`` and ``abort``: commands that change what happens."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gatewright.app.cli.help_screen import HelpCommand, show_all_options
+from gatewright.app.cli.options import JsonOutput, Verbose, grouped
+from gatewright.app.cli.output import emit, reported, say
+from gatewright.app.cli.schemas import read_submittable
+from gatewright.order_form.run_options import RunOptions, order_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractAsyncContextManager
+
+    from gatewright.app.cli.context import CommandContext
+    from gatewright.app.cli.run.ahead import Begun
+    from gatewright.app.cli.run.display import Display
+    from gatewright.contracts import RunRequest, TaskContract
+    from gatewright.view.run_view import RunView
+
+#: Seconds that an aborted run is given to end and be sealed.
+ABORT_WAIT = 30.0
+_HELP_RUN = """Make a change, judge it, test it and land it.
+
+An agent (--agent), model (--model) or command (--exec) makes the change in a sandbox. You can also give a diff (--patch) \
+or existing commits (--head). The change may touch only the --allow paths. It lands only if every --test command succeeds.
+
+    gatewright run "rename parse to read" --allow src \\
+      --agent codex --test "python -m pytest -q" --env auto
+"""
+
+
+class RunHelp(HelpCommand):
+    """The help of ``run``: a few options first, and all of them with ``--help-all``."""
+
+    first_screen = frozenset({*(row.name for row in order_rows() if row.first_screen), "json_output", "help", "help_all"})
+
+
+def register(app: typer.Typer) -> None:
+    app.command(help=_HELP_RUN, cls=RunHelp)(run)
+    app.command()(submit)
+    app.command()(abort)
+
+
+@reported
+@grouped
+def run(
+    context: typer.Context,
+    *,
+    options: RunOptions,
+    verbose: Verbose = False,
+    json_output: JsonOutput = False,
+    help_all: Annotated[  # noqa: ARG001 - its callback ends the program
+        bool, typer.Option("--help-all", callback=show_all_options, is_eager=True, help="Show all options")
+    ] = False,
+) -> None:
+    from gatewright.app.cli.run.ahead import Begun, begin_ahead
+
+    if isinstance(context.obj, Begun):
+        raise typer.Exit(_run(context.obj, options, verbose=verbose, json_output=json_output))
+    with begin_ahead() as ahead:
+        raise typer.Exit(_run(ahead, options, verbose=verbose, json_output=json_output))
+
+
+def _run(begun: Begun, options: RunOptions, *, verbose: bool, json_output: bool) -> int:
+    # Imported only now: it takes half as long as the fork server's start, and is done on another core.
+    from gatewright.app.cli.run.ahead import linger_minutes
+    from gatewright.app.cli.run.start import start_run
+
+    linger = linger_minutes(options.linger)
+    started = start_run(options, verbose=verbose, json_output=json_output, ahead=begun.ahead, linger=linger, ask=_ask_owner)
+    return begun.runner.run(started)
+
+
+def _ask_owner(place: CommandContext, display: Display) -> AbstractAsyncContextManager[Callable[[RunView], None]]:
+    # Imported only once the run goes on: most runs ask for nothing.
+    from gatewright.app.cli.people.asking import owner_asked
+
+    return owner_asked(place, display)
+
+
+@reported
+def submit(
+    file: Annotated[
+        str, typer.Argument(metavar="FILE|-", help="Run request or task contract as JSON (- reads standard input)")
+    ],
+    wait: Annotated[bool, typer.Option("--wait", help="Follow the run until it ends")] = False,
+    json_output: JsonOutput = False,
+) -> None:
+    """Submit a run request or task contract to the running system.
+
+    The run belongs to you, unless the document names another person.
+    """
+    from gatewright.app.cli.user_git import with_orderer
+
+    document = with_orderer(read_submittable(file), Path())
+    raise typer.Exit(asyncio.run(_submit(document, wait=wait, json_output=json_output)))
+
+
+async def _submit(document: RunRequest | TaskContract, *, wait: bool, json_output: bool) -> int:
+    from gatewright.app.cli.context import find_place
+    from gatewright.app.cli.run.following import follow_to_end
+    from gatewright.app.cli.session import attach_client
+    from gatewright.contracts import RunRequest
+
+    place = find_place()
+    async with attach_client(place.bus, place.home, lasting=True) as client:
+        if isinstance(document, RunRequest):
+            run_id = await client.submit_request(document)
+        else:
+            run_id = await client.submit_contract(document)
+        if wait:
+            return await follow_to_end(client, run_id, place.own_home, json_output=json_output)
+    answer: dict[str, Any] = {"run_id": run_id}
+    if json_output:
+        emit(answer)
+    else:
+        say(f"accepted {run_id}\n  next: gatewright watch {run_id}")
+    return 0
+
+
+@reported
+def abort(
+    run_id: Annotated[str, typer.Argument(metavar="RUN", help="Run id or its beginning")],
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Reason for the record")] = "aborted by the operator",
+    json_output: JsonOutput = False,
+) -> None:
+    """Stop an open run without landing its change.
+
+    The bundle of the run records ABORTED.
+    """
+    raise typer.Exit(asyncio.run(_abort(run_id, reason, json_output=json_output)))
+
+
+async def _abort(wanted: str, reason: str, *, json_output: bool) -> int:
+    from gatewright.app.cli.context import find_place
+    from gatewright.app.cli.runs.ledger_source import LedgerSource
+    from gatewright.app.cli.runs.result import result_of
+    from gatewright.app.cli.runs.sources import find_run
+    from gatewright.app.cli.session import attach_client
+    from gatewright.view.run_view import view_of
+
+    place = find_place()
+    async with attach_client(place.bus, place.home) as client:
+        run_id = await find_run(LedgerSource(client), wanted)
+        await client.abort(run_id, reason)
+        await client.wait(run_id, timeout=ABORT_WAIT)
+        view = view_of(await client.events(run_id))
+    if view is not None and json_output:
+        emit(result_of(view))
+    elif view is not None:
+        say(f"{run_id} is {view.run.status}\n  bundle {view.bundle}")
+    return 0

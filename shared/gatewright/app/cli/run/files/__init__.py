@@ -1,1 +1,0 @@
-"""Files and folders that a run is given beside the repository."""

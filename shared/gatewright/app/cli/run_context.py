@@ -1,0 +1,105 @@
+"""``context``: a summary of a run, or of earlier runs on a repository, for models and reviewers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gatewright.app.cli.options import JsonOutput
+from gatewright.app.cli.output import emit, note, reported, say
+from gatewright.view.safe_text import printable
+
+if TYPE_CHECKING:
+    from gatewright.contracts import CanonicalMemory, RunContext
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(context)
+
+
+@reported
+def context(
+    run: Annotated[str | None, typer.Argument(metavar="RUN", help="Run id or its beginning")] = None,
+    *,
+    repository: Annotated[
+        str | None, typer.Option("--repo", metavar="PATH|URL", help="Summarize earlier runs of this repository instead")
+    ] = None,
+    select: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="SECTION", help="Section to print: summary, decisions, review or diff", show_default="summary and decisions"
+        ),
+    ] = None,
+    full: Annotated[
+        bool, typer.Option("--full", help="Include superseded decisions and up to 64,000 characters per section")
+    ] = False,
+    json_output: JsonOutput = False,
+) -> None:
+    """Summarize a run for a model: decisions, votes and diff.
+
+    The output is data blocks for a prompt. This command changes nothing.
+    """
+    import asyncio
+
+    import msgspec
+
+    from gatewright.errors import MalformedError
+
+    if (run is None) == (repository is None):
+        raise MalformedError("name a run, or a repository with --repo", code="missing")
+    if repository is not None:
+        memory = asyncio.run(ask_memory(repository))
+        if json_output:
+            emit(msgspec.to_builtins(memory))
+            return
+        for line in memory_lines(memory):
+            say(line)
+        return
+    found = asyncio.run(ask_context(run or "", select or ["summary", "decisions"], full=full))
+    if json_output:
+        emit(msgspec.to_builtins(found))
+        return
+    for line in context_lines(found):
+        say(line)
+    note(f"{found.run_id} stood so after its event {found.seq}: {found.state}, round {found.attempt}")
+
+
+async def ask_context(wanted: str, selectors: Sequence[str], *, full: bool) -> RunContext:
+    """Ask the gatekeeper. Raises MalformedError (``run_unknown``, ``run_expired``), UnavailableError, BusError."""
+    from gatewright.app.cli.context import find_place
+    from gatewright.app.cli.runs.ledger_source import LedgerSource
+    from gatewright.app.cli.runs.sources import find_run
+    from gatewright.app.cli.session import attach_client
+
+    place = find_place()
+    async with attach_client(place.bus, place.home) as client:
+        run_id = await find_run(LedgerSource(client), wanted)
+        return await client.context(run_id, selectors, scope="full" if full else "brief")
+
+
+async def ask_memory(repository: str) -> CanonicalMemory:
+    """Ask the gatekeeper. Raises MalformedError (``memory_unknown``, ``bad_url``), UnavailableError, BusError."""
+    from gatewright.app.cli.context import find_place
+    from gatewright.app.cli.session import attach_client
+
+    place = find_place()
+    folder = place.here / repository
+    async with attach_client(place.bus, place.home) as client:
+        return await client.memory(str(folder.resolve()) if folder.is_dir() else repository)
+
+
+def memory_lines(memory: CanonicalMemory) -> Iterator[str]:
+    """The memory in the form that models get: data behind a fence."""
+    from gatewright.order_artifacts.canonical_memory import lines_of as memory_text
+    from gatewright.prompts.fence import fence_text
+
+    yield from fence_text("canonical memory of earlier runs", "\n".join(memory_text(memory))).split("\n")
+
+
+def context_lines(found: RunContext) -> Iterator[str]:
+    """Every section as it was answered: a block of data, its line ends kept and everything else printable."""
+    for section in found.sections:
+        yield f"{section.selector}{' (cut: --full tells more)' if section.cut else ''}"
+        yield from (printable(line) for line in section.text.split("\n"))

@@ -1,0 +1,73 @@
+"""The approval rule and the roster of a home folder whose operator has named no policies.
+
+There the account that owns the home decides about its own CI files: such a run waits before it lands, and lands by a decision
+that is signed with the home's key. Both files are ordinary policies (``approval_rules.json``, ``approvers.json``) in the folder
+``own-policies`` of the home, over the delivered ones. They are made anew from the account and the key, so a change of them
+does not last. A folder that ``GATEWRIGHT_POLICIES`` names takes their place.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+from pathlib import Path
+from typing import Any, Final
+
+from gatewright.evidence.signing import keys
+from gatewright.private_files import read_private, write_private
+
+OWN_POLICIES: Final = "own-policies"
+#: Seconds that the owner is waited for.
+_WITHIN_SECONDS: Final = 86_400
+_RULES_FILE: Final = "approval_rules.json"
+_ROSTER_FILE: Final = "approvers.json"
+_IN_NAMES: Final = frozenset("._@+-")
+
+
+def owner_name() -> str:
+    """The account of this process as rosters name people; ``owner`` where its name is none that a roster may hold."""
+    try:
+        name = pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return "owner"
+    fits = name.isascii() and name[:1].isalnum() and all(each.isalnum() or each in _IN_NAMES for each in name)
+    return name if fits and len(name) <= 128 else "owner"
+
+
+def own_policies(home: Path) -> Path:
+    """Where these policies lie in ``home``."""
+    return home / OWN_POLICIES
+
+
+def write_own_policies(home: Path, key: Path) -> Path:
+    """Write the rule and the roster for the owner of ``home``, whose private key is ``key``; returns their folder.
+
+    The key is made when there is none. A file that is right already is not touched. Raises ConfigurationError, OSError.
+    """
+    # Imported late: only what starts a stack or signs needs it.
+    from gatewright.ssh_signatures import public_line
+
+    folder, owner = own_policies(home), owner_name()
+    if not key.exists():
+        keys.load_or_create(key)
+    rule = {
+        "name": "own-ci-files",
+        "reason": "protected_class",
+        "classes": ["ci"],
+        "risk": "high",
+        "approvers": [owner],
+        "within_seconds": _WITHIN_SECONDS,
+        "yourself": True,
+    }
+    person = {"name": owner, "keys": [{"key": public_line(keys.load_secret(key))}]}
+    folder.mkdir(mode=0o700, exist_ok=True)
+    _write(folder / _RULES_FILE, {"version": "1", "rules": [rule]})
+    _write(folder / _ROSTER_FILE, {"version": "1", "people": [person]})
+    return folder
+
+
+def _write(path: Path, document: dict[str, Any]) -> None:
+    data = json.dumps(document, indent=2).encode() + b"\n"
+    if read_private(path) != data:
+        write_private(path, data)
