@@ -137,7 +137,7 @@ class World:
         raise AssertionError("the queue does not come to rest")
 
     def push(self, *changes: Change, descends: bool = True) -> e.BaseMoved:
-        """Someone else moves the branch; what the gatekeeper sees of it."""
+        """The branch is moved from outside; what the gatekeeper sees of it."""
         before = self.branch
         content = {**self.trees[before.tree], **{each.path: each.new for each in changes if each.new is not None}}
         self.branch = self.commit(before if descends else None, content, f"push {len(self.pushes)}")

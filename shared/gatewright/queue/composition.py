@@ -108,8 +108,6 @@ def conflict_with(ahead: Mapping[str, Blob | None], changes: Iterable[Change]) -
     changes = tuple(changes)
     own = footprint_of(changes)
     near = {path: ahead[path] for path in own.paths | own.folders if path in ahead}
-    for path, blob in ahead.items():
-        if blob is not None and "/" in path and not own.paths.isdisjoint(folders_of(path)):
-            near[path] = blob
-    composed = compose({**{change.path: change.old for change in changes}, **near}, changes)
+    below = {path: blob for path, blob in ahead.items() if blob is not None and not own.paths.isdisjoint(folders_of(path))}
+    composed = compose({**{change.path: change.old for change in changes}, **near, **below}, changes)
     return composed.paths if isinstance(composed, Conflict) else ()
