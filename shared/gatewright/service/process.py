@@ -256,7 +256,7 @@ async def _serve_health(
         own = {"clock": timestamp(SystemClock().now()), "lacks": words[:_MOST_WORDS], "disk_free": str(_free(settings.home))}
         return own | letters
 
-    bus.tell_operators(facts)
+    bus.report_facts(facts)
     metrics.show_storage(lambda: bool(stored()))
     metrics.show_readiness(lambda: not (readiness.missing or alive()))
     pages: Pages = {
