@@ -14,13 +14,13 @@ from gatewright.errors import ConfigurationError, UnavailableError
 _PROGRAM: Final = "gatewright.app.cli.stack_process"
 _LOG: Final = "logs/stack.log"
 _TAIL: Final = 15
-#: What the log says where another run was first to start one.
+#: Log text when another run started one first.
 _LOST: Final = "[home_in_use]"
 
 
 @dataclass(frozen=True, slots=True)
 class LingeringStart:
-    """A process that has been started; ``begins`` is where its words begin in the ``log``."""
+    """A started process; ``begins`` is the offset of its output in the ``log``."""
 
     process: subprocess.Popen[bytes]
     log: Path
@@ -50,9 +50,9 @@ class LingeringStart:
         return cls(process, log, begins)
 
     def lost(self) -> bool:
-        """Whether it has ended because another process had the home folder.
+        """Return whether it has ended because another process holds the home folder.
 
-        Raises UnavailableError (``not_ready``), with the end of its log, where it has ended for another reason.
+        Raises UnavailableError (``not_ready``), with the end of its log, if it has ended for another reason.
         """
         if self.process.poll() is None:
             return False
