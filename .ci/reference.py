@@ -194,7 +194,7 @@ def _subject_row(channel: Channel, known: dict[str, Access]) -> tuple[str, ...]:
     address = re.sub(r"\{(\w+)\}", r"<\1>", channel.address)
     return (
         f"`{address}`",
-        code(channel.says),
+        code(channel.payloads),
         code(channel.answers),
         code(senders),
         code(receivers),
@@ -351,7 +351,7 @@ def _crossings(name: str, channels: list[Channel], known: dict[str, Access]) -> 
     for channel in channels:
         asking, asked = _senders(set(_instances(channel)), known), _receivers(set(_instances(channel)), known)
         address = re.sub(r"\{(\w+)\}", r"<\1>", channel.address)
-        if name in channel.says:
+        if name in channel.payloads:
             subjects.append(address)
             senders, receivers = [*senders, *asking], [*receivers, *asked]
         if name in channel.answers:
