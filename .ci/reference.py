@@ -195,7 +195,7 @@ def _subject_row(channel: Channel, known: dict[str, Access]) -> tuple[str, ...]:
     address = re.sub(r"\{(\w+)\}", r"<\1>", channel.address)
     return (
         f"`{address}`",
-        code(channel.says),
+        code(channel.payloads),
         code(channel.answers),
         code(senders),
         code(receivers),
@@ -205,7 +205,7 @@ def _subject_row(channel: Channel, known: dict[str, Access]) -> tuple[str, ...]:
 
 def _senders(subjects: set[str], known: dict[str, Access]) -> list[str]:
     """The identities that may publish on one of the subjects."""
-    return [name for name, access in known.items() if _covers((*access.publish, *access.tell), subjects)]
+    return [name for name, access in known.items() if _covers((*access.publish, *access.peer_sends), subjects)]
 
 
 def _receivers(subjects: set[str], known: dict[str, Access]) -> list[str]:
@@ -213,7 +213,7 @@ def _receivers(subjects: set[str], known: dict[str, Access]) -> list[str]:
     return [
         name
         for name, access in known.items()
-        if _covers((*access.hear, *access.told, *access.serve, *(queue.subject for queue in access.queues)), subjects)
+        if _covers((*access.hear, *access.peer_receives, *access.serve, *(queue.subject for queue in access.queues)), subjects)
     ]
 
 
@@ -248,13 +248,13 @@ def bus_permissions() -> str:
 def _permission_row(name: str, access: Access) -> tuple[str, ...]:
     found = set(service_subjects(name)) if name in t.TASK_ROLES else set()
     serves = [each for each in access.serve if each not in found]
-    received = code(braced(map(_placeholder, (*access.hear, *access.told, *serves))))
+    received = code(braced(map(_placeholder, (*access.hear, *access.peer_receives, *serves))))
     limits = f"{access.limits.connections:,}, {access.limits.subscriptions:,}"
     if access.limits.payload:
         limits += f"; {access.limits.payload} bytes of a request"
     return (
         f"`{name}`",
-        code(braced(map(_placeholder, (*access.publish, *access.tell)))),
+        code(braced(map(_placeholder, (*access.publish, *access.peer_sends)))),
         ", ".join(filter(None, (received, "services protocol" if found else ""))),
         "; ".join(f"{act} {which}" for act, which in _jetstream(access).items()),
         limits,
@@ -352,7 +352,7 @@ def _crossings(name: str, channels: list[Channel], known: dict[str, Access]) -> 
     for channel in channels:
         asking, asked = _senders(set(_instances(channel)), known), _receivers(set(_instances(channel)), known)
         address = re.sub(r"\{(\w+)\}", r"<\1>", channel.address)
-        if name in channel.says:
+        if name in channel.payloads:
             subjects.append(address)
             senders, receivers = [*senders, *asking], [*receivers, *asked]
         if name in channel.answers:

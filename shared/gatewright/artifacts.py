@@ -35,7 +35,7 @@ def uri_of(data: bytes) -> str:
 
 
 def stored_digest(uri: str) -> str:
-    """The digest in a stored artifact's URI. Raises MalformedError (code ``bad_artifact_uri``) for anything else."""
+    """Return the digest in a stored artifact's URI. Raises MalformedError (code ``bad_artifact_uri``) for any other text."""
     match = _STORED.fullmatch(uri)
     if match is None:
         raise MalformedError(f"{uri[:80]!r} is not artifact:sha256:<hex>", code="bad_artifact_uri")

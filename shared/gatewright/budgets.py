@@ -13,7 +13,7 @@ from gatewright.contracts.vocabulary import Budget, Usage
 
 BudgetName = Literal["wall_sec", "tokens", "cost_usd", "iterations"]
 BILLION = 10**9
-#: Seconds. No single command runs longer, whatever a contract says; the kernel's own limits need a sane number.
+#: Seconds. No single command runs longer, even if a contract permits it; the kernel's own limits need a sane number.
 LONGEST_COMMAND = 86_400.0
 
 
@@ -32,7 +32,7 @@ class Excess:
 
 
 class Spend(Protocol):
-    """What is told of everything that is used; ``BudgetMeter.spend`` and a task's ``context.spend`` are of this form."""
+    """Called with all usage; ``BudgetMeter.spend`` and a task's ``context.spend`` have this form."""
 
     def __call__(
         self,
@@ -59,7 +59,7 @@ def spend_freely(
     unpriced: bool = False,
     incomplete: bool = False,
 ) -> None:
-    """For work that has no budget of its own to keep."""
+    """Do nothing, for work without a budget of its own."""
 
 
 def number(amount: float) -> str:
@@ -68,9 +68,10 @@ def number(amount: float) -> str:
 
 
 def amount_words(used: float, unit: str, limit: float | None = None, *, least: bool = False) -> str:
-    """An amount beside its limit: ``1,200 of 2,000 tokens``; with ``least`` it is a lower bound: ``at least ...``, ``unknown``.
+    """Return an amount with its limit: ``1,200 of 2,000 tokens``; with ``least`` it is a lower bound: ``at least ...``,
+    ``unknown``.
 
-    Nothing that was counted is not the same as nothing that was used: with ``least``, 0 is an unknown amount.
+    With ``least``, 0 is an unknown amount: usage may have been missed.
     """
     if least and not used:
         return f"unknown {unit}" if limit is None else f"unknown {unit}, limit {number(limit)}"
@@ -84,7 +85,7 @@ def nano(cost_usd: float) -> int:
 
 
 def part(amount: int, count: int, place: int) -> int:
-    """One of ``count`` parts of ``amount``, as equal as whole numbers can be; together they are the amount."""
+    """Return one of ``count`` nearly equal parts of ``amount``; together they are the amount."""
     return amount // count + (1 if place < amount % count else 0)
 
 

@@ -20,7 +20,7 @@ class Clock(Protocol):
         """The present moment, aware, in UTC."""
 
     def monotonic(self) -> float:
-        """Seconds from an arbitrary start; never goes back."""
+        """Return seconds from an arbitrary start; never decreases."""
 
 
 class SystemClock:
@@ -34,11 +34,12 @@ class SystemClock:
 
 
 class SteadyClock:
-    """The time of day as a service uses it: close to the machine's clock, and it neither jumps nor goes back.
+    """The time of day for a service: close to the machine's clock, without jumps or steps back.
 
-    Deadlines in the ledger are times of day, because several processes keep them. When the machine's clock is set anew, one
-    that simply follows it would end work that has hours left, or wait for a day. This one runs up to ``rate`` faster or slower
-    until it shows the same again; a service that is started anew shows it at once. A machine's sleep counts as time.
+    Deadlines in the ledger are times of day, because several processes share them. When the machine's clock is changed, a
+    clock that simply followed it would end work that has hours left, or wait for a day. This one runs up to ``rate`` faster
+    or slower until it shows the same again; a restarted service shows the new time immediately. A machine's sleep is
+    included.
     """
 
     def __init__(self, *, rate: float = 0.01, wall: Nanoseconds | None = None, ticks: Nanoseconds | None = None) -> None:
@@ -61,7 +62,7 @@ class SteadyClock:
 
 
 def _since_boot() -> int:
-    # Only Linux has a clock that runs on while the machine sleeps.
+    # Only Linux has a clock that continues while the machine sleeps.
     return time.clock_gettime_ns(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 

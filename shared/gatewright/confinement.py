@@ -1,8 +1,7 @@
-"""Takes the right to write anywhere but in a few folders from this process, or from one thread and what it starts (Landlock).
+"""Confinement of this process, or one thread and its children, to writing in a few folders (Landlock).
 
-For roles that have to be unable to change anything, and for programs that work in folders which others fill. The kernel judges
-the file that is reached in the end, so a link that leads out of the folders opens nothing. Reading and the network stay as they
-are.
+For roles that must not be able to change anything, and for programs in folders that others fill. The kernel judges the file
+that is finally reached, so a link out of the folders gains nothing. Reading and the network are unaffected.
 """
 
 from __future__ import annotations
@@ -27,17 +26,17 @@ _WRITE_FILE, _TRUNCATE = 1 << 1, 1 << 14
 #: Write, remove (directory, file), make (device, directory, file, socket, fifo, block device, link), refer, truncate.
 _WRITING = _WRITE_FILE | sum(1 << bit for bit in range(4, 15))
 _NOTHING = Path(os.devnull)
-#: What ``confine_writes`` returns when it has been done.
+#: Result of ``confine_writes`` after success.
 CONFINED = "landlock"
 
 _T = TypeVar("_T")
 
 
 def confine_writes(folders: Sequence[Path], *, needed: int = TRUNCATING) -> str:
-    """From now on this thread and whatever it starts write only below ``folders``, which exist. Cannot be taken back.
+    """Confine this thread and everything it starts to writing below ``folders``, which exist. Irreversible.
 
-    Call it before other threads are started, if they are meant too. ``needed`` is the oldest version of Landlock that serves.
-    Returns how it was done, or why not: ``landlock``, ``not confined: ...``.
+    Call it before other threads start, if they should be confined too. ``needed`` is the oldest sufficient version of
+    Landlock. Returns how it was done, or why not: ``landlock``, ``not confined: ...``.
     """
     if sys.platform != "linux":
         return f"not confined: there is no Landlock on {sys.platform}"
@@ -65,9 +64,9 @@ def confine_writes(folders: Sequence[Path], *, needed: int = TRUNCATING) -> str:
 
 
 def run_confined(folders: Sequence[Path], work: Callable[[str], _T]) -> _T:
-    """Run ``work`` in a thread of its own that writes only below ``folders``, and so does whatever ``work`` starts.
+    """Run ``work`` in a thread that, like everything it starts, writes only below ``folders``.
 
-    ``work`` is told how it is confined, as ``confine_writes`` says it, for programs that truncate only what they open.
+    ``work`` receives the result of ``confine_writes``, for programs that truncate only what they open.
     """
 
     def begin() -> _T:

@@ -1,7 +1,7 @@
-"""What lies in an environment now, so that a change of it during a run is noticed: names, sizes and times, never contents.
+"""The content of an environment, so that a change during a run is noticed: names, sizes and times, never contents.
 
-Bytecode in ``__pycache__`` is left out, because every interpreter that uses the environment writes it. So are environments of
-the system (below /usr), which every command sees anyway.
+Bytecode in ``__pycache__`` is left out, because every interpreter that uses the environment writes it. So are environments
+of the system (below /usr), which every command sees anyway.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SYSTEM = Path("/usr")
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 #: Names that a refusal lists.
 _MOST_NAMED = 5
-#: Of a file its mode, inode, size in bytes and time of its last change in nanoseconds; a word of anything else.
+#: A file's mode, inode, size in bytes and change time in nanoseconds; a description of other entries.
 Facts = tuple[int, int, int, int] | str
 
 
@@ -46,7 +46,8 @@ class EnvironmentSnapshot:
 
     @cached_property
     def _document(self) -> EnvironmentState:
-        # Asked for several times in a task; sorting and hashing ten thousands of entries takes as long as a small test.
+        # Cached because a task uses it several times; sorting and hashing ten thousands of entries takes as long as a small
+        # test.
         place = "\n".join((_boot(), str(self.device), str(self.prefix.resolve())))
         files = self._files()
         for other in self.others:
@@ -58,7 +59,7 @@ class EnvironmentSnapshot:
 
     @property
     def files_sha256(self) -> str:
-        """Of this one alone, without those that were seen with it."""
+        """Return the digest of this folder alone, without those seen with it."""
         return self._files_sha256
 
     @cached_property
@@ -66,13 +67,14 @@ class EnvironmentSnapshot:
         return self._files().hexdigest()
 
     def _files(self) -> hashlib._Hash:
-        # No name is there twice: facts are never compared.
+        # Names are unique: facts are never compared.
         words = "".join(f"{name}\0{_describe_facts(facts)}\0" for name, facts in sorted(self.entries.items()))
         return hashlib.sha256(words.encode("utf-8", "surrogateescape"))
 
 
 def see_environment(shown: Shown) -> EnvironmentSnapshot | None:
-    """What lies in all that is ``shown`` now; None where there is nothing to watch. Reads folders: not for an event loop.
+    """Return a snapshot of all ``shown`` environments; None if there is nothing to watch. Reads folders: not for an event
+    loop.
 
     Raises ConfigurationError when a prefix cannot be read.
     """
@@ -81,7 +83,7 @@ def see_environment(shown: Shown) -> EnvironmentSnapshot | None:
 
 
 def see_folder(prefix: Path) -> EnvironmentSnapshot:
-    """What lies in the one folder ``prefix`` now. Raises ConfigurationError when it cannot be read."""
+    """Return a snapshot of the folder ``prefix``. Raises ConfigurationError when it cannot be read."""
     top = str(prefix.resolve())
     try:
         return EnvironmentSnapshot(prefix, os.lstat(top).st_dev, _entries(top))
@@ -107,12 +109,12 @@ def _refuse_changed(before: EnvironmentSnapshot) -> None:
 
 
 def _entries(top: str) -> dict[str, Facts]:
-    """Of everything below ``top``. Two threads would take longer: the kernel's part of each question is too short to share."""
+    """Return all entries below ``top``. Two threads would take longer: the kernel's part of each call is too short to share."""
     found: dict[str, Facts] = {}
     waiting = [""]
     while waiting:
         folder = waiting.pop()
-        # What goes away meanwhile is missing from what is seen: a difference like any other.
+        # A file that disappears meanwhile is missing from the snapshot: a difference like any other.
         with contextlib.suppress(FileNotFoundError), _open_folder(f"{top}/{folder}") as opened, os.scandir(opened) as entries:
             for entry in entries:
                 name = folder + entry.name
@@ -126,7 +128,7 @@ def _entries(top: str) -> dict[str, Facts]:
 
 @contextlib.contextmanager
 def _open_folder(folder: str) -> Iterator[int]:
-    """A folder as a descriptor: asked below it, the kernel need not follow the whole path for each entry."""
+    """Open a folder as a descriptor: below it, the kernel need not resolve the whole path for each entry."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         yield descriptor

@@ -1,9 +1,9 @@
 """Every error that may cross a boundary of Gatewright.
 
-Three kinds, never mixed: *malformed* (the bytes are not what the schema says), *denied* (a gate or a policy said no)
-and *unavailable* (something that is needed cannot be had). Each class has a stable ``code`` that scripts may match on, and its
-docstring says what the operator should do; what is known of a code stands in ``gatewright.reasons``. Foreign exceptions are
-translated into these at the edge where they arise.
+Three kinds, never mixed: *malformed* (the bytes violate the schema), *denied* (a gate or a policy refused) and
+*unavailable* (something needed is missing). Each class has a stable ``code`` that scripts may match on, and its docstring
+has advice for the operator; ``gatewright.reasons`` documents each code. Foreign exceptions are translated into these where
+they arise.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from gatewright.reasons import REASONS, Family
 
 
 class Fault(NamedTuple):
-    """One thing wrong with a document.
+    """A fault of a document.
 
     ``pointer`` is an RFC 6901 JSON pointer into the document, ``code`` names the broken rule, ``message`` is for people.
     """
@@ -33,7 +33,7 @@ class GatewrightError(Exception):
         super().__init__(message)
         self.message = message
         self.reason = code or self.code
-        #: Of the reason; of one that is not in the table (a number of the bus server, say), that of the class.
+        #: From the reason; for one outside the table (a number of the bus server, for example), from the class.
         self.family: Family = REASONS[self.reason if self.reason in REASONS else self.code].family
 
 
@@ -54,7 +54,7 @@ class UnknownSchemaError(MalformedError):
 
 
 class DeniedError(GatewrightError):
-    """A policy or a gate said no. The reason names the rule; change the request or have the policy changed."""
+    """A policy or a gate refused. The reason names the rule; change the request or have the policy changed."""
 
     code = "denied"
 
@@ -76,13 +76,13 @@ class ScopeError(DeniedError):
 
 
 class ExtractionError(DeniedError):
-    """A model's reply holds no file, or one that cannot be told apart or written safely. Ask for a clear reply."""
+    """A model's reply contains no file, or one that is ambiguous or unsafe to write. Request a clear reply."""
 
     code = "reply_not_usable"
 
 
 class AgentWireError(DeniedError):
-    """A coding agent says what is no message of its protocol, too much, or nothing. Look at the agent and its version."""
+    """A coding agent sent an invalid message of its protocol, too much, or nothing. Check the agent and its version."""
 
     code = "agent_failed"
 
@@ -116,7 +116,7 @@ class BusError(UnavailableError):
 
 
 class ConflictError(UnavailableError):
-    """Another writer appended first. The caller reloads and decides again; nothing to do for the operator."""
+    """Another writer appended first. The caller reloads and decides again; the operator need not act."""
 
     code = "ledger_conflict"
 
@@ -128,28 +128,28 @@ class ArtifactError(UnavailableError):
 
 
 class StoreError(UnavailableError):
-    """A store of bundles cannot be had, refuses, or gives what it should not: the reason says which. See ``stores.json``."""
+    """A store of bundles is unreachable, refuses, or returns wrong data: see the reason, and ``stores.json``."""
 
     code = "store_unreachable"
 
 
 class SandboxError(UnavailableError):
-    """The sandbox cannot be had on this host. The message names the cause; ``gatewright doctor`` tells more."""
+    """The sandbox is unavailable on this host. The message names the cause; ``gatewright doctor`` shows more."""
 
     code = "sandbox_unavailable"
 
 
 class HostError(UnavailableError):
-    """This host cannot do what it should: no room, no permission, a broken disk, too many open files.
+    """This host fails: a full disk, no permission, a broken disk, too many open files.
 
-    The message says what to do. Nothing is wrong with the work, which is done once that is put right.
+    The message has advice. The work itself is valid, and is done once that is fixed.
     """
 
     code = "host_failed"
 
 
 class GitError(UnavailableError):
-    """git failed. The message holds its words; for a repository from outside, check that it exists and can be read."""
+    """git failed. The message has its output; for a repository from outside, check that it exists and is readable."""
 
     code = "git_failed"
 

@@ -1,6 +1,6 @@
-"""The kinds of executor: what each needs and how people name it. Whatever differs from kind to kind is derived from this table.
+"""The kinds of executor: their needs, and their names for people. Everything that differs by kind is derived from this table.
 
-How a kind makes a change is the worker's: ``services/worker/executors``. Its fields in a contract are those of ``Executor``.
+``services/worker/executors`` implements the kinds. Their fields in a contract are those of ``Executor``.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _REPLY: Mapping[str, str] = {"reply": "results/{}/reply.txt"}
 class ExecutorKind:
     """One way to make a change.
 
-    ``answers``: the field of the contract with one entry for each attempt; "asked" where it is asked anew and brings none.
-    ``option``: the field of ``RunOptions`` that selects it. ``label``: its name in the form of the live page. ``sentence``: its
-    description in the report. ``artifact``: the name of an answer that is an artifact, with ``{}`` for its number.
-    ``splits``: whether several workers can each make a part. ``proposable``: whether the pm's model may propose it.
-    ``kept_text``: the artifact that is kept as it was given, and searched for secrets beside the files of the change.
-    ``logs``: artifacts of its result that have a place of their own in the bundle, ``{}`` for the task.
+    ``answers``: the field of the contract with one entry for each attempt; "asked" if it is called for each attempt and has
+    none. ``option``: the field of ``RunOptions`` that selects it. ``label``: its name in the form of the live page.
+    ``sentence``: its description in the report. ``artifact``: the name of an answer that is an artifact, with ``{}`` for
+    its number. ``splits``: whether several workers can each make a part. ``proposable``: whether the pm's model may propose
+    it. ``kept_text``: the artifact that is stored unchanged, and scanned for secrets besides the files of the change.
+    ``logs``: artifacts of its result with a place of their own in the bundle, ``{}`` for the task.
     """
 
     answers: Literal["commands", "artifacts", "asked"]
@@ -43,11 +43,11 @@ class ExecutorKind:
 
     @property
     def asked_anew(self) -> bool:
-        """Whether it is asked again for each attempt."""
+        """Return whether it is called again for each attempt."""
         return self.answers == "asked"
 
 
-#: By the name that contracts have for it.
+#: By the name in contracts.
 EXECUTOR_KINDS: dict[ExecutorName, ExecutorKind] = {
     "command": ExecutorKind(
         answers="commands",
@@ -107,7 +107,7 @@ EXECUTOR_KINDS: dict[ExecutorName, ExecutorKind] = {
 
 
 def asked_first() -> list[tuple[ExecutorName, ExecutorKind]]:
-    """The kinds as people are offered them: those that are asked come first."""
+    """Return the kinds as offered to people: those that are called for an answer come first."""
     return sorted(EXECUTOR_KINDS.items(), key=lambda each: not each[1].asked_anew)
 
 

@@ -1,7 +1,7 @@
 """Locks between the processes of one host: the kernel's ``flock`` on a file or on a folder itself.
 
-A lock is a descriptor. It ends when that is closed, also by the death of its process; a process that inherits the descriptor
-keeps it. No lock file is ever removed: another process could hold it. Nothing is excluded between hosts.
+A lock is a descriptor. It ends when that is closed, also by the death of its process; a process that inherits the
+descriptor keeps it. No lock file is ever removed: another process could hold it. Nothing is excluded between hosts.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-#: To open a folder by: a link in its place leads nowhere.
+#: For opening a folder: a link in its place is not followed.
 FOLDER_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE_FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 _READING_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -1,9 +1,9 @@
-"""Reads JSON and TOML of foreign origin. Whatever the parsers raise becomes one error, here and nowhere else.
+"""Readers of JSON and TOML of foreign origin, which translate all errors of the parsers into one.
 
-``msgspec`` raises UnicodeDecodeError for bytes that are not UTF-8, and RecursionError for values that are nested too deeply,
-beside its own errors. ``tomllib`` raises a plain ValueError for a number of more than 4,300 digits. It takes a long hexadecimal
-number, of which ``str`` raises later. A caller that catches the documented error alone ends with a traceback. The linter
-forbids these parsers outside this module.
+Besides its own errors, ``msgspec`` raises UnicodeDecodeError for bytes that are not UTF-8, and RecursionError for values
+that are nested too deeply. ``tomllib`` raises a plain ValueError for a number of more than 4,300 digits. It accepts a long
+hexadecimal number, for which ``str`` raises later. A caller that catches the documented error alone ends with a traceback.
+The linter forbids these parsers outside this module.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _INTEGERS = 1 << 63
 
 
 class UnreadableDocumentError(ValueError):
-    """The bytes are no document of the kind that was asked for. The caller turns it into an error of its own family."""
+    """The bytes are no document of the expected kind. The caller turns it into an error of its own family."""
 
 
 class JsonReader(Generic[T]):

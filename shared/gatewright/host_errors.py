@@ -1,7 +1,6 @@
-"""What the operating system says when this host fails, in the words of this package: a stable code, and what to do about it.
+"""Failures of this host as stable codes with advice, from errors of the operating system.
 
-An error of the operating system that stands in the table below says something about the host; any other one (a file that is not
-there) says something about the program, and is left as it is.
+An error in the table below is about the host; any other one (a missing file) is about the program, and is left unchanged.
 """
 
 from __future__ import annotations
@@ -18,15 +17,15 @@ from typing import Final
 from gatewright.errors import GatewrightError, HostError, MalformedError, UnavailableError
 from gatewright.reasons import REASONS
 
-#: Reasons (``error.reason``): there is no room on a disk of this host, or in the store of the bus.
+#: Reasons (``error.reason``): a disk of this host, or the store of the bus, is full.
 DISK_FULL: Final = "disk_full"
 BUS_FULL: Final = "bus_storage_full"
-#: As many calls to the host of a repository are under way as there may be.
+#: The maximum number of calls to the host of a repository is running.
 REPOSITORY_HOST_BUSY: Final = "repository_host_busy"
-#: What passes once there is room again: work that meets it waits, however long that takes, and has not failed.
+#: Conditions that pass: work that meets one waits, for any length of time, and has not failed.
 WAITED_FOR: Final = frozenset({DISK_FULL, BUS_FULL, REPOSITORY_HOST_BUSY})
 
-#: Bytes that work of any kind leaves free on a volume. A NATS server that finds none writes nothing more until it is restarted.
+#: Bytes that work of any kind leaves free on a volume. A NATS server that finds none writes nothing more until it restarts.
 LEAST_FREE: Final = 32 << 20
 #: Files that may still be made on it.
 _LEAST_FILES = 256
@@ -45,13 +44,13 @@ _CODES: Final = {
     errno.ENOMEM: "memory_exhausted",
     errno.EAGAIN: "too_many_processes",
 }
-#: What programs in the C locale say of a full volume. A line that comes from another host speaks of that host's.
+#: Messages of programs in the C locale about a full volume. A line from another host is about that host.
 _FULL = re.compile(r"No space left on device|Disk quota exceeded")  # noqa: TID251 - linear: of a fixed length
 _FOREIGN = re.compile(r"\s*remote:")  # noqa: TID251 - linear: anchored at the line's beginning
 
 
 def host_error(error: BaseException) -> HostError | None:
-    """``error`` as what it says about this host; None when it says nothing about it."""
+    """Return ``error`` as an error of this host; None if it is not one."""
     if isinstance(error, MemoryError):
         error = OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
     if not isinstance(error, OSError) or error.errno not in _CODES:
@@ -62,13 +61,13 @@ def host_error(error: BaseException) -> HostError | None:
 
 
 def too_deep() -> MalformedError:
-    """What a RecursionError says: nothing of ours calls itself so often but for a document that is nested so deeply."""
+    """Return the error for a RecursionError: our code reaches that depth only for a document that is nested so deeply."""
     return MalformedError("the document is nested too deeply to be read", code="nested_too_deeply")
 
 
 @contextlib.contextmanager
 def host_errors() -> Iterator[None]:
-    """What the operating system refuses in the body leaves it as HostError, what is nested too deeply as MalformedError."""
+    """Translate refusals of the operating system in the body to HostError, and deep nesting to MalformedError."""
     try:
         yield
     except RecursionError as error:
@@ -81,18 +80,18 @@ def host_errors() -> Iterator[None]:
 
 
 def is_waited_for(error: BaseException) -> bool:
-    """Whether ``error`` passes once there is room: then nothing has failed."""
+    """Return whether ``error`` passes once there is space: then nothing has failed."""
     return isinstance(error, GatewrightError) and error.reason in WAITED_FOR
 
 
 def speaks_of_full_disk(output: bytes) -> bool:
-    """Whether a program that failed says that a volume of this host is full."""
+    """Return whether a failed program reports that a volume of this host is full."""
     lines = output.decode("utf-8", "replace").splitlines()
     return any(_FULL.search(line) and not _FOREIGN.match(line) for line in lines)
 
 
 async def until_room(folder: Path) -> None:
-    """Return when the volume of ``folder`` has room for work."""
+    """Return when the volume of ``folder`` has space for work."""
     while True:
         try:
             return check_room(folder)
@@ -101,7 +100,8 @@ async def until_room(folder: Path) -> None:
 
 
 def check_room(folder: Path, least: int = LEAST_FREE) -> None:
-    """Raise HostError (``disk_full``) unless the volume of ``folder``, or of the nearest folder above it, has room for work."""
+    """Raise HostError (``disk_full``) unless the volume of ``folder``, or of its nearest existing parent, has space for
+    work."""
     while True:
         try:
             volume = os.statvfs(folder)

@@ -1,6 +1,6 @@
-"""What a process works with on this host, for its reports: versions of programs, the host, and the prefix that commands saw.
+"""A process's environment for its reports: versions of programs, the host, and the prefix that commands saw.
 
-Facts for people who want to repeat the work. Nothing is decided by them, and what cannot be found out is left empty.
+Facts for people who want to repeat the work. No decision uses them, and unknown ones are empty.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def git_version() -> str:
 
 
 def program_versions(**others: str) -> dict[str, str]:
-    """Program -> version of what every role works with, and of ``others`` that are its own."""
+    """Return program -> version for every role's programs, and for ``others`` of its own."""
     versions = {
         "gatewright": __version__,
         "python": platform.python_version(),
@@ -60,9 +60,9 @@ def surroundings(
     versions: Mapping[str, str] | None = None,
     environment: EnvironmentSnapshot | None = None,
 ) -> Surroundings:
-    """What a role's report says of its surroundings. Reads files and may run ``git --version``: not for an event loop.
+    """Return the surroundings for a role's report. Reads files and may run ``git --version``: not for an event loop.
 
-    ``prefix`` is what the operator listed, never merely what a contract names; ``environment`` what lay in it then.
+    ``prefix`` is from the operator's list, never only from a contract; ``environment`` is its content at that time.
     """
     prefixes, image = environments_of(prefix).prefixes, environments_of(prefix).image
     interpreters = (found for found in map(interpreter, prefixes) if found is not None)
@@ -78,7 +78,7 @@ def surroundings(
 
 
 def _prepared_facts(prefixes: Sequence[Path]) -> dict[str, str]:
-    """What the environments that were made for a baseline were made by and from, with digests; nothing for any other."""
+    """Return tools and sources of environments made for a baseline, with digests; nothing for any other."""
     told = []
     for record in map(read_record, prefixes):
         if record is not None:
@@ -89,9 +89,9 @@ def _prepared_facts(prefixes: Sequence[Path]) -> dict[str, str]:
 
 
 def interpreter(prefix: Path) -> Interpreter | None:
-    """What pins the environment in the folder ``prefix``; None when it has no ``bin/python`` that can be read.
+    """Return the facts that pin the environment ``prefix``; None without a readable ``bin/python``.
 
-    The interpreter's bytes are read once for as long as the file stays as it is; the list of packages is read every time.
+    The interpreter's bytes are read once while the file stays unchanged; the list of packages is read every time.
     """
     program = prefix / "bin" / "python"
     try:
@@ -119,7 +119,7 @@ def _digest(program: Path, _facts: tuple[int, ...]) -> str:
 
 
 def _version(prefix: Path) -> str:
-    """As ``pyvenv.cfg`` says it: the interpreter of a prefix is never run outside of the sandbox."""
+    """Return the version in ``pyvenv.cfg``: the interpreter of a prefix never runs outside the sandbox."""
     try:
         lines = (prefix / "pyvenv.cfg").read_text("utf-8", "replace").splitlines()
     except OSError:

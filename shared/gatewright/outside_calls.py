@@ -1,8 +1,8 @@
 """Blocking calls to an outside system: a bundle store, a git server, an identity provider.
 
-Each system has its own threads, limits and circuit breaker. A system that hangs delays only the callers that ask it: its calls
-never run in the default executor of asyncio, which decisions need. The threads are daemons, so a call that never returns does
-not stop its process from exiting.
+Each system has its own threads, limits and circuit breaker. A system that hangs delays only its own callers: its calls
+never run in the default executor of asyncio, which decisions need. The threads are daemons, so a call that never returns
+does not stop its process from exiting.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class CircuitBreaker:
         return self._failed < self._limits.failures
 
     def may_be_asked(self, now: float) -> bool:
-        """Whether a call may go through now."""
+        """Return whether a call may go through now."""
         return self.closed or (now >= self._until and not self._trying)
 
     def admit(self, now: float) -> bool:
@@ -82,8 +82,8 @@ class CircuitBreaker:
 class OutsideCalls:
     """The calls to one system; one event loop uses it.
 
-    ``unavailable`` makes the error of a call that gets no place, or no answer in time. ``outage`` says whether an error of a
-    call means that the system is away. Every other error counts as an answer.
+    ``unavailable`` makes the error of a call without a free place, or without an answer in time. ``outage`` decides whether
+    a call's error means that the system is away. Every other error is an answer.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class OutsideCalls:
 
     @property
     def closed(self) -> bool:
-        """Whether calls go through, because the system answered the last ones."""
+        """Return whether calls go through, because the system answered the last ones."""
         return self._breaker.closed
 
     async def call(self, seconds: float | None, work: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:

@@ -1,11 +1,11 @@
-"""Patterns for text that a stranger wrote: matched by RE2, which takes time in proportion to the text, whatever both are.
+"""Patterns for untrusted text: matched by RE2, which takes time linear in the text for every pattern.
 
-The standard library's engine tries one way after the other, and can be made to take the square of the text or far more with
-the interpreter lock held; this one lets the lock go. There is no looking around and no back reference; ``\\w``, ``\\d`` and
-``\\b`` mean ASCII, ``\\z`` is the end of the text; flags stand in the pattern, as ``(?im)``.
+The standard library's engine backtracks, and can be made to take quadratic time or far more while it holds the
+interpreter lock; RE2 releases the lock. It has no lookaround and no back references; ``\\w``, ``\\d`` and
+``\\b`` mean ASCII, ``\\z`` is the end of the text; flags are in the pattern, as ``(?im)``.
 
-One rule is left to the author of a pattern that is looked for again and again (``count``, ``findall``): what follows an
-unbounded repetition must be able to end it, else each look may go to the end of the text.
+The author of a pattern for repeated searches (``count``, ``findall``) must ensure one rule: what follows an
+unbounded repetition must be able to end it, else each search may go to the end of the text.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ class BytesPattern:
 
     @classmethod
     def either(cls, patterns: Iterable[Self]) -> Self:
-        """What matches where any of ``patterns`` does; with none it matches nowhere."""
+        """Return a pattern that matches where any of ``patterns`` does; without any it matches nothing."""
         return cls(b"|".join(b"(?:" + each._compiled.pattern + b")" for each in patterns) or rb"\z.")  # noqa: SLF001 - of its own class
 
     def fullmatch(self, data: bytes) -> bool:
-        """Whether all of ``data`` matches."""
+        """Return whether all of ``data`` matches."""
         return self._compiled.fullmatch(data) is not None
 
     def first(self, data: bytes) -> bytes | None:
@@ -42,7 +42,7 @@ class BytesPattern:
         return None if found is None else bytes(found[0])
 
     def count(self, data: bytes) -> int:
-        """How many matches there are that do not overlap."""
+        """Return the number of matches without overlaps."""
         return sum(1 for _ in self._compiled.finditer(data))
 
     def groups(self, data: bytes) -> Iterator[bytes]:
@@ -50,11 +50,11 @@ class BytesPattern:
         return (bytes(found[1] or b"") for found in self._compiled.finditer(data))
 
     def is_in(self, data: bytes) -> bool:
-        """Whether there is a match anywhere."""
+        """Return whether there is a match anywhere."""
         return self._compiled.search(data) is not None
 
     def spans(self, data: bytes) -> Iterator[tuple[int, int, int]]:
-        """Of each match: the number of the last group that took part, from 1, with its start and end."""
+        """Yield for each match: the number of the last group that took part, from 1, with its start and end."""
         for found in self._compiled.finditer(data):
             start, end = found.span(found.lastindex)
             yield found.lastindex, start, end
@@ -73,15 +73,15 @@ class TextPattern:
         return _named_groups(self._compiled.fullmatch(_encode(text)))
 
     def begins(self, text: str) -> bool:
-        """Whether ``text`` begins with a match."""
+        """Return whether ``text`` begins with a match."""
         return self._compiled.match(_encode(text)) is not None
 
     def is_in(self, text: str) -> bool:
-        """Whether there is a match anywhere."""
+        """Return whether there is a match anywhere."""
         return self._compiled.search(_encode(text)) is not None
 
     def findall(self, text: str) -> list[str]:
-        """Every match, whole."""
+        """Return the text of every match."""
         return [_decode(found[0]) for found in self._compiled.finditer(_encode(text))]
 
     def without(self, text: str) -> str:
@@ -93,12 +93,12 @@ class TextPattern:
         return _decode(self._compiled.sub(instead.encode(), _encode(text)))
 
 
-#: What is raised for a pattern that is none, or that takes more memory than patterns may.
+#: Raised for an invalid pattern, or one that takes more memory than permitted.
 PatternError = re2.error
 
 
 def is_pattern(text: str) -> bool:
-    """Whether ``text``, a stranger's own pattern, can be used as one."""
+    """Return whether ``text``, a stranger's own pattern, is usable."""
     try:
         TextPattern(text)
     except (re2.error, UnicodeEncodeError):

@@ -1,4 +1,4 @@
-"""The pause of a loop that runs until its process is told to leave: it ends early then."""
+"""The pause of a loop that runs until its process receives a signal to stop, which ends the pause."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Permissions compared: what each shell permission means, and the narrower of two. One table, for everybody who maps them.
+"""Comparison of permissions: the meaning of each shell permission, and the narrower of two. One table for all uses.
 
-Knows nothing about roles; what a role may have is a policy of the gatekeeper.
+Independent of roles; the gatekeeper's policy decides what a role may have.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ P = TypeVar("P", bound=str)
 
 @dataclass(frozen=True, slots=True)
 class ShellMeaning:
-    """What a shell permission comes to: the agent's ``approval-policy`` (None: it gets no shell tool), and in words."""
+    """The meaning of a shell permission: the agent's ``approval-policy`` (None: it gets no shell tool), and a description."""
 
     approval_policy: ApprovalPolicy | None
     words: str
@@ -28,14 +28,14 @@ class ShellMeaning:
 SHELL_MEANINGS: Mapping[Shell, ShellMeaning] = MappingProxyType(
     {
         "deny": ShellMeaning(None, "no shell tool; every request is refused"),
-        "never": ShellMeaning("never", "whatever would need an approval is refused"),
+        "never": ShellMeaning("never", "everything that needs an approval is refused"),
         "on-request": ShellMeaning("on-request", "approval on request; refused when there is none"),
         "untrusted": ShellMeaning("untrusted", "every command needs an approval"),
     }
 )
 
-#: Each value with all that is not wider. The shell's is no line: ``untrusted`` (ask about every command) and ``never`` (run
-#: what needs no approval, refuse the rest) each allow something that the other does not, and have only ``deny`` in common.
+#: Each value with all that are not wider. The shell's are not ordered: ``untrusted`` (ask about every command) and ``never``
+#: (run what needs no approval, refuse the rest) each allow something that the other does not, and only share ``deny``.
 FILESYSTEM_ORDER: Mapping[Filesystem, frozenset[Filesystem]] = MappingProxyType(
     {"read-only": frozenset({"read-only"}), "workspace-write": frozenset({"read-only", "workspace-write"})}
 )
@@ -68,5 +68,5 @@ def narrower(order: Mapping[P, frozenset[P]], some: P, other: P) -> P:
 
 
 def is_wider(order: Mapping[P, frozenset[P]], asked: P, granted: P) -> bool:
-    """Whether ``asked`` allows anything that ``granted`` does not."""
+    """Return whether ``asked`` allows anything that ``granted`` does not."""
     return asked not in order[granted]

@@ -1,6 +1,6 @@
-"""What every policy file of the operator is made of (frozen models that refuse unknown fields), and how one is read.
+"""The base of the operator's policy files (frozen models that refuse unknown fields), and their reader.
 
-A policy never holds a key. It refers to one: a variable, a file or an entry of the keyring, read when it is used.
+A policy never contains a key. It refers to one: a variable, a file or an entry of the keyring, read on use.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _VISIBLE = range(0x21, 0x7F)
 
 
 class PolicyEntry(NamedTuple):
-    """One policy file, and who reads it.
+    """One policy file, and its readers.
 
     ``required``: every gatekeeper needs it. ``optional``: a gatekeeper may lack it. ``apart``: a file about people, which
-    comes after these in the digest, or one that the digest leaves out. ``also_read_by``: roles, and ``COMMAND_LINE``; the
+    follows these in the digest, or one that the digest excludes. ``also_read_by``: roles, and ``COMMAND_LINE``; the
     gatekeeper reads every file but ``retention.json``.
     """
 
@@ -65,7 +65,7 @@ POLICY_FILES: Final = (
     PolicyEntry("retention.json", "apart", frozenset({COMMAND_LINE})),
     PolicyEntry("stores.json", "apart", frozenset({COMMAND_LINE})),
 )
-#: The names of those that every gatekeeper needs, and of those that come next in the digest; further ones follow by name.
+#: The files that every gatekeeper needs, and those that follow in the digest; others are sorted by name.
 REQUIRED: Final = tuple(each.name for each in POLICY_FILES if each.presence == "required")
 OPTIONAL: Final = tuple(each.name for each in POLICY_FILES if each.presence == "optional")
 #: The folder of the organisation's own rules; it may be empty.
@@ -74,12 +74,12 @@ _KNOWN: Final = (*(each.name for each in POLICY_FILES), ORGANISATION)
 #: Letters by which a name may differ from one of these and is still taken for a slip of the pen; longer names are none.
 _SLIP: Final = 2
 _LONGEST_NAME: Final = 40
-#: A folder that lacks no more of its policies than these has lost them: it does not lie over the delivered ones.
+#: A folder that lacks at most this many of its policies has lost them: it is no overlay of the delivered ones.
 _LOST: Final = 2
 
 
 class KeyOwner(NamedTuple):
-    """What a key is for, in words, and the code of the error when it is not to be had."""
+    """A description of a key's use, and the code of the error if it is missing."""
 
     words: str
     code: str
@@ -99,7 +99,7 @@ P = TypeVar("P")
 
 
 class PolicyOrigin(NamedTuple):
-    """One policy that is in force, and where it lies. ``delivered``: it came with the package."""
+    """A policy in force, and its path. ``delivered``: it is from the package."""
 
     name: str
     path: Path
@@ -107,19 +107,19 @@ class PolicyOrigin(NamedTuple):
 
 
 def policy_path(folder: Path, name: str) -> Path:
-    """Where the policy ``name`` lies: in the operator's ``folder``, or else among the delivered ones.
+    """Return the path of the policy ``name``: in the operator's ``folder``, or else among the delivered ones.
 
-    The folder lies over the delivered policies, file by file; its ``organisation`` is one unit. A folder that holds all of
-    ``REQUIRED`` and ``organisation`` stands alone: nothing that its operator left out comes back.
+    The folder overrides the delivered policies, file by file; its ``organisation`` is one unit. A folder that has all of
+    ``REQUIRED`` and ``organisation`` stands alone: files that its operator omitted are not replaced.
 
-    Raises ConfigurationError where the folder cannot be read.
+    Raises ConfigurationError if the folder cannot be read.
     """
     present = _entries(folder)
     return folder / name if name in present or _stands_alone(present) else policy_directory() / name
 
 
 def policy_origins(folder: Path) -> tuple[PolicyOrigin, ...]:
-    """Every policy that is in force with ``folder``, by name. Raises ConfigurationError as ``check_policy_folder`` does."""
+    """Return every policy in force with ``folder``, by name. Raises ConfigurationError as ``check_policy_folder`` does."""
     check_policy_folder(folder)
     delivered = policy_directory()
     paths = ((name, policy_path(folder, name)) for name in _KNOWN)
@@ -128,10 +128,10 @@ def policy_origins(folder: Path) -> tuple[PolicyOrigin, ...]:
 
 
 def check_policy_folder(folder: Path) -> None:
-    """Whether everything in ``folder`` that looks like a policy is one, and no policy was lost.
+    """Check that everything in ``folder`` that looks like a policy is one, and that no policy was lost.
 
-    A misspelt file would be left out, and the delivered one be in force in its place. The same holds for a file that is missing
-    from a folder that had them all, and for a folder that was not mounted. Raises ConfigurationError (``policy_unknown``,
+    A misspelt file would be ignored, and the delivered one used instead. The same applies to a file that is missing from a
+    folder that had them all, and to a folder that was not mounted. Raises ConfigurationError (``policy_unknown``,
     ``policy_missing``).
     """
     present = _entries(folder)
@@ -150,7 +150,7 @@ def check_policy_folder(folder: Path) -> None:
 
 
 def _entries(folder: Path) -> frozenset[str]:
-    """The names in a folder, without hidden ones: mounts of Kubernetes have such folders of their own."""
+    """Return the names in a folder, without hidden ones: mounts of Kubernetes have such folders of their own."""
     try:
         return frozenset(path.name for path in folder.iterdir() if not path.name.startswith("."))
     except OSError as error:
@@ -158,7 +158,7 @@ def _entries(folder: Path) -> frozenset[str]:
 
 
 def _is_slip(name: str, known: str) -> bool:
-    """Whether few letters tell the two names apart (edit distance)."""
+    """Return whether the two names differ in few letters (edit distance)."""
     if abs(len(name) - len(known)) > _SLIP or len(name) > _LONGEST_NAME:
         return False
     row = list(range(len(known) + 1))
@@ -213,7 +213,7 @@ class PolicyFile(Generic[P]):
         return self.name
 
     def path(self, folder: Path) -> Path:
-        """Where the file lies or would lie; see ``policy_path``."""
+        """Return the path of the file, existing or not; see ``policy_path``."""
         return policy_path(folder, self.name)
 
     def load(self, folder: Path) -> LoadedPolicy[P]:
@@ -228,7 +228,7 @@ class PolicyFile(Generic[P]):
         return LoadedPolicy(self.parse(path, data), hashlib.sha256(data).hexdigest())
 
     def load_if_present(self, folder: Path) -> LoadedPolicy[P] | None:
-        """As ``load``; None where there is no file."""
+        """Return the policy as ``load`` does; None without the file."""
         return self.load(folder) if self.path(folder).exists() else None
 
     def parse(self, path: Path, data: bytes) -> P:
@@ -242,9 +242,9 @@ class PolicyFile(Generic[P]):
 
 
 class EnvironmentKey(PolicyModel):
-    """The key is the value of a variable of the process that uses it, or the first line of the file that ``NAME_FILE`` names.
+    """A key in a variable of the process that uses it, or in the first line of the file that ``NAME_FILE`` names.
 
-    So container engines hand secrets to programs, without a variable that shows them.
+    Container engines pass secrets to programs in such files, without a variable that exposes them.
     """
 
     environment: str = Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$")
@@ -290,7 +290,7 @@ class KeyringName(PolicyModel):
 
 
 class KeyringKey(PolicyModel):
-    """The key lies in the system's keyring; this needs the package ``keyring``."""
+    """A key in the system's keyring; this needs the package ``keyring``."""
 
     keyring: KeyringName
 
@@ -321,7 +321,7 @@ def _first_line(place: Path, owner: KeyOwner) -> str:
 
 
 def _key(value: str, where: str, owner: KeyOwner) -> str:
-    """``value``, if it can stand in a header. The message never holds it."""
+    """Return ``value`` if it is valid in a header. The error message never contains it."""
     value = value.strip()
     if not value:
         raise _missing(where, "it is empty or not there", owner)

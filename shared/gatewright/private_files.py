@@ -1,4 +1,4 @@
-"""Files in a home that say what processes of this host may do: read only where their owner alone could have written them."""
+"""Files in a home that decide what processes of this host may do: read only if no other account could have written them."""
 
 from __future__ import annotations
 

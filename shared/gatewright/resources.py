@@ -1,4 +1,4 @@
-"""Where the files that come with the package lie: beside the code in a checkout, inside the package once installed."""
+"""The files that come with the package: beside the code in a checkout, inside the package once installed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def schema_directory() -> Path:
 
 
 def policy_directory() -> Path:
-    """The folder of the policies that come with the package."""
+    """Return the folder of the policies that come with the package."""
     return _first(_PACKAGE / "_policies", _PACKAGE.parent.parent / "policies")
 
 

@@ -1,8 +1,8 @@
-"""The rules of paths: which ones a contract may name, and which changes they cover.
+"""The rules of paths: valid paths of a contract, and the changes that they cover.
 
-Pure, over repository paths (UTF-8 text in contracts, bytes in trees). A path covers itself and, as a directory, what lies below
-it, whole component by component: ``src`` covers ``src/a.py``, and neither ``src2`` nor ``SRC`` (specification 6.1). Which paths
-are protected is policy and not decided here.
+Pure, over repository paths (UTF-8 text in contracts, bytes in trees). A path covers itself and, as a directory, everything
+below it, whole component by component: ``src`` covers ``src/a.py``, and neither ``src2`` nor ``SRC`` (specification 6.1). A
+policy decides which paths are protected.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class AllowedPaths:
         self._lengths = sorted({len(path) for path in self.exact})
 
     def cover(self, path: bytes) -> bool:
-        """Whether one of them is ``path`` or a directory above it. A path that no tree may hold is never covered."""
+        """Return whether one of them is ``path`` or a directory above it. A path that no tree may contain is never covered."""
         return path_fault(path) is None and self.holds(path)
 
     def holds(self, path: bytes) -> bool:
@@ -87,14 +87,14 @@ class AllowedPaths:
 
 
 def covers(allowed: Iterable[str], path: bytes) -> bool:
-    """Whether one of ``allowed`` is ``path`` or a directory above it; for many paths there is ``AllowedPaths``."""
+    """Return whether one of ``allowed`` is ``path`` or a directory above it; for many paths use ``AllowedPaths``."""
     return AllowedPaths(allowed).cover(path)
 
 
 def outside(allowed: Iterable[str], paths: Iterable[bytes]) -> tuple[bytes, ...]:
-    """Those of ``paths`` that ``allowed`` does not cover, in order; for many paths at once."""
+    """Return the ``paths`` that ``allowed`` does not cover, in order; for many paths at once."""
     known = AllowedPaths(allowed)
-    # Thousands of paths lie in few directories: what is known of one is remembered.
+    # Thousands of paths are in few directories: results per directory are cached.
     inside: dict[bytes, bool] = {b"": False}
 
     def is_outside(path: bytes) -> bool:
@@ -107,18 +107,18 @@ def outside(allowed: Iterable[str], paths: Iterable[bytes]) -> tuple[bytes, ...]
 
 
 def overlap(some: Iterable[str], others: Iterable[str]) -> bool:
-    """Whether a file could lie under a path of ``some`` and a path of ``others``."""
+    """Return whether a file could be below a path of ``some`` and a path of ``others``."""
     return not disjoint([list(some), list(others)])
 
 
 def disjoint(groups: Sequence[Iterable[str]]) -> bool:
-    """Whether no file could lie under paths of two different groups."""
+    """Return whether no file could be below paths of two different groups."""
     owner: dict[bytes, int] = {}
     for number, group in enumerate(groups):
         for text in group:
             if owner.setdefault(_bytes(text), number) != number:
                 return False
-    # Sorted with their separators lowest, what lies below a path comes right after it: one look back is enough.
+    # Sorted with separators lowest, paths below a path directly follow it: one look back suffices.
     above: list[tuple[bytes, int]] = []
     for path, number in sorted((path.replace(b"/", b"\0") + b"\0", number) for path, number in owner.items()):
         while above and not path.startswith(above[-1][0]):
@@ -130,16 +130,16 @@ def disjoint(groups: Sequence[Iterable[str]]) -> bool:
 
 
 def expand_paths(argv: Sequence[str], allowed: Iterable[str]) -> tuple[str, ...]:
-    """``argv`` with the contract's paths in place of every word that is exactly PATHS_WORD. Raises ScopeError.
+    """Return ``argv`` with the contract's paths in place of every word that is exactly PATHS_WORD. Raises ScopeError.
 
-    A path that a tool could take for something else (``@file`` of options, ``NAME=value``, ``+toolchain``, ``~``) gets ``./``.
+    A path that a tool could interpret otherwise (``@file`` of options, ``NAME=value``, ``+toolchain``, ``~``) gets ``./``.
     """
     paths = [f"./{path}" if path[0] in "@+~" or "=" in path else path for path in map(check_allowed_path, allowed)]
     return tuple(word for given in argv for word in (paths if given == PATHS_WORD else [given]))
 
 
 def takes_paths(command: str) -> bool:
-    """Whether PATHS_WORD is a word of the command line ``command``."""
+    """Return whether PATHS_WORD is a word of the command line ``command``."""
     return PATHS_WORD in command.split()
 
 

@@ -1,14 +1,14 @@
-"""Names of files and folders that credentials lie in, whatever they hold: for commands, prefixes, and what a host is shown."""
+"""Names of files and folders that usually hold credentials: for commands, prefixes, and visible host folders."""
 
 from __future__ import annotations
 
 from typing import Final
 
-#: What programs keep their credentials in, at the top of a home.
+#: Where programs keep their credentials at the top of a home.
 CREDENTIAL_PLACES: Final = frozenset(
     {".ssh", ".aws", ".azure", ".gnupg", ".kube", ".docker", ".netrc", ".npmrc", ".pypirc", ".git-credentials"}
 )
-#: How the private keys of ssh are called.
+#: The names of ssh's private keys.
 SSH_KEYS: Final = frozenset({"id_rsa", "id_dsa", "id_ecdsa", "id_ed25519"})
 #: Files in which programs of many kinds keep them, of which a home has none in particular.
 CREDENTIAL_FILES: Final = frozenset({".pgpass", ".env", ".vault-token", "credentials", "credentials.json"})

@@ -13,7 +13,7 @@ from tree_sitter import Language, Node, Parser, Point
 
 #: Bytes of one file that are parsed.
 MOST_BYTES = 1 << 20
-#: Seconds of processor time for one file, asked now and then: a parse may take somewhat more.
+#: Seconds of processor time for one file, checked now and then: a parse may take slightly more.
 MOST_SECONDS = 2.0
 #: Nodes of one tree, each of which is visited several times.
 MOST_NODES = 500_000
@@ -23,7 +23,7 @@ _GENERIC = frozenset({"java", "csharp"})
 _MOST_OPEN = 60
 _ENDS = bytes.maketrans(b"{}", b";;")
 
-#: Module and function of each grammar: loaded when a file of the language comes.
+#: Module and function of each grammar: loaded for the first file of the language.
 _GRAMMARS = {
     "python": ("tree_sitter_python", "language"),
     "javascript": ("tree_sitter_javascript", "language"),
@@ -77,7 +77,7 @@ def parse(language: str, content: bytes) -> Node | None:
     def must_stop(_offset: int, _has_error: bool) -> bool:
         return time.process_time() > end
 
-    # A parser that was stopped would go on where it stood: each file gets its own.
+    # A stopped parser would continue at its old position: each file gets its own.
     try:
         tree = Parser(_grammar(language)).parse(piece, progress_callback=must_stop)
     except ValueError:  # it was stopped
@@ -88,7 +88,7 @@ def parse(language: str, content: bytes) -> Node | None:
 
 
 def _nests(content: bytes) -> bool:
-    """Whether one statement has more ``<`` than any that was written to be read."""
+    """Return whether one statement has more ``<`` than any human-readable one."""
     return any(piece.count(b"<") > _MOST_OPEN for piece in content.translate(_ENDS).split(b";"))
 
 

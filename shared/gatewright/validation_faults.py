@@ -1,4 +1,4 @@
-"""What pydantic finds wrong with a document, for the person who wrote it. No value is repeated: it may be a key."""
+"""Validation errors of pydantic, for the author of a document. No value is repeated: it may be a key."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from gatewright.errors import Fault
 #: Faults that ``fault_lines`` lists.
 _MOST_LINES: Final = 10
 _WORDS: Final = {"missing": "is missing", "extra_forbidden": "is not a field that is known here"}
-#: How pydantic begins a message of its own and one of a validator.
+#: Prefixes of pydantic's own messages and of a validator's.
 _PREFIXES: Final = ("Input should ", "Value error, ", "Assertion failed, ")
 #: In a union pydantic adds the name of each part to the place: of a class, a type or a validator.
 _PART: Final = re.compile(r"[A-Z][A-Za-z]*Key|str|int|float|bool|[a-z]+\[.*|function-(before|after|wrap|plain)\[.*")  # noqa: TID251
 
 
 def validation_faults(error: ValidationError) -> tuple[Fault, ...]:
-    """Each fault with the JSON pointer to its place and pydantic's name of its kind; one for all parts of a union."""
+    """Return each fault with the JSON pointer to its place and pydantic's name of its kind; one for all parts of a union."""
     found = error.errors(include_url=False, include_context=False, include_input=False)
     faults = (Fault("".join(f"/{part}" for part in _place(each)), each["type"], _message(each)) for each in found)
     return tuple(dict.fromkeys(faults))

@@ -23,7 +23,7 @@ from gatewright.permissions import FILESYSTEM_ORDER, NETWORK_ORDER, SHELL_ORDER,
 WORKER = Agent(role="WORKER", agent_id="worker-1")
 PERMISSIONS = ToolPermissions(filesystem="workspace-write", shell="never", network="deny", mcp_tools=())
 REQUIRED_OUTPUTS = (RequiredOutput(name="patch", type="patch", acceptance="applies to the baseline, inside allowed_paths"),)
-#: The only tool set there is: the job's own workspace.
+#: The only tool set: the job's own workspace.
 TOOL_SET = ("gatewright.workspace",)
 
 _FAIL_CLOSED = (
@@ -35,7 +35,7 @@ _FAIL_CLOSED = (
 
 
 def asks_models(role: str, contract: TaskContract | None) -> bool:
-    """Whether a task of ``role`` asks a model in any case. Other roles may ask one, and report their first turn."""
+    """Return whether a task of ``role`` always calls a model. Other roles may call one, and report their first turn."""
     executor = contract.executor if contract is not None else None
     return role == "worker" and executor is not None and EXECUTOR_KINDS[executor.kind].asks_models
 
@@ -46,7 +46,7 @@ def worker_permissions(*, interactive: bool) -> ToolPermissions:
 
 
 def least_permissions(granted: ToolPermissions, *, interactive: bool) -> ToolPermissions:
-    """What a worker gets for a shard of a contract with ``granted``: the least it can work with, and never more than that."""
+    """Return a worker's permissions for a shard of a contract with ``granted``: the least it can work with, and never more."""
     most = worker_permissions(interactive=interactive)
     return ToolPermissions(
         filesystem=narrower(FILESYSTEM_ORDER, granted.filesystem, most.filesystem),
@@ -57,7 +57,7 @@ def least_permissions(granted: ToolPermissions, *, interactive: bool) -> ToolPer
 
 
 def resolve_role(contract: TaskContract) -> RoleContract:
-    """The role of a worker's contract, resolved from the contract's own fields so that the two cannot drift."""
+    """Return the role of a worker's contract, resolved from the contract's own fields so that the two cannot differ."""
     asked, options, chain = contract.tool_permissions, contract.runtime_options or RuntimeOptions(), contract.handoff_chain
     return RoleContract(
         identity=RoleIdentity(role=contract.assigned_agent.role, agent_id=contract.assigned_agent.agent_id),
@@ -74,17 +74,17 @@ def resolve_role(contract: TaskContract) -> RoleContract:
 
 
 def ways(order: RunRequest | TaskContract) -> tuple[Executor, ...]:
-    """How the change is made: by the order's executor, or by that of each candidate; none where it does not say."""
+    """Return the order's executor, or that of each candidate; none if it is left open."""
     return order.candidates or ((order.executor,) if order.executor is not None else ())
 
 
 def has_answers(executor: Executor) -> bool:
-    """Whether there is anything to make a first attempt with."""
+    """Return whether there is an answer for a first attempt."""
     return EXECUTOR_KINDS[executor.kind].asked_anew or bool(answers(executor))
 
 
 def answer_of(executor: Executor, attempt: int) -> str | None:
-    """What attempt number ``attempt`` is made with: empty for one that is asked anew, None when there is no answer left."""
+    """Return the answer for attempt number ``attempt``: empty for an executor that is called, None without one left."""
     if EXECUTOR_KINDS[executor.kind].asked_anew:
         return ""
     given = answers(executor)
@@ -92,7 +92,7 @@ def answer_of(executor: Executor, attempt: int) -> str | None:
 
 
 def answers(executor: Executor) -> tuple[str, ...]:
-    """What the executor has to offer, one entry an attempt: commands, or names of input artifacts; none where it is asked."""
+    """Return the executor's answers, one per attempt: commands, or names of input artifacts; none if it is called."""
     return executor.commands if EXECUTOR_KINDS[executor.kind].answers == "commands" else executor.artifacts
 
 

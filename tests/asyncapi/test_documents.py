@@ -84,7 +84,7 @@ def test_every_subject_of_a_stream_has_a_channel() -> None:
 def test_whatever_an_identity_may_send_or_hear_has_a_channel(identity: str) -> None:
     access = access_of(identity)
     patterns = [channel.pattern for channel in system_channels()]
-    used = (*access.publish, *access.hear, *access.serve, *access.tell, *access.told)
+    used = (*access.publish, *access.hear, *access.serve, *access.peer_sends, *access.peer_receives)
     answers = {OWN_RIGHTS, "_INBOX_operator.>"}
     assert [each for each in used if each not in answers and not any(overlap(each, p) for p in patterns)] == []
 
@@ -184,9 +184,9 @@ def test_each_part_of_a_ledger_has_its_address_its_stream_and_one_writer() -> No
     assert [error.message for error in OFFICIAL.iter_errors(document)] == []
     parts = {key: each for key, each in document["channels"].items() if key.startswith("ledger")}
     layout, run_id = LedgerLayout(3), "run-0123456789abcdef0123"
-    names = [each.stream for each in layout.stored(t.run_subject("*"))]
+    names = [each.stream for each in layout.stored_runs(t.run_subject("*"))]
     assert [each["x-jetstream-stream"] for each in parts.values()] == names
-    (lies,) = layout.stored(t.run_subject(run_id))
+    (lies,) = layout.stored_runs(t.run_subject(run_id))
     assert parts[f"ledger-{lies.partition}"]["address"].format(run_id=run_id) == lies.subject
     for key in parts:
         users = [each for each, told in document["operations"].items() if told["channel"]["$ref"] == f"#/channels/{key}"]

@@ -21,12 +21,12 @@ DAY = 86_400
 
 def test_a_size_is_of_a_kind_of_stream_or_of_one_publisher_s() -> None:
     said = StreamSettings.of("INTAKE=64MiB, INTAKE_payments=1GiB RESULTS=2GiB", "DEAD=90 UPLOADS=3")
-    sizes = {name: said.applied(intake_stream(name)).max_bytes >> 20 for name in (DEFAULT_PUBLISHER, "operator", "payments")}
+    sizes = {name: said.apply_to(intake_stream(name)).max_bytes >> 20 for name in (DEFAULT_PUBLISHER, "operator", "payments")}
     assert sizes == {DEFAULT_PUBLISHER: 64, "operator": 64, "payments": 1024}
-    uploads = said.applied(upload_stream("payments"))
+    uploads = said.apply_to(upload_stream("payments"))
     assert (uploads.max_bytes, uploads.keep_seconds) == (upload_stream("payments").max_bytes, 3 * DAY)
     unsaid = next(stream for stream in STREAMS if stream.name == "RUNS")
-    assert said.applied(unsaid) is unsaid
+    assert said.apply_to(unsaid) is unsaid
 
 
 @pytest.mark.parametrize(
@@ -36,11 +36,11 @@ def test_a_size_is_of_a_kind_of_stream_or_of_one_publisher_s() -> None:
         ("RESULTS=16MiB", "RESULTS needs 64MiB at the least"),
         ("UPLOADS_payments=1MiB", "needs 16MiB"),
         ("RUNS=2000TiB", "1024TiB at most"),
-        ("RUNS=12", "is no size"),
-        ("RUNS=-1GiB", "is no size"),
-        ("SOMETHING=1GiB", "is no stream"),
-        ("INTAKE_Payments=1GiB", "is no stream"),
-        ("RESULTS", "is no stream"),
+        ("RUNS=12", "is not a size"),
+        ("RUNS=-1GiB", "is not a size"),
+        ("SOMETHING=1GiB", "is not a stream"),
+        ("INTAKE_Payments=1GiB", "is not a stream"),
+        ("RESULTS", "is not a stream"),
         ("DEAD=1GiB DEAD=2GiB", "named twice"),
     ],
 )

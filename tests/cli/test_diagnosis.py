@@ -135,7 +135,7 @@ async def test_doctor_reports_a_process_that_cannot_store_bundles(tmp_path: Path
         lacks = {"lacks": ""}
         gatekeeper = await JetStreamBus.connect(server.address("gatekeeper"), name="gatekeeper")
         stack.push_async_callback(gatekeeper.close)
-        gatekeeper.tell_operators(lambda: lacks)
+        gatekeeper.report_facts(lambda: lacks)
         await gatekeeper.serve("gw-gatekeeper", {})
         assert "1 processes report that they are ready" in await asyncio.to_thread(diagnosis.look_at_processes, place)
         lacks["lacks"] = "evidence: 8 runs are not written or sealed: the store s3://evidence is away"

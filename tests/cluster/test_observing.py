@@ -36,7 +36,7 @@ async def server(tmp_path: Path) -> AsyncIterator[NatsServer]:
         opened.push_async_callback(gatekeeper.close)
         opened.push_async_callback(worker.close)
         await worker.serve("gw-worker", {})
-        gatekeeper.tell_operators(lambda: {"dead_letters": "1"})
+        gatekeeper.report_facts(lambda: {"dead_letters": "1"})
         await gatekeeper.serve("gw-gatekeeper", {})
         for number in range(2):
             await gatekeeper.publish(task_subject("worker"), b"{}", schema="task_contract.v1", message_id=f"task-{number}")

@@ -12,7 +12,7 @@ import pytest
 
 from gatewright.app.console.common_look import CommonLook
 from gatewright.app.console.drawing import make_templates, row_html
-from gatewright.app.console.events import PageStream, told
+from gatewright.app.console.events import PageStream, format_event
 from gatewright.app.feed.claims import ToldClaims
 from gatewright.app.feed.follower import BoardFollower
 from gatewright.bus.jetstream.setup import ensure_topology
@@ -159,7 +159,7 @@ async def test_the_page_of_a_run_is_told_of_its_own_run_alone() -> None:
 
 @pytest.mark.parametrize("text", ["\n\nevent: update\n", "\r\rid: 7", "\u2028", "data: x"])
 def test_no_text_ends_an_event_or_begins_another(text: str) -> None:
-    event = told("update", {"text": text}, "1-a:3")
+    event = format_event("update", {"text": text}, "1-a:3")
     assert event.count(b"\n") == 4
     assert b"\r" not in event
     assert read(event) == ("update", "1-a:3", {"text": text})

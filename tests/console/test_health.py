@@ -1,4 +1,4 @@
-"""What probes are told before the doors, and strangers with them."""
+"""What probes are shown before the access check, and strangers with them."""
 
 from __future__ import annotations
 

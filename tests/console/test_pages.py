@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from gatewright.app.console.doors import _HEADERS, SignedIn
+from gatewright.app.console.access_check import _HEADERS, SignedIn
 from gatewright.app.console.drawing import make_templates
 from gatewright.app.console.serving import ConsoleAddress
 from gatewright.errors import ConfigurationError

@@ -15,7 +15,7 @@ import pytest
 
 from gatewright.app.cli.console import submit_access
 from gatewright.app.cli.context import CommandContext
-from gatewright.app.console.doors import SignedIn
+from gatewright.app.console.access_check import SignedIn
 from gatewright.app.console.provider.attempts import ATTEMPT_SECONDS, SignInAttempts
 from gatewright.app.console.provider.settings import ProviderFile, ProviderSettings, person_of, read_provider, role_of
 from gatewright.app.console.serving import ConsoleAddress

@@ -163,7 +163,7 @@ async def test_planted_tests_are_drawn_anew_each_time_and_named_like_their_neigh
         ({"package.json": package(), ".npmrc": "node-options=--no-warnings"}, NPM, "node-options"),
         ({"package.json": package("true")}, NPM, "no test framework"),
         ({"Makefile": "test:\n\tcmake --build build --target test\n"}, ("make", "test"), "by its full path"),
-        ({"Makefile": "test:\n\t./run-them\n"}, ("make", "test"), "no test framework"),
+        ({"Makefile": "test:\n\t./run-them\n"}, ("make", "test"), "not a known test framework"),
     ],
 )
 async def test_what_cannot_be_told_is_said_in_words(files: dict[str, str], argv: tuple[str, ...], words: str) -> None:

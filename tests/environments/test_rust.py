@@ -85,7 +85,7 @@ async def test_a_crate_that_is_not_of_crates_io_is_refused_with_what_to_do(sourc
 async def test_a_manifest_that_asks_for_what_is_not_of_crates_io_is_refused(table: str) -> None:
     lock = LOCKED.format(name="needed", source=CRATES_IO) + 'checksum = "0"\n'
     tree = Tree({"Cargo.toml": f'[package]\nname = "small"\n{table}', "Cargo.lock": lock})
-    with pytest.raises(NotPreparedError, match=r"Cargo.toml asks for what does not come from crates.io"):
+    with pytest.raises(NotPreparedError, match=r"Cargo.toml requests a crate that is not from crates.io"):
         await rust_plans(tree, (), Installer({"PATH": "/usr/bin"}))
 
 
@@ -130,7 +130,7 @@ async def test_a_library_without_a_lock_gets_the_newest_crates_that_its_manifest
 @needs_cargo
 async def test_a_manifest_without_a_lock_that_leads_elsewhere_is_refused() -> None:
     tree = Tree({"Cargo.toml": f'{MANIFEST}led = {{ git = "https://example.org/a" }}\n'})
-    with pytest.raises(NotPreparedError, match=r"Cargo.toml asks for what does not come from crates.io"):
+    with pytest.raises(NotPreparedError, match=r"Cargo.toml requests a crate that is not from crates.io"):
         await rust_plans(tree, (), Installer({"PATH": f"{TOOLCHAIN}/bin:/usr/bin"}))
 
 

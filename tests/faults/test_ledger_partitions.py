@@ -129,7 +129,7 @@ async def test_a_run_is_known_to_plain_clients_by_its_stream_and_to_watchers_by_
         await client.close()
         assert sorted(repeated) == sorted(f"gw.watch.{run}" for run in RUNS)
         for run in RUNS:
-            (runs,) = gatekeeper.layout.stored(run_subject(run))
+            (runs,) = gatekeeper.layout.stored_runs(run_subject(run))
             assert runs.subject == f"gw.run.{PARTS}.{gatekeeper.layout.partition_of(run)}.{run}"
             assert runs.stream == ("RUNS", "RUNS_1", "RUNS_2")[runs.partition]
 

@@ -98,7 +98,7 @@ async def test_links_where_git_does_not_look_are_no_matter(source: Repository, m
     exclude.symlink_to(tmp_path / "mine")
     (source.path / ".git/lfs").symlink_to(tmp_path)
     with socket.socket(socket.AF_UNIX) as watcher:
-        # By its name alone: the address of a socket has room for 107 bytes, whatever folder tests run in.
+        # By its name alone: the address of a socket has space for 107 bytes, whatever folder tests run in.
         with contextlib.chdir(source.path / ".git"):
             watcher.bind("fsmonitor--daemon.ipc")
         await fetch_and_land(source.url, mirrors, source)

@@ -127,15 +127,15 @@ async def test_push_through_a_planted_link_is_refused(target: Repository, mirror
 
 
 @pytest.mark.parametrize("name", [name for name in WRITTEN if "hard link" not in name])
-@pytest.mark.parametrize("walls", ["landlock", "bubblewrap"])
+@pytest.mark.parametrize("held_by", ["landlock", "bubblewrap"])
 async def test_link_that_is_planted_after_the_look_leads_nowhere(
-    target: Repository, mirrors: Mirrors, victim: Victim, monkeypatch: pytest.MonkeyPatch, name: str, walls: str
+    target: Repository, mirrors: Mirrors, victim: Victim, monkeypatch: pytest.MonkeyPatch, name: str, held_by: str
 ) -> None:
     mirror, commit = await prepared(target, mirrors)
     WRITTEN[name](target.path / ".git", victim.folder)
     before = victim.state()
     monkeypatch.setattr(PlantedLinks, "refuse", lambda *_names, **_options: None)
-    if walls == "bubblewrap":
+    if held_by == "bubblewrap":
         monkeypatch.setattr(confinement, "confine_writes", lambda *_names, **_options: "not confined: for this test")
     try:
         await mirror.push(commit, REF, expected=None)

@@ -199,7 +199,7 @@ async def test_what_goes_while_it_is_stored_is_stored_anew(installation: Install
     known = await store._store(stored_digest(uri), LARGE)
     assert known is not None
     await remove_artifact(installation.provisioner, item.name, item.use.sequence)
-    assert not await store._say_used(stored_digest(uri), known)
+    assert not await store._record_use(stored_digest(uri), known)
     assert await role.put_artifact(LARGE) == uri
     assert await there(installation, uri)
 

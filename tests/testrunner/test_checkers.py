@@ -93,7 +93,7 @@ async def test_programs_that_make_starts_are_said_to_be_made_of_the_change_or_no
 ) -> None:
     suite = Suite(tmp_path, {**PROGRAM, "Makefile": makefile})
     report = await suite.tested({"src/add.c": b"int add(int a, int b) { return b + a; }\n"}, "make check")
-    words = f"{program}, which make starts, is no test framework that is known: its exit code is all that it tells"
+    words = f"{program}, which make starts, is not a known test framework: only its exit code is reported"
     told = f"unproven: {words}; make check {noticed} an error planted in src/add.c"
     assert (report.status, in_words(proof_of(report))) == ("PASS", told), suite.printed(report)
     assert codes(suite.judged(report)) == ["tests_unproven"]

@@ -36,7 +36,7 @@ async def test_a_watchers_board_has_the_server_refuse_nothing(tmp_path: Path, mo
     async with await NatsServer.start(tmp_path / "nats", keys=tmp_path / "bus") as server:
         await ensure_topology(server.address(PROVISIONER))
         async with connected(server, WATCHER) as bus, connected(server, OPERATOR) as operator:
-            assert (bus.asks, operator.asks) == (False, True)
+            assert (bus.may_request, operator.may_request) == (False, True)
             client = Client(bus)
             assert (await read_once(client)).current
             assert "operator" in (await look_around(client)).refused

@@ -1,1 +1,1 @@
-"""Which coding agents there are: the operator's list of them, and where their programs lie on this host."""
+"""The available coding agents: the operator's list, and their programs on this host."""

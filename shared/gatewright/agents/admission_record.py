@@ -1,4 +1,4 @@
-"""Which agent did a task: the record of it among the artifacts of the task, as far as other parts than the worker read it."""
+"""The agent that did a task: its record among the task's artifacts, as read by parts other than the worker."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 from gatewright.errors import MalformedError
 from gatewright.foreign_documents import UnreadableDocumentError, read_json
 
-#: The artifact of a worker's result that says what the probe found of the agent.
+#: The artifact of a worker's result with the agent's probe results.
 ADMISSION: Final = "agent_admission"
 #: The folder below the home folder in which what was found of each agent of this host is kept.
 ADMISSIONS: Final = "agents"
@@ -23,8 +23,8 @@ class AdmittedAgent(msgspec.Struct, frozen=True):
 
 
 def admitted_agent(record: bytes) -> AdmittedAgent:
-    """Of the bytes of such a record. Raises MalformedError."""
+    """Return the record in these bytes. Raises MalformedError."""
     try:
         return read_json(record, AdmittedAgent)
     except UnreadableDocumentError as error:
-        raise MalformedError(f"this says of no agent which it was: {error}") from None
+        raise MalformedError(f"this is not a record of an agent: {error}") from None

@@ -1,4 +1,4 @@
-"""Looks for the programs of agents on this host, in the folders that the operator names. Reads files, runs nothing."""
+"""Search for the programs of agents on this host, in the operator's folders. Reads files, runs nothing."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class InstalledAgent:
 
     @property
     def version_holds(self) -> bool:
-        """Whether it is one of the versions that the entry names."""
+        """Return whether the version is one that the entry names."""
         return self.entry.versions.hold(self.version)
 
 
@@ -72,7 +72,7 @@ def _first(folder: Path, places: Iterable[str]) -> Path | None:
 
 
 def _version(package: Path) -> str:
-    """What a ``package.json`` says, or a ``METADATA`` of a Python package; empty for anything else."""
+    """Return the version in a ``package.json``, or in a ``METADATA`` of a Python package; empty for anything else."""
     try:
         with package.open("rb") as file:
             data = file.read(_LARGEST_PACKAGE)

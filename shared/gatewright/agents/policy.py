@@ -14,7 +14,7 @@ from gatewright.policy_files import PolicyFile, PolicyModel
 
 #: The ways of talking to an agent.
 ProtocolName = Literal["codex-app-server", "claude", "acp", "command"]
-#: Of the Agent Client Protocol: the one that stands, and drafts by the name under which a policy opens them.
+#: The stable version of the Agent Client Protocol, and drafts by the name with which a policy enables them.
 PROTOCOL_VERSION = 1
 DRAFTS: Mapping[int, str] = {2: "acp-2"}
 Api = Literal["responses", "chat_completions", "messages", "gemini"]
@@ -22,7 +22,7 @@ _APIS: Mapping[ProtocolName, Api] = {"codex-app-server": "responses", "claude": 
 _NAME = r"^[a-z0-9][a-z0-9-]{0,31}$"
 _VERSION = r"^[0-9]+(\.[0-9]+){0,3}$"
 _FIELDS_OF_ACP = ("session_meta", "session_mode", "usage_at")
-#: What the box says itself: a policy cannot.
+#: Variables that the sandbox sets: a policy cannot.
 _OWN_VARIABLES = frozenset({"HOME", "PATH", "LD_PRELOAD", "LD_LIBRARY_PATH"})
 
 
@@ -41,38 +41,40 @@ def _file_name(name: str) -> str:
 
 Inside = Annotated[str, AfterValidator(_inside)]
 FileName = Annotated[str, AfterValidator(_file_name)]
-#: With what the name of a file begins.
+#: The prefix of a file's name.
 _NameStart = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,32}$")]
 
 
 class Versions(PolicyModel):
-    """From ``since`` on, and before ``before``: what was tried."""
+    """Versions that were tested: from ``since``, and before ``before``."""
 
     since: str = Field(pattern=_VERSION)
     before: str = Field(pattern=_VERSION)
 
     def hold(self, version: str) -> bool:
-        """Whether ``version`` (numbers and dots; what follows is not looked at) is one of them."""
+        """Return whether ``version`` (numbers and dots; a suffix is ignored) is in the range."""
         found = _numbers(version)
         return bool(found) and _numbers(self.since) <= found < _numbers(self.before)
 
 
 class AgentEntry(PolicyModel):
-    """One agent. ``program`` are places in an installation, the first that is there counts; so for ``interpreter``, which
-    runs it where it is named. ``package`` is the ``package.json``, or the ``METADATA`` of a Python package, that says the
+    """One agent.
+
+    ``program`` are places in an installation, of which the first existing one applies; the same for ``interpreter``, which
+    runs the program if set. ``package`` is the ``package.json``, or the ``METADATA`` of a Python package, with the
     version; ``*`` in it stands for any name.
 
-    ``model`` is its model where a contract names none; ``api`` is by what it asks, where its protocol leaves that open.
-    ``variables`` and ``files`` (of its home) may hold ``@HOME@``, ``@MODEL@`` and ``@BASE_URL@``. ``own_catalogue``: Codex is
-    given our entry for a model that it does not know, which would get no tool to write with. ``session_meta``,
-    ``session_mode`` and ``usage_at`` are for the Agent Client Protocol. ``standing_approval``: commands that a contract
-    wants approved (``shell: on-request``) are approved, as they stay in the box.
+    ``model`` is its default model; ``api`` is the API that it uses, if its protocol leaves that open.
+    ``variables`` and ``files`` (of its home) may contain ``@HOME@``, ``@MODEL@`` and ``@BASE_URL@``. ``own_catalogue``: Codex
+    gets our entry for a model that it does not know, which would otherwise get no tool for writing. ``session_meta``,
+    ``session_mode`` and ``usage_at`` are for the Agent Client Protocol. ``standing_approval``: commands that need approval
+    by the contract (``shell: on-request``) are approved, because they stay in the sandbox.
 
-    ``protocol_version`` is that of the Agent Client Protocol; ``older_protocol``: whether an agent that knows an older one
-    alone is spoken to in that. ``rounds``: whether a further round of fixing resumes the session of the round before, whose
-    files lie at the places ``session_files`` of its home, or begins a fresh one. ``session_renames``: with what the names of
-    such files begin, and with what instead when they are laid out, for an agent that would write over its own. ``masked``:
-    names of files that this agent alone does not see, beside those that no agent sees.
+    ``protocol_version`` is that of the Agent Client Protocol; ``older_protocol``: whether an agent that only supports an
+    older one is used with it. ``rounds``: whether a further round of fixing resumes the session of the previous round, whose
+    files are at the places ``session_files`` of its home, or begins a fresh one. ``session_renames``: prefixes of such
+    files' names, and their replacements when the files are restored, for an agent that would overwrite its own. ``masked``:
+    names of files hidden from this agent, in addition to those hidden from all agents.
     """
 
     name: str = Field(pattern=_NAME)
@@ -100,7 +102,7 @@ class AgentEntry(PolicyModel):
 
     @property
     def kept_places(self) -> tuple[str, ...]:
-        """Where its home keeps what a further round needs; none where each round is a fresh session."""
+        """Return the places in its home that a further round needs; none if each round is a fresh session."""
         return self.session_files if self.rounds == "resume" else ()
 
     @property
@@ -110,7 +112,7 @@ class AgentEntry(PolicyModel):
 
     @model_validator(mode="after")
     def _has_its_fields(self) -> AgentEntry:
-        """A field that the protocol does not read is refused, and so is an agent whose API nothing says."""
+        """Refuse a field that the protocol does not read, and an agent without a known API."""
         for name in _FIELDS_OF_ACP if self.protocol != "acp" else ():
             if getattr(self, name) != type(self).model_fields[name].get_default(call_default_factory=True):
                 raise ValueError(f"{name} is for the protocol acp alone")
@@ -125,7 +127,7 @@ class AgentEntry(PolicyModel):
     @classmethod
     def _no_own_variables(cls, variables: dict[str, str]) -> dict[str, str]:
         if taken := sorted(_OWN_VARIABLES & set(variables)):
-            raise ValueError(f"{taken[0]} is said by the box")
+            raise ValueError(f"{taken[0]} is set by the sandbox")
         return variables
 
     @model_validator(mode="after")
@@ -136,12 +138,12 @@ class AgentEntry(PolicyModel):
 
 
 class AgentsPolicy(PolicyModel):
-    """``masked`` are names of files and folders of the repository that agents do not see: configuration that they would obey.
+    """The agents policy. ``masked`` are names of files and folders of the repository hidden from agents: their configuration.
 
-    ``agents``: a contract that names none gets the first that a worker has and that may make its change. ``drafts`` are
-    versions of protocols that do not stand yet, and that its agents may be spoken to in all the same.
+    ``agents``: a contract without an agent gets the first that a worker has and that may make its change. ``drafts`` are
+    unstable protocol versions that its agents may still be used with.
 
-    ``conventions``: whether agents and models are given the files by which a repository describes how to work in it.
+    ``conventions``: whether agents and models receive the files in which a repository describes how to work in it.
     ``history``: how many of the last commits git shows an agent; 0 for no history.
     """
 

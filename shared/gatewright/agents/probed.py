@@ -1,4 +1,4 @@
-"""What the probe found of each coding agent of this host, as it is kept in the home folder. It is read and not judged here."""
+"""The probe results of each coding agent of this host, in the home folder. They are read and not judged here."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MOST_AGENTS = 100
 
 
 class ProbeStep(msgspec.Struct, frozen=True):
-    """One step of a probe; ``found`` is for people."""
+    """A step of a probe; ``found`` is for people."""
 
     step: str
     outcome: str
@@ -23,7 +23,7 @@ class ProbeStep(msgspec.Struct, frozen=True):
 
 
 class ProbePermissions(msgspec.Struct, frozen=True):
-    """What the agent may be given after it."""
+    """The permissions that the agent may get after it."""
 
     shells: tuple[str, ...] = ()
     read_only: bool = False
@@ -43,7 +43,7 @@ class ProbedAgent(msgspec.Struct, frozen=True):
 
 
 def probed_agents(home: Path) -> tuple[ProbedAgent, ...]:
-    """By name. What cannot be read as such a record is passed over, and a link is not followed."""
+    """Return the records by name. Unreadable records are skipped, and links not followed."""
     try:
         files = sorted((home / ADMISSIONS).glob("*.json"))[:_MOST_AGENTS]
     except OSError:

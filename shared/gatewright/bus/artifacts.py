@@ -7,7 +7,7 @@ import hashlib
 from gatewright.artifacts import stored_digest, stored_uri
 from gatewright.errors import ArtifactError, MalformedError
 
-#: One artifact is held in memory as a whole, by the process that puts or gets it.
+#: A process that stores or reads an artifact holds the whole artifact in memory.
 MAX_ARTIFACT_BYTES = 256 * 1024 * 1024
 
 
@@ -29,9 +29,12 @@ def digest_in(uri: str) -> str:
 
 
 def check_digest(digest: str, data: bytes) -> bytes:
-    """``data`` when it has this digest; raises ArtifactError (code ``artifact_digest_mismatch``).
+    """Return ``data`` if it has this digest.
 
-    The store is shared by all roles, so what it hands out is not believed.
+    All roles share the store, so its content is checked on every read.
+
+    Raises:
+        ArtifactError: ``artifact_digest_mismatch``.
     """
     if hashlib.sha256(data).hexdigest() != digest:
         raise ArtifactError(f"the bytes stored as {stored_uri(digest)} have another digest", code="artifact_digest_mismatch")

@@ -1,8 +1,8 @@
-"""Who speaks on the bus: one NATS identity (nkey) per role, per publisher, for watchers and for operators.
+"""Identities on the bus: one NATS identity (nkey) for each role, each publisher, watchers and operators.
 
-An identity is a file ``<name>.nk`` with the seed, readable by its owner alone, and ``<name>.pub`` with the public key, which
-the server's configuration holds. The file's name says which identity it is. The seed never leaves the file and the memory of
-the process that connects with it. The lines below it hold the seeds before, the newest first (``identity_changes``).
+An identity is a file ``<name>.nk`` with the seed, readable only by its owner, and ``<name>.pub`` with the public key, which
+the server's configuration lists. The file name names the identity. The seed never leaves the file and the memory of the
+process that connects with it. The lines below the seed hold earlier seeds, newest first (``identity_changes``).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from gatewright.errors import ConfigurationError, MalformedError
 PUBLISHER = "publisher"
 WATCHER = "watcher"
 OPERATOR = "operator"
-#: Brings people's signed decisions; who decided is told by the signature, not by the identity.
+#: Brings people's signed decisions. The signature shows who decided, not the identity.
 APPROVER = "approver"
 #: Looks at how queues, streams and processes are, and reads no message.
 OBSERVER = "observer"
@@ -34,7 +34,7 @@ PROVISIONER = "provisioner"
 MIRROR = "mirror"
 #: Those that every system has; others are called ``publisher-<name>`` and, as processes of a role, ``worker-<name>``.
 STANDING: tuple[str, ...] = (*ROLES, PUBLISHER, WATCHER, OBSERVER, APPROVER, OPERATOR, PROVISIONER)
-#: Those that live in the account that holds the streams; every other identity has an account of its own.
+#: Identities in the account that holds the streams; every other identity has its own account.
 RESIDENTS: frozenset[str] = frozenset({"gatekeeper", OPERATOR, PROVISIONER, MIRROR})
 DEFAULT_PUBLISHER = topology.DEFAULT_PUBLISHER
 OPERATOR_PUBLISHER = topology.OPERATOR_PUBLISHER
@@ -45,7 +45,7 @@ PUBLIC_SUFFIX = ".pub"
 CREDENTIALS_SUFFIX = ".creds"
 
 _PUBLISHER_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,31}\Z")  # noqa: TID251 - linear: anchored, and no repetition can give to the next
-#: How a line of a seed file names a seed before: one that the server still accepts, or accepts no more.
+#: The labels of earlier seeds in a seed file: still accepted by the server, or no longer accepted.
 PREVIOUS = "previous"
 RETIRED = "retired"
 #: Seeds before the present one that a file keeps. Tasks that are given out under an older one can no longer be answered.
@@ -87,21 +87,21 @@ class Credential:
 
     @property
     def public_key(self) -> str:
-        """What the server knows the identity by."""
+        """Return the public key by which the server knows the identity."""
         return _public_key(self.seed, Path(self.identity))
 
     def signature(self, nonce: str) -> bytes:
-        """What a server that knows the token is shown, in base 64."""
+        """Return the signature of a server's nonce, in base64."""
         import nkeys
 
         pair = nkeys.from_seed(bytearray(self.seed.encode()))  # type: ignore[no-untyped-call] # no types there
         return base64.b64encode(pair.sign(nonce.encode()))
 
     def keyed_hashes(self, text: str) -> tuple[str, ...]:
-        """``text`` as only holders of this credential can make it: the first to give out, each to accept.
+        """Return digests of ``text`` keyed with this credential: give out the first, accept any of them.
 
-        While the key is replaced, the one before comes first: a process that was not started anew knows no other. What was
-        given out under an earlier key is accepted, however often the key was replaced meanwhile.
+        While a key is being replaced, the earlier key comes first, because a process that has not restarted knows only that
+        one. Digests made with an earlier key stay valid however often the key has been replaced since.
         """
         first = (self.earlier[0], self.seed, *self.earlier[1:]) if self.replacing else (self.seed, *self.earlier)
         return tuple(_keyed_digest(seed, text) for seed in first)
@@ -109,10 +109,10 @@ class Credential:
 
 @dataclass(frozen=True, slots=True)
 class BusAddress:
-    """Where a bus is and as whom to connect.
+    """The address of a bus, and the identity to connect with.
 
-    ``seed`` is a ``.nk`` file, ``ca`` the PEM file of the authority behind the server's certificate (for ``tls://`` addresses).
-    ``partitions``: in how many streams the ledger lies there.
+    ``seed`` is a ``.nk`` file, ``ca`` the PEM file of the authority behind the server's certificate (for ``tls://``
+    addresses). ``partitions`` is the number of streams that hold the ledger.
     """
 
     url: str
@@ -133,7 +133,7 @@ def publisher_identity(publisher: str) -> str:
 
 
 def publisher_of(identity: str) -> str | None:
-    """The publisher that an identity is; None for one that publishes nothing from outside."""
+    """Return the publisher that an identity stands for; None if the identity publishes nothing from outside."""
     if identity == PUBLISHER:
         return DEFAULT_PUBLISHER
     if identity == OPERATOR:
@@ -164,17 +164,17 @@ def checked_process(identity: str) -> str:
 
 
 def is_known(identity: str) -> bool:
-    """Whether this names an identity of the bus."""
+    """Return whether this names an identity of the bus."""
     return identity in (*STANDING, MIRROR) or publisher_of(identity) is not None or role_of(identity) is not None
 
 
 def is_publisher(identity: str) -> bool:
-    """Whether it is a publisher and nothing more: what it reads of the bus is its own."""
+    """Return whether the identity is only a publisher, which can read nothing but its own data."""
     return identity != OPERATOR and publisher_of(identity) is not None
 
 
 def bus_keys(home: Path) -> Path:
-    """Where the identities of a home folder lie."""
+    """Return the folder of a home folder's identities."""
     return home / "bus"
 
 
@@ -183,7 +183,14 @@ def seed_file(directory: Path, identity: str) -> Path:
 
 
 def make(directory: Path, identities: Iterable[str] = STANDING) -> tuple[str, ...]:
-    """Make the files of those that are missing; returns their names. What is there stays. Raises ConfigurationError."""
+    """Create the files of the identities that are missing and leave existing ones unchanged.
+
+    Returns:
+        The names of the identities that were created.
+
+    Raises:
+        ConfigurationError: the folder or a file cannot be written.
+    """
     made = []
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -200,7 +207,7 @@ def make(directory: Path, identities: Iterable[str] = STANDING) -> tuple[str, ..
 
 
 def credential_file(directory: Path, identity: str) -> Path:
-    """Where an identity connects with: its credentials for operator mode where they are, else its seed."""
+    """Return the file that an identity connects with: its operator-mode credentials if they exist, else its seed."""
     credentials = directory / f"{identity}{CREDENTIALS_SUFFIX}"
     return credentials if credentials.exists() else seed_file(directory, identity)
 
@@ -246,7 +253,7 @@ def _parse_credential(identity: str, text: str, path: Path) -> Credential:
 
 
 def _parsed_credentials(identity: str, text: str, path: Path) -> Credential:
-    """What follows the seed is ours: the seeds before, as in a seed file. Clients of others do not read it."""
+    """Gatewright adds earlier seeds after the seed, as in a seed file. Other clients do not read them."""
     _, _, rest = text.partition(_TOKEN_BEGINS)
     token, _, rest = rest.partition("\n-")
     _, _, rest = rest.partition(_SEED_BEGINS)
@@ -267,7 +274,7 @@ def credentials_text(credential: Credential) -> str:
 
 
 def revoked_keys(directory: Path) -> tuple[str, ...]:
-    """Every public key that was revoked. Raises ConfigurationError."""
+    """Return all revoked public keys. Raises ConfigurationError."""
     path = directory / _REVOKED_KEYS
     try:
         return tuple(path.read_text("ascii").split()) if path.exists() else ()
@@ -276,7 +283,11 @@ def revoked_keys(directory: Path) -> tuple[str, ...]:
 
 
 def remember_revoked(directory: Path, seed: str) -> None:
-    """A server in operator mode has to be told for good: what was signed for a key stays signed. Raises OSError."""
+    """Record the public key of a revoked seed for good: in operator mode a signed user stays valid until the server refuses
+    it.
+
+    Raises OSError.
+    """
     path = directory / _REVOKED_KEYS
     with path.open("a", encoding="ascii") as file:
         file.write(f"{_public_key(seed, path)}\n")
@@ -285,7 +296,7 @@ def remember_revoked(directory: Path, seed: str) -> None:
 
 
 def public_keys(directory: Path) -> Mapping[str, str]:
-    """Every identity of a folder by its public key, from the ``.pub`` files alone. Raises ConfigurationError."""
+    """Return every identity of a folder by its public key, read from the ``.pub`` files only. Raises ConfigurationError."""
     return {identity: keys[0] for identity, keys in _all_public(directory).items()}
 
 
@@ -326,7 +337,7 @@ def new_seed() -> str:
 
 
 def write_seed(path: Path, credential: Credential) -> None:
-    """Replace a seed file, and then the public one beside it: whole files of mode 0600 and 0644. Raises OSError."""
+    """Replace a seed file and then its public file, each atomically, with modes 0600 and 0644. Raises OSError."""
     part = _write_credential(path, credential)
     part.replace(path)
     write_public(path)
@@ -342,7 +353,7 @@ def _earlier_lines(credential: Credential) -> str:
 
 
 def write_private(path: Path, text: str) -> None:
-    """Put a secret into a file of mode 0600, in the place of what was there. Raises OSError."""
+    """Write a secret to a file of mode 0600, replacing any existing content. Raises OSError."""
     _private_part(path, text).replace(path)
 
 

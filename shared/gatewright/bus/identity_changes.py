@@ -1,7 +1,7 @@
-"""Identities that come, go and change their keys while a system runs: what that does to the files of a folder.
+"""Adding, revoking and rotating identities of a running system, as changes to the files of a folder.
 
-A server learns of it when it reads its configuration anew. What it must refuse from then on is kept in the folder ``revoked``
-until every server was seen to refuse it: only with the seed can that be tried.
+A server applies a change when it reloads its configuration. A key that servers must refuse from then on stays in the folder
+``revoked`` until every server was seen to refuse it, because only the seed can show that.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def add(directory: Path, names: Iterable[str]) -> tuple[str, ...]:
 
 
 def revoke(directory: Path, name: str) -> None:
-    """Have a key accepted no more, and the one before it. One that every system has is given a new key at once.
+    """Revoke a key and the earlier key of the same identity. An identity that every system needs gets a new key immediately.
 
     Raises MalformedError (``identity_unknown``), ConfigurationError.
     """
@@ -58,7 +58,7 @@ def revoke(directory: Path, name: str) -> None:
         if name in STANDING:
             identities.write_seed(path, Credential(name, identities.new_seed()))
             return
-        # The public half goes first: what the server is told is made of it.
+        # The public half goes first: the server's configuration is rendered from it.
         path.with_suffix(PUBLIC_SUFFIX).unlink(missing_ok=True)
         path.unlink(missing_ok=True)
         limits = identity_limits.read(directory)
@@ -67,11 +67,11 @@ def revoke(directory: Path, name: str) -> None:
 
 
 def rotate(directory: Path, name: str) -> None:
-    """Give an identity a new key beside the one that it has; both are accepted until ``finish``.
+    """Give an identity a second key; servers accept both until ``finish``.
 
-    One that was cut short is completed.
+    A rotation that was interrupted is completed.
 
-    Raises MalformedError (``identity_unknown``, ``identity_replaced``: it has two already), ConfigurationError.
+    Raises MalformedError (``identity_unknown``; ``identity_replaced``: it already has two), ConfigurationError.
     """
     with _changing(directory):
         path = _existing(directory, name)
@@ -121,7 +121,7 @@ def limit(directory: Path, name: str, said: IdentityLimits | None) -> None:
 
 
 def to_be_refused(directory: Path) -> dict[Path, Credential]:
-    """What no server may accept, by the files that hold it. Raises ConfigurationError."""
+    """Return the credentials that no server may accept, by the files that hold them. Raises ConfigurationError."""
     return {path: identities.load(path) for path in sorted((directory / _REVOKED).glob(f"*/*{SEED_SUFFIX}"))}
 
 
@@ -129,14 +129,14 @@ def was_refused(files: Iterable[Path]) -> None:
     """Forget what every server was seen to refuse."""
     for path in files:
         path.unlink(missing_ok=True)
-        with contextlib.suppress(OSError):  # another key lies there
+        with contextlib.suppress(OSError):  # the folder still holds another key
             path.parent.rmdir()
 
 
 def _check_name(name: str) -> str:
     if not identities.is_known(name):
         raise MalformedError(
-            f"{name!r} can name no identity: say publisher-NAME, or ROLE-NAME for one more process of a role",
+            f"{name!r} cannot be the name of an identity: use publisher-NAME, or ROLE-NAME for another process of a role",
             code="identity_invalid",
         )
     return name
@@ -163,7 +163,7 @@ def _set_aside(directory: Path, name: str, seeds: Iterable[str]) -> None:
 
 @contextlib.contextmanager
 def _changing(directory: Path) -> Iterator[None]:
-    """One change at a time; what the files do not bear is told."""
+    """Lock the folder so that one change runs at a time, and raise ConfigurationError if files cannot be written."""
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         held = lock_folder(directory, seconds=_LOCK_SECONDS)

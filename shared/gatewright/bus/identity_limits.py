@@ -1,7 +1,7 @@
-"""What an operator lets one identity take of the server: connections, subscriptions, bytes of a message.
+"""Limits that an operator sets for one identity: connections, subscriptions, bytes of a message.
 
-It lies in ``limits.json`` beside the identities, and in the servers' configuration, which is rendered from both: the server
-holds each identity to it. What publishers may have done (rates, quotas, sizes of documents) stands in ``publishers.json``.
+They are stored in ``limits.json`` beside the identities. The servers' configuration is rendered from both, and the server
+enforces them. ``publishers.json`` limits what publishers may order (rates, quotas, sizes of documents).
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from gatewright.errors import ConfigurationError, MalformedError
 from gatewright.foreign_documents import UnreadableDocumentError, read_json
 
 FILE = "limits.json"
-#: What works for the processes of an identity: a connection for each, the subjects that it hears, a piece of an artifact.
+#: The smallest values that work: one connection per process, the subjects it receives, one piece of an artifact.
 _LEAST = {"connections": 1, "subscriptions": 50, "payload": 1 << 20}
 _MOST = {"connections": 65_536, "subscriptions": 65_536, "payload": MAX_MESSAGE_BYTES}
 
 
 class IdentityLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What was said of one identity; None: as shipped. ``payload``: bytes of one message, with its headers."""
+    """An operator's limits for one identity; None keeps the default. ``payload``: bytes of one message, with its headers."""
 
     connections: int | None = None
     subscriptions: int | None = None
     payload: int | None = None
 
     def over(self, shipped: AccountLimits) -> AccountLimits:
-        """``shipped``, with what was said in its place; a payload that is bounded as shipped stays so."""
+        """Return ``shipped`` with these limits applied. A payload that is bounded by default keeps its bound."""
         connections = self.connections or shipped.connections
         subscriptions = self.subscriptions or shipped.subscriptions
         return AccountLimits(connections, subscriptions, shipped.payload or self.payload or 0)
@@ -51,7 +51,7 @@ class IdentityLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, om
 
 
 def read(directory: Path) -> dict[str, IdentityLimits]:
-    """By identity. Raises ConfigurationError (``identity_limits_unreadable``)."""
+    """Return the limits of a folder by identity. Raises ConfigurationError (``identity_limits_unreadable``)."""
     path = directory / FILE
     try:
         found = read_json(path.read_bytes(), dict[str, IdentityLimits])
@@ -79,5 +79,5 @@ def write(directory: Path, limits: Mapping[str, IdentityLimits]) -> None:
 
 
 def in_force(identity: str, limits: Mapping[str, IdentityLimits]) -> AccountLimits:
-    """What the server holds an identity to, as far as it is configured from these."""
+    """Return the limits that a server configured from ``limits`` enforces for an identity."""
     return limits.get(identity, IdentityLimits()).over(access_of(identity).limits)

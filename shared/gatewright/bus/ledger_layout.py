@@ -1,9 +1,9 @@
-"""Where in its streams a ledger keeps a run, and what a place in it is. Pure; the buses alone know of it.
+"""Location of runs in the streams of a ledger, and the meaning of a ledger position. Pure; only the buses use it.
 
-Everybody else names a run by ``gw.run.<run id>`` and a message by one number, its place. Which partition a run lies in follows
-from its id alone: FNV-1a of 32 bits, modulo the number of partitions, as the NATS server's own ``partition()`` has it. So the
-messages of a run lie in one stream, in order, and an append can expect which is the last, as in a ledger of one stream. A place
-is the sequence in that stream times the number of partitions, plus the partition: with one partition the sequence itself.
+All other code names a run by ``gw.run.<run id>`` and a message by one number, its position. A run's partition follows from
+its id: 32-bit FNV-1a modulo the number of partitions, as in the NATS server's ``partition()``. All messages of a run are
+therefore in one stream, in order, and an append can require the last one, as in an unpartitioned ledger. A position is the
+sequence in that stream times the number of partitions, plus the partition: with one partition, the sequence itself.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from gatewright.bus.subjects import matches
 from gatewright.bus.topology import MOST_PARTITIONS, ledger_stream, run_subject
 from gatewright.errors import ConfigurationError
 
-#: The variable of the environment that says in how many streams the ledger lies.
+#: The environment variable with the number of streams of the ledger.
 PARTITIONS = "GATEWRIGHT_LEDGER_PARTITIONS"
 _EVERY_RUN = frozenset({run_subject("*"), run_subject(">")})
 _BASIS, _PRIME, _MASK = 0x811C9DC5, 0x01000193, 0xFFFFFFFF
 
-#: Up to where a ledger was read: a place, or several of which the last of each partition counts. 0: nothing was read.
+#: How far a ledger was read: a position, or several, of which the last per partition applies. 0: nothing was read.
 Seen = int | Iterable[int]
 
 
 @dataclass(frozen=True, slots=True)
 class StoredRuns:
-    """What one stream of the ledger holds of a subject: where, and under which subject it lies there."""
+    """The messages of a subject in one stream of the ledger: the stream, and their subject in it."""
 
     partition: int
     stream: str
@@ -48,20 +48,20 @@ class LedgerLayout:
         own = ledger_stream(0, self.partitions).subjects[0]
         if not matches(own, subject):
             raise ConfigurationError(
-                f"the ledger of this server lies under {subject}, and this process was told {own}: {PARTITIONS} has to be the "
+                f"the ledger of this server uses {subject}, and this process is configured for {own}: {PARTITIONS} must be the "
                 "number with which the ledger was begun, for every process and in the server's configuration",
                 code="ledger_partitions_differ",
             )
 
     def partition_of(self, run_id: str) -> int:
-        """Which one a run lies in."""
+        """Return the partition of a run."""
         found = _BASIS
         for byte in run_id.encode():
             found = (found ^ byte) * _PRIME & _MASK
         return found % self.partitions
 
-    def stored(self, subject: str) -> tuple[StoredRuns, ...]:
-        """Where what ``gw.run.<run id>`` or ``gw.run.*`` names lies: one stream for a run, all of them for every run."""
+    def stored_runs(self, subject: str) -> tuple[StoredRuns, ...]:
+        """Return the streams that hold ``gw.run.<run id>`` (one) or ``gw.run.*`` (all)."""
         every = subject in _EVERY_RUN
         run_id = "*" if every else subject.removeprefix(run_subject(""))
         parts = range(self.partitions) if every else (self.partition_of(run_id),)
@@ -73,19 +73,19 @@ class LedgerLayout:
         return ledger_stream(self.partition_at(place), self.partitions).name
 
     def place(self, partition: int, sequence: int) -> int:
-        """Of the message with this sequence in the partition's stream."""
+        """Return the position of the message with this sequence in the partition's stream."""
         return sequence * self.partitions + partition
 
     def sequence(self, place: int) -> int:
-        """In the stream of its partition; of place 0, where there is no message, 0."""
+        """Return a position's sequence in the stream of its partition; 0 for position 0, where no message is."""
         return place // self.partitions
 
-    def named(self, subject: str) -> str:
+    def logical_subject(self, subject: str) -> str:
         """The subject of a stored message as everybody else knows it."""
         return run_subject(subject.rpartition(".")[2])
 
-    def seen(self, places: Seen) -> tuple[int, ...]:
-        """By partition, the last sequence among these places."""
+    def last_sequences(self, places: Seen) -> tuple[int, ...]:
+        """Return the last sequence among these positions, by partition."""
         found = [0] * self.partitions
         for place in (places,) if isinstance(places, int) else places:
             part = self.partition_at(place)
@@ -97,12 +97,12 @@ class LedgerLayout:
         return place % self.partitions
 
     def has_seen(self, places: Seen, place: int) -> bool:
-        """Whether who has read up to ``places`` has read the message at ``place``."""
-        return self.sequence(place) <= self.seen(places)[self.partition_at(place)]
+        """Return whether a reader that has read up to ``places`` has read the message at ``place``."""
+        return self.sequence(place) <= self.last_sequences(places)[self.partition_at(place)]
 
 
 def read_partitions(text: str) -> int:
-    """What the variable says: 1 where it says nothing. Raises ConfigurationError."""
+    """Return the value of the variable, 1 if it is empty. Raises ConfigurationError."""
     if text and not (text.isascii() and text.isdecimal() and len(text) <= 4):
         raise ConfigurationError(f"{PARTITIONS}: {text[:20]!r} is no number")
     return LedgerLayout(int(text or 1)).partitions

@@ -1,7 +1,7 @@
-"""Reading a ledger that lies in several streams as if it were one: each stream in its order, and every run in one of them.
+"""Reading of a partitioned ledger as one: each stream in order, and each run in one stream.
 
-Without following, the streams are read side by side and handed out in the order in which their messages were stored, as far as
-the server's clocks tell; with it, as they come.
+Without following, messages are merged in the order in which they were stored, as far as the server's clocks show; with
+following, in order of arrival.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ class ReadStream(Protocol):
 
 async def ledger_replay(layout: LedgerLayout, subject: str, read: ReadStream, *, follow: bool, after: Seen) -> Source:
     """Messages of the ledger under ``gw.run.<run id>`` or ``gw.run.*``, by the names and places that all others know."""
-    seen = layout.seen(after)
+    seen = layout.last_sequences(after)
     sources = [
         _with_public_subjects(layout, runs, read(runs.stream, runs.subject, follow=follow, after=seen[runs.partition]))
-        for runs in layout.stored(subject)
+        for runs in layout.stored_runs(subject)
     ]
     whole = _as_they_come(sources) if follow else _as_they_were_stored(sources)
     async with contextlib.aclosing(sources[0] if len(sources) == 1 else whole) as messages:
@@ -47,7 +47,7 @@ async def _with_public_subjects(layout: LedgerLayout, runs: StoredRuns, source: 
     async with contextlib.aclosing(source) as messages:
         async for message in messages:
             place = layout.place(runs.partition, message.sequence)
-            yield replace(message, subject=layout.named(message.subject), sequence=place)
+            yield replace(message, subject=layout.logical_subject(message.subject), sequence=place)
 
 
 async def _as_they_were_stored(sources: Sequence[Source]) -> Source:

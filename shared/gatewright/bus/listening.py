@@ -1,4 +1,4 @@
-"""What both backends do with a broadcast that came in."""
+"""Handling of incoming broadcasts, shared by both backends."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ log = logging.getLogger(__name__)
 
 
 async def hear(listener: Listener, message: Message) -> None:
-    """Hand a broadcast to its listener. One that is refused, as a forged one is, must not end the listening."""
+    """Pass a broadcast to its listener; one that it refuses, for example a forged one, must not end the subscription."""
     try:
         await listener(message)
     except GatewrightError as error:

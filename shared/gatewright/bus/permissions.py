@@ -1,9 +1,9 @@
-"""Who may do what on the bus, as subjects: derived from the topology for one identity at a time, and enforced by the server.
+"""Permissions on the bus as subjects, derived from the topology for each identity and enforced by the server.
 
-Who may dispatch to whom is thereby a property of the bus: only the gatekeeper gives tasks and writes the ledger. It,
-operators and the provisioner live in the account that holds the streams. Every other identity is a *guest*: an account of its
-own that reaches exactly the subjects listed here. A guest's reply subjects lie in its own account too; in a shared one, a role
-could name the ledger as the place for an answer of the server, which would write it there with its own rights.
+The bus thereby decides who may dispatch to whom: only the gatekeeper dispatches tasks and writes the ledger. It, operators
+and the provisioner live in the account that holds the streams. Every other identity is a *guest*: an account of its own
+that reaches exactly the subjects listed here. A guest's reply subjects are in its own account too. In a shared account, a
+role could name the ledger as the reply subject of a server call, and the server would write it there with its own rights.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from gatewright.bus.identities import (
 )
 from gatewright.errors import ConfigurationError
 
-#: What clients write instead of ``$JS.API``: under that name, every account has a JetStream API of its own.
+#: The clients' prefix for ``$JS.API``: under that name, every account has a JetStream API of its own.
 API_PREFIX = "gw.js"
 _SERVER_PREFIX = "$JS.API"
 _VERBS = ("PING", "INFO", "STATS")
-#: Where answers to another account's request go.
+#: The reply subjects of another account's requests.
 _FOREIGN_REPLIES = "_R_.>"
 
 
 @dataclass(frozen=True, slots=True)
 class AccountLimits:
-    """What one account may take of the server: ``connections`` at once, and ``subscriptions`` of each of them.
+    """The limits of one account: concurrent ``connections``, and ``subscriptions`` of each connection.
 
-    ``payload``: bytes of one message; 0: what the server takes.
+    ``payload``: bytes of one message; 0 means the server's maximum.
     """
 
     connections: int = 64
@@ -47,10 +47,10 @@ class AccountLimits:
     payload: int = 0
 
 
-#: Processes of a role share an identity; each has about twenty subscriptions, however many tasks it has in hand.
+#: Processes of a role share an identity; each has about twenty subscriptions, however many tasks it handles.
 ROLE_LIMITS = AccountLimits(connections=1024, subscriptions=100)
-#: All gatekeepers, operators and provisioners together: a gatekeeper listens for many answers at once, and to each publisher on
-#: a connection of its own.
+#: All gatekeepers, operators and provisioners together: a gatekeeper awaits many answers at once, and serves each publisher
+#: on a connection of its own.
 RESIDENT_LIMITS = AccountLimits(connections=1024, subscriptions=10_000)
 #: Permissions hold the subject of a request, and not what it asks for. The shortest request that has a stream list the subjects
 #: of its messages, `{"subjects_filter":">"}`, has 23 bytes; one for the next page of names, `{"offset":256}`, fits.
@@ -59,11 +59,11 @@ _OBSERVER_LIMITS = AccountLimits(payload=22)
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What one identity may do. ``publish``: send, stored or asked. ``hear``: receive as it is sent.
+    """The permissions of one identity. ``publish``: subjects to send to. ``hear``: subjects to receive as they are sent.
 
-    ``api``: calls of JetStream; ``serve``: subjects of questions that it answers; ``queues``: consumers that it pulls from and
-    settles. ``tell``: what it sends beside that to other guests, and ``told``: what it receives of them; from one guest to
-    another the server hands nothing by way of the bus's own account.
+    ``api``: calls of JetStream; ``serve``: subjects of requests that it answers; ``queues``: consumers that it pulls from
+    and settles. ``peer_sends`` and ``peer_receives``: subjects that it sends to, and receives from, other guests
+    directly, because the server passes nothing between guests through the account of the bus.
     """
 
     identity: str
@@ -73,37 +73,37 @@ class Access:
     queues: tuple[t.Consumer, ...] = ()
     api: tuple[str, ...] = ()
     limits: AccountLimits = AccountLimits()
-    tell: tuple[str, ...] = ()
-    told: tuple[str, ...] = ()
+    peer_sends: tuple[str, ...] = ()
+    peer_receives: tuple[str, ...] = ()
 
     @property
     def guest(self) -> bool:
-        """Whether it has an account of its own, and not one with the streams."""
+        """Return whether it has an account of its own, without streams."""
         return self.identity not in RESIDENTS
 
     @property
     def inbox(self) -> str:
-        """Where its answers arrive; a name of its own, so that no other identity may listen there."""
+        """Return the inbox pattern for its replies, under its own name so that no other identity can subscribe to it."""
         return f"_INBOX_{self.identity}.>"
 
     def calls(self) -> tuple[str, ...]:
-        """All of the JetStream API that it may call, without the prefix."""
+        """Return all JetStream API calls that it may make, without the prefix."""
         pulled = [f"CONSUMER.{verb}.{q.stream}.{q.durable}" for q in self.queues for verb in ("MSG.NEXT", "INFO")]
         return (*self.api, *pulled)
 
     def settles(self) -> tuple[str, ...]:
-        """Where it says what became of a delivery."""
+        """Return the subjects on which it settles deliveries."""
         return tuple(f"$JS.ACK.{q.stream}.{q.durable}.>" for q in self.queues)
 
     def sends(self) -> tuple[str, ...]:
-        """Every subject that it may publish to, as it writes them."""
+        """Return every subject that it may publish to, in the client's spelling."""
         prefix = (API_PREFIX,) if self.guest else (API_PREFIX, _SERVER_PREFIX)
         calls = (f"{each}.{call}" for each in prefix for call in self.calls())
-        return (*self.publish, *self.tell, *calls, *self.settles(), *((_FOREIGN_REPLIES,) if self.serve else ()))
+        return (*self.publish, *self.peer_sends, *calls, *self.settles(), *((_FOREIGN_REPLIES,) if self.serve else ()))
 
     def receives(self) -> tuple[str, ...]:
-        """Every subject that it may subscribe to."""
-        return (self.inbox, *self.hear, *self.told, *self.serve)
+        """Return every subject that it may subscribe to."""
+        return (self.inbox, *self.hear, *self.peer_receives, *self.serve)
 
 
 def access_of(
@@ -112,10 +112,9 @@ def access_of(
     publishers: tuple[str, ...] = (DEFAULT_PUBLISHER,),
     partitions: int = 1,
 ) -> Access:
-    """The row of one identity, in a system whose roles have these pools, that has these publishers and so many streams of its
-    ledger.
+    """Return the permissions of one identity in a system with these pools, publishers and ledger partitions.
 
-    Raises ConfigurationError for an unknown one.
+    Raises ConfigurationError for an unknown identity.
     """
     if identity == "gatekeeper":
         return _gatekeeper(pools, publishers, partitions)
@@ -141,9 +140,9 @@ def access_of(
     if publisher is not None:
         own = f"DIRECT.GET.{t.upload_stream(publisher).name}.{own_uploads(publisher)}"
         subjects = (*publisher_subjects(publisher).values(), own_uploads(publisher))
-        # With the workers alone it speaks of what agents ask in its own runs.
+        # It discusses agents' requests in its own runs with the workers only.
         answers, asked = (t.answer_subject(publisher),), (t.question_subject(publisher),)
-        return Access(identity, subjects, api=(own,), tell=answers, told=asked)
+        return Access(identity, subjects, api=(own,), peer_sends=answers, peer_receives=asked)
     role = role_of(identity)
     if role is None:
         raise ConfigurationError(f"{identity!r} is no identity of the bus", code="identity_invalid")
@@ -159,18 +158,18 @@ def access_of(
         queues=queues,
         api=(_GET_ARTIFACT,),
         limits=ROLE_LIMITS,
-        tell=(t.QUESTION_SUBJECT,) if role == "worker" else (),
-        told=(t.ANSWER_SUBJECT,) if role == "worker" else (),
+        peer_sends=(t.QUESTION_SUBJECT,) if role == "worker" else (),
+        peer_receives=(t.ANSWER_SUBJECT,) if role == "worker" else (),
     )
 
 
-#: Only workers have agents that say what they do, and ask the publisher of the run, which may be the operator.
+#: Only workers run agents that report progress and put requests to the run's publisher, which may be the operator.
 _AGENTS_SAY = (t.live_subject("worker"), t.LEAVE_SUBJECT, t.question_subject(OPERATOR_PUBLISHER))
 _AGENTS_HEAR = (t.answer_subject(OPERATOR_PUBLISHER),)
 
 
 def publisher_subjects(publisher: str) -> Mapping[str, str]:
-    """Where a publisher speaks, by what it wants: its name is the last token, which the server holds it to."""
+    """Return a publisher's subjects by purpose; the server restricts it to subjects that end in its name."""
     ending = "" if publisher == DEFAULT_PUBLISHER else f".{publisher}"
     wants = {
         "submit": t.SUBMIT_SUBJECT,
@@ -188,12 +187,12 @@ def publisher_subjects(publisher: str) -> Mapping[str, str]:
 
 
 def own_artifacts(writer: str) -> str:
-    """Where an identity writes artifacts, and no other does."""
+    """Return the pattern of artifacts that only this identity writes."""
     return f"gw.artifact.{writer}.>"
 
 
 def own_uploads(publisher: str) -> str:
-    """Where a publisher uploads, and no other does."""
+    """Return the pattern of uploads that only this publisher writes."""
     return f"gw.upload.{publisher}.>"
 
 
@@ -207,29 +206,29 @@ def purge_ledger(stream: str) -> str:
     return f"STREAM.PURGE.{stream}"
 
 
-#: The same of artifacts that nothing refers to, and of dead letters.
+#: The call that removes artifacts to which nothing refers, and those for dead letters.
 PURGE_ARTIFACTS = f"STREAM.PURGE.{t.ARTIFACTS.name}"
 GET_DEAD = "STREAM.MSG.GET.DEAD"
 DELETE_DEAD = "STREAM.MSG.DELETE.DEAD"
 
 
 def _expire(partitions: int) -> tuple[str, ...]:
-    """What lets expire what retention wants to go; a snapshot may be read, and a limit set, by the provisioner anyway."""
+    """Return the calls that expire data for retention; the provisioner may read snapshots and set limits anyway."""
     return (*(purge_ledger(name) for name in _ledger(partitions)), PURGE_ARTIFACTS, GET_DEAD, DELETE_DEAD)
 
 
 def _ledger(partitions: int) -> tuple[str, ...]:
-    """The streams that the ledger lies in."""
+    """Return the names of the ledger's streams."""
     return tuple(t.ledger_stream(number, partitions).name for number in range(partitions))
 
 
 _LOCKS = f"$KV.{t.LOCK_BUCKET}.>"
 _GET_ARTIFACT = f"STREAM.MSG.GET.{t.ARTIFACTS.name}"
-#: The server tells each connection what it may do: who sets up the bus learns there which publishers there are.
+#: The server reports its rights to each connection; setup reads the list of publishers from them.
 OWN_RIGHTS = "$SYS.REQ.USER.INFO"
 
 
-#: Where a part of a snapshot is acknowledged, and where one is sent back to.
+#: Subjects for acknowledging the chunks of a snapshot, and for sending a restore.
 _SNAPSHOTS = ("$JS.SNAPSHOT.ACK.>", "$JS.SNAPSHOT.RESTORE.>")
 
 
@@ -244,7 +243,8 @@ def _keep_and_bring_back(publishers: tuple[str, ...], partitions: int) -> tuple[
 
 
 def _set_up(publishers: tuple[str, ...], partitions: int) -> tuple[str, ...]:
-    """No identity may delete a stream, and the provisioner alone may change one: a limit can have a ledger forget."""
+    """Return the calls of setup. No identity may delete a stream, and only the provisioner may update one, as limits drop
+    data."""
     own = _own_streams(publishers)
     names = t.stream_names(partitions)
     queued = (*names, *(queue.stream for queue in t.intake_consumers(publishers)))
@@ -255,27 +255,27 @@ def _set_up(publishers: tuple[str, ...], partitions: int) -> tuple[str, ...]:
 
 
 def created_uploads(sends: Iterable[str]) -> tuple[str, ...]:
-    """The publishers whose streams a connection may create that may publish to these subjects."""
+    """Return the publishers whose upload streams a connection with these publish permissions may create."""
     created = (subject.partition(".STREAM.CREATE.")[2] for subject in sends)
     return tuple(sorted({publisher for publisher in map(t.uploader_of, created) if publisher}))
 
 
 def _create_missing(publishers: tuple[str, ...], partitions: int) -> tuple[str, ...]:
-    """On an empty server; what is there already is not changed by being created again."""
+    """Return the calls that create what an empty server lacks; creating an existing stream does not change it."""
     return tuple(call for call in _set_up(publishers, partitions) if not call.startswith("STREAM.UPDATE."))
 
 
 def _replay(stream: str) -> tuple[str, ...]:
-    """A consumer of one's own, made for reading a stream once."""
+    """Return the calls for a temporary consumer that reads a stream once."""
     return (f"CONSUMER.CREATE.{stream}.>", *(f"CONSUMER.{verb}.{stream}.*" for verb in ("MSG.NEXT", "INFO", "DELETE")))
 
 
-#: Where one server answers another that wants to copy a stream.
+#: Reply subjects between servers while one copies a stream.
 _SERVERS_ANSWER = "$JSC.R.*"
 
 
 def _mirror(ledger: tuple[str, ...]) -> Access:
-    """A server of another region that copies the ledger: it has a consumer made, is told of it, and says how much has come."""
+    """Return the permissions of another region's server that copies the ledger: create a consumer, receive, confirm."""
     created = (f"CONSUMER.CREATE.{name}" for name in ledger)
     flow = tuple(f"$JS.FC.{name}.>" for name in ledger)
     return Access(MIRROR, flow, (_SERVERS_ANSWER,), api=tuple(created), limits=RESIDENT_LIMITS)
@@ -318,12 +318,12 @@ def _gatekeeper(pools: tuple[str, ...], publishers: tuple[str, ...], partitions:
     )
 
 
-#: Asks every process of every role to say that it is there, and how it is.
+#: Asks every process of every role to report its presence and its facts.
 ASK_PROCESSES = "$SRV.PING"
 
 
 def _observer(pools: tuple[str, ...], publishers: tuple[str, ...], partitions: int) -> Access:
-    """Figures and names: what waits, for how long, who answers. It reads no message, and nothing that it sends is kept."""
+    """Return the permissions of a monitor: figures and names only. It reads no message, and no message it sends is stored."""
     streams = (call for call in _set_up(publishers, partitions) if call.startswith("STREAM.INFO."))
     queues = (f"CONSUMER.INFO.{queue.stream}.{queue.durable}" for queue in t.consumers(pools, publishers))
     return Access(OBSERVER, (ASK_PROCESSES,), api=("INFO", "STREAM.NAMES", *streams, *queues), limits=_OBSERVER_LIMITS)

@@ -1,7 +1,7 @@
-"""The port: all that Gatewright needs from a message bus, in its own words.
+"""The port: everything that Gatewright needs from a message bus.
 
-Two implementations ship: JetStream (``jetstream``) and in-memory (``memory``); one conformance suite runs on both.
-Nothing outside ``gatewright.bus`` imports the NATS client. Every method raises BusError when the bus cannot serve.
+Two implementations ship: JetStream (``jetstream``) and in-memory (``memory``); one conformance suite runs on both. Nothing
+outside ``gatewright.bus`` imports the NATS client. Every method raises BusError when the bus cannot serve.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ MESSAGE_ID_HEADER = "Nats-Msg-Id"
 TRACE_HEADER = "traceparent"
 #: Given out with a task; its answer brings it back.
 TASK_TOKEN_HEADER = "Gw-Task-Token"  # noqa: S105 - the name of a header
-#: Goes with a task: the publisher that submitted its run, whom its agents may ask.
+#: Header of a task: the publisher that submitted its run, which answers its agents' requests.
 PUBLISHER_HEADER = "Gw-Publisher"
-#: Goes with a task whose agents ask the people of a rule, and not the publisher: the name of that rule.
+#: Header of a task whose agents put requests to the people of a rule instead of the publisher: the name of that rule.
 LEAVE_HEADER = "Gw-Leave"
-#: Goes with a task: the seconds of the beat in which the process that has it in hand claims so; without it nothing is claimed.
+#: Header of a task: seconds between the claims of the process that handles it; without it no claims are sent.
 BEAT_HEADER = "Gw-Beat"
-#: Names the run of a document that has no key of its own. Unlike ``Nats-Msg-Id``, the server does not look at it.
+#: Names the run of a document without its own key. Unlike with ``Nats-Msg-Id``, the server ignores it.
 KEY_HEADER = "Gw-Idempotency-Key"
 
-#: Reasons (``error.reason``) that callers tell apart. No answer: it may or may not have been done.
+#: Reasons (``error.reason``) that callers distinguish. No answer: the request may or may not have been carried out.
 NO_ANSWER: Final = "bus_no_answer"
 NO_RESPONDERS: Final = "bus_no_responders"
 
@@ -43,9 +43,9 @@ def size_of_headers(headers: Mapping[str, str]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message as it came: ``sequence`` is its place in the stream (0 outside streams), or in a ledger of several.
+    """A received message. ``sequence``: its position in the stream or partitioned ledger (0 outside streams).
 
-    ``stored_at``: when the server stored it, in seconds since 1970; 0 where that is not told.
+    ``stored_at``: when the server stored it, in seconds since 1970; 0 if unknown.
     """
 
     subject: str
@@ -81,7 +81,7 @@ class Delivery(Protocol):
 
     @property
     def attempts(self) -> int:
-        """How often it has been delivered, this time included (1 = first)."""
+        """Return the number of deliveries, this one included (1 = first)."""
 
     async def ack(self) -> None:
         """Done; never deliver again."""
@@ -93,7 +93,7 @@ class Delivery(Protocol):
         """Never deliver again, although it was not done (after dead-lettering)."""
 
     async def in_progress(self) -> None:
-        """Still at work: start ``ack_wait`` anew."""
+        """Report progress: start ``ack_wait`` again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,16 +104,16 @@ class PublishAck:
 
 
 class Subscription(Protocol):
-    """A standing pull on a durable consumer; re-created by itself after a reconnect or a silent server.
+    """A standing pull on a durable consumer; it recovers after a reconnect or a silent server.
 
-    What comes while no task waits in ``next`` is given back within a moment, unless one comes for it before.
+    A message that arrives while no task waits in ``next`` is returned to the queue within a moment, unless one asks first.
     """
 
     async def next(self, timeout: float) -> Delivery | None:  # noqa: ASYNC109 - it bounds one poll, not the caller's work
         """The next delivery, or None when none came within ``timeout`` seconds."""
 
     async def take(self) -> Delivery | None:
-        """What is in the queue at this moment, or None; it waits for no message to come, and lets none be sent later."""
+        """Return a delivery that is in the queue now, or None; leave no request open."""
 
     async def close(self) -> None:
         """Stop, and give back what came and was not taken."""
@@ -124,15 +124,15 @@ class Bus(Protocol):
 
     @property
     def connected(self) -> bool:
-        """Whether the server is there at this moment (for a readiness probe)."""
+        """Return whether the server is connected now (for a readiness probe)."""
 
     @property
     def layout(self) -> LedgerLayout:
-        """In how many streams the ledger lies."""
+        """Return the layout of the ledger's streams."""
 
     @property
     def process(self) -> str:
-        """The id under which this process answers operators that ask for it; empty while it serves nothing."""
+        """Return the id under which this process reports itself to operators; empty while it serves nothing."""
 
     def keyed_hashes(self, text: str) -> tuple[str, ...]:
         """64 hexadecimal digits that only connections with the same credential can make of ``text``.
@@ -150,34 +150,37 @@ class Bus(Protocol):
         expected_subject_sequence: int | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> PublishAck:
-        """Store a message durably; ``headers`` go with it beside those of schema and message id.
+        """Store a message durably, with ``headers`` in addition to those of schema and message id.
 
-        A second publish with the same ``message_id`` within the dedupe window is acknowledged as a duplicate.
-        ``expected_subject_sequence`` is the stream sequence of the subject's last message (0: none yet);
-        raises ConflictError when it is another one.
+        Args:
+            message_id: a second publish with the same id within the dedupe window is acknowledged as a duplicate.
+            expected_subject_sequence: the stream sequence of the subject's last message (0: none yet).
+
+        Raises:
+            ConflictError: the subject's last message has another sequence.
         """
 
     async def consume(self, consumer: Consumer) -> Subscription:
         """Start to pull from a durable consumer of the topology, one delivery at a time."""
 
     def replay(self, subject: str, *, follow: bool = False, after: Seen = 0) -> AsyncGenerator[Message, None]:
-        """Stored messages of a subject (``*`` and ``>`` allowed) in order; with ``follow`` it goes on with new ones.
+        """Yield stored messages of a subject (``*`` and ``>`` allowed) in order; with ``follow``, continue with new ones.
 
-        Only those beyond ``after``: a sequence, or of a ledger in several streams the last place in each. Without ``follow`` it
-        ends with the last message that existed at the start. Leave it early through ``aclose``.
+        Only messages beyond ``after``: a sequence, or for a partitioned ledger the last position in each stream. Without
+        ``follow`` it ends with the last message that existed at the start. Leave it early through ``aclose``.
         """
 
     def unsettled(self, subject: str) -> AsyncGenerator[Message, None]:
-        """What lies in a work queue under a subject (``*`` and ``>`` allowed), waiting or in hand; nothing is taken."""
+        """Yield the unsettled messages of a work queue under a subject (``*`` and ``>`` allowed); take none."""
 
     async def stored(self, stream: str, sequence: int) -> Message | None:
         """The message at a place of a stream, or None; it is not taken."""
 
     async def remove(self, stream: str, sequence: int) -> None:
-        """Take a message out of a work queue without its being delivered; nothing happens when it is gone."""
+        """Remove a message from a work queue without delivering it; a missing one is no error."""
 
     async def broadcast(self, subject: str, data: bytes, *, headers: Mapping[str, str] | None = None) -> None:
-        """Send to all who listen now; nothing is stored."""
+        """Send to all current listeners; nothing is stored."""
 
     async def listen(self, subject: str, listener: Listener) -> None:
         """Call ``listener`` for every broadcast from now on."""
@@ -191,7 +194,7 @@ class Bus(Protocol):
         timeout: float,  # noqa: ASYNC109
         headers: Mapping[str, str] | None = None,
     ) -> Message:
-        """Ask a service and wait for its answer; raises BusError when none comes within ``timeout`` seconds."""
+        """Send a request to a service and return its answer; raises BusError if none arrives within ``timeout`` seconds."""
 
     async def serve(
         self,
@@ -203,14 +206,18 @@ class Bus(Protocol):
     ) -> None:
         """Register a NATS micro service (``$SRV.PING``) with one handler per endpoint subject or pattern; may be empty.
 
-        A pattern, whose subjects name it last, answers what no endpoint of its own does.
-        ``waiting``: the endpoints whose handlers do little but wait; many more of their requests are in hand at a time.
-        ``apart``: groups of endpoints, each of which is heard by a connection of its own: a party that sends more there than
-        can be read loses what is its own, and no other party loses anything.
+        A pattern with a trailing wildcard serves the subjects that no exact endpoint serves.
+
+        Args:
+            waiting: endpoints whose handlers mostly wait; many more of their requests run concurrently.
+            apart: groups of endpoints that each get a connection of their own, so that a party that floods one of them
+                loses only
+                its own requests.
         """
 
     async def another(self) -> Bus:
-        """One more connection with the same rights, for what must not be lost in what others send; the caller closes it."""
+        """Open another connection with the same rights, so that other traffic cannot displace its messages; the caller closes
+        it."""
 
     async def put_artifact(self, data: bytes) -> str:
         """Store bytes under their sha256; returns the URI ``artifact:sha256:<hex>``. Putting twice is harmless."""

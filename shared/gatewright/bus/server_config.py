@@ -21,18 +21,18 @@ from gatewright.errors import ConfigurationError
 
 #: The account that holds the streams.
 BUS_ACCOUNT = "gatewright"
-#: What servers of one cluster know each other by is read from this variable of their environment.
+#: The environment variable with the password that servers of a cluster share.
 CLUSTER_PASSWORD = "GATEWRIGHT_CLUSTER_PASSWORD"  # noqa: S105 - the name of a variable
 _SERVER_PREFIX = "$JS.API"
 #: The lines from which on a rendered file is about identities.
 _POOLS = "# pools: "
-#: Where the ledger lies in several streams, the next one says in how many.
+#: Prefix of the line that records the number of partitions, if there are several.
 _PARTITIONS = "# ledger partitions: "
 _ACCOUNTS = "accounts: "
 #: The call that names in its subject which message it reads: the one family of calls that a guest may have, below a prefix.
 _ONE_SUBJECT = "DIRECT.GET."
-#: An answer of many messages. After the last one the server keeps the way back open for so long; without that word it
-#: does until the asker gives up its inbox, which costs memory for every pull. A pull is answered within half a second.
+#: An answer of many messages. After the last one the server keeps the reply path open for this time. Without the setting it
+#: does so until the requester drops its inbox, which costs memory for every pull. A pull is answered within half a second.
 _MANY = {"response_type": "stream", "threshold": "20s"}
 
 _ESCAPED = re.compile(r'[\x00-\x1f\x7f"\\]')  # noqa: TID251 - linear: single characters
@@ -59,12 +59,13 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerConfig:
-    """``listen`` and ``monitor`` are ``host:port`` (port -1: any); ``accounts`` comes from ``accounts()``."""
+    """A server's configuration. ``listen`` and ``monitor`` are ``host:port`` (port -1: any); ``accounts`` comes from
+    ``accounts()``."""
 
     store: Path
     accounts: Mapping[str, Any]
     pools: tuple[str, ...] = (DEFAULT_POOL,)
-    #: The streams that the ledger lies in.
+    #: The number of streams of the ledger.
     partitions: int = 1
     listen: str = "127.0.0.1:4222"
     monitor: str = "127.0.0.1:8222"
@@ -74,7 +75,7 @@ class ServerConfig:
     ports_file: Path | None = None
     tls: Tls | None = None
     cluster: Cluster | None = None
-    #: In the place of ``accounts``: the lines of a server in operator mode.
+    #: Replaces ``accounts`` for a server in operator mode.
     trust: tuple[str, ...] = ()
 
 
@@ -87,8 +88,8 @@ def render(config: ServerConfig) -> str:
         *([f"ports_file_dir: {quote_string(config.ports_file)}"] if config.ports_file else []),
         *([f"log_file: {quote_string(config.log_file)}"] if config.log_file else []),
         f"max_payload: {config.max_payload}",
-        # A connection that swallows everything holds open pulls: each would be given one more message, which is lost to others
-        # until it is delivered again.
+        # A connection that accepts everything and answers nothing holds open pulls: each would receive one more message,
+        # unavailable to others until redelivery.
         'ping_interval: "2s"',
         "ping_max: 2",
         *("jetstream {", f"  store_dir: {quote_string(config.store)}", "  sync_interval: always", "}"),
@@ -130,10 +131,10 @@ def with_identities(
 
 
 def quote_string(value: str | Path) -> str:
-    """A string of the server's configuration language, whatever stands in ``value``.
+    """Return ``value`` quoted for the server's configuration language.
 
-    It knows fewer escapes than JSON does (no ``\\u``), and ``\\x`` of any byte; between quotes nothing is a variable. A path
-    that is no text keeps its bytes: the file is to be written with ``surrogateescape``.
+    It has fewer escapes than JSON (no ``\\u``), and ``\\x`` of any byte; in quotes there are no variables. A path
+    that is not UTF-8 keeps its bytes: write the file with ``surrogateescape``.
     """
     return '"' + _ESCAPED.sub(lambda found: _ESCAPES.get(found[0]) or f"\\x{ord(found[0]):02x}", str(value)) + '"'
 
@@ -145,10 +146,14 @@ def accounts(
     limits: Mapping[str, IdentityLimits] | None = None,
     partitions: int = 1,
 ) -> dict[str, Any]:
-    """The ``accounts`` block: identity -> public nkey becomes users with exactly the permissions of the table.
+    """Return the ``accounts`` block: users with the exact permissions of the table, from identity -> public nkey.
 
-    ``earlier``: of identities whose key is being replaced, the one before, which is still accepted. ``limits``: what an
-    operator has said, where it is not to be as shipped. Raises ConfigurationError when a key belongs to no identity.
+    Args:
+        earlier: the previous, still accepted keys of identities whose key is being replaced.
+        limits: limits that an operator changed.
+
+    Raises:
+        ConfigurationError: a key belongs to no known identity.
     """
     publishers = tuple(name for identity in public_keys if is_publisher(identity) and (name := publisher_of(identity)))
     found = (access_of(identity, pools, publishers, partitions) for identity in public_keys)
@@ -159,7 +164,7 @@ def accounts(
     bus = {
         "jetstream": "enabled",
         "limits": _limits(RESIDENT_LIMITS),
-        # Clients of every account write the API by this name; here it is the server's own.
+        # Clients of every account use this prefix for the API; in this account it maps to the server's own.
         "mappings": {f"{API_PREFIX}.>": f"{_SERVER_PREFIX}.>"},
         "users": [user for access in table if not access.guest for user in _users(access, keys)],
         "exports": [*_exports(guests)],
@@ -176,11 +181,11 @@ def _users(access: Access, keys: Mapping[str, tuple[str, ...]]) -> list[dict[str
 
 
 def _guest(access: Access, guests: Iterable[Access], keys: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
-    """An account of its own: what it may ask of the bus comes in as services, what it may hear as streams.
+    """Return a guest's account: requests to the bus are imported as services, and received subjects as streams.
 
-    What it tells other guests, and is told by them, passes from account to account.
+    Messages between guests pass directly from account to account.
     """
-    told = {
+    passed = {
         subject: [other.identity for other in guests if subject in _between(access, other)]
         for subject in _guest_imports(access, guests)
     }
@@ -190,7 +195,7 @@ def _guest(access: Access, guests: Iterable[Access], keys: Mapping[str, tuple[st
     return {
         "limits": _limits(access.limits),
         "users": _users(access, keys),
-        "exports": [*answered, *({"stream": subject, "accounts": names} for subject, names in told.items())],
+        "exports": [*answered, *({"stream": subject, "accounts": names} for subject, names in passed.items())],
         "imports": [*services, *heard, *_from_guests(access, guests)],
     }
 
@@ -205,10 +210,10 @@ def _from_guests(access: Access, guests: Iterable[Access]) -> Iterable[dict[str,
             yield {"stream": {"account": other.identity, "subject": subject}}
 
 
-def _between(teller: Access, told: Access) -> tuple[str, ...]:
-    """The subjects that one guest tells another: of a pattern and a subject that it covers, the subject."""
-    pairs = ((said, heard) for said in teller.tell for heard in told.told)
-    both = (heard if matches(said, heard) else said if matches(heard, said) else "" for said, heard in pairs)
+def _between(sender: Access, receiver: Access) -> tuple[str, ...]:
+    """Return the subjects that one guest sends to another: of a pattern and a matching subject, the subject."""
+    pairs = ((sent, heard) for sent in sender.peer_sends for heard in receiver.peer_receives)
+    both = (heard if matches(sent, heard) else sent if matches(heard, sent) else "" for sent, heard in pairs)
     return tuple(subject for subject in both if subject)
 
 
@@ -218,7 +223,7 @@ def _limits(limits: AccountLimits) -> dict[str, int]:
 
 
 def _guest_exports(access: Access) -> Iterable[tuple[str, dict[str, str]]]:
-    """Every subject of the bus's account that a guest reaches, and under which name."""
+    """Yield every subject of the bus's account that a guest reaches, with the name it uses."""
     for subject in (*access.publish, *access.settles()):
         yield subject, {}
     for call in access.calls():
@@ -228,7 +233,7 @@ def _guest_exports(access: Access) -> Iterable[tuple[str, dict[str, str]]]:
 
 
 def _exports(guests: Iterable[Access]) -> Iterable[dict[str, Any]]:
-    """Each subject once, with the accounts that may reach it. A pull is answered by many messages, all else by one."""
+    """Yield each subject once, with the accounts that may reach it. A pull gets many reply messages, all other calls one."""
     services: dict[str, list[str]] = {}
     streams: dict[str, list[str]] = {}
     for guest in guests:

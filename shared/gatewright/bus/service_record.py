@@ -1,4 +1,4 @@
-"""What a service says about itself under ``$SRV.PING``, ``$SRV.INFO`` and ``$SRV.STATS`` (NATS ADR-32). No I/O."""
+"""The description of a service under ``$SRV.PING``, ``$SRV.INFO`` and ``$SRV.STATS`` (NATS ADR-32). No I/O."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _TYPES = "io.nats.micro.v1"
 
 
 class EndpointRecord(msgspec.Struct):
-    """One endpoint and what it has done; times in nanoseconds."""
+    """An endpoint and its statistics; times in nanoseconds."""
 
     name: str
     subject: str
@@ -35,9 +35,9 @@ class EndpointRecord(msgspec.Struct):
 
 
 class ServiceRecord(msgspec.Struct):
-    """An instance of a service; ``started`` in RFC 3339, ``identity`` is what it is on the bus.
+    """An instance of a service; ``started`` in RFC 3339, ``identity`` is its identity on the bus.
 
-    ``facts`` says how it is at the moment of an answer, for operators.
+    ``facts`` returns current facts about the process, for operators.
     """
 
     name: str

@@ -1,7 +1,7 @@
-"""What an operator says about streams: how many bytes each holds, and after how many days what may be forgotten goes.
+"""Operator settings for streams: the bytes that each holds, and the days after which expendable messages expire.
 
-Said as ``RESULTS=2GiB INTAKE=64MiB UPLOADS_payments=1GiB`` and ``DEAD=90``: the name of a stream, or INTAKE and UPLOADS for
-those of every publisher that is not named itself. What cannot work is refused here, before a server is asked.
+Written as ``RESULTS=2GiB INTAKE=64MiB UPLOADS_payments=1GiB`` and ``DEAD=90``: the name of a stream, or INTAKE and UPLOADS
+for those of every publisher without its own entry. Impossible values are refused here, before any request to a server.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Self
 from gatewright.bus.topology import LEDGER, STREAMS, StreamSpec, intake_publisher, is_of_ledger, uploader_of
 from gatewright.errors import ConfigurationError
 
-#: The variables of the environment that say so.
+#: The environment variables of these settings.
 SIZES = "GATEWRIGHT_STREAM_BYTES"
 DAYS = "GATEWRIGHT_STREAM_DAYS"
 
@@ -30,7 +30,7 @@ _LEAST = 16 << 20
 #: More than any volume.
 _MOST = 1 << 50
 _DAY = 86_400.0
-#: Where messages may go by themselves, and how long they stay at the least: a letter waits for a person, an upload for its run.
+#: The streams that may expire messages, with the least age in days: dead letters wait for people, uploads for their run.
 _FORGETTABLE = {"DEAD": 30, "UPLOADS": 1}
 
 
@@ -43,7 +43,7 @@ class StreamSettings:
 
     @classmethod
     def of(cls, sizes: str, days: str) -> Self:
-        """What the variables say. Raises ConfigurationError that names the wrong one."""
+        """Parse the two variables. Raises ConfigurationError that names the wrong one."""
         try:
             found = read_sizes(sizes)
         except ValueError as error:
@@ -53,8 +53,8 @@ class StreamSettings:
         except ValueError as error:
             raise ConfigurationError(f"{DAYS}: {error}") from None
 
-    def applied(self, stream: StreamSpec) -> StreamSpec:
-        """The stream as the operator wants it. A size that was said is kept to: it is not made smaller for want of room."""
+    def apply_to(self, stream: StreamSpec) -> StreamSpec:
+        """Return the stream with the operator's settings. A configured size is never reduced for lack of storage."""
         size, days = self._of(self.sizes, stream.name), self._of(self.days, stream.name)
         sized = stream if size is None else dataclasses.replace(stream, max_bytes=size, least_bytes=size)
         return sized if days is None else dataclasses.replace(sized, keep_seconds=days * _DAY)
@@ -64,12 +64,12 @@ class StreamSettings:
 
 
 def read_sizes(text: str) -> dict[str, int]:
-    """``RESULTS=2GiB INTAKE=64MiB``. Raises ValueError that says what is wrong."""
+    """Parse ``RESULTS=2GiB INTAKE=64MiB``. Raises ValueError with a message for the user."""
     sizes = {}
     for name, value in _pairs(text):
         found = _SIZE.match(value)
         if found is None:
-            raise ValueError(f"{name}={value[:20]} is no size: say MiB, GiB or TiB, as in {name}=512MiB")
+            raise ValueError(f"{name}={value[:20]} is not a size: use MiB, GiB or TiB, as in {name}=512MiB")
         sizes[name] = int(found[1]) * _UNITS[found[2]]
         least = next((each.least_bytes for each in STREAMS if each.name == name and each.least_bytes > 0), _LEAST)
         if not least <= sizes[name] <= _MOST:
@@ -80,7 +80,7 @@ def read_sizes(text: str) -> dict[str, int]:
 
 
 def read_days(text: str) -> dict[str, int]:
-    """``DEAD=90 UPLOADS=3``. Raises ValueError that says what is wrong."""
+    """Parse ``DEAD=90 UPLOADS=3``. Raises ValueError with a message for the user."""
     days = {}
     for name, value in _pairs(text):
         least = _FORGETTABLE.get(_kind(name))
@@ -101,7 +101,9 @@ def _pairs(text: str) -> list[tuple[str, str]]:
     known = (*_KINDS, *(stream.name for stream in STREAMS))
     for name, equals, _ in pairs:
         if not equals or (name not in known and _NAME.match(name) is None):
-            raise ValueError(f"{name[:40]!r} is no stream: say NAME=VALUE of {', '.join(known)}, or of one publisher's")
+            raise ValueError(
+                f"{name[:40]!r} is not a stream: use NAME=VALUE with {', '.join(known)}, or with a publisher's stream"
+            )
     names = [name for name, _, _ in pairs]
     if len(set(names)) != len(names):
         raise ValueError("a stream is named twice")

@@ -1,7 +1,7 @@
-"""Streams as files and back, by the NATS server's own snapshots: with their consumers, byte for byte, while they are in use.
+"""Backup of streams to files and back, by the NATS server's own snapshots: with consumers, byte for byte, while in use.
 
-What a snapshot holds is the server's business (an archive of its store); it is kept and given back as it came. Only the
-provisioner may have one made, and one is taken back only where there is no stream of that name: nothing is overwritten.
+The content of a snapshot is the server's format (an archive of its store) and stays unchanged. Only the provisioner may
+create one. A snapshot is restored only if no stream of that name exists, so nothing is overwritten.
 """
 
 from __future__ import annotations
@@ -52,9 +52,10 @@ class _RestoreReply(ApiReply):
 
 
 class StreamSnapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a snapshot. ``last_sequence``: of the stream when it was begun; it may hold a little more.
+    """A snapshot's metadata. ``last_sequence``: of the stream when the snapshot began; it may hold slightly more.
 
-    ``sha256`` and ``size`` are those of its bytes; ``config`` and ``state`` are the server's words, and given back to it.
+    ``sha256`` and ``size`` describe its bytes; ``config`` and ``state`` come from the server and are returned to it on
+    restore.
     """
 
     stream: str
@@ -67,8 +68,9 @@ class StreamSnapshot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def stored_streams(connection: Connection) -> tuple[str, ...]:
-    """Every stream of a system, in the order in which they are to be kept. Raises BusError, ConfigurationError
-    (``ledger_partitions_differ``): a part of the ledger would be left out.
+    """Return every stream of a system, in backup order.
+
+    Raises BusError, ConfigurationError (``ledger_partitions_differ``): a part of the ledger would be left out.
     """
     await check_partitions(connection)
     known = [
@@ -127,7 +129,7 @@ async def take_snapshot(connection: Connection, stream: str, target: BinaryIO) -
 
 
 async def _chunk(connection: Connection, chunks: asyncio.Queue[Msg], stream: str) -> bytes:
-    """The next part, empty at the end. The server goes on when it is told that a part has come."""
+    """Return the next chunk, empty at the end. The server continues after each acknowledged chunk."""
     try:
         async with asyncio.timeout(_SILENCE):
             message = await chunks.get()
@@ -146,10 +148,9 @@ async def _chunk(connection: Connection, chunks: asyncio.Queue[Msg], stream: str
 async def give_back(
     connection: Connection, snapshot: StreamSnapshot, source: BinaryIO, changed: Mapping[str, Any] | None = None
 ) -> int:
-    """Have the server make the stream from its snapshot; the messages that it has then.
+    """Restore a stream from its snapshot; return the number of its messages.
 
-    ``changed``: settings of the stream that are to be others than they were. Raises BusError: the server's own words, where it
-    does not take it.
+    ``changed``: stream settings that replace those of the snapshot. Raises BusError with the server's reason for a refusal.
     """
     wanted = {"config": {**snapshot.config, **(changed or {})}, "state": snapshot.state}
     call = f"STREAM.RESTORE.{snapshot.stream}"
@@ -159,7 +160,7 @@ async def give_back(
     for data in _parts(source):
         answer = await connection.request(place, data, timeout=_SILENCE)
         if answer.data:
-            decode_reply(answer.data, ApiReply, call)  # it says no more than that it has come, or that it was refused
+            decode_reply(answer.data, ApiReply, call)  # the reply is only an acknowledgement or a refusal
     last = await connection.request(place, b"", timeout=_RECOVERY)
     return decode_reply(last.data, StreamInfoReply, call).state.messages
 

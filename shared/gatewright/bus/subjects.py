@@ -1,7 +1,7 @@
-"""What subjects, keys, header values and payloads may be like, and which subject a pattern covers.
+"""Validation of subjects, keys, header values and payloads, and matching of subjects against patterns.
 
-Both backends check here: a NATS server stores a message under ``gw.run.*`` without a word, and a line break in a subject
-or a header would be a command of its own. Names from outside (task ids, run ids) reach the bus through these functions.
+Both backends validate here: a NATS server silently stores a message under ``gw.run.*``, and a line break in a subject or a
+header would be a protocol command. Names from outside (task ids, run ids) reach the bus through these functions.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from gatewright.errors import ConfigurationError, MalformedError
 
 #: Payload and headers of one message; the limit of the server too.
 MAX_MESSAGE_BYTES = 8 * 1024 * 1024
-#: What headers may take of it.
+#: Bytes of a message reserved for headers.
 HEADER_BYTES = 4096
-#: What a caller's own headers may take of that; the bus needs the rest.
+#: Bytes of that for a caller's own headers; the bus needs the rest.
 _CALLERS_HEADER_BYTES = 3072
 
 _TOKEN = re.compile(r"[A-Za-z0-9_$=/+-]{1,128}\Z")  # noqa: TID251 - linear: anchored, and no repetition can give to the next
@@ -41,7 +41,7 @@ def check_pattern(pattern: str) -> str:
 
 
 def is_pattern(subject: str) -> bool:
-    """Whether ``subject`` has a wildcard in it."""
+    """Return whether ``subject`` contains a wildcard."""
     return any(token in ("*", ">") for token in subject.split("."))
 
 
@@ -67,7 +67,7 @@ def check_pool(name: str) -> str:
 
 
 def check_schema(name: str) -> str:
-    """``name`` itself when it can stand in the schema header; raises MalformedError (code ``bad_header``)."""
+    """Return ``name`` if it is valid in the schema header; raises MalformedError (``bad_header``)."""
     if not _HEADER.match(name):
         raise MalformedError(f"not a schema name: {name[:80]!r}", code="bad_header")
     return name
@@ -78,17 +78,17 @@ def check_size(data: bytes, limit: int = MAX_MESSAGE_BYTES) -> bytes:
 
     Raises MalformedError (code ``message_too_large``) before the server would: it closes the connection of who sends more.
     """
-    room = limit - HEADER_BYTES
-    if len(data) > room:
-        raise MalformedError(f"a message holds at most {room} bytes, not {len(data)}", code="message_too_large")
+    most = limit - HEADER_BYTES
+    if len(data) > most:
+        raise MalformedError(f"a message holds at most {most} bytes, not {len(data)}", code="message_too_large")
     return data
 
 
 def header_id(message_id: str) -> str:
-    """The form of a message id that stands in the header: itself when it is plain, else its sha256.
+    """Return the header form of a message id: the id itself if it is plain, else its sha256.
 
-    Ids hold task ids of other systems. The client would trim blanks and replace line breaks, and two tasks whose ids
-    differ in nothing else would be taken for one.
+    Ids contain task ids of other systems. The client would trim blanks and replace line breaks, so two tasks whose ids
+    differ only in these would be confused.
     """
     if _HEADER.match(message_id):
         return message_id
@@ -109,7 +109,7 @@ def check_headers(headers: Mapping[str, str] | None) -> dict[str, str]:
 
 
 def matches(pattern: str, subject: str) -> bool:
-    """Whether ``pattern`` (NATS wildcards) covers ``subject``."""
+    """Return whether ``pattern`` (NATS wildcards) matches ``subject``."""
     wanted = pattern.split(".")
     tokens = subject.split(".")
     if wanted[-1] == ">":

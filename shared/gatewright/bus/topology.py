@@ -1,6 +1,6 @@
-"""The one table of streams, subjects and durable consumers. Everything else about the bus is derived from it.
+"""The table of streams, subjects and durable consumers, from which everything else about the bus is derived.
 
-Who may use which of them stands in ``permissions.py``.
+``permissions.py`` defines who may use which of them.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from gatewright.contracts.vocabulary import Priority
 from gatewright.errors import MalformedError
 
 DEFAULT_POOL = "default"
-#: The publisher whose identity has no name of its own.
+#: The publisher whose identity has no name.
 DEFAULT_PUBLISHER = "default"
-#: The publisher that operators are, such as the command line beside a stack of its own. No other identity may be it.
+#: The publisher of operators, such as the command line beside a local stack. No other identity may use it.
 OPERATOR_PUBLISHER = "operator"
 LOCK_BUCKET = "gw-locks"
 #: The stream in which JetStream keeps the bucket.
@@ -35,47 +35,47 @@ STATUS_SUBJECT = "gw.status"
 EVENTS_SUBJECT = "gw.events"
 RUNS_SUBJECT = "gw.runs"
 BUNDLE_SUBJECT = "gw.bundle"
-#: Where what a run has come to is read, in words for models.
+#: Returns a summary of a run, written for models.
 CONTEXT_SUBJECT = "gw.context"
-#: Where roles are asked about open runs, and their answers read.
+#: Starts consultations of roles about open runs, and returns their answers.
 SUMMON_SUBJECT = "gw.summon"
-#: Where an approver asks what waits for people, and says what was decided.
+#: Approvers list pending approvals here, and send decisions.
 APPROVALS_SUBJECT = "gw.approvals"
 DECIDE_SUBJECT = "gw.decide"
 APPROVER_SUBJECTS = (APPROVALS_SUBJECT, DECIDE_SUBJECT)
-#: Where workers bring what agents ask leave for, where people of a rule are asked.
+#: Workers forward agents' permission requests here, if a rule names people for them.
 LEAVE_SUBJECT = "gw.leave"
-#: Where the gatekeeper answers questions about runs.
+#: Subjects on which the gatekeeper answers requests about runs.
 QUESTION_SUBJECTS = (STATUS_SUBJECT, EVENTS_SUBJECT, RUNS_SUBJECT, BUNDLE_SUBJECT, CONTEXT_SUBJECT, SUMMON_SUBJECT)
 REQUEST_SUBJECT = "gw.intake.request"
 CONTRACT_SUBJECT = "gw.intake.contract"
 ABORT_SUBJECT = "gw.intake.abort"
 #: Broadcast by the gatekeeper when a run is aborted: the roles that work for it stop.
 CANCEL_SUBJECT = "gw.cancel"
-#: Told by workers while agents work, for those who look on: what they say they do. It is nowhere stored, and no evidence.
+#: Live reports by workers of what an agent claims to do, for spectators. Not stored, and not evidence.
 LIVE_SUBJECT = "gw.live.*"
-#: Told every beat by each role of every task that it has in hand, to the gatekeepers. It is nowhere stored, and no evidence.
+#: Periodic claims by each role of every task that it handles, for the gatekeepers. Not stored, and not evidence.
 CLAIM_SUBJECT = "gw.claim.*"
-#: Where workers put what agents ask leave for to the publisher of the run, and where that publisher answers; each publisher
-#: has a subject of its own. Nowhere stored: the agent's events in the bundle hold question and answer.
+#: Workers forward agents' permission requests to the run's publisher, and that publisher answers; each publisher has a
+#: subject of its own. Not stored: the agent's events in the bundle hold request and answer.
 QUESTION_SUBJECT = "gw.question.*"
 ANSWER_SUBJECT = "gw.answer.*"
-#: Where the server reports that it delivers a task no more although no role settled it. It is kept only where a stream does.
+#: The server's report of a task that reached its last delivery unsettled. Kept only if a stream stores it.
 EXHAUSTED_SUBJECT = "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.TASKS.>"
-#: Where the server repeats what it has stored in the ledger, for those who watch: one subject per run.
+#: The server's copy of each stored ledger message, for watchers: one subject per run.
 WATCH_SUBJECT = "gw.watch.*"
 
 
 @dataclass(frozen=True, slots=True)
 class StreamSpec:
-    """``max_message_bytes`` bounds one message; ``dedupe_seconds`` is the window of ``Nats-Msg-Id``.
+    """A stream. ``max_message_bytes`` bounds one message; ``dedupe_seconds`` is the window of ``Nats-Msg-Id``.
 
-    From a work queue a message goes when it is settled; ``append_only``: no single message can be taken out. ``max_messages``,
-    ``max_per_subject`` and ``max_bytes`` bound the stream (-1: as the operator has set it); a full one refuses, it forgets
-    nothing. The server reserves ``max_bytes``: where it has not so much, the stream is made smaller, down to ``least_bytes``.
-    ``repeated``: the subject under which the server repeats what it has stored, with ``{{wildcard(1)}}`` for the last
-    token. ``direct``: a message can be read by a call that names its subject, which permissions can be given for.
-    ``keep_seconds``: after so long a message goes by itself (0: never).
+    A work queue removes a message when it is settled; ``append_only`` forbids removal of single messages. ``max_messages``,
+    ``max_per_subject`` and ``max_bytes`` bound the stream (-1: as the operator has set it); a full stream refuses and drops
+    nothing. The server reserves ``max_bytes``; if it has less, the stream is made smaller, down to ``least_bytes``.
+    ``repeated``: the subject under which the server republishes stored messages, with ``{{wildcard(1)}}`` for the last
+    token. ``direct``: messages can be read by a call that names their subject, for which permissions exist.
+    ``keep_seconds``: the age after which a message expires (0: never).
     """
 
     name: str
@@ -108,10 +108,10 @@ class Consumer:
 
 
 def handled_deliveries(max_deliver: int) -> float:
-    """How many deliveries of a task are worked on.
+    """Return how many deliveries of a task are worked on.
 
-    The last one that the server makes is kept back: it is refused unseen. Else a task that kills its process
-    every time would be left in the queue for ever, and its run without an end.
+    The last delivery is held back and refused unseen. Otherwise a task that kills its process every time would stay in the
+    queue for ever, and its run would never end.
     """
     return float("inf") if max_deliver < 1 else max(1, max_deliver - 1)
 
@@ -136,9 +136,9 @@ _INTAKE = "INTAKE"
 
 
 def intake_stream(publisher: str) -> StreamSpec:
-    """What one publisher leaves for the gatekeeper: a stream of its own, so that one that is full is full for no other.
+    """Return the intake stream of one publisher; separate streams keep a full one from blocking other publishers.
 
-    ``*`` stands for any publisher with a name. The one without a name has the stream ``INTAKE``.
+    ``*`` stands for any publisher with a name. The publisher without a name has the stream ``INTAKE``.
     """
     plain = publisher == DEFAULT_PUBLISHER
     return StreamSpec(
@@ -146,7 +146,7 @@ def intake_stream(publisher: str) -> StreamSpec:
         ("gw.intake.*" if plain else f"gw.intake.*.{publisher}",),
         "workqueue",
         "requests, contracts and aborts of a publisher",
-        # Repetitions are found in the ledger, however late they come.
+        # The ledger detects duplicates, however late they arrive.
         dedupe_seconds=SHORTEST_DEDUPE,
         max_messages=100_000,
         max_per_subject=10_000,
@@ -156,7 +156,7 @@ def intake_stream(publisher: str) -> StreamSpec:
 
 
 def intake_publisher(stream: str) -> str | None:
-    """The publisher whose intake a stream of this name holds; None for every other stream."""
+    """Return the publisher whose intake this stream is; None for other streams."""
     if stream == _INTAKE:
         return DEFAULT_PUBLISHER
     return stream.removeprefix(f"{_INTAKE}_") if stream.startswith(f"{_INTAKE}_") else None
@@ -164,14 +164,14 @@ def intake_publisher(stream: str) -> str | None:
 
 #: The ledger: the name of its first stream, and the subjects of its runs as every party but the bus itself writes them.
 LEDGER = "RUNS"
-#: Streams that one ledger lies in, at most.
+#: Maximum number of streams of one ledger.
 MOST_PARTITIONS = 64
 
 
 def ledger_stream(partition: int = 0, partitions: int = 1) -> StreamSpec:
-    """One of the streams that the ledger lies in; its subjects say of how many it is, so that two numbers never mix.
+    """Return one stream of the ledger; its subjects contain the number of partitions, so that two numbers never mix.
 
-    What watchers hear is named by the run alone, whatever stream it lies in.
+    The subject for watchers contains only the run id, not the partition.
     """
     whole = partitions == 1
     return StreamSpec(
@@ -185,7 +185,7 @@ def ledger_stream(partition: int = 0, partitions: int = 1) -> StreamSpec:
 
 
 def is_of_ledger(stream: str) -> bool:
-    """Whether a stream of this name holds the ledger or a part of it."""
+    """Return whether the stream holds the ledger or a part of it."""
     return stream == LEDGER or stream.startswith(f"{LEDGER}_")
 
 
@@ -215,18 +215,18 @@ STREAMS: tuple[StreamSpec, ...] = (
 
 
 def streams(partitions: int = 1) -> tuple[StreamSpec, ...]:
-    """The streams that each system has whose ledger lies in so many."""
+    """Return the streams of every system with this number of ledger partitions."""
     ledger = tuple(ledger_stream(number, partitions) for number in range(partitions))
     return tuple(part for stream in STREAMS for part in (ledger if stream.name == LEDGER else (stream,)))
 
 
-#: How long an upload is kept. What a run refers to is copied when the gatekeeper judges it.
+#: Seconds that an upload is kept. The gatekeeper copies what a run refers to when it judges the run.
 UPLOAD_SECONDS = 7 * 86_400.0
 _UPLOADS = "UPLOADS_"
 
 
 def upload_stream(publisher: str = "*") -> StreamSpec:
-    """What one publisher uploads for its runs: a stream of its own, so that one that is full is full for no other.
+    """Return the upload stream of one publisher; separate streams keep a full one from blocking other publishers.
 
     ``*`` stands for any publisher.
     """
@@ -248,24 +248,24 @@ def upload_stream(publisher: str = "*") -> StreamSpec:
 
 
 def publisher_streams(publisher: str) -> tuple[StreamSpec, ...]:
-    """The streams that there are for this publisher and no other, beside those that every system has."""
+    """Return the streams of this publisher, in addition to those of every system."""
     own = (intake_stream(publisher), upload_stream(publisher))
     return tuple(stream for stream in own if stream not in STREAMS)
 
 
 def uploader_of(stream: str) -> str | None:
-    """The publisher whose uploads a stream of this name holds; None for every other stream."""
+    """Return the publisher whose uploads this stream holds; None for other streams."""
     return stream.removeprefix(_UPLOADS) if stream.startswith(_UPLOADS) else None
 
 
 #: Streams that several identities write to: the ids of their messages are no secret shared by all (``Credential.private_id``).
 SHARED_STREAMS = frozenset({"RESULTS", "DEAD"})
-#: Every stream that each system has whose ledger lies in one, that of the bucket too.
+#: Every stream of a system with an unpartitioned ledger, including that of the bucket.
 STREAM_NAMES: tuple[str, ...] = (*(stream.name for stream in STREAMS), LOCK_STREAM)
 
 
 def stream_names(partitions: int = 1) -> tuple[str, ...]:
-    """The same for a ledger that lies in so many."""
+    """Return the stream names of a system with this number of ledger partitions."""
     return (*(stream.name for stream in streams(partitions)), LOCK_STREAM)
 
 
@@ -282,27 +282,27 @@ def task_subject(role: str, pool: str = DEFAULT_POOL, task_class: Priority = DEF
 
 
 def task_queue(subject: str) -> str:
-    """What the classes of one queue of tasks have in common: the subject of a task without its class."""
+    """Return the subject of a task without its class, which all classes of one queue share."""
     return subject.rpartition(".")[0]
 
 
 def live_subject(role: str) -> str:
-    """Where a role tells what goes on, for those who look on."""
+    """Return the subject of a role's live reports, for spectators."""
     return f"gw.live.{role}"
 
 
 def claim_subject(role: str) -> str:
-    """Where a role claims that a task is in hand, and no other does."""
+    """Return the subject on which this role alone claims tasks."""
     return f"gw.claim.{role}"
 
 
 def question_subject(publisher: str) -> str:
-    """Where a publisher hears what agents of its runs ask."""
+    """Return the subject on which a publisher receives its agents' permission requests."""
     return f"gw.question.{publisher}"
 
 
 def answer_subject(publisher: str) -> str:
-    """Where a publisher answers them, and no other does."""
+    """Return the subject on which this publisher alone answers them."""
     return f"gw.answer.{publisher}"
 
 
@@ -315,12 +315,12 @@ def run_subject(run_id: str) -> str:
 
 
 def artifact_subject(writer: str, digest: str, piece: int) -> str:
-    """Where piece ``piece`` (0 is the first) of an artifact lies as ``writer`` stored it."""
+    """Return the subject of piece ``piece`` (0 is the first) of an artifact stored by ``writer``."""
     return f"gw.artifact.{writer}.{digest}.{piece}"
 
 
 def artifact_use_subject(writer: str, digest: str, day: int) -> str:
-    """Where ``writer`` says on a day, counted from 1970, that it has stored an artifact once more."""
+    """Return the subject on which ``writer`` records, for a day since 1970, that it stored an artifact again."""
     return f"gw.artifact.{writer}.{digest}.used-{day}"
 
 
@@ -329,7 +329,7 @@ def upload_subject(publisher: str, digest: str, piece: int) -> str:
     return f"gw.upload.{publisher}.{digest}.{piece}"
 
 
-#: Who decides about dead letters: under the subject of that name the decisions are stored.
+#: The owner of dead-letter decisions, which are stored under the subject of this name.
 DEAD_LETTER_DECIDER: Final = "operator"
 
 
@@ -354,7 +354,7 @@ def intake_consumer(publisher: str) -> Consumer:
     """
     stream = intake_stream(publisher)
     plain = publisher == DEFAULT_PUBLISHER
-    # In the stream of the publisher without a name may lie what others left when there was one stream for all.
+    # The stream of the publisher without a name may still hold messages of others from before the streams were split.
     subject = "gw.intake.>" if plain else stream.subjects[0]
     durable = "gatekeeper-intake" if plain else f"gatekeeper-intake-{publisher}"
     return Consumer(stream.name, durable, subject, "gatekeeper", ack_wait=6.0, max_deliver=-1)
@@ -369,13 +369,13 @@ EXHAUSTED_CONSUMER = Consumer(
 
 
 def intake_consumers(publishers: Iterable[str]) -> tuple[Consumer, ...]:
-    """The queues of what these publishers leave, beside those that every system has."""
+    """Return the intake queues of these publishers, in addition to those of every system."""
     known = (INTAKE_CONSUMER, OPERATOR_INTAKE_CONSUMER)
     return tuple(queue for publisher in publishers if (queue := intake_consumer(publisher)) not in known)
 
 
 def consumers(pools: tuple[str, ...] = (DEFAULT_POOL,), publishers: Iterable[str] = ()) -> tuple[Consumer, ...]:
-    """Every durable consumer of a system whose roles have these pools, with these publishers beside the standing ones."""
+    """Return every durable consumer of a system with these pools, and these publishers besides the standing ones."""
     tasks = (queue for role in TASK_ROLES for pool in pools for queue in task_consumers(role, pool))
     own = (INTAKE_CONSUMER, OPERATOR_INTAKE_CONSUMER, RESULT_CONSUMER, EXHAUSTED_CONSUMER)
     return (*own, *intake_consumers(publishers), *tasks)

@@ -1,7 +1,7 @@
-"""Which version of Gatewright wrote a message, and what a reader of another version makes of what it cannot read.
+"""The version that wrote a message, and the treatment of messages of another version that cannot be read.
 
-While an installation is upgraded, or taken back, processes of two versions work side by side. A document that one of them
-cannot read is not wrong for that: it is given back, for a process that can. One of the reader's own version is wrong.
+During an upgrade or rollback, processes of two versions run side by side. A document that one of them cannot read may be
+valid, so it is returned for a process that can. An unreadable document of the reader's own version is an error.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from gatewright.bus.port import Message
 from gatewright.errors import MalformedError, UnavailableError
 from gatewright.version import __version__
 
-#: Goes with every task, answer and entry of the ledger. Publishers send none: what they send is refused at once.
+#: Header of every task, answer and ledger entry. Publishers send none: an unreadable document of theirs is refused at once.
 VERSION_HEADER: Final = "Gw-Version"
 #: The reason of what is given back.
 OTHER_VERSION: Final = "other_version"
-#: Seconds after which a stored message of another version is put aside all the same: no process has come that reads it.
+#: Seconds after which an unreadable message of another version is set aside: no process arrived that reads it.
 WAITED_FOR: Final = 3600.0
 
 R = TypeVar("R")
@@ -29,9 +29,9 @@ def written_here() -> dict[str, str]:
 
 
 def read_version(message: Message, reader: Callable[[], R]) -> R:
-    """What ``reader`` makes of ``message``.
+    """Return the result of ``reader``.
 
-    Raises UnavailableError (``other_version``) in the place of MalformedError when a process of another version wrote it.
+    Raises UnavailableError (``other_version``) instead of MalformedError if a process of another version wrote it.
     """
     try:
         return reader()

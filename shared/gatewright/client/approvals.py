@@ -1,4 +1,4 @@
-"""The inbox of people: what waits for an answer, and signed answers to it. It speaks to the bus port and decides nothing."""
+"""The inbox of approvers: pending requests, and signed answers. It uses the bus port and decides nothing."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from gatewright.errors import MalformedError
 #: Seconds that a gatekeeper is waited for; a yes may land a change before it is answered.
 _ASKING = 10.0
 _DECIDING = 60.0
-#: As many requests as one answer may hold.
+#: Maximum number of requests in one answer.
 _MOST = 1000
 
 
 class ApprovalInbox:
-    """What the identity ``approver`` may do. Every method raises BusError when the bus cannot serve."""
+    """The operations of the identity ``approver``. Every method raises BusError when the bus cannot serve."""
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
@@ -32,7 +32,7 @@ class ApprovalInbox:
         return decode_answer(answer, ApprovalList)
 
     async def review(self, name: str) -> ApprovalStanding:
-        """How the review stands that a request or a run names: the last one, where a run has several.
+        """Return the state of a request's or run's review: the last one, if a run has several.
 
         Raises MalformedError (``approval_unknown``, ``run_unknown``), UnavailableError.
         """
@@ -44,7 +44,7 @@ class ApprovalInbox:
         return found[-1]
 
     async def draft(self, run_id: str) -> ReviewStanding | None:
-        """The review that will be asked for once the run's change is made; None: there is none.
+        """Return the review that will be requested once the run's change is made; None without one.
 
         Raises MalformedError (``run_unknown``), UnavailableError.
         """
@@ -57,13 +57,13 @@ class ApprovalInbox:
         return decode_answer(answer, DecisionReply)
 
     async def grants(self) -> tuple[GrantStanding, ...]:
-        """What has been approved in advance, the oldest first. Raises UnavailableError."""
+        """Return all approvals in advance, the oldest first. Raises UnavailableError."""
         data = codec.encode(ApprovalsRequest(grants=True))
         answer = await self._bus.request(APPROVALS_SUBJECT, data, schema="approvals_request.v1", timeout=_ASKING)
         return decode_answer(answer, ApprovalList).grants
 
     async def change_grant(self, change: GrantChange) -> GrantStanding:
-        """Bring a signed grant, or a signed revocation of one; how it stands then. Raises DeniedError, MalformedError."""
+        """Send a signed grant or revocation; return its state. Raises DeniedError, MalformedError."""
         data = codec.encode(change)
         answer = await self._bus.request(DECIDE_SUBJECT, data, schema="grant_change.v1", timeout=_ASKING)
         return decode_answer(answer, ApprovalList).grants[0]

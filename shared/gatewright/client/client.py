@@ -1,4 +1,4 @@
-"""The asynchronous client: submit work, follow runs, fetch artifacts. It speaks to the bus port and decides nothing."""
+"""The asynchronous client: submit work, follow runs, fetch artifacts. It uses the bus port and decides nothing."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ DEFAULT_URL = "nats://127.0.0.1:4222"
 INLINE_LIMIT = 256 * 1024
 #: Seconds that a submission may take in all: the gatekeeper fetches the baseline before it answers.
 SUBMIT_TIMEOUT = 60.0
-#: Seconds after which it is asked again, under the same key: a gatekeeper that has ended took the question with it.
+#: Seconds until a request is repeated under the same key: it is lost with a gatekeeper that ended.
 ASK_AGAIN = 10.0
 STATUS_TIMEOUT = 10.0
 #: Reasons of a service that is there, and has no time for it now.
@@ -92,12 +92,12 @@ class Client:
         reads_ledger: bool = True,
         clock: Clock | None = None,
     ) -> None:
-        """``publisher``: whose subjects are used; the server lets a connection use those of its own identity only.
+        """Create a client. ``publisher``: whose subjects are used; the server restricts a connection to its own identity's.
 
-        ``reads_ledger``: whether the server lets it read the ledger; otherwise the gatekeeper is asked.
+        ``reads_ledger``: whether the server lets it read the ledger; otherwise the gatekeeper answers.
         """
         self._bus = bus
-        #: Whether it may read the ledger, and not its own runs alone.
+        #: Whether it may read the ledger, and not only its own runs.
         self.reads_ledger = reads_ledger
         self._requested_by = requested_by
         self._publisher = publisher
@@ -131,11 +131,11 @@ class Client:
         await self._bus.close()
 
     async def submit_request(self, request: RunRequest | Mapping[str, Any], *, patience: float = 0.0) -> str:
-        """Have a request compiled and run; returns the run id, which is in the ledger by then.
+        """Submit a request to be compiled and run; return the run id, which is then in the ledger.
 
-        A request without an idempotency key is given one, so that an attempt whose answer was lost can be made again:
-        for ``patience`` seconds it is, while no gatekeeper answers, has no room, or a limit of the publisher's is reached.
-        Raises MalformedError (with every fault), DeniedError, LimitError.
+        A request without an idempotency key gets one, so that an attempt without an answer can be repeated. For
+        ``patience`` seconds it is repeated while no gatekeeper answers, the disk is full, or a limit of the publisher is
+        reached. Raises MalformedError (with every fault), DeniedError, LimitError.
         """
         document = _document(request, RunRequest)
         if document.idempotency_key is None:
@@ -145,16 +145,16 @@ class Client:
     async def submit_contract(
         self, contract: TaskContract | Mapping[str, Any], *, idempotency_key: str | None = None, patience: float = 0.0
     ) -> str:
-        """Run a task contract as it is; returns the run id. Raises as ``submit_request`` does.
+        """Run a task contract unchanged; return the run id. Raises as ``submit_request`` does.
 
-        ``idempotency_key``: 8 to 128 printable ASCII characters; one is made where none is given.
+        ``idempotency_key``: 8 to 128 printable ASCII characters; default: a new one.
         """
         document = _document(contract, TaskContract)
         headers = {KEY_HEADER: idempotency_key or new_id()}
         return await self._submit(codec.encode(document), "task_contract.v1", patience, headers)
 
     async def status(self, run_id: str) -> RunStatus:
-        """How a run stands, in the gatekeeper's words; a publisher is told of its own runs.
+        """Return the state of a run from the gatekeeper; publishers can read only their own runs.
 
         Raises MalformedError (code ``run_unknown``), LimitError.
         """
@@ -166,7 +166,7 @@ class Client:
     async def context(
         self, run_id: str, selectors: Sequence[str] = ("summary", "decisions"), *, scope: str = "brief"
     ) -> RunContext:
-        """What a run has come to, in words for models: each section is a block of data, and orders nothing.
+        """Return a summary of a run, written for models: each section is a block of data, and contains no instructions.
 
         ``selectors``: of ``summary``, ``decisions``, ``review`` and ``diff``; ``scope``: ``brief`` (4,000 characters of a
         section) or ``full`` (64,000). Raises MalformedError (``run_unknown``, ``run_expired``), LimitError.
@@ -178,7 +178,8 @@ class Client:
         return decode_answer(answer, RunContext)
 
     async def memory(self, repository: str) -> CanonicalMemory:
-        """What the sealed runs of this publisher on a repository came to, in references: what its next run there is told.
+        """Return references to the results of this publisher's sealed runs on a repository, as its next run there receives
+        them.
 
         Raises MalformedError (``memory_unknown``, ``bad_url``), LimitError, UnavailableError.
         """
@@ -188,7 +189,7 @@ class Client:
         return decode_answer(answer, CanonicalMemory)
 
     async def hear_questions(self, hear: Callable[[AgentQuestion], Awaitable[None]]) -> None:
-        """Be told from now on what agents of this publisher's interactive runs ask leave for. Raises BusError."""
+        """Call ``hear`` with each permission request of an agent in this publisher's interactive runs. Raises BusError."""
 
         async def told(message: Message) -> None:
             await hear(codec.decode(message.data, AgentQuestion))
@@ -196,7 +197,7 @@ class Client:
         await self._bus.listen(question_subject(self._publisher), told)
 
     async def answer_question(self, question: AgentQuestion, *, allow: bool) -> None:
-        """Allow what was asked, this once, or refuse it. Raises BusError."""
+        """Allow the request once, or refuse it. Raises BusError."""
         answer = AgentAnswer(
             question_id=question.question_id,
             run_id=question.run_id,
@@ -207,9 +208,9 @@ class Client:
         await self._bus.broadcast(answer_subject(self._publisher), codec.encode(answer))
 
     async def ended(self, run_id: str, *, timeout: float | None = None) -> RunStatus:  # noqa: ASYNC109 - part of the offer
-        """The status of a run once it has ended and its bundle is sealed; it asks again and again, less often as time goes by.
+        """Return the status of a run once it has ended and its bundle is sealed, polling less often as time passes.
 
-        For those who want no more than the end. Raises UnavailableError (code ``run_not_ended``) after ``timeout`` seconds.
+        For callers that need only the end. Raises UnavailableError (code ``run_not_ended``) after ``timeout`` seconds.
         """
         pause = FIRST_PAUSE
         try:
@@ -257,7 +258,7 @@ class Client:
         return run
 
     async def get(self, run_id: str) -> Run:
-        """The run as it stands now. Raises MalformedError (code ``run_unknown``), as ``events`` does."""
+        """Return the current state of the run. Raises MalformedError (code ``run_unknown``), as ``events`` does."""
         run: Run | None = None
         async for event in self._history.events(_check_run_id(run_id), follow=False):
             run = evolve(run, event)
@@ -283,7 +284,7 @@ class Client:
         return tuple([event async for event in self._history.events(_check_run_id(run_id), follow=False)])
 
     async def runs(self) -> tuple[Run, ...]:
-        """Every run in the ledger that can be read, oldest first; for those who may read it. Publishers ``list_runs``."""
+        """Return every readable run in the ledger, oldest first; needs the right to read it. Publishers use ``list_runs``."""
         listed = Ledger(self._bus).everything(lambda _run_id, _error: None)
         found = [position.run async for position in listed if position.run is not None]
         return tuple(sorted(found, key=lambda run: (run.created_at, run.run_id)))
@@ -301,26 +302,27 @@ class Client:
         return decode_answer(answer, RunList)
 
     async def abort(self, run_id: str, reason: str) -> None:
-        """Ask that a run be ended. The run says itself when it is: follow it. Asking for an ended run changes nothing."""
+        """Request the end of a run. The run's events show when it ends. For an ended run this has no effect."""
         request = AbortRequest(run_id=_check_run_id(run_id), reason=reason, requested_by=self._requested_by)
         await self._bus.publish(
             self._subjects["abort"], codec.encode(request), schema="abort_request.v1", message_id=f"{run_id}:abort:{new_id()}"
         )
 
     async def summon(self, run_id: str, items: Sequence[SummonsItem], *, key: str | None = None) -> SummonsList:
-        """Ask roles about an open run, all of ``items`` or none: evidence beside the run, which no gate reads.
+        """Put questions to roles about an open run, all of ``items`` or none: evidence outside the run, which no gate reads.
 
-        ``key``: 8 to 64 letters, digits, ``_`` and ``-``; the same questions under the same key are asked once.
-        Raises MalformedError (``run_unknown``), DeniedError (``too_many_summonses``, ...), LimitError.
+        ``key``: 8 to 64 letters, digits, ``_`` and ``-``; the same questions under the same key are put once. Raises
+        MalformedError (``run_unknown``), DeniedError (``too_many_summonses``, ...), LimitError.
         """
         return await self._send_summons(_check_run_id(run_id), tuple(items), key or new_id())
 
     async def summonses(self, run_id: str) -> SummonsList:
-        """What roles were asked about a run, and their answers. Raises MalformedError (``run_unknown``), LimitError."""
+        """Return the questions to roles about a run, with their answers. Raises MalformedError (``run_unknown``),
+        LimitError."""
         return await self._send_summons(_check_run_id(run_id), (), None)
 
     async def summons_answered(self, asked: SummonsList, *, timeout: float | None = None) -> SummonsList:  # noqa: ASYNC109 - part of the offer
-        """The same once all that ``asked`` has asked is answered, or the run has ended.
+        """Return the questions once all of ``asked`` are answered, or the run has ended.
 
         Raises UnavailableError (code ``summons_unanswered``) after ``timeout`` seconds.
         """
@@ -356,9 +358,10 @@ class Client:
         return await self._bus.get_artifact(uri)
 
     async def receive_bundle(self, run_id: str, file: IO[bytes], *, limit: int) -> BundlePart:
-        """Write the archive of a run's sealed bundle, ``limit`` bytes at most, to ``file``; a publisher is given its own runs'.
+        """Write the archive of a run's sealed bundle, ``limit`` bytes at most, to ``file``; publishers get only their own
+        runs'.
 
-        It is still to be verified. Returns what is said of it, without data. Raises MalformedError (``run_unknown``,
+        It is not verified yet. Returns its description, without data. Raises MalformedError (``run_unknown``,
         ``run_not_ended``), UnavailableError (``stored_bundle_missing``), VerificationError, LimitError.
         """
         return await receive_bundle(self._bus, self._subjects["bundle"], _check_run_id(run_id), file, limit)
@@ -411,7 +414,7 @@ class Connecting:
             await self._client.close()
 
     async def _open(self) -> Client:
-        # Imported late: a program that brings a bus of its own does not need the NATS client.
+        # Imported late: a program with a bus of its own does not need the NATS client.
         from gatewright.bus.jetstream.bus import JetStreamBus
 
         bus = await JetStreamBus.connect(self._address, name="publisher", patience=self._patience)

@@ -1,6 +1,6 @@
-"""Where a client has a run's events from: the ledger itself, or the gatekeeper, which tells a publisher of its own runs.
+"""The source of a run's events for a client: the ledger itself, or the gatekeeper, which serves publishers their own runs.
 
-Both give the same events. Whichever it is, the chain of their hashes is checked on this side.
+Both return the same events. In both cases the client checks their hash chain.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from gatewright.ledger.entry_validation import End, next_link
 from gatewright.run.events import RunExpired
 from gatewright.run.state import GENESIS
 
-#: Seconds beyond its own waiting that an answer of the gatekeeper may take.
+#: Seconds that an answer of the gatekeeper may take beyond its own waiting.
 _ANSWER = 10.0
 #: Seconds between two questions where the answer to the first did not wait.
 _PAUSE = 0.5
@@ -31,9 +31,9 @@ class EventHistory(Protocol):
     """Events of runs."""
 
     def events(self, run_id: str, *, follow: bool) -> AsyncGenerator[OrchestratorEvent, None]:
-        """Those so far; with ``follow`` also those to come, without end, and a run that does not exist yet is waited for.
+        """Yield the events so far; with ``follow`` also new ones, without end, and await a missing run.
 
-        Raises VerificationError when they are no chain, MalformedError when entries are missing or damaged, BusError.
+        Raises VerificationError for a broken chain, MalformedError for missing or damaged entries, BusError.
         """
 
 
@@ -54,7 +54,7 @@ class LedgerHistory:
 
 
 class ServedHistory:
-    """For publishers: asks ``gw.events``, again and again where it follows."""
+    """For publishers: polls ``gw.events`` when it follows."""
 
     def __init__(self, bus: Bus, subjects: Mapping[str, str]) -> None:
         self._bus = bus
@@ -65,7 +65,7 @@ class ServedHistory:
         while more:
             answer = await self._patiently(run_id, seq) if follow else await self._so_far(run_id, seq)
             if answer.events and answer.events[0].event_type == RunExpired.event_type and answer.events[0].seq > seq + 1:
-                # The ledger keeps nothing of what came before.
+                # The ledger has no earlier events left.
                 seq, head = answer.events[0].seq - 1, answer.events[0].prev_hash
             seq, head = chain.check(answer.events, seq=seq, head=head)
             for event in answer.events:
@@ -86,7 +86,7 @@ class ServedHistory:
         return decode_answer(answer, RunEvents)
 
     async def _patiently(self, run_id: str, after: int) -> RunEvents:
-        """The next events, however long it takes: while there is no such run yet, no gatekeeper, or too much was asked."""
+        """Return the next events, waiting for a missing run, a missing gatekeeper, or a rate limit."""
         while True:
             pause = _PAUSE
             try:

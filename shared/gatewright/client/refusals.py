@@ -1,4 +1,4 @@
-"""What an ``error.v1`` answer means: the exception that its family stands for."""
+"""Translation of an ``error.v1`` answer to the exception of its family."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from gatewright.reasons import Family, family_of
 
 D = TypeVar("D", bound=Document)
 
-#: Reasons after which it is worth asking again: the gatekeeper is being started, or started again; or it says that its own bus
-#: did not answer it in time, as while a cluster elects a leader.
+#: Reasons after which a retry is worthwhile: the gatekeeper is starting or restarting; or it reports that its own bus did not
+#: answer in time, for example while a cluster elects a leader.
 UNANSWERED = frozenset({"bus_no_responders", "bus_no_answer"})
 
 
 def error_of(answer: Error) -> GatewrightError:
-    """The exception that an error answer stands for, by the family that it tells; faults keep their JSON pointers.
+    """Return the exception for an error answer, by its family; faults keep their JSON pointers.
 
-    An answer of an older version tells none: then the code is looked up, and one that is not known here is a no.
+    An answer of an older version has no family: the code is then looked up, and an unknown code is a refusal.
     """
     family = family_of(answer.code, answer.family)
     error = _exception(answer, family)
@@ -42,7 +42,7 @@ def _exception(answer: Error, family: Family) -> GatewrightError:
 
 
 def decode_answer(answer: Message, kind: type[D]) -> D:
-    """The document of an answer; raises the exception that an ``error.v1`` stands for."""
+    """Return the document of an answer; raises the exception of an ``error.v1``."""
     if answer.headers.get(SCHEMA_HEADER) == "error.v1":
         raise error_of(codec.decode(answer.data, Error))
     return codec.decode(answer.data, kind)

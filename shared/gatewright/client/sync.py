@@ -31,9 +31,9 @@ T = TypeVar("T")
 
 
 class SyncClient:
-    """``with SyncClient(url) as client``: the methods of Client, each of them waiting.
+    """``with SyncClient(url) as client``: the methods of Client, each of them blocking.
 
-    The asynchronous client lives on a thread of its own, so this one may be used from any thread, one call at a time.
+    The asynchronous client runs on a thread of its own, so this one may be used from any thread, one call at a time.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""What is known of each language's tests: how a test command is recognised, made to tell its tests, and shown to be alive.
+"""Test frameworks by language: recognising test commands, making them report each test, and proving that they run.
 
-One package for each ecosystem; ``port.py`` is what each of them provides, ``registry.py`` lists them.
+One package for each ecosystem; ``port.py`` is the interface that each provides, ``registry.py`` lists them.
 """

@@ -1,4 +1,4 @@
-"""Which commands build what later ones test: they are repeated in every workspace in which a later command runs again. Pure."""
+"""Commands that build what later commands test; they are repeated in every workspace that runs a later command. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import posixpath
 from collections.abc import Sequence
 
 _BUILDS = frozenset({"cmake", "ninja"})
-#: Programs that do more than building, by the word after them.
+#: Programs that do more than building, with the build subcommands.
 _SOMETIMES = {
     "meson": frozenset({"setup", "compile"}),
     "cargo": frozenset({"build", "b"}),
@@ -16,7 +16,7 @@ _SOMETIMES = {
 
 
 def builds(argv: Sequence[str]) -> bool:
-    """Whether ``argv`` may leave something that tests need."""
+    """Return whether ``argv`` may produce files that tests need."""
     program = posixpath.basename(argv[0]) if argv else ""
     words = list(argv[1:])
     if program == "npm":

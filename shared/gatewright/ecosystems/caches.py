@@ -26,7 +26,7 @@ _FOLDERS: Final = frozenset(
         *(".terragrunt-cache", ".serverless", ".vs", "bazel-out", "bazel-bin", ".luarocks", "xcuserdata"),
     }
 )
-#: Folders whose names have other uses, with what a tool writes directly below them.
+#: Ambiguous folder names, with the entries that a tool writes directly below them.
 _BELOW: Final = {
     "target": frozenset(
         {"debug", "release", "doc", "package", "tmp", "classes", "test-classes", "generated-sources", "maven-status"}
@@ -50,7 +50,7 @@ _FILES: Final = frozenset(
 
 
 def is_cache(path: str) -> bool:
-    """Whether a tool wrote the file at ``path`` (of the repository, with ``/``), as far as its name tells."""
+    """Return whether the name of ``path`` (in the repository, with ``/``) shows that a tool wrote the file."""
     *folders, name = path.lower().split("/")
     if name in _FILES or name.endswith(_ENDS):
         return True

@@ -1,9 +1,8 @@
-"""Tools that check sources, and programs that make starts, in which no test is known: what each says of an error it must find.
+"""Source checkers, and programs that make starts without a known test framework, with the error that each must report.
 
-They prove no test, and are never counted as one. What can be shown is that they look at a file of the change: with an error
-planted in it that no rule of theirs can be without (a type that cannot be, text that cannot be read) they have to fail and to
-name it. Of programs in C that a makefile builds and starts: that they are made of the change, and that the command fails when
-one of them does. Pure.
+They prove no test, and are never treated as one. They can only be shown to read a changed file: with a planted error that
+no rule set can ignore (an impossible type, unparsable text), they must fail and name it. C programs that a makefile builds
+and starts are shown to be built from the change, and to make the command fail when they fail. Pure.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from dataclasses import dataclass
 from gatewright.ecosystems.make.framework import target_of_make
 from gatewright.ecosystems.python.command import PROJECT_RUNNERS
 
-#: What runs another program: the words before it are passed by.
+#: Programs that run another program; the words before it are skipped.
 _RUNS = (
     *(*PROJECT_RUNNERS, ("hatch", "run")),
     *(("python", "-m"), ("python3", "-m"), ("npx", "--no-install"), ("npx",), ("pnpm", "exec"), ("yarn", "exec")),
@@ -24,28 +23,29 @@ _RUNS = (
 
 @dataclass(frozen=True, slots=True)
 class SourceChecker:
-    """``words`` start it, ``endings`` are those of its files; ``error`` is text at the end of one, with a name in it."""
+    """A checker: ``words`` start it, ``endings`` are those of its files; ``error`` is text to append to one, with a name in
+    it."""
 
     words: tuple[str, ...]
     endings: tuple[str, ...]
     error: str
-    #: Files that it passes by unless it is asked for them.
+    #: Files that it skips unless they are named.
     apart: tuple[str, ...] = ()
-    #: Whether the error is one of a program that runs, and says where it is: make itself names each file that is compiled.
+    #: Whether the error is raised by a running program with its position: make itself names each compiled file.
     runs: bool = False
 
     @property
     def name(self) -> str:
-        """For people, and in the bundle."""
+        """Return the name for people and the bundle."""
         return " ".join(self.words)
 
     @property
     def tool(self) -> str:
-        """What the table of suppressions calls it."""
+        """Return its name in the table of suppressions."""
         return self.words[-1] if self.words[0] == "cargo" else self.words[0]
 
     def looks_at(self, path: str) -> bool:
-        """Whether a file of this name is one of its language."""
+        """Return whether a file name is in its language."""
         return path.endswith(self.endings) and not path.endswith(".d.ts") and not path.startswith(self.apart)
 
     def planted(self, content: bytes, name: str) -> bytes:
@@ -53,7 +53,7 @@ class SourceChecker:
         return content.rstrip(b"\n") + b"\n\n" + self.error.format(name=name).encode() + b"\n"
 
     def names(self, output: bytes, path: str, name: str) -> bool:
-        """Whether ``output`` tells the error ``name`` that was planted in ``path``."""
+        """Return whether ``output`` reports the error ``name`` that was planted in ``path``."""
         told = posixpath.basename(path) + (f":{name}" if self.runs else "")
         return told.encode() in output
 
@@ -72,7 +72,8 @@ _LEAVES = '__attribute__((constructor)) static void {name}(void) {{ __builtin_pu
 
 
 def checker_of(argv: Sequence[str]) -> SourceChecker | None:
-    """The one that ``argv`` starts; None for any other program, and for one that changes files or only tells of itself."""
+    """Return the checker that ``argv`` starts; None for other programs, and for checkers that modify files or print only
+    help."""
     words = tuple(argv)
     if (target := target_of_make(words)) is not None:
         return SourceChecker(("make", target), (".c", ".cc", ".cpp", ".cxx"), _LEAVES, runs=True)

@@ -1,6 +1,6 @@
-"""What the proof of each framework's tests costs beside the command, and what it does not see: docs/testing.md in two lines.
+"""The cost of the proof for each framework beside the command itself, and its gaps: docs/testing.md in two lines.
 
-Words for people, of one contract; nothing is judged by them.
+Text for people, for one contract; no decision uses it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 #: Holds for all of them.
-REMAINS: Final = "code that tells a test run from real use, of which review refuses the forms that it knows"
+REMAINS: Final = "code that distinguishes a test run from real use, of which review refuses the known forms"
 WHERE_TESTS_CHANGE: Final = "a change of tests, or of what runs them, costs the suite once more, with the baseline's tests"
 _SUITE: Final = "the suite once more where the baseline was not tested before"
 _BUILD: Final = "one build more; another where the baseline was not tested before"
@@ -17,7 +17,7 @@ _BUILD: Final = "one build more; another where the baseline was not tested befor
 
 @dataclass(frozen=True, slots=True)
 class ProofCost:
-    """``costs``: what is run beside the command; ``remains``: what is weaker than with others, empty for nothing of its own."""
+    """``costs``: the additional runs; ``remains``: gaps that other frameworks do not have, empty for none."""
 
     costs: str
     remains: str = ""
@@ -30,7 +30,7 @@ _LOADED: Final = ProofCost(
 _DRAWN: Final = ProofCost(
     f"one run in which test files are loaded, ten where there are more than twenty; {_SUITE}", _LOADED.remains
 )
-_BY_EXIT_CODE: Final = ProofCost(_BUILD, "a test is what the exit code of its program says")
+_BY_EXIT_CODE: Final = ProofCost(_BUILD, "only the exit code of a test program shows its result")
 _CARGO: Final = ProofCost(_BUILD, "documentation tests are run and not counted; tests inside of sources are the change's own")
 _RUBY: Final = ProofCost("one start; a listing where the baseline was not tested before")
 
@@ -38,13 +38,13 @@ _RUBY: Final = ProofCost("one start; a listing where the baseline was not tested
 COSTS: Final = {
     "pytest": _PYTHON,
     "unittest": _PYTHON,
-    "node:test": ProofCost(_LOADED.costs, "a file without a test counts as one, and what it asserts is not known"),
+    "node:test": ProofCost(_LOADED.costs, "a file without a test appears as one test, and its assertions are unknown"),
     "mocha": _LOADED,
     "vitest": _DRAWN,
     "jest": _DRAWN,
     "go test": ProofCost(
         "one build more of what the change touches; another where the baseline was not tested before",
-        "subtests are not told one by one",
+        "subtests are not reported one by one",
     ),
     "cargo test": _CARGO,
     "cargo nextest": _CARGO,

@@ -1,6 +1,6 @@
-"""Which commands test a repository, told from its files: what is proposed to a person who named none. Pure, nothing is run.
+"""Detection of test commands from a repository's files, to propose to a person who named none. Pure; nothing runs.
 
-Commands that can be proved come before those that only end with an exit code.
+Commands that can be proved come before those with only an exit code.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from gatewright.patterns import TextPattern
 _PYTEST = TextPattern(r"(?m)^\s*(?:import pytest|from pytest import)|^\s*\[(?:tool\.|tool:)?pytest|\bpytest\b")
 _UNITTEST = TextPattern(r"(?m)^\s*(?:import unittest|from unittest import)")
 _ADDS_TESTS = TextPattern(r"(?i)\b(?:enable_testing|include\s*\(\s*CTest)\b")
-#: What ``npm init`` writes.
+#: The placeholder that ``npm init`` writes.
 _NO_TEST = "no test specified"
-#: Where pytest is configured, or demanded.
+#: The files that configure or require pytest.
 _SETTINGS = ("pytest.ini", ".pytest.ini", "pyproject.toml", "setup.cfg", "tox.ini", "setup.py")
 #: Test files of Python that are looked into.
 _MOST_READ = 50
 
 
 async def proposed_commands(tree: TreeFiles) -> tuple[str, ...]:
-    """The commands that test ``tree``, the best one first; none when nothing is seen."""
+    """Return the test commands of ``tree``, the best first; empty if none is recognised."""
     return tuple(dict.fromkeys([each async for each in _find_ecosystems(tree)]))
 
 
@@ -65,7 +65,7 @@ async def _find_ecosystems(tree: TreeFiles) -> AsyncIterator[str]:
 
 
 async def _build_tools(tree: TreeFiles) -> AsyncIterator[str]:
-    """What builds a suite of C or C++, and then what tests it: all of them are needed."""
+    """Yield the build commands of a C or C++ suite, then its test command: all are needed."""
     if _ADDS_TESTS.is_in(await read_text(tree, "CMakeLists.txt")):
         for command in ("cmake -S . -B build", "cmake --build build", "ctest --test-dir build"):
             yield command
@@ -92,7 +92,7 @@ async def _python(tree: TreeFiles) -> str:
         return "python -m pytest -q"
     if not any(map(_UNITTEST.is_in, texts)):
         return "python -m pytest -q"
-    # unittest finds by itself what lies at the top, or in packages below it.
+    # unittest itself finds tests at the top, or in packages below it.
     folders = sorted({path.partition("/")[0] for path in tests if "/" in path})
     if any("/" not in path for path in tests) or not folders or f"{folders[0]}/__init__.py" in tree.paths:
         return "python -m unittest"

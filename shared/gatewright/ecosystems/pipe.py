@@ -1,7 +1,7 @@
-"""The pipe that a reporter tells its records through: it lies in the folder of additions, and only we read it.
+"""The pipe for a reporter's records: it is in the folder of additions, and only Gatewright reads it.
 
-A named pipe, because what is inherited by a process is lost in those that it starts; and because what was written to it can
-neither be read again nor changed by the code under test.
+It is a named pipe, because child processes lose an inherited descriptor, and because the code under test can neither read
+nor change what was written to it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 
 #: Name of the pipe in the folder of additions.
 PIPE = "report"
-#: Bytes that one command may tell in all; a writer that goes on waits until its command's time is over.
+#: Bytes that one command may report in all; a writer of more blocks until its command's time is over.
 MOST_BYTES = 128 * 1024 * 1024
 _CAPACITY = 1024 * 1024
 _PIECE = 256 * 1024
@@ -33,16 +33,16 @@ class ReportPipe:
 
     @property
     def overflow(self) -> bool:
-        """Whether more came than is read."""
+        """Return whether more arrived than is read."""
         return self._size > MOST_BYTES
 
     def lines(self) -> list[bytes]:
-        """What was told so far, line by line, after all writers have ended; a last line without its end counts, too."""
+        """Return the lines received so far, after all writers have ended, including an unterminated last line."""
         self.drain()
         return [line for line in b"".join(self._pieces).split(b"\n") if line]
 
     def drain(self) -> None:
-        """Read what is there. Does not wait."""
+        """Read the available bytes without waiting."""
         with contextlib.suppress(BlockingIOError):
             while not self.overflow and (piece := os.read(self._reading, _PIECE)):
                 self._pieces.append(piece)
@@ -54,16 +54,16 @@ class ReportPipe:
 
 @contextmanager
 def report_pipe(folder: Path, heard: Callable[[bytes], None] = lambda _: None) -> Iterator[ReportPipe]:
-    """A pipe in ``folder``, that every account may write to, read by the running event loop until the context is left.
+    """Yield a pipe in ``folder`` that every account may write to, read by the event loop until the context ends.
 
-    ``heard`` is given each piece as it comes.
+    ``heard`` receives each piece as it arrives.
     """
     place = folder / PIPE
     os.mkfifo(place, 0o600)
     # Open for writing as well, or the end of each writer would be the end of the file.
     reading = os.open(place, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        # From now on no process can open it to read: the command may run as this very account.
+        # From now on no process can open it for reading: the command may run under this account.
         place.chmod(0o222)
         with contextlib.suppress(OSError):  # above the limit of this account: the usual size serves
             fcntl.fcntl(reading, fcntl.F_SETPIPE_SZ, _CAPACITY)

@@ -1,4 +1,4 @@
-"""Names for what is planted: words as people use them, so that no pattern of names finds the planted test."""
+"""Names for planted tests: ordinary words, so that no pattern recognises a planted test by its name."""
 
 from __future__ import annotations
 

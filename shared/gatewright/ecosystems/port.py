@@ -1,11 +1,11 @@
-"""What an ecosystem knows about a test command. Types only; one package beside this module for each ecosystem.
+"""The interface of an ecosystem to test commands. Types only; one package beside this module for each ecosystem.
 
-A command is run three times at most, each time in a workspace of its own:
+A command runs at most three times, each time in a workspace of its own:
 
-- ``ALL``: as the contract has it, and each test's id and outcome is told (``records.py``);
-- ``CONTROL``: on the candidate with two planted tests, one that must fail and one that must pass; nothing else is run, but
-  everything is collected, so that whatever keeps tests from running keeps the planted ones from running, too;
-- ``COLLECT``: on the baseline; the ids are told, and only the tests named in ``only`` are run.
+- ``ALL``: as in the contract, with each test's id and outcome reported (``records.py``);
+- ``CONTROL``: on the candidate with two planted tests, one that must fail and one that must pass; no other test runs, but
+  all are collected, so that a cause that prevents tests from running also prevents the planted ones;
+- ``COLLECT``: on the baseline; the ids are reported, and only the tests named in ``only`` run.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ class TreeFiles(Protocol):
 
     @property
     def paths(self) -> frozenset[str]:
-        """Every file whose name is UTF-8."""
+        """Return all paths that are UTF-8."""
 
     async def read(self, path: str) -> bytes | None:
-        """The content of a regular file of at most a megabyte; None for anything else."""
+        """Return the content of a regular file of at most a megabyte; None for anything else."""
 
 
 class _NoFiles:
@@ -49,15 +49,15 @@ class _NoFiles:
         return None
 
 
-#: A tree without a file: for questions that the words alone answer.
+#: An empty tree: for questions that the words alone answer.
 NO_FILES: TreeFiles = _NoFiles()
 
 
 @dataclass(frozen=True, slots=True)
 class Sentinel:
-    """Two planted tests: ``files`` by path, ``failing`` and ``passing`` the ids that their reporter will tell.
+    """Two planted tests: ``files`` by path, ``failing`` and ``passing`` are the ids that their reporter will report.
 
-    Files are new ones; where tests must be declared, also whole files of the tree with something added.
+    The files are new; if tests must be declared, they include complete files of the tree with additions.
     """
 
     files: Mapping[str, bytes]
@@ -67,13 +67,12 @@ class Sentinel:
 
 @dataclass(frozen=True, slots=True)
 class ReporterOrder:
-    """What a reporter is told: the ``token`` that its records carry, what to run, and where the pipe is (a path inside).
+    """The order to a reporter: the ``token`` for its records, what to run, and the pipe (a path inside the sandbox).
 
-    ``only`` are ids; for a control those of the planted tests, whose files are ``planted``. ``workspace`` is the place of the
-    files inside. ``lines``: of these, from 1, by path, it is to be told which tests run them, where the reporter can.
-    ``took``: milliseconds that files of tests took to load on the baseline, for a control that loads some of them; empty where
-    they are not known.
-    ``checks``: whether a command that checks sources beside its tests has to (``go vet``); the contract's own run does.
+    ``only`` are ids; for a control those of the planted tests, whose files are ``planted``. ``workspace`` is the files'
+    folder inside. ``lines``: line numbers from 1, by path, for which to report the tests that run them, if the reporter
+    can. ``took``: milliseconds that test files took to load on the baseline, for a control that loads some of them; empty
+    if unknown. ``checks``: whether a command that also checks sources must do so (``go vet``); the contract's own run does.
     """
 
     purpose: Purpose
@@ -89,10 +88,10 @@ class ReporterOrder:
 
 @dataclass(frozen=True, slots=True)
 class Instruments:
-    """``files`` go into the folder of additions under these names, ``variables`` into the environment of the command.
+    """Files and variables that instrument a command: ``files`` are put into the folder of additions.
 
-    ``@FOLDER@`` in a value stands for the folder as the command finds it, ``@PATH@`` for what PATH is without these. Files
-    below ``bin`` are programs.
+    ``@FOLDER@`` in a value stands for the folder as the command sees it, ``@PATH@`` for the PATH without these. Files below
+    ``bin`` are programs.
     """
 
     files: Mapping[str, bytes]
@@ -100,31 +99,31 @@ class Instruments:
 
 
 class Framework(Protocol):
-    """One test framework of an ecosystem; without state, so that one object serves every command."""
+    """A test framework of an ecosystem; stateless, so that one object serves every command."""
 
     @property
     def name(self) -> str:
-        """What the bundle records: ``pytest``, say."""
+        """Return the name that the bundle records, for example ``pytest``."""
 
     @property
     def languages(self) -> frozenset[str]:
-        """Of ``gatewright.syntax_trees``: those that its tests are about; empty where they may be about any."""
+        """Return the languages of ``gatewright.syntax_trees`` that its tests cover; empty if any."""
 
     @property
     def tells_files(self) -> bool:
-        """Whether its reporter tells which files of the workspace a run loads, and which tests run a line."""
+        """Return whether its reporter reports the files that a run loads, and the tests that run a line."""
 
     def may_start(self, argv: Sequence[str]) -> bool:
-        """Whether ``argv`` alone lets it be: asked first, because it costs nothing. A tree is listed only after a yes."""
+        """Return whether ``argv`` alone may start it. Called first, because it is free; the tree is listed only after True."""
 
     async def recognises(self, argv: Sequence[str], tree: TreeFiles) -> bool:
-        """Whether ``argv`` starts this framework on ``tree``, directly or through what the tree says (npm test, make test)."""
+        """Return whether ``argv`` starts this framework on ``tree``, directly or indirectly (npm test, make test)."""
 
     async def instruments(self, argv: Sequence[str], tree: TreeFiles, order: ReporterOrder) -> Instruments:
-        """What makes the command tell its tests."""
+        """Return the files and variables that make the command report its tests."""
 
     async def sentinel(self, argv: Sequence[str], tree: TreeFiles, draw: Random) -> Sentinel | None:
-        """Two tests in the suite's own style, where ``draw`` puts them and the command looks; None: there is no place."""
+        """Return two tests in the suite's style, where ``draw`` puts them and the command looks; None if there is no place."""
 
 
 def write_instruments(additions: Path, instruments: Instruments) -> None:

@@ -1,25 +1,25 @@
-"""What a reporter tells through its pipe, and what a run of tests comes to. Pure; the input is hostile.
+"""The records that a reporter writes to its pipe, and the result of a test run. Pure; the input is hostile.
 
 One record is one line of JSON, at most ``LONGEST`` bytes, so that several processes can write to one pipe. Every record has
 ``token``, ``kind`` and the fields of its kind:
 
 - ``begin``: ``framework``, ``version``
 - ``collected``: ``id``
-- ``test``: ``id``, ``outcome`` (passed, failed, skipped); a test that is expected to fail and does is skipped, one that is
-  expected to fail and passes is what its framework makes of it
+- ``test``: ``id``, ``outcome`` (passed, failed, skipped); an expected failure is skipped; if such
+  a test passes, its framework decides the outcome
 - ``loaded``: ``path``, of a file of the workspace, relative to it
-- ``touched``: ``id``, ``path``, ``line``: a line that was asked about, and a test that ran it; the id is empty for one that is
-  run while tests are loaded
-- ``took``: ``path``, ``milliseconds``: how long it took to load a file of tests, as far as the runner says; the code under
-  test may have a hand in it, so that it decides about time alone
+- ``touched``: ``id``, ``path``, ``line``: an ordered line, and a test that ran it; the id is empty for a line that runs
+  while tests are loaded
+- ``took``: ``path``, ``milliseconds``: the load time of a test file, as the runner reports it; the code under test may
+  influence it, so it only affects time limits
 - ``origin``: ``name``, ``path``: a top-level module of the workspace that came from elsewhere
-- ``patched``: ``name``, ``path``: something of the runner that is not what the runner brought, or an outcome that was changed
-  on its way out; and the file of the workspace that does it, empty where that is not known
+- ``patched``: ``name``, ``path``: a replaced part of the runner, or an outcome that was changed before it was
+  reported; and the workspace file that does it, empty if unknown
 - ``end``: ``status``, the exit code that the framework is about to give
 
-An id may have several lines, as a title may: it is taken as one, in which ``\\n`` stands for the end of a line.
+An id may have several lines, like a title. It is stored as one line, in which ``\\n`` stands for the end of a line.
 
-The pipe can be written to, never rewritten: what a test has told stays told. A record without the token is counted as forged.
+The pipe is append-only: a record cannot be withdrawn. A record without the token is forged.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from gatewright.foreign_documents import JsonReader, UnreadableDocumentError
 
 #: Bytes of one record with its line end: what Linux writes to a pipe in one piece (PIPE_BUF).
 LONGEST = 4096
-#: Tests, files and modules that one run may tell; whatever tells more is not believed.
+#: Maximum tests, files and modules that one run may report; a report beyond it is not trusted.
 MOST = 500_000
 
 Outcome = Literal["passed", "failed", "skipped"]
 
 
 class Record(msgspec.Struct, frozen=True):
-    """One line, with the fields of every kind."""
+    """A line, with the fields of every kind."""
 
     token: str
     kind: Literal["begin", "collected", "test", "loaded", "touched", "took", "origin", "patched", "end"]
@@ -58,19 +58,19 @@ class Record(msgspec.Struct, frozen=True):
 
 @dataclass
 class Told:
-    """One run as it was told. ``outcomes`` by id; an id that was told twice is in ``duplicates``."""
+    """The reports of one run. ``outcomes`` by id; an id that was reported twice is in ``duplicates``."""
 
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     collected: set[str] = field(default_factory=set)
     duplicates: set[str] = field(default_factory=set)
     loaded: set[str] = field(default_factory=set)
-    #: Tests by the lines, of those that were asked about, that they run.
+    #: The tests that run each of the ordered lines.
     touched: dict[tuple[str, int], set[str]] = field(default_factory=dict)
     touches: int = 0
     #: Milliseconds by file of tests.
     took: dict[str, int] = field(default_factory=dict)
     origins: dict[str, str] = field(default_factory=dict)
-    #: What of the runner was not its own, with the file that is in its place.
+    #: Replaced parts of the runner, with the file of each replacement.
     patched: dict[str, str] = field(default_factory=dict)
     framework: str = ""
     version: str = ""
@@ -82,7 +82,7 @@ class Told:
 
     @property
     def complete(self) -> bool:
-        """Whether each start of the framework came to its end, and nothing was told by a stranger."""
+        """Return whether each started framework ended, and no foreign record arrived."""
         return self.begun > 0 and len(self.ends) == self.begun and not self.forged and not self.overflow
 
 
@@ -98,7 +98,7 @@ _decoder = JsonReader(Record)
 
 
 def read_records(lines: Iterable[bytes], token: str) -> Told:
-    """What ``lines`` come to; a line that is no record, or carries another token, is forged."""
+    """Return the result of ``lines``; a malformed line, or one with another token, is forged."""
     told = Told()
     for line in lines:
         try:
@@ -131,7 +131,7 @@ def _take(told: Told, record: Record) -> None:
             name = one_line(record.id)
             if name in told.outcomes:
                 told.duplicates.add(name)
-            # What was told to have failed stays so, whatever is told later.
+            # A reported failure is final, whatever is reported later.
             if told.outcomes.get(name) != "failed":
                 told.outcomes[name] = record.outcome
         case "loaded":

@@ -1,4 +1,4 @@
-"""The frameworks that are known, in the order in which they are asked; a new ecosystem appends its own here."""
+"""The known frameworks in the order in which they are tried; a new ecosystem appends its own here."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from gatewright.ecosystems.through import Through
 from gatewright.ecosystems.tox.framework import commands_of_tox, hand_on_through_tox, is_tox, why_tox_is_unproven
 from gatewright.ecosystems.unproven import words_for
 
-#: What tests are written for.
+#: Frameworks that run tests.
 _PYTHON: tuple[Framework, ...] = (Pytest(), Unittest())
 _DIRECT: tuple[Framework, ...] = (
     *_PYTHON,
@@ -38,7 +38,7 @@ _DIRECT: tuple[Framework, ...] = (
     MAVEN,
     GRADLE,
 )
-#: And what starts these in turn.
+#: Programs that start these.
 _STARTED: tuple[Framework, ...] = (
     *_DIRECT,
     *(Through(each, is_tox, commands_of_tox, hand_on_through_tox) for each in _PYTHON),
@@ -49,7 +49,7 @@ FRAMEWORKS: tuple[Framework, ...] = (*_STARTED, *(Through(each, is_make, command
 
 
 def may_be_tests(argv: Sequence[str]) -> bool:
-    """Whether a framework might be started by ``argv``; no tree is looked at."""
+    """Return whether ``argv`` might start a framework; no tree is read."""
     return any(framework.may_start(argv) for framework in FRAMEWORKS)
 
 
@@ -62,7 +62,7 @@ async def recognise(argv: Sequence[str], tree: TreeFiles) -> Framework | None:
 
 
 async def why_unproven(argv: Sequence[str], tree: TreeFiles) -> str:
-    """In words, why nothing is shown by ``argv``, which no framework recognises."""
+    """Return why ``argv``, which no framework recognises, proves nothing."""
     asked: tuple[NodeTests | CargoTest | RubyTests, ...] = (*NODE_FRAMEWORKS, CARGO_TEST, CARGO_NEXTEST, *RUBY_FRAMEWORKS)
     for words in (tuple(argv), *await commands_of_make(argv, tree)):
         for each in asked:
@@ -75,5 +75,5 @@ async def why_unproven(argv: Sequence[str], tree: TreeFiles) -> str:
             return found
     started = next((words[0] for words in await commands_of_make(argv, tree)), None)
     if started is not None:
-        return f"{started}, which make starts, is no test framework that is known: its exit code is all that it tells"
+        return f"{started}, which make starts, is not a known test framework: only its exit code is reported"
     return f"{argv[0]} starts no test framework that is known"

@@ -1,7 +1,7 @@
-"""Lines for a shell: the commands that one starts, as far as its words tell, and an order for a runner that is a script.
+"""Shell lines: the commands that a line starts, as far as its words show, and a script that replaces a runner.
 
-It need not be exact: what is recognised in a line is proved by a control afterwards, and a line that swallows an exit code
-(``|| true``) is found that way.
+It need not be exact: a control run later proves what was recognised, and also finds a line that discards an exit code (``||
+true``).
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from gatewright.patterns import TextPattern
 
 _OPERATORS = frozenset("();<>|&")
 _ASSIGNMENT = TextPattern(r"[A-Za-z_][A-Za-z0-9_]*=.*")
-#: Words before a command that start it as it is.
+#: Words that start the following command unchanged.
 _BEFORE = frozenset({"exec", "env", "time", "command", "cross-env", "cross-env-shell", "nice", "@"})
-#: No line of a build file or a script is read beyond this.
+#: Longer lines of a build file or script are not read.
 _LONGEST = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One command: its words, the variables that the line sets for it, and the folder it runs in, relative to the line's."""
+    """A command: its words, the variables that the line sets for it, and its folder, relative to the line's."""
 
     words: tuple[str, ...]
     variables: frozenset[str] = frozenset()
@@ -34,7 +34,7 @@ class Command:
 
 
 def commands_of(line: str) -> tuple[Command, ...]:
-    """Every command of ``line`` in its order; none when it cannot be read."""
+    """Return all commands of ``line`` in order; none if it cannot be parsed."""
     if len(line) > _LONGEST:
         return ()
     lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
@@ -48,7 +48,7 @@ def commands_of(line: str) -> tuple[Command, ...]:
 
 
 def likely_tests(commands: Iterable[tuple[str, ...]]) -> str:
-    """For people: the first of ``commands`` that looks like one of tests, else the first."""
+    """Return, for people, the first of ``commands`` that looks like a test, else the first."""
     found = list(commands)
     words = next((each for each in found if any("test" in word for word in each)), found[0] if found else ())
     return shlex.join(words) if words else "its test command"
@@ -70,7 +70,7 @@ def order_files(order: ReporterOrder) -> dict[str, bytes]:
 
 
 def program_in_place(name: str, package: str, order: ReporterOrder) -> Instruments:
-    """A program of ours, ``NAME.sh`` of ``package``, that stands before the real ``name`` on PATH."""
+    """Return our program, ``NAME.sh`` of ``package``, which precedes the real ``name`` on PATH."""
     program = (resources.files(package) / f"{name}.sh").read_bytes()
     return Instruments({**order_files(order), f"{PROGRAMS}{name}": program}, OURS_FIRST)
 

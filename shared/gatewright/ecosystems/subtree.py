@@ -1,4 +1,4 @@
-"""A folder of a tree, looked at as if it were the tree: for a command that a script starts in a folder of its own."""
+"""A folder of a tree, treated as the tree: for a command that a script starts in that folder."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class Subtree:
 
     @cached_property
     def paths(self) -> frozenset[str]:
-        """Every file below the folder."""
+        """Return all files below the folder."""
         start = f"{self._folder}/"
         return frozenset(path.removeprefix(start) for path in self._tree.paths if path.startswith(start))
 
     async def read(self, path: str) -> bytes | None:
-        """As ``TreeFiles.read``."""
+        """See ``TreeFiles.read``."""
         return await self._tree.read(posixpath.join(self._folder, path))
 
 

@@ -1,4 +1,4 @@
-"""Programs that start other commands (make, tox, nox): every question goes to the framework that one of these starts."""
+"""Programs that start other commands (make, tox, nox): the framework that one of these starts answers every question."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from gatewright.ecosystems.port import Framework, Instruments, ReporterOrder, Se
 #: The commands that a program starts on a tree, in their order; none where ``argv`` starts another program.
 Commands = Callable[[Sequence[str], TreeFiles], Awaitable[tuple[tuple[str, ...], ...]]]
 
-#: The variables of the commands that are started -> those of the program, so that it hands them on.
+#: The started commands' variables -> those of the program, so that it passes them on.
 HandOn = Callable[[Sequence[str], TreeFiles, Mapping[str, str]], Awaitable[Mapping[str, str]]]
 
 
 async def as_they_are(argv: Sequence[str], tree: TreeFiles, variables: Mapping[str, str]) -> Mapping[str, str]:
-    """For a program that hands on its whole environment."""
+    """Return the variables unchanged, for a program that passes on its whole environment."""
     del argv, tree
     return variables
 
@@ -32,7 +32,7 @@ class Through:
 
     @property
     def name(self) -> str:
-        """What the bundle records: the framework that tells the tests."""
+        """Return the name that the bundle records: the framework that reports the tests."""
         return self.other.name
 
     @property

@@ -1,7 +1,7 @@
-"""Programs that run tests and cannot be made to tell them without changing the contract's command: what is said of each.
+"""Programs that run tests but cannot report them without a change to the contract's command, with an explanation for each.
 
-A program moves from here into a package of its own when its tests can be told: by a variable that brings in a reporter, or one
-that has each test binary started by a program of ours.
+A program moves from here into a package of its own when its tests can be reported: through a variable that loads a
+reporter, or one that makes our program start each test binary.
 """
 
 from __future__ import annotations
@@ -22,6 +22,6 @@ _WORDS = {
 
 
 def words_for(argv: Sequence[str]) -> str:
-    """Why the program that ``argv`` starts cannot be made to tell its tests; empty when it is none of these."""
+    """Return why the program that ``argv`` starts cannot report its tests; empty for any other program."""
     program = posixpath.basename(argv[0]) if argv else ""
     return _WORDS.get(program, "")

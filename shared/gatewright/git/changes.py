@@ -1,6 +1,6 @@
-"""What differs between two trees, what a tree holds, and what a caller wants changed; with the parsers of git's ``-z`` output.
+"""Tree differences, tree contents and requested changes, with the parsers of git's ``-z`` output.
 
-Paths are bytes throughout: a tree may hold names that are not UTF-8, and they must survive. No git process is run here.
+Paths are bytes throughout: a tree may hold names that are not UTF-8, and they must survive. No git process runs here.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from gatewright.git.modes import ABSENT, canonical
 
 @dataclass(frozen=True)
 class TreeChange:
-    """One line of ``git diff-tree -r -z --raw --no-renames``.
+    """A line of ``git diff-tree -r -z --raw --no-renames``.
 
     Modes are six octal digits, ``000000`` on the side where the path is absent; ids are full, all zeros where absent.
-    ``status`` is ``A`` added, ``D`` deleted, ``M`` modified or ``T`` of another type.
+    ``status`` is ``A`` added, ``D`` deleted, ``M`` modified or ``T`` type changed.
     """
 
     path: bytes
@@ -37,7 +37,7 @@ _LONGEST_SIZE = 15
 
 
 class TreeEntry(NamedTuple):
-    """One file of a tree. ``size`` is in bytes; 0 for a submodule (mode ``160000``), whose object is not here."""
+    """A file of a tree. ``size`` is in bytes; 0 for a submodule (mode ``160000``), whose object is not in the repository."""
 
     path: bytes
     mode: str
@@ -46,14 +46,14 @@ class TreeEntry(NamedTuple):
 
 
 class TreeListing:
-    """All files of a tree, by path."""
+    """The files of a tree, by path."""
 
     def __init__(self, entries: tuple[TreeEntry, ...]) -> None:
         self.entries = entries
 
     @cached_property
     def by_name(self) -> Mapping[str, TreeEntry]:
-        """Those whose names are UTF-8."""
+        """Return the files whose names are UTF-8."""
         named: dict[str, TreeEntry] = {}
         for entry in self.entries:
             with suppress(UnicodeDecodeError):
@@ -77,21 +77,21 @@ class TreeListing:
 
 
 class TreeListings:
-    """Those that were asked for last, of any repository: of at most ``most`` files, all together."""
+    """A cache of the most recently used listings of all repositories, with at most ``most`` files in total."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._known: dict[tuple[str, str], TreeListing] = {}
 
     def get(self, repository: str, tree: str) -> TreeListing | None:
-        """That of ``tree``, which is the last one to be forgotten then."""
+        """Return the listing of ``tree`` and mark it as the most recently used."""
         known = self._known.pop((repository, tree), None)
         if known is not None:
             self._known[repository, tree] = known
         return known
 
     def keep(self, repository: str, tree: str, listing: TreeListing) -> None:
-        """As one that was asked for now."""
+        """Add a listing as the most recently used."""
         known = self._known  # ``forget`` may put another table in its place at any moment
         known[repository, tree] = listing
         sizes = {key: len(each.entries) for key, each in list(known.items())}
@@ -103,12 +103,12 @@ class TreeListings:
             left -= size
 
     def forget(self, repository: str) -> None:
-        """All of one repository. The collector calls it when a mirror ends, in whatever thread it runs."""
+        """Remove all listings of one repository. The garbage collector calls this from any thread when a mirror ends."""
         self._known = {key: each for key, each in list(self._known.items()) if key[0] != repository}
 
 
 class Node(NamedTuple):
-    """One entry of one directory: a file, a link, a submodule, or a directory (mode ``40000``)."""
+    """An entry of a directory: a file, a link, a submodule, or a directory (mode ``40000``)."""
 
     mode: str
     name: bytes
@@ -117,7 +117,7 @@ class Node(NamedTuple):
 
 @dataclass(frozen=True)
 class FileChange:
-    """One wanted change: the whole new ``content`` of ``path`` (the target, for a symbolic link).
+    """A requested change: the complete new ``content`` of ``path`` (the target, for a symbolic link).
 
     ``mode`` is ``100644``, ``100755`` or ``120000``; None deletes the path and everything below it.
     """
@@ -190,7 +190,7 @@ def parse_sizes(output: bytes) -> Iterator[tuple[str, int]]:
 
 
 def parse_directory(content: bytes, id_bytes: int) -> tuple[Node, ...]:
-    """The entries of one tree object, whose ids have ``id_bytes`` bytes. GitError when it is none."""
+    """Return the entries of one tree object, whose ids have ``id_bytes`` bytes. Raises GitError if it is malformed."""
     nodes, at = [], 0
     while at < len(content):
         space, end = content.find(b" ", at), content.find(b"\0", at)

@@ -1,6 +1,6 @@
-"""Runs git with Gatewright's own configuration and nothing else: no inherited variables, no hooks, no shell.
+"""Execution of git with Gatewright's own configuration only: no inherited variables, no hooks, no shell.
 
-Every git process of Gatewright starts here. A repository's own configuration is read by git only where a command works on that
+Every git process of Gatewright starts here. Git reads a repository's own configuration only in commands that work on that
 repository; the commands that must do so (fetch from it, push to it) are built in ``gatewright.git.remote``.
 """
 
@@ -22,7 +22,7 @@ from gatewright.host_errors import DISK_FULL, speaks_of_full_disk
 #: The id of the empty tree in SHA-1 repositories; in others it does not resolve, which git takes for an empty tree too.
 _EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 
-#: One place that says what runs nothing and lies about nothing. Each entry is given as ``-c`` to every command.
+#: The settings that make git run no programs and report true content. Each is passed as ``-c`` to every command.
 HARDENED = {
     "core.hooksPath": "/dev/null",
     "core.fsmonitor": "false",
@@ -32,15 +32,15 @@ HARDENED = {
     "core.protectHFS": "true",
     "core.protectNTFS": "true",
     "core.quotePath": "true",
-    # From git 2.43 on a bare repository may read attributes from a tree; a patch must not choose how it is shown.
+    # From git 2.43 on, a bare repository may read attributes from a tree; a patch must not control how it is displayed.
     "attr.tree": _EMPTY_TREE,
     "credential.helper": "",
-    # Only what the operator's policy of repositories gives a credential for is reached by ssh.
+    # ssh reaches only repositories for which the operator's policy has a credential.
     "core.sshCommand": "false",
     "diff.external": "",
     "fetch.writeCommitGraph": "false",
     "gc.auto": "0",
-    # A repository is what its address says: credentials, mirrors and locks go by that. No ticket of the account is sent.
+    # A repository is identified by its address, which credentials, mirrors and locks use. Kerberos tickets are never sent.
     "http.followRedirects": "false",
     "http.emptyAuth": "false",
     # Half the bytes for every index that is written: large repositories are made of little else here.
@@ -65,7 +65,8 @@ NO_GRAFTS = "/dev/null/none"
 
 
 class GitCommand:
-    """git on one repository, ``git_dir``, which is Gatewright's own. ``protocols`` are those that may carry it elsewhere."""
+    """git on one repository, ``git_dir``, which Gatewright owns. ``protocols`` are those that may connect to other
+    repositories."""
 
     def __init__(self, git_dir: Path, *, protocols: tuple[str, ...] = ()) -> None:
         self.git_dir = git_dir
@@ -78,9 +79,10 @@ class GitCommand:
             "GIT_CONFIG_GLOBAL": "/dev/null",
             "GIT_ATTR_NOSYSTEM": "1",
             "GIT_NO_REPLACE_OBJECTS": "1",
-            # Grafts in info/grafts give commits other parents: what is judged would not be what is there.
+            # Grafts in info/grafts replace parents of commits: the judged history would differ from the real one.
             "GIT_GRAFT_FILE": NO_GRAFTS,
-            # A partial clone names a remote of its own, with a command of its own, for what it lacks (CVE-2024-32004).
+            # A partial clone fetches missing objects from a remote of its choice, with a command of its choice
+            # (CVE-2024-32004).
             "GIT_NO_LAZY_FETCH": "1",
             "GIT_TERMINAL_PROMPT": "0",
             "GIT_OPTIONAL_LOCKS": "0",
@@ -116,22 +118,28 @@ class GitCommand:
         environment: Mapping[str, str] | None = None,
         limit: int | None = None,
         pass_fds: tuple[int, ...] = (),
-        walls: tuple[str, ...] = (),
+        confinement: tuple[str, ...] = (),
         settings: Mapping[str, str] | None = None,
     ) -> bytes:
         """Run ``git <args>`` in this thread and return its standard output.
 
-        ``index`` is a private index file; ``ok`` lists the exit codes that are no failure; ``timeout`` is in seconds; ``limit``
-        bounds the output in bytes; ``walls`` is a program, with its options, that starts git confined; ``settings`` stand above
-        those that every command has, and everybody on the host can read them. GitError with git's
-        words (``git_failed``), or one of the codes of ``run_to_end``; HostError (``disk_full``) where it says that there is no
-        room on this host.
+        Args:
+            index: a private index file.
+            ok: the exit codes that are no failure.
+            timeout: seconds.
+            limit: largest output in bytes.
+            confinement: a program, with its options, that starts git confined.
+            settings: override those of every command; visible to everyone on the host.
+
+        Raises:
+            GitError: git failed (``git_failed``, with its output), or a code of ``run_to_end``.
+            HostError: ``disk_full``: git reports that this host has no space.
         """
         variables = {**self._environment, **(environment or {})}
         if index is not None:
             variables["GIT_INDEX_FILE"] = str(index)
         more = [word for key, value in (settings or {}).items() for word in ("-c", f"{key}={value}")]
-        argv = [*walls, executable("git"), *self._options, *more, *args]
+        argv = [*confinement, executable("git"), *self._options, *more, *args]
         surroundings = {**transport(self._protocols).kept, **variables}
         finished = run_to_end(argv, surroundings, stdin=stdin, timeout=timeout, limit=limit, pass_fds=pass_fds)
         if finished.status not in ok:
@@ -147,7 +155,7 @@ class GitCommand:
 
 
 class CommandFailedError(GitError):
-    """git ended with a failure. The message holds its words."""
+    """git ended with a failure. The message holds its output."""
 
     def __init__(self, command: str, status: int, stdout: bytes, stderr: bytes) -> None:
         super().__init__(f"git {command} failed ({status}): {words(stderr)}")
@@ -155,10 +163,10 @@ class CommandFailedError(GitError):
         self.status = status
         self.stdout = stdout
         self.stderr = stderr
-        self.said = words(stderr)
+        self.output = words(stderr)
 
     def with_clean_words(self, clean: Callable[[bytes], bytes]) -> CommandFailedError:
-        """The same failure with other words."""
+        """Return the same failure with its output cleaned."""
         return CommandFailedError(self.command, self.status, clean(self.stdout), clean(self.stderr))
 
 
@@ -171,18 +179,20 @@ def executable(name: str) -> str:
     return str(Path(found).absolute())
 
 
-def remote_command(service: str, settings: Mapping[str, str], walls: tuple[str, ...] = ()) -> str:
-    """The ``--upload-pack`` or ``--receive-pack`` value that runs ``git <service>`` with ``settings`` over a repository's own.
+def remote_command(service: str, settings: Mapping[str, str], confinement: tuple[str, ...] = ()) -> str:
+    """Return the ``--upload-pack`` or ``--receive-pack`` value that runs ``git <service>`` with these ``settings``.
 
-    ``walls`` is a program, with its options, that starts it.
-    git gives this text to a shell, so every word is quoted; nothing in it comes from outside.
+    The settings override those of the repository. ``confinement`` is a program, with its options, that starts git. git
+    passes this text to a shell, so every word is quoted; nothing in it comes from outside.
     """
     options = [word for key, value in settings.items() for word in ("-c", f"{key}={value}")]
-    return f"GIT_GRAFT_FILE={NO_GRAFTS} {shlex.join([*walls, executable('git'), '--no-replace-objects', *options, service])}"
+    return (
+        f"GIT_GRAFT_FILE={NO_GRAFTS} {shlex.join([*confinement, executable('git'), '--no-replace-objects', *options, service])}"
+    )
 
 
 def words(output: bytes) -> str:
-    """What git said, on one line and cut to 1,000 characters: it may quote names and servers that are hostile."""
+    """Return git's output on one line, cut to 1,000 characters and made printable: it may quote hostile names and servers."""
     lines = (line.strip() for line in output.decode("utf-8", "replace").splitlines())
     text = "; ".join(line for line in lines if line)[:1000]
     return "".join(char if char.isprintable() else "?" for char in text)

@@ -41,9 +41,10 @@ def check_changes(changes: Sequence[FileChange]) -> Sequence[FileChange]:
 
 
 def stream(tree: str, changes: Sequence[FileChange], scratch_ref: str) -> bytes:
-    """The input for ``git fast-import --done``: ``tree`` with ``changes`` (checked ones), answered with the id of the result.
+    """Return the input for ``git fast-import --done`` that applies ``changes`` (checked) to ``tree`` and prints the resulting
+    id.
 
-    What a change leaves no room for goes away: a directory in the place of a new file, a file in the place of a new directory.
+    A change removes what it conflicts with: a directory in place of a new file, a file in place of a new directory.
     ``scratch_ref`` is never written.
     """
     parts = [b"D %s\n" % _quote_path(change.path) for change in changes if change.mode is None]
@@ -55,7 +56,7 @@ def stream(tree: str, changes: Sequence[FileChange], scratch_ref: str) -> bytes:
 
 
 def stream_of_objects(tree: str, changes: Sequence[TreeChange], scratch_ref: str) -> bytes:
-    """The same for changes whose objects are there already."""
+    """Return the input for changes whose objects already exist."""
     parts = [b"D %s\n" % _quote_path(change.path) for change in changes if change.new_mode == ABSENT]
     parts += [
         b"M %s %s %s\n" % (change.new_mode.encode(), change.new_id.encode(), _quote_path(change.path))

@@ -1,7 +1,7 @@
 """Index files by tree, so that a patch on a known tree starts from a link instead of reading the whole tree.
 
-An index is never changed in place: git writes a new file beside it and renames. A hard link of a cached index is therefore a
-private copy that costs nothing.
+An index is never changed in place: git writes a new file beside it and renames. A hard link of a cached index is therefore
+a private copy at no cost.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class IndexCache:
 
     @contextlib.contextmanager
     def private(self, tree: str) -> Iterator[Path]:
-        """A private index file that holds ``tree``; whatever lies beside it goes too when the block ends."""
-        with tempfile.TemporaryDirectory(dir=self._directory, prefix="use-") as room:
-            index = Path(room) / "index"
+        """Yield a private index file of ``tree``, removed with everything beside it when the block ends."""
+        with tempfile.TemporaryDirectory(dir=self._directory, prefix="use-") as space:
+            index = Path(space) / "index"
             if not self._link(tree, index):
                 self._read_tree(tree, index)
                 self.keep(tree, index)
@@ -37,9 +37,9 @@ class IndexCache:
 
     @contextlib.contextmanager
     def empty(self) -> Iterator[Path]:
-        """Where a private index file may be made."""
-        with tempfile.TemporaryDirectory(dir=self._directory, prefix="use-") as room:
-            yield Path(room) / "index"
+        """Yield the path for a new private index file."""
+        with tempfile.TemporaryDirectory(dir=self._directory, prefix="use-") as space:
+            yield Path(space) / "index"
 
     def keep(self, tree: str, index: Path) -> None:
         """Remember ``index``, a private file that holds ``tree`` now; it stays private."""

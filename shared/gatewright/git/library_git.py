@@ -1,7 +1,7 @@
-"""GitPython with our processes: what it starts is bounded and inherits nothing; its readers of files start nothing.
+"""GitPython with our processes: what it starts is bounded and inherits nothing; its file readers start nothing.
 
-Importing this module loads GitPython (0.04 s of processor time; it starts ``git version`` twice, by its own means).
-Import it inside of functions only.
+Importing this module loads GitPython (0.04 s of processor time; it starts ``git version`` twice by itself). Import it only
+inside functions.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ from git.exc import GitError as LibraryError  # noqa: E402
 class UserGit(Git):
     """GitPython's ``Git`` in the folder ``start``, with exactly ``environment``, at most ``seconds`` and ``limit`` bytes.
 
-    A method is a git command, and returns how it ended, whatever its exit code: ``UserGit(...).rev_parse("--git-dir")``.
-    It raises what ``run_to_end`` raises.
+    A method runs a git command and returns its result for every exit code: ``UserGit(...).rev_parse("--git-dir")``. It
+    raises the errors of ``run_to_end``.
     """
 
     def __init__(self, start: Path, environment: Mapping[str, str], *, seconds: float, limit: int) -> None:
@@ -68,17 +68,17 @@ class _Files(Repo):
 
 
 class RefFiles:
-    """The refs of the repository whose common folder is ``common``, read from its files in this process.
+    """The refs of the repository with the common folder ``common``, read from its files in this process.
 
-    It finds what is there in the usual form. What it does not find may still be a ref: in a repository with SHA-256 or
-    reftables, beside names that are not UTF-8, or where inherited variables name another repository. Then ask git.
+    It finds refs in the usual form only. A ref that it does not find may still exist: in a repository with SHA-256 or
+    reftables, with a name that is not UTF-8, or where inherited variables name another repository. Then ask git.
     """
 
     def __init__(self, common: Path) -> None:
         self._common = common
 
     def has(self, name: str) -> bool:
-        """Whether the ref of this full name was found. False also where the files cannot be read."""
+        """Return whether the ref of this full name was found. False also if the files cannot be read."""
         # The kernel would have this process wait for a pipe's other end, without a limit.
         if not all(place.is_file() for place in (self._common / name, self._common / "packed-refs") if place.exists()):
             return False

@@ -1,8 +1,8 @@
-"""Keeps mirrors small and quick while they are used: objects packed, old commits let go, what killed processes left removed.
+"""Maintenance of mirrors in use: pack objects, release old commits, remove files of killed processes.
 
-One process at a time looks after a mirror, and none waits for it: git's own rules keep what is being read or written meanwhile,
-and the lock of fetches is held for the moment alone in which refs are dropped. It may be killed at any time: the next look goes
-on. No object goes that a ref reaches, nor one that was written, or reached, within the last ``EXPIRY``.
+One process at a time maintains a mirror, and none waits for it. git's own rules protect what is being read or written
+meanwhile, and the fetch lock is held only while refs are dropped. It may be killed at any time; the next run continues. It
+never removes an object that a ref reaches, or that was written or reached within the last ``EXPIRY``.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from gatewright.git.command import GitCommand, executable
 from gatewright.git.locks import hold_lock
 from gatewright.git.mirror_room import used
 
-#: How long an object stays that nothing leads to: longer than any run is open whose baseline its repository has given up.
+#: How long unreachable objects stay: longer than any run is open whose repository dropped its baseline.
 EXPIRY = "28.days.ago"
-#: Seconds after which a file that is being written was left by a process that is gone.
+#: Seconds after which a partly written file is assumed to be abandoned.
 _LEFT_BEHIND = 86_400.0
 #: Seconds that one step may take; it runs at the lowest priority.
 _LONGEST = 3600.0
-#: How long the lock of fetches is waited for; the refs are dropped another time.
+#: Seconds to wait for the fetch lock; otherwise refs are dropped another time.
 _PATIENCE = 1.0
 #: git packs at most 50,000 loose objects at a time.
 _MOST_ROUNDS = 20
 _KEEP = Path("refs/gate/keep")
-#: Lies in each folder of loose objects, so that it stays: git removes an empty one, and another git that has just made it to
-#: write there fails. Named as git's own unfinished files are, which no command of git minds while they are new.
+#: A file in each folder of loose objects that keeps the folder: git removes an empty one, and another git that just created
+#: it to write there fails. It is named like git's own unfinished files, which all git commands ignore while they are new.
 _STAYS = "tmp_obj_stays"
-#: What a killed git leaves, below the mirror. Packs are small beside these names, so a look costs one listing.
+#: Files that a killed git leaves below the mirror. Pack folders are small, so a check costs one listing.
 _TEMPORARY = (
     "objects/pack/tmp_*",
     "objects/pack/.tmp-*",
@@ -47,9 +47,9 @@ _TEMPORARY = (
 
 @dataclass(frozen=True, slots=True)
 class MaintenanceThresholds:
-    """When something is done. ``loose``: objects outside of packs; ``packs``: their number; ``kept``: commits that refs hold.
+    """Thresholds of each step. ``loose``: objects outside packs; ``packs``: their number; ``kept``: commits that refs hold.
 
-    Of more than twice ``kept`` commits, those go that were not used for ``unused`` seconds, the longest unused first.
+    With more than twice ``kept`` commits, those unused for ``unused`` seconds are released, the longest unused first.
     """
 
     loose: int = 2_000
@@ -60,7 +60,7 @@ class MaintenanceThresholds:
 
 @dataclass(frozen=True, slots=True)
 class MaintenanceResult:
-    """What one look at a mirror brought about; ``dropped`` is the number of commits that no ref holds any more."""
+    """The result of one maintenance run; ``dropped`` is the number of commits that no ref holds any more."""
 
     packed: bool = False
     repacked: bool = False
@@ -79,11 +79,11 @@ def mirrors_below(root: Path) -> tuple[Path, ...]:
 
 
 def tend(path: Path, limits: MaintenanceThresholds, needed: Collection[str] = ()) -> MaintenanceResult:
-    """One look at the mirror ``path``. Raises GitError.
+    """Run maintenance once on the mirror ``path``. Raises GitError.
 
-    1. What killed processes left is removed. 2. Loose objects are packed. 3. Commits that were not used for long lose their
-    ref; packs are marked as new before, so that the objects stay for ``EXPIRY``. 4. Many packs become one, and one of what
-    nothing leads to, without what is older than ``EXPIRY``.
+    1. Remove files of killed processes. 2. Pack loose objects. 3. Drop the refs of long unused commits, after marking packs
+    as new, so that the objects stay for ``EXPIRY``. 4. Combine many packs into one, and unreachable objects into another,
+    without those older than ``EXPIRY``.
     """
     try:
         with used(path), hold_lock(path / "gate" / "maintenance", seconds=0) as lock:
@@ -98,9 +98,9 @@ def _tend(path: Path, limits: MaintenanceThresholds, needed: Collection[str], lo
     git = GitCommand(path)
 
     def run(*words: str) -> None:
-        # A child keeps the lock when this process dies, so that nothing is removed that it is still writing.
+        # A child keeps the lock if this process dies, so that no file is removed while it still writes.
         settings = ("-c", "pack.threads=1", "-c", "repack.writeBitmaps=false")
-        git.execute(*settings, *words, timeout=_LONGEST, pass_fds=(lock,), walls=(executable("nice"), "-n", "19"))
+        git.execute(*settings, *words, timeout=_LONGEST, pass_fds=(lock,), confinement=(executable("nice"), "-n", "19"))
 
     _remove_leavings(path)  # 1
     unused = _unused_commits(path, limits, needed)
@@ -117,7 +117,7 @@ def _tend(path: Path, limits: MaintenanceThresholds, needed: Collection[str], lo
 
 
 def _pack_loose(path: Path, run: Callable[..., None]) -> None:
-    """All loose objects, whatever leads to them; those that lie in packs already go."""
+    """Pack all loose objects, reachable or not, and remove those that are already in packs."""
     _hold_folders(path)
     for _ in range(_MOST_ROUNDS):
         run("maintenance", "run", "--quiet", "--task=loose-objects")
@@ -137,7 +137,7 @@ def _hold_folders(path: Path) -> None:
 
 
 def _loose(path: Path) -> int:
-    """How many objects lie outside of packs."""
+    """Return the number of objects outside packs."""
     names = (name for folder in _folders(path) if folder.is_dir() for name in os.listdir(folder))  # noqa: PTH208 - no paths are wanted
     return sum(name != _STAYS for name in names)
 
@@ -163,7 +163,7 @@ def _drop(path: Path, git: GitCommand, names: tuple[str, ...]) -> int:
             os.utime(pack)
     try:
         with hold_lock(path / "gate" / "lock", seconds=_PATIENCE) as lock:
-            # Both locks are ours: no git of an earlier holder lives, and what it left is not in use.
+            # This process holds both locks: no git of an earlier holder is alive, and its leftovers are unused.
             (path / "packed-refs.lock").unlink(missing_ok=True)
             commands = "".join(f"delete {_KEEP}/{name}\n" for name in names)
             git.execute("update-ref", "--no-deref", "--stdin", stdin=commands.encode(), pass_fds=(lock,))
@@ -175,7 +175,7 @@ def _drop(path: Path, git: GitCommand, names: tuple[str, ...]) -> int:
 
 
 def _remove_leavings(path: Path) -> None:
-    # Its only holder is a git that inherited our own lock.
+    # Only a git that inherited our own lock can hold this one.
     (path / "objects" / "maintenance.lock").unlink(missing_ok=True)
     _remove_older(found for pattern in _TEMPORARY for found in path.glob(pattern))
 

@@ -1,7 +1,7 @@
-"""Bare mirrors of repositories: the only place where Gatewright keeps git objects, and the way to everything it does with git.
+"""Bare mirrors of repositories: the only place where Gatewright keeps git objects, and the interface to git.
 
-A mirror belongs to the host, is written by Gatewright alone and holds no branch of its own: refs below ``refs/gate/keep`` hold
-the commits that were fetched, so that no clean-up drops them. Nothing is ever checked out here.
+A mirror is per host, written by Gatewright alone, and has no branch of its own: refs below ``refs/gate/keep`` hold the
+fetched commits, so that no clean-up drops them. Nothing is ever checked out here.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ from gatewright.outside_calls import OutsideCalls
 _REMEMBERED = 4096
 #: Seconds for which it is; shorter than the time after which a commit that is not used is let go.
 _REMEMBERED_SECONDS = 1800.0
-#: Seconds for which a mirror stays open, with what it remembers, that nothing works with.
+#: Seconds that an unused mirror stays open with its caches.
 _RECENT_SECONDS = 600.0
 #: Differences between trees are remembered for the gate that looks next: the last pairs, and only small ones.
 _REMEMBERED_PAIRS = 32
 _REMEMBERED_PATHS = 1000
 #: Contents are remembered for the rule that looks next: those of the last call, when they are not too many bytes.
 _REMEMBERED_BYTES = 64 << 20
-#: Entries of directories that are remembered, all together: those that new paths lie in are looked at again and again.
+#: Total directory entries in the cache: directories of new paths are read repeatedly.
 _REMEMBERED_NODES = 10_000
 #: Files of whole trees that a process remembers: a baseline is listed by every rule of every run that starts from it.
 _REMEMBERED_FILES = 250_000
@@ -58,9 +58,9 @@ _REMEMBERED_FILES = 250_000
 class Mirrors:
     """All mirrors below ``root``, one per repository. Threads and processes of one host may share a root.
 
-    ``access`` is what this process may use for repositories of other hosts, ``protocols`` are those that an address may use;
-    ``transfer_seconds`` bounds one fetch or push. ``most`` bounds what all mirrors take, in bytes; ``needed`` tells the commits
-    that open runs start from.
+    ``access`` is this process's access to repositories of other hosts, ``protocols`` are those that an address may use;
+    ``transfer_seconds`` bounds one fetch or push. ``most`` bounds the size of all mirrors in bytes; ``needed`` returns the
+    commits that open runs start from.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class Mirrors:
         self._hosts = HostCalls()
         self._kept = KeptReaders()
         self._listings = TreeListings(_REMEMBERED_FILES)
-        #: Those that anything here works with, and, for a while, those that were opened last.
+        #: Mirrors in use in this process, and for a while the recently opened ones.
         self._open: WeakValueDictionary[str, Mirror] = WeakValueDictionary()
         self._recent: dict[str, tuple[float, Mirror]] = {}
         self._forgetting: asyncio.AbstractEventLoop | None = None
@@ -96,7 +96,7 @@ class Mirrors:
         mirror = self._open.get(url)
         if mirror is None:
             calls = self._hosts.of(source)
-            # What is here already needs nothing of the repository's host, which may hang.
+            # An existing mirror needs no access to the repository's host, which may hang.
             mirror = await in_thread(self._open_mirror, url, source, calls, make=calls is None)
             mirror = mirror or await in_thread_of(calls, self._open_mirror, url, source, calls, make=True)
             assert mirror is not None  # noqa: S101 - it was made
@@ -108,7 +108,7 @@ class Mirrors:
         return mirror
 
     def let_go(self) -> None:
-        """Keep nothing open that nothing works with: it may be removed, here or by another process."""
+        """Close unused mirrors: they may be removed, by this or another process."""
         self._recent = {}
 
     def _forget_later(self) -> None:
@@ -142,7 +142,7 @@ class Mirrors:
                 (path / ORIGIN).write_text(url, "utf-8")
             kept, listings = self._kept, self._listings
             mirror = Mirror(
-                url, path, remote, seconds=self._seconds, room=self._bytes_left, calls=calls, kept=kept, listings=listings
+                url, path, remote, seconds=self._seconds, space=self._bytes_left, calls=calls, kept=kept, listings=listings
             )
         except BaseException:
             os.close(descriptor)
@@ -154,9 +154,9 @@ class Mirrors:
 
 
 class Mirror:
-    """One bare mirror. ``url`` is the address as it was given; ``room`` tells what a fetch may bring, in bytes.
+    """One bare mirror. ``url`` is the address as given; ``space`` returns the bytes that a fetch may add.
 
-    ``calls`` are those to the repository's host; None where the repository is on this one.
+    ``calls`` are those to the repository's host; None if the repository is on this host.
     """
 
     def __init__(
@@ -166,7 +166,7 @@ class Mirror:
         remote: Remote,
         *,
         seconds: float,
-        room: Callable[[], int | None] = lambda: None,
+        space: Callable[[], int | None] = lambda: None,
         calls: OutsideCalls | None = None,
         kept: KeptReaders | None = None,
         listings: TreeListings | None = None,
@@ -177,7 +177,7 @@ class Mirror:
         self._objects = Objects(self._git, path / PRIVATE, kept)
         self._remote = remote
         self._seconds = seconds
-        self._room = room
+        self._room = space
         self._calls = calls
         self._since = time.monotonic()
         self._kept: set[str] = set()
@@ -188,10 +188,11 @@ class Mirror:
         self._listings = listings or TreeListings(_REMEMBERED_FILES)
 
     async def resolve(self, ref: str) -> str:
-        """The full commit id that ``ref`` names in the repository now; the commit is in the mirror then.
+        """Return the full commit id that ``ref`` names in the repository now; fetch the commit into the mirror.
 
-        ``ref`` is a branch, a tag (peeled), ``HEAD``, a full ref name or a full object id. MalformedError (``bad_ref``) for
-        anything else and for a name that is a branch and a tag at different commits; GitError (``ref_not_found``).
+        ``ref`` is a branch, a tag (peeled), ``HEAD``, a full ref name or a full object id. Raises MalformedError
+        (``bad_ref``) for anything else and for a name that is a branch and a tag at different commits; GitError
+        (``ref_not_found``).
         """
         return await in_thread_of(self._calls, self._resolve, refs.check_ref(ref))
 
@@ -208,7 +209,7 @@ class Mirror:
         return known if known is not None else await in_thread(self._tree_of, commit)
 
     async def has_tree(self, tree: str) -> bool:
-        """Whether the tree is in the mirror."""
+        """Return whether the tree is in the mirror."""
         try:
             return await self.tree_of(refs.check_object_id(tree)) == tree
         except GitError as error:
@@ -222,15 +223,17 @@ class Mirror:
         return tuple(said.decode("ascii", "replace").split()[1:])
 
     async def descends(self, commit: str, ancestor: str) -> bool:
-        """Whether ``ancestor`` is ``commit`` or in its history, both in the mirror. GitError (``object_missing``)."""
+        """Return whether ``ancestor`` is ``commit`` or in its history, both in the mirror. Raises GitError
+        (``object_missing``)."""
         known, without = refs.check_object_id(ancestor), f"^{refs.check_object_id(commit)}"
         lacking = await self._git.run("rev-list", "--count", "--max-count=1", "--end-of-options", known, without)
         return lacking.strip() == b"0"
 
     async def children(self, commit: str, until: str, limit: int) -> tuple[str, ...]:
-        """The commits whose parent is ``commit``, of the ``limit`` newest from there to ``until``; both in the mirror.
+        """Return the commits whose parent is ``commit``, among the ``limit`` newest from there to ``until``; both in the
+        mirror.
 
-        GitError (``object_missing``).
+        Raises GitError (``object_missing``).
         """
         base = refs.check_object_id(commit)
         asked = (f"--max-count={limit}", "--end-of-options", refs.check_object_id(until), f"^{base}")
@@ -260,9 +263,10 @@ class Mirror:
         return await in_thread(Notes(self._git, ref).put, commit, note)
 
     async def apply(self, baseline: str, patch: bytes, reading: Reading | None = None) -> str:
-        """The tree id of the commit ``baseline`` with ``patch``; an empty one changes nothing. PatchError when refused.
+        """Return the tree id of the commit ``baseline`` with ``patch``; an empty patch changes nothing. Raises PatchError if
+        refused.
 
-        ``reading`` is what ``read_patch`` made of the patch, where that is known.
+        ``reading`` is the result of ``read_patch`` for the patch, if known.
         """
         return self._note_written(await in_thread(lambda: self._objects.apply(self._tree_of(baseline), patch, reading)))
 
@@ -271,7 +275,7 @@ class Mirror:
         return self._note_written(await in_thread(self._objects.apply, tree, patch))
 
     async def changes(self, old: str, new: str) -> tuple[TreeChange, ...]:
-        """What differs between two commits or trees, by path, renames as what they are: a deletion and an addition."""
+        """Return the differences between two commits or trees, by path; a rename is a deletion and an addition."""
         known = self._changes.get((old, new))
         if known is None:
             known = await in_thread(self._objects.changes, old, new)
@@ -280,9 +284,9 @@ class Mirror:
         return known
 
     async def attributes(self, tree: str, paths: Sequence[bytes]) -> Mapping[bytes, Attributes]:
-        """The attributes of ``paths`` that decide what git stores, by the tree's own files; empty where none has a say.
+        """Return the attributes of ``paths`` that decide what git stores, by the tree's own files; empty if none applies.
 
-        GitError (``attributes_too_large``, ``git_timeout``).
+        Raises GitError (``attributes_too_large``, ``git_timeout``).
         """
         return await in_thread(self._objects.attributes, tree, paths)
 
@@ -299,7 +303,7 @@ class Mirror:
         return await in_thread(self._objects.files, tree, paths) if paths else (await self.listing(tree)).entries
 
     async def listing(self, tree: str) -> TreeListing:
-        """All files of a commit or tree."""
+        """Return all files of a commit or tree."""
         name = await self.tree_of(tree)
         known = self._listings.get(str(self.path), name)
         if known is None:
@@ -308,7 +312,7 @@ class Mirror:
         return known
 
     async def _list(self, tree: str) -> TreeListing:
-        """From what is known of the tree that a change began with, or read anew."""
+        """List a tree, derived from a known listing and a known change if possible."""
         for (old, new), changes in reversed(self._changes.items()):
             if self._trees.get(new, new) != tree:
                 continue
@@ -336,7 +340,7 @@ class Mirror:
         return await in_thread(self._objects.sizes, tuple(object_ids))
 
     async def directories(self, tree_ids: Iterable[str]) -> dict[str, tuple[Node, ...]]:
-        """What lies directly in trees, by id, in one go. GitError (``object_missing``)."""
+        """Return the direct entries of trees, by id, in one call. Raises GitError (``object_missing``)."""
         wanted = set(tree_ids)
         known = {tree_id: self._listed[tree_id] for tree_id in wanted & self._listed.keys()}
         missing = tuple(wanted - known.keys())
@@ -351,7 +355,7 @@ class Mirror:
         return known | read
 
     async def limit_faults(self, tree: str, added: Sequence[bytes], limits: TreeLimits) -> tuple[NameFault, ...]:
-        """What is too much about the paths that a change of ``tree`` (a commit or tree) adds; see ``names.py``."""
+        """Return the exceeded limits of paths that a change of ``tree`` (a commit or tree) adds; see ``names.py``."""
         if surely_within_limits(added, limits):
             return ()
         return await in_thread(self._objects.limit_faults, tree, added, limits)
@@ -374,7 +378,7 @@ class Mirror:
         return await in_thread(self._objects.commit_tree, tree, parent, message, when, author)
 
     async def current(self, ref: str) -> str | None:
-        """What the full name ``ref`` points to in the repository now, None when it does not exist there."""
+        """Return the object that the full name ``ref`` points to in the repository now; None if it does not exist."""
         found = await in_thread_of(self._calls, self._remote.refs, refs.check_full_ref(ref))
         return found.get(ref)
 
@@ -419,7 +423,7 @@ class Mirror:
             raise GitError(f"{commit} is not a commit", code="ref_not_found")
 
     def _fetch_commit(self, object_id: str) -> str:
-        """The commit that ``object_id`` stands for, fetched unless a ref keeps it already."""
+        """Return the commit of ``object_id``, fetching it unless a ref already keeps it."""
         commit = self._recall(object_id)
         if commit is None:
             with hold_lock(self.path / PRIVATE / "lock", seconds=self._seconds) as lock:
@@ -428,7 +432,7 @@ class Mirror:
         return commit
 
     def _recall(self, object_id: str) -> str | None:
-        """The commit that ``object_id`` stands for, if a ref keeps it already. Asks nothing of the repository's host."""
+        """Return the commit of ``object_id`` if a ref already keeps it. Makes no call to the repository's host."""
         if self._is_stale():
             self._forget()
         commit = self._kept_commit(object_id)
@@ -442,7 +446,7 @@ class Mirror:
             self._kept.clear()
 
     def _kept_commit(self, object_id: str) -> str | None:
-        """An object can be here without all it needs (a fetch that was cut off); only a ref says that it is whole."""
+        """Return the commit if a ref keeps it: without a ref, an interrupted fetch may have left it incomplete."""
         if object_id in self._kept:
             return object_id
         name = f"{_keep_ref(object_id)}^{{commit}}"
@@ -455,7 +459,7 @@ class Mirror:
         return time.monotonic() - self._since > _REMEMBERED_SECONDS
 
     def _forget(self) -> None:
-        """What is here may have been let go by now, here or by another process."""
+        """Clear the caches: this or another process may have released objects."""
         self._kept.clear()
         self._trees.clear()
         self._since = time.monotonic()
@@ -464,7 +468,7 @@ class Mirror:
         keep = _keep_ref(object_id)
         # The lock is ours and no git of an earlier holder lives: what it left is not in use.
         (self.path / f"{keep}.lock").unlink(missing_ok=True)
-        self._remote.fetch(object_id, keep, lock=lock, room=self._room())
+        self._remote.fetch(object_id, keep, lock=lock, space=self._room())
         commit = self._objects.peel(object_id, "commit")
         if commit is None:
             raise GitError(f"{object_id} is not a commit", code="ref_not_found")
@@ -493,7 +497,7 @@ class Mirror:
 
 
 def holds(path: Path, commit: str) -> bool:
-    """Whether the mirror in the folder ``path`` has a commit with all that it needs. Blocks; GitError for a broken mirror."""
+    """Return whether the mirror at ``path`` has a complete commit. Blocks; raises GitError for a broken mirror."""
     name = f"{_keep_ref(refs.check_object_id(commit))}^{{commit}}"
     return bool(GitCommand(path).execute("rev-parse", "--verify", "--quiet", "--end-of-options", name, ok=(0, 1, 128)).strip())
 

@@ -1,8 +1,8 @@
-"""What the mirrors below one folder may take of the disk together, and which of them go when it is too much.
+"""The disk budget of all mirrors below one folder, and the choice of mirrors to remove.
 
-A mirror is in use as long as any process of this host has it open: that is a shared lock on a file beside it. One in use is
-never removed, nor one that holds a commit which an open run starts from; of the others the one that was opened longest ago
-goes first. What was removed is fetched again when it is wanted.
+A mirror is in use while any process of this host has it open, which holds a shared lock on a file beside it. A mirror in
+use is never removed, nor one with a commit that an open run starts from; of the others, the least recently opened is
+removed first. A removed mirror is fetched again on demand.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from typing import Final
 from gatewright.errors import GitError
 from gatewright.file_locks import lock_file
 
-#: Bytes that the copies of repositories may take together, where nothing else is said.
+#: Default bytes that all copies of repositories may take together.
 MIRROR_BYTES: Final = 20 << 30
 #: Bytes without which a fetch is not begun.
 LEAST: Final = 1 << 20
 #: Seconds for which an opening waits for a removal.
 _PATIENCE: Final = 60.0
-#: In a mirror: the address that it was made for. It holds no password: such an address is refused.
+#: The file of a mirror with the address it was made for. Addresses with a password are refused.
 ORIGIN: Final = Path("gate/origin")
 UNKNOWN_ORIGIN: Final = "an unknown repository"
 _LONGEST_ADDRESS: Final = 1000
@@ -33,7 +33,7 @@ _KEEP: Final = Path("refs/gate/keep")
 
 
 def nothing_needed() -> Collection[str]:
-    """For roles whose tasks fetch what they need, and end soon."""
+    """Return no commits: for roles whose tasks fetch what they need and end soon."""
     return ()
 
 
@@ -53,7 +53,7 @@ def touch(path: Path) -> None:
 
 @contextlib.contextmanager
 def used(path: Path) -> Iterator[None]:
-    """For the time of a block."""
+    """Mark the mirror as in use during a block."""
     descriptor = use(path)
     try:
         yield
@@ -95,7 +95,7 @@ class MirrorRoom:
 
 
 def remove_mirror(path: Path) -> bool:
-    """Whether the mirror is gone: not while another has it open."""
+    """Remove the mirror unless another process has it open; return whether it is gone."""
     try:
         descriptor = lock_file(_lock_of(path))
     except BlockingIOError:
@@ -117,7 +117,7 @@ def _lock_of(path: Path) -> Path:
 
 
 def last_use(path: Path) -> float:
-    """When the mirror ``path`` was opened last, in seconds since 1970; 0 where that is not known."""
+    """Return when the mirror ``path`` was last opened, in seconds since 1970; 0 if unknown."""
     try:
         return _lock_of(path).stat().st_mtime
     except FileNotFoundError:

@@ -29,7 +29,7 @@ class MirrorTree:
 
 
 def is_readable(entry: TreeEntry) -> bool:
-    """Whether it is a regular file that is looked at."""
+    """Return whether it is a regular file within the size limit."""
     return entry.mode in {FILE, EXECUTABLE} and entry.size <= _LARGEST
 
 

@@ -1,6 +1,6 @@
-"""What git calls the kind of an entry of a tree: its mode, in octal digits. Named here once.
+"""git's modes of tree entries, in octal digits.
 
-Differences and lists of files write six digits, and zeros where nothing is; a tree itself writes a directory's with five.
+Differences and lists of files write six digits, and zeros for absent files; a tree itself writes a directory's with five.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ SYMLINK: Final = "120000"
 #: A commit of another repository (a gitlink).
 SUBMODULE: Final = "160000"
 DIRECTORY: Final = "40000"
-#: On the side of a difference where there is nothing.
+#: The absent side of a difference.
 ABSENT: Final = "000000"
 
 #: The ids of an empty file, in repositories of either object format.
 EMPTY_BLOBS: Final = frozenset(
     {"e69de29bb2d1d6434b8b29ae775ad8c2e48c5391", "473a0f4c3be8a93681a267e3b1e9a7dcda1185436fe141f7749120a303721813"}
 )
-#: Files with content of their own.
+#: Files with content.
 REGULAR: Final = frozenset({FILE, EXECUTABLE})
-#: Everything that lies in a tree but its directories.
+#: All entries of a tree except directories.
 ENTRIES: Final = REGULAR | {SYMLINK, SUBMODULE}
-#: No object of this repository stands behind them.
+#: Entries without an object in this repository.
 NO_CONTENT: Final = frozenset({ABSENT, SUBMODULE})
 
 
@@ -36,9 +36,9 @@ _MOST_DIGITS: Final = 6
 
 @lru_cache(maxsize=64)
 def canonical(written: bytes) -> str:
-    """What git takes a mode in a tree object for (its ``canon_mode``): a padded ``040000`` is a directory, too.
+    """Return git's interpretation of a mode in a tree object (its ``canon_mode``): a padded ``040000`` is also a directory.
 
-    Raises ValueError for what is no octal number.
+    Raises ValueError for an invalid octal number.
     """
     if not written or written.strip(b"01234567") or len(written.lstrip(b"0")) > _MOST_DIGITS:
         raise ValueError(f"{written[:40]!r} is no mode")

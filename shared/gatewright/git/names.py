@@ -1,7 +1,7 @@
-"""What a new name in a tree may be: short and shallow enough to be checked out anywhere, and what people see when they read it.
+"""Limits for new names in a tree: short and shallow enough for any checkout, and readable as displayed.
 
-Only names that a change brings in are judged; what the baseline holds already is left alone. One home for patches, replies,
-commands and contracts. Pure: no git runs here.
+Only names that a change adds are checked; names in the baseline are accepted. Used for patches, replies, commands and
+contracts. Pure: no git runs here.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ UNREADABLE = "name_unreadable"
 #: Control, format, private use, surrogate, line and paragraph separator: what a reader cannot see can make one path look like
 #: another. Unassigned ones are not here: which they are differs between Pythons.
 _UNSEEN = frozenset({"Cc", "Cf", "Co", "Cs", "Zl", "Zp"})
-#: Letters and marks that are drawn as nothing (Unicode, Default_Ignorable_Code_Point), and the blank of Braille.
+#: Invisible letters and marks (Unicode, Default_Ignorable_Code_Point), and the Braille blank.
 _BLANK = frozenset(
     map(chr, [0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x180B, 0x180C, 0x180D, 0x180F, 0x2800, 0x3164, 0xFFA0])
 ) | frozenset(map(chr, range(0xE0100, 0xE01F0)))
-#: They choose how the symbol before them is drawn; after anything else they are drawn as nothing.
+#: They choose the display of the symbol before them; after anything else they are invisible.
 _VARIATIONS = frozenset(map(chr, range(0xFE00, 0xFE10)))
 _SYMBOLS = frozenset({"So", "Sm"})
 #: Paths that are looked at in a moment.
@@ -46,8 +46,8 @@ class TreeLimits:
     new_directories: int = 10_000
 
 
-#: What every role holds to; the policies may set less. A tree beyond them costs minutes, and ends git (which goes into folders
-#: by recursion) or the checkout of a developer who clones it.
+#: The largest limits of every role; policies may lower them. A larger tree takes minutes, and crashes git (which recurses
+#: into folders) or the checkout of a developer who clones it.
 LARGEST = TreeLimits()
 
 
@@ -60,7 +60,7 @@ class NameFault(NamedTuple):
 
 
 class Known:
-    """What a baseline of ``files`` holds already."""
+    """The existing names of a baseline with ``files``."""
 
     def __init__(self, files: Iterable[bytes]) -> None:
         self.files = frozenset(files)
@@ -96,7 +96,7 @@ def unreadable_part(part: bytes) -> str | None:
 
 
 def path_limit_fault(path: bytes, limits: TreeLimits = LARGEST) -> NameFault | None:
-    """What is too much about one path."""
+    """Return the exceeded limit of one path."""
     if len(path) <= min(limits.name_bytes, limits.path_bytes) and path.count(b"/") < limits.depth:
         return None
     if len(path) > limits.path_bytes:
@@ -111,7 +111,7 @@ def path_limit_fault(path: bytes, limits: TreeLimits = LARGEST) -> NameFault | N
 
 
 def surely_within_limits(paths: Sequence[bytes], limits: TreeLimits = LARGEST) -> bool:
-    """Whether ``limit_faults`` would find nothing, as far as a few paths tell without a look at what is known."""
+    """Return whether ``limit_faults`` would certainly find nothing, without reading the tree; for a few paths only."""
     return (
         len(paths) <= min(_FEW, limits.new_files)
         and all(path_limit_fault(path, limits) is None for path in paths)
@@ -120,12 +120,12 @@ def surely_within_limits(paths: Sequence[bytes], limits: TreeLimits = LARGEST) -
 
 
 def surely_readable(paths: Sequence[bytes]) -> bool:
-    """Whether ``unreadable_faults`` would find nothing, as far as a few paths tell at a glance."""
+    """Return whether ``unreadable_faults`` would certainly find nothing; for a few paths only."""
     return len(paths) <= _FEW and all(_PLAIN.fullmatch(path) for path in paths)
 
 
 def limit_faults(paths: Iterable[bytes], known: Callable[[], Known], limits: TreeLimits = LARGEST) -> Iterator[NameFault]:
-    """What is too much about ``paths``, which a change names; ``known`` is asked only when something may be."""
+    """Yield the exceeded limits of ``paths``, which a change names; ``known`` is called only if a limit may be exceeded."""
     named = list(dict.fromkeys(paths))
     for path in named:
         fault = path_limit_fault(path, limits)
@@ -164,7 +164,7 @@ def unreadable_faults(paths: Iterable[bytes], known: Callable[[], Known]) -> Ite
 
 
 def directories(paths: Iterable[bytes], limits: TreeLimits = LARGEST) -> list[bytes]:
-    """The folders that ``paths`` lie in, without those of paths that are too long or deep to be looked at one by one."""
+    """Return the folders of ``paths``, except for paths too long or deep to split."""
     found: dict[bytes, None] = {}
     for path in paths:
         if path_limit_fault(path, limits) is not None:

@@ -1,4 +1,4 @@
-"""Git notes in a repository of our own: what is attached to a commit beside its history. Every method blocks its thread."""
+"""Git notes in a repository of our own: data attached to a commit outside its history. Every method blocks its thread."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Notes:
     def put(self, commit: str, note: bytes) -> str:
         """Put ``note`` on ``commit`` instead of another one; the commit of the notes that has it."""
         blob = self._git.execute("hash-object", "-w", "--stdin", stdin=note).decode("ascii", "replace").strip()
-        # A blob that is there is taken as it is; text would be tidied up, and these bytes may be signed.
+        # A blob is attached byte for byte; git would tidy up text, and these bytes may be signed.
         adding = ("notes", f"--ref={self._ref}", "add", "--force", "--reuse-message", blob, check_object_id(commit))
         self._git.execute(*_AUTHOR, *adding)
         return self._git.execute("rev-parse", "--verify", self._ref).decode("ascii", "replace").strip()

@@ -1,6 +1,7 @@
-"""What is done with the objects of a mirror: apply a patch, build a tree, compare trees, read blobs, make a commit.
+"""Operations on the objects of a mirror: apply a patch, build and compare trees, read blobs, make a commit.
 
-No file is ever checked out and no remote is spoken to. Every method blocks its thread; ``gatewright.git.mirror`` is the way in.
+No file is checked out and no remote is contacted. Every method blocks its thread; ``gatewright.git.mirror`` is the
+interface.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ from gatewright.git.process import KilledError, OutputTooLargeError
 from gatewright.git.refs import check_object_id
 from gatewright.patterns import BytesPattern
 
-#: Bytes that a patch may have, whether it comes in or is made here.
+#: Largest patch in bytes, received or made here.
 PATCH_LIMIT = 128 << 20
 #: The largest single piece of memory for applying one: a few hundred compressed bytes could make it as large as they like.
 APPLY_MEMORY = 1 << 30
@@ -62,19 +63,19 @@ VERIFIED_AT_ONCE = 64 << 20
 NAMES_LIMIT = 256 << 20
 #: Bytes of a path that a refusal quotes.
 _QUOTED = 120
-#: Faults of names that are told.
+#: Maximum number of reported name faults.
 _MOST_FAULTS = 200
-#: Bytes from which writing an index anew costs more than comparing it: some 10,000 files.
+#: Size in bytes from which rewriting an index costs more than comparing it: some 10,000 files.
 LARGE_INDEX = 1 << 20
 #: git's exit code when it gives up instead of answering.
 _DIED = 128
-#: What git says of its own store of objects, which no patch is to be blamed for.
+#: git's messages about its own object store, which are no fault of a patch.
 _STORE_FAILED = BytesPattern(rb"(?m)^error: unable to create temporary file: ")
 _GATEWRIGHT = Person(name="Gatewright", email="gatewright@localhost")
 #: The schema refuses these; what is made here must hold without it.
 _FORGES = re.compile(r"[\x00-\x1f\x7f<>]")  # noqa: TID251 - linear: single characters
 
-#: All that could make two machines, or two versions, print the same change differently.
+#: The options that make git print the same change identically on all machines and versions.
 _CANONICAL = (
     "--patch",
     "-r",
@@ -100,7 +101,7 @@ _CANONICAL = (
 class Objects:
     """The objects of the repository of ``git``; ``directory`` is for private indexes.
 
-    ``kept`` has processes that stay, for a repository that is read again and again; without it each call starts its own.
+    ``kept`` has long-running processes, for a repository that is read often; without it each call starts its own.
     """
 
     def __init__(self, git: GitCommand, directory: Path, kept: KeptReaders | None = None) -> None:
@@ -113,7 +114,8 @@ class Objects:
         self._compared: tuple[tuple[str, str], tuple[TreeChange, ...]] = (("", ""), ())
 
     def peel(self, object_id: str, kind: str) -> str | None:
-        """The id of the ``kind`` (``commit`` or ``tree``) that an object id stands for; None when it is not here or none."""
+        """Return the id of the ``kind`` (``commit`` or ``tree``) that an object id stands for; None if missing or of another
+        kind."""
         name = f"{check_object_id(object_id)}^{{{kind}}}"
         said = self._kept.objects(self._git, "info", [name], len(object_id)) if self._kept is not None else None
         match (said or b"").decode("ascii", "replace").split():
@@ -123,10 +125,14 @@ class Objects:
         return found.decode("ascii", "replace").strip() or None
 
     def apply(self, tree: str, patch: bytes, reading: Reading | None = None) -> str:
-        """The id of ``tree`` with ``patch``; an empty patch changes nothing.
+        """Return the id of ``tree`` with ``patch`` applied; an empty patch changes nothing.
 
-        1. the patch is read completely  2. it names nothing beyond the limits  3. git applies it  4. what git made is what was
-        read. PatchError when it is refused, GitError when git cannot write what it made.
+        1. The patch is read completely. 2. It names nothing beyond the limits. 3. git applies it. 4. The result of git
+        equals the patch as read.
+
+        Raises:
+            PatchError: the patch is refused.
+            GitError: git cannot write the result.
         """
         check_object_id(tree)
         if not patch:
@@ -154,7 +160,7 @@ class Objects:
             raise self._refusal(error, tree, patch, reading) from error
 
     def _verify(self, tree: str, made: str, patch: bytes, reading: Reading, known: frozenset[str]) -> None:
-        """Whether ``made`` is ``tree`` with the patch as it was read. PatchError (``patch_outcome_differs``)."""
+        """Check that ``made`` is ``tree`` with the patch as read. Raises PatchError (``patch_outcome_differs``)."""
         changes = {change.path: change for change in self.changes(tree, made)}
         copied = sorted(path for path in copied_paths(reading) if path not in changes)
         listed = self.files(tree, [path.decode("utf-8", "surrogateescape") for path in copied]) if copied else ()
@@ -167,7 +173,7 @@ class Objects:
                     outcome.verify_lines(check, contents[check.old], self.blobs((check.new,))[check.new])
 
     def _batches(self, checks: Sequence[Check]) -> Iterator[list[Check]]:
-        """``checks`` in portions whose contents are in memory at one time."""
+        """Yield ``checks`` in batches whose contents fit in memory."""
         sizes = self.sizes(check.old for check in checks if check.old)
         batch: list[Check] = []
         held = 0
@@ -194,7 +200,7 @@ class Objects:
         meant_elsewhere(doubtful, self.files(tree, ()))
 
     def _present(self, object_ids: Iterable[str]) -> frozenset[str]:
-        """Those of ``object_ids``, which may be abbreviated, that stand for blobs of this repository."""
+        """Return the ids, possibly abbreviated, that stand for blobs of this repository."""
         wanted = sorted(set(object_ids))
         if not wanted:
             return frozenset()
@@ -205,10 +211,10 @@ class Objects:
         return frozenset(each for each, line in zip(wanted, lines, strict=True) if line == b"blob")
 
     def _refusal(self, error: CommandFailedError, tree: str, patch: bytes, reading: Reading) -> GatewrightError:
-        """A failed ``git apply``: the patch's fault, unless git speaks of its own files."""
+        """Return the error for a failed ``git apply``: the patch's fault, unless git reports a problem of its own files."""
         if _STORE_FAILED.first(error.stderr) is not None:
             return error
-        words, path, missing = refusals.explain(error.stderr, error.said, patch, reading)
+        words, path, missing = refusals.explain(error.stderr, error.output, patch, reading)
         if missing and path is not None:
             words = f"{words} {refusals.advice_for_missing(path, sorted(self._known_tree(tree).files))}"
         return PatchError(words, path=path)
@@ -222,7 +228,7 @@ class Objects:
             raise kind(f"{display(fault.path[:_QUOTED])!r}: {fault.words}", code=fault.code)
 
     def limit_faults(self, tree: str, added: Sequence[bytes], limits: TreeLimits) -> tuple[NameFault, ...]:
-        """What is too much about paths that a change of ``tree`` adds, as far as it is told."""
+        """Return the exceeded limits of paths that a change of ``tree`` adds, up to a maximum number."""
         return tuple(islice(limit_faults(added, cache(lambda: self._known_tree(tree)), limits), _MOST_FAULTS))
 
     def unreadable_faults(self, tree: str, added: Sequence[bytes]) -> tuple[NameFault, ...]:
@@ -236,7 +242,7 @@ class Objects:
         return Known(listed.split(b"\0")[:-1])
 
     def _apply(self, tree: str, patch: bytes, reading: Reading) -> str:
-        # How large an index is, is known from the last one that was whole: it decides what is cheaper, and nothing else.
+        # The size of the last complete index decides only which way is cheaper.
         if self._is_large and (made := self._apply_to_part(tree, patch, reading)) is not None:
             return made
         with self._indexes.private(tree) as index:
@@ -247,7 +253,7 @@ class Objects:
             return result
 
     def _apply_to_part(self, tree: str, patch: bytes, reading: Reading) -> str | None:
-        """``tree`` with ``patch``, by an index of the paths that it names; None where the whole index has to say."""
+        """Return ``tree`` with ``patch``, using an index of the named paths only; None if the whole index is needed."""
         part = part_of(tree, frozenset(islice(reading.paths(), MOST_PATHS + 1)), self.directories)
         if part is None:
             return None
@@ -270,12 +276,12 @@ class Objects:
         except KilledError as error:
             if error.number != signal.SIGABRT:
                 raise
-            # Some garbled patches meet an assertion of git's own: nothing was written, and nothing applies.
+            # Some malformed patches hit an assertion in git: nothing was written or applied.
             raise PatchError("the patch does not apply: git gave up on its form") from error
         except GitError as error:
             if error.reason != "git_timeout":
                 raise
-            # Each hunk that claims a wrong place is looked for in the whole file. Another try would take as long.
+            # git searches the whole file for each hunk with a wrong position. A retry would take as long.
             raise PatchError(f"the patch was not applied within {APPLY_SECONDS:g} s", code="patch_limit") from error
 
     def _tree_of_index(self, index: Path, baseline: str) -> str:
@@ -293,10 +299,10 @@ class Objects:
         try:
             self._git.execute("read-tree", "--end-of-options", tree, index=index)
         except CommandFailedError as error:
-            raise GitError(f"tree {tree} cannot be read: {error.said}", code="object_missing") from error
+            raise GitError(f"tree {tree} cannot be read: {error.output}", code="object_missing") from error
 
     def changes(self, old: str, new: str) -> tuple[TreeChange, ...]:
-        """What differs between two commits or trees, sorted by path."""
+        """Return the differences between two commits or trees, sorted by path."""
         asked, known = self._compared
         if asked == (old, new):
             return known
@@ -313,11 +319,12 @@ class Objects:
         return parse_copies(self._git.execute("diff-tree", *options, check_object_id(old), check_object_id(new)))
 
     def attributes(self, tree: str, paths: Sequence[bytes]) -> Mapping[bytes, Attributes]:
-        """The attributes of ``paths`` that decide what git stores, by the tree's own files; see ``AttributeReader.read``."""
+        """Return the attributes of ``paths`` that decide what git stores, by the tree's own files; see
+        ``AttributeReader.read``."""
         return self._attributes.read(tree, paths, self.directories, self.sizes) if paths else {}
 
     def _kept_differences(self, options: tuple[str, ...], old: str, new: str, limit: int | None = None) -> bytes | None:
-        """What a kept process says, which takes trees alone; None when a process of its own is to be asked."""
+        """Return the differences from a kept process, which accepts trees only; None if a new process must answer."""
         if self._kept is None:
             return None
         trees = [self.peel(object_id, "tree") for object_id in (old, new)]
@@ -350,7 +357,7 @@ class Objects:
         return dict(parse_sizes(self._batch("--batch-check", wanted))) if wanted else {}
 
     def directories(self, tree_ids: Iterable[str]) -> dict[str, tuple[Node, ...]]:
-        """The entries of trees by id, without what lies below. GitError (``object_missing``) for what is no tree here."""
+        """Return the direct entries of trees by id. Raises GitError (``object_missing``) for an id that is no tree here."""
         wanted = sorted({check_object_id(tree_id) for tree_id in tree_ids})
         if not wanted:
             return {}

@@ -47,10 +47,10 @@ def folded_path(path: bytes) -> str:
 
 
 def fold_component(component: bytes) -> str:
-    """What a path component is to a file system that ignores case, normalises, or drops what cannot be seen.
+    """Return a path component as a file system sees it that ignores case, normalises, or drops invisible characters.
 
-    Two components of one directory with the same result may be one file somewhere: compatibility caseless matching (Unicode,
-    D146), without what HFS+ ignores and without the dots and spaces that Windows takes off the end.
+    Two components of one directory with the same result may be one file somewhere: compatibility caseless matching
+    (Unicode, D146), without what HFS+ ignores and without the trailing dots and spaces that Windows removes.
     """
     if component.isascii():
         return component.decode("ascii").lower().rstrip(". ") or component.decode("ascii")
@@ -63,9 +63,9 @@ def fold_component(component: bytes) -> str:
 
 
 def path_fault(path: bytes, mode: str | None = None) -> str | None:
-    """Why ``path`` cannot stand in a tree, in words, or None when it can.
+    """Return why a tree cannot hold ``path``, or None.
 
-    The rule is git's own ``verify_path`` with the NTFS and HFS protections on; ``mode`` is the git mode where it is known (a
+    The rule is git's own ``verify_path`` with the NTFS and HFS protections on; ``mode`` is the git mode if known (a
     symbolic link named ``.gitmodules`` is refused, CVE-2018-11235).
     """
     if b"\0" in path:
@@ -92,7 +92,7 @@ def display(path: bytes) -> str:
 
 
 def _is_plain(path: bytes) -> bool:
-    """Whether there is nothing in ``path`` that could be at fault: the answer for nearly every path, at little cost."""
+    """Return whether ``path`` is certainly valid: the result for nearly every path, at little cost."""
     return _SUSPECT.search(b"/" + path + b"/") is None
 
 

@@ -1,7 +1,7 @@
-"""One process run to its end: bounded in time and output, and reachable when its caller goes away.
+"""Execution of one process, bounded in time and output, and ended when its caller goes away.
 
-What it reads, how long it lives and how it is ended is decided here. Which command, configuration and environment it gets is
-the business of ``gatewright.git.command``; of the environment of this process it gets nothing.
+This module decides input, lifetime and ending. ``gatewright.git.command`` decides command, configuration and environment;
+the process inherits nothing from the environment of this one.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class OutputTooLargeError(GitError):
 
 
 class KilledError(GitError):
-    """A signal ended git: its own assertion (SIGABRT), or an operator who had enough of it."""
+    """A signal ended git: its own assertion (SIGABRT), or an operator."""
 
     code = "git_killed"
 
@@ -107,10 +107,10 @@ def within_reach(group: int) -> Iterator[None]:
 
 
 async def in_thread(work: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
-    """Run blocking ``work`` in a thread; when the caller is cancelled, the process that it is running is ended.
+    """Run blocking ``work`` in a thread; when the caller is cancelled, end the process that it runs.
 
-    Raises HostError when this host fails it (no space, no permission), GitError (``git_failed``) for what else the file system
-    says.
+    Raises HostError for a failure of this host (no space, no permission), GitError (``git_failed``) for other errors of the
+    file system.
     """
     return await _within_reach_of(asyncio.to_thread(work, *args, **kwargs))
 
@@ -176,7 +176,7 @@ def run_to_end(
 def start(
     argv: Sequence[str], environment: Mapping[str, str], *, stdin: bool, pass_fds: tuple[int, ...] = ()
 ) -> subprocess.Popen[bytes]:
-    """``argv`` in ``/`` as a process group of its own, with pipes for its output and, if wanted, its input. GitError."""
+    """Start ``argv`` in ``/`` as its own process group, with pipes for output and optional input. Raises GitError."""
     try:
         return subprocess.Popen(
             argv,
@@ -186,7 +186,7 @@ def start(
             bufsize=0,
             cwd="/",
             env=environment,
-            # A group of its own, so that what git starts is ended with it; without a terminal, so that nothing can prompt.
+            # A group of its own, so that git's children end with it; without a terminal, so that nothing can prompt.
             start_new_session=True,
             pass_fds=pass_fds,
         )
@@ -195,7 +195,7 @@ def start(
 
 
 def _exchange(process: subprocess.Popen[bytes], stdin: bytes, deadline: float, limit: int | None) -> tuple[bytes, bytes]:
-    """Feed and drain the pipes at once, like ``Popen.communicate``, with a bound on what is kept in memory."""
+    """Write and read the pipes concurrently, like ``Popen.communicate``, with a limit on the output in memory."""
     output, errors = bytearray(), bytearray()
     pending = memoryview(stdin)
     with selectors.DefaultSelector() as selector:
@@ -231,7 +231,7 @@ def _ready(selector: selectors.BaseSelector, deadline: float) -> list[tuple[sele
 
 
 def _write(descriptor: int, data: memoryview) -> int:
-    """How many bytes of ``data`` are done with: those written, or all when git reads no more."""
+    """Return how many bytes of ``data`` were written; all of them if git has stopped reading."""
     try:
         return os.write(descriptor, data[:_CHUNK])
     except BrokenPipeError:
@@ -239,11 +239,11 @@ def _write(descriptor: int, data: memoryview) -> int:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Leave nothing of the process group behind, and reap it."""
+    """End the whole process group and reap it."""
     if process.returncode is None:
         _signal(process.pid, signal.SIGTERM)
         last = time.monotonic() + _GRACE
-        # WNOWAIT: while the leader is not reaped, its number cannot come to mean another group.
+        # WNOWAIT: while the leader is not reaped, its number cannot be reused for another group.
         while time.monotonic() < last and os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None:
             time.sleep(0.01)
     end_group(process, signal.SIGKILL)

@@ -1,7 +1,7 @@
-"""Pure checks of what outsiders may name: object ids, refs and repository addresses.
+"""Pure checks of names from outside: object ids, refs and repository addresses.
 
-Everything that reaches a git command line from a document passes here first. Nothing is looked up: that a name is well formed
-does not mean that it exists.
+Everything that reaches a git command line from a document passes here first. These checks look nothing up: a well-formed
+name need not exist.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from urllib.parse import SplitResult, unquote_to_bytes, urlsplit
 
 from gatewright.errors import MalformedError
 
-#: Where runs land that have no target of their own.
+#: The branches of runs without a target of their own.
 RUN_BRANCHES = "refs/heads/gatewright/"
 _OBJECT_ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")  # noqa: TID251 - linear: anchored, and no repetition can give to the next
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")  # noqa: TID251 - linear: single characters
-#: What ``git check-ref-format`` forbids anywhere in a name. Revision expressions (``main~1``, ``main^{tree}``) die here.
+#: Characters that ``git check-ref-format`` forbids. This also refuses revision expressions (``main~1``, ``main^{tree}``).
 _REF_FORBIDDEN = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//")  # noqa: TID251 - linear: of a fixed length
 #: Writing these in a target would change how its owner's git works, not what it holds.
 _NEVER_PUSHED = ("refs/replace/", "refs/stash", "refs/bisect/", "refs/worktree/", "refs/rewritten/", "refs/original/")
@@ -28,7 +28,7 @@ _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")  # noqa: TID251 - linear: anc
 
 @dataclass(frozen=True)
 class Source:
-    """Where a repository is: the address as git takes it, and the one protocol that may be used to get there."""
+    """A repository's location: the address as git accepts it, and the one protocol that may be used to reach it."""
 
     address: str
     protocol: str
@@ -51,9 +51,10 @@ def check_object_id(text: str) -> str:
 
 
 def check_ref(text: str) -> str:
-    """``text`` when it is an object id, ``HEAD``, a branch or tag name, or a full ref name; upper-case ids are lowered.
+    """Return ``text`` if it is an object id, ``HEAD``, a branch or tag name, or a full ref name; object ids become lower-case.
 
-    MalformedError (``bad_ref``) for options, revision expressions and everything that ``git check-ref-format`` refuses.
+    Raises MalformedError (``bad_ref``) for options, revision expressions and everything that ``git check-ref-format``
+    refuses.
     """
     if is_object_id(text.lower()):
         return text.lower()
@@ -63,7 +64,7 @@ def check_ref(text: str) -> str:
 
 
 def is_ref_name(text: str) -> bool:
-    """Whether git accepts ``text`` as the name of a ref, full or not."""
+    """Return whether git accepts ``text`` as the name of a ref, full or not."""
     return _ref_fault(text) is None
 
 
@@ -108,7 +109,7 @@ def parse_url(url: str, protocols: tuple[str, ...]) -> Source:
 
 
 def holds_credentials(url: str) -> bool:
-    """Whether an address, well-formed or not, has something where a password or a token would be written."""
+    """Return whether an address, well-formed or not, has text at the position of a password or token."""
     if url.startswith("/"):
         return False
     scheme, has_scheme, rest = url.partition("://")
@@ -122,7 +123,7 @@ def holds_credentials(url: str) -> bool:
 
 
 def _ref_fault(text: str) -> str | None:
-    """Git's check-ref-format, one fault in words, and no option and no more than 1,024 bytes."""
+    """Return the first violation of git's check-ref-format, of the ban on options, or of the limit of 1,024 bytes."""
     try:
         size = len(text.encode())
     except UnicodeEncodeError:
@@ -142,7 +143,7 @@ def _from_split(url: str) -> Source:
         parts = urlsplit(url)
         port = parts.port
     except ValueError as error:
-        # Not in the library's words, which quote what it took for the port.
+        # Not in the library's message, which quotes what it took for the port.
         raise _bad_url(url, "host or port") from error
     if parts.password is not None or (parts.username is not None and parts.scheme != "ssh"):
         # The address is written into the ledger and into every bundle; a secret must not be.
@@ -168,7 +169,7 @@ def _from_file(url: str, parts: SplitResult) -> Source:
 def _from_scp(url: str) -> Source:
     match = _SCP_LIKE.fullmatch(url)
     if match is None or (match["user"] is None and "@" in match["path"]):
-        # The second is ``user:password@host:path``, whose host would be the user.
+        # The second form is ``user:password@host:path``, whose host would be the user.
         raise _bad_url(url, "not an absolute path and not an address")
     if not _HOST.fullmatch(match["host"]) or (match["user"] and not _USER.fullmatch(match["user"])):
         raise _bad_url(url, "host or user")
@@ -178,11 +179,12 @@ def _from_scp(url: str) -> Source:
 
 
 def _bad_url(url: str, fault: str) -> MalformedError:
-    # What stands before an @ may be a password, wherever it was meant to stand.
+    # Text before an @ may be a password, wherever it was meant to be.
     shown = "(not shown)" if "@" in url else ascii(url[:200])
     return MalformedError(f"not a repository address ({fault}): {shown}", code="bad_url")
 
 
 def folder_names(ref: str) -> tuple[str, ...]:
-    """Names that cannot be refs beside ``ref``: ``refs``, ``refs/heads`` and ``refs/heads/a`` for ``refs/heads/a/b``."""
+    """Return names that cannot be refs besides ``ref``: ``refs``, ``refs/heads`` and ``refs/heads/a`` for
+    ``refs/heads/a/b``."""
     return tuple(ref[:at] for at, sign in enumerate(ref) if sign == "/")

@@ -1,8 +1,8 @@
-"""The repository that a mirror stands for, as git speaks to it: what its refs are, fetch commits, move or delete one ref.
+"""The repository of a mirror, accessed through git: list its refs, fetch commits, move or delete one ref.
 
-A local repository's configuration, hooks and files may be hostile. What serves it (``upload-pack``, ``receive-pack``) is
-started by us with settings that stand above its own, after a look at what git would follow there, and with the right to write
-into that repository alone. For ``https`` and ``ssh`` the other end runs its own programs on its own host (``git.access``).
+A local repository's configuration, hooks and files may be hostile. Gatewright starts the serving program (``upload-pack``,
+``receive-pack``) itself, with settings that override the repository's own, after a check for planted files, and with write
+access to that repository only. For ``https`` and ``ssh`` the server runs its own programs on its own host (``git.access``).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from gatewright.git.refs import RUN_BRANCHES, Source, folder_names, is_object_id
 from gatewright.host_errors import check_room
 
 _OVER_THE_OWNER = {
-    # The repository may belong to another user than this process; what that user configured is overruled below.
+    # The repository may belong to another user than this process; the settings below override that user's configuration.
     "safe.directory": "*",
     "core.hooksPath": "/dev/null",
     "core.fsmonitor": "false",
@@ -37,11 +37,11 @@ _OVER_THE_OWNER = {
 _SERVE = {
     **_OVER_THE_OWNER,
     "uploadpack.allowAnySHA1InWant": "true",
-    # What lies in packs is sent as it is. To look for likenesses among the rest costs more than the few bytes that it saves;
-    # the maintenance of mirrors does so in its time.
+    # Send packed objects as they are. Searching for deltas among the others costs more than it saves; the maintenance of
+    # mirrors does so later.
     "pack.window": "0",
 }
-#: A shallow repository (every other build server's checkout) is served as it is: trees are whole, history is not needed.
+#: A shallow repository (the checkout of many build servers) is accepted: trees are complete, history is not needed.
 _FETCH = (
     "--quiet",
     "--no-tags",
@@ -68,15 +68,15 @@ _RECEIVE = {
     # git 2.54 learned hooks that are configured instead of lying in a directory; ``core.hooksPath`` does not stop them.
     **{f"hook.{event}.enabled": "false" for event in _RECEIVE_EVENTS},
     "core.alternateRefsCommand": "true",
-    # No log is begun, and none of the objects is compared with a list in a file that the repository chooses (its lines would
-    # be quoted in an error): they come from a mirror that has looked at each.
+    # Start no log, and compare no object with a list in a file that the repository chooses (an error would quote its lines):
+    # the objects come from a mirror that has checked each.
     "core.logAllRefUpdates": "false",
     "receive.fsckObjects": "false",
     "transfer.fsckObjects": "false",
     # A negative one would wait for ever for a lock that the repository brought along.
     "core.filesRefLockTimeout": "1000",
     "core.packedRefsTimeout": "1000",
-    # ``updateInstead`` would change files under the owner's hands, and run filters and hooks for it.
+    # ``updateInstead`` would change files of the owner's work tree, and run filters and hooks for it.
     "receive.denyCurrentBranch": "refuse",
     "receive.autogc": "false",
     "gc.auto": "0",
@@ -85,14 +85,14 @@ _RECEIVE = {
 #: Sections of a configuration by which a repository refuses pushes: a size, refs that are hidden.
 _REFUSING_SECTIONS = ("receive", "transfer")
 _REJECTED = re.compile(rb"^!\t[^\t]*\t\[(?:remote )?rejected\] \((.*)\)$", re.MULTILINE)  # noqa: TID251 - linear: each try ends where the next one begins
-#: Who stands in a log that the repository keeps already: never a name that its own configuration chooses.
+#: The committer in a log that the repository already keeps: never a name that its own configuration chooses.
 _COMMITTER = {"GIT_COMMITTER_NAME": "Gatewright", "GIT_COMMITTER_EMAIL": "gatewright@localhost"}
-#: Words of servers that demand signed commits.
+#: Messages of servers that require signed commits.
 _SIGNED_ONLY = (
     *("verified signature", "must be signed", "not signed", "unsigned commit", "require signed", "requires signed"),
     *("signed with a gpg key", "without a valid signature", "signature is required"),
 )
-#: What git says of a ref that is not there.
+#: git's message about a missing ref.
 _NO_REF = "not a valid ref"
 #: The options of ``ls-remote`` for kinds of refs.
 _KINDS = {"refs/heads/": "--heads", "refs/tags/": "--tags"}
@@ -104,7 +104,7 @@ _LIST_LIMIT = 256 << 20
 class Remote:
     """One repository, reached with ``git``. Every method blocks its thread. ``seconds`` bounds a transfer.
 
-    ``access`` is what this process may use for repositories of other hosts.
+    ``access`` is this process's access to repositories of other hosts.
     """
 
     def __init__(self, git: GitCommand, source: Source, *, seconds: float, access: RepositoryAccess = NO_ACCESS) -> None:
@@ -116,10 +116,10 @@ class Remote:
         self._planted = PlantedLinks()
 
     def refs(self, *names: str) -> dict[str, str]:
-        """Full ref names to object ids; an annotated tag has a second entry, ``<name>^{}``, for what it stands for.
+        """Return full ref names with object ids; an annotated tag has a second entry, ``<name>^{}``, for its target.
 
-        With ``names`` (full ones) only these. GitError (``repository_unreadable``) when there is no repository, and those of
-        ``RemoteGit.run`` and of ``PlantedLinks.refuse``.
+        With ``names`` (full ones) only these. Raises GitError (``repository_unreadable``) if there is no repository, and
+        the errors of ``RemoteGit.run`` and of ``PlantedLinks.refuse``.
         """
         try:
             if names and self._source.local:
@@ -127,25 +127,26 @@ class Remote:
             output = self._list_remote(*_only(names), "--end-of-options", self._looked_at(), *names)
         except CommandFailedError as error:
             cause = self._damage(error)
-            raise cause or GitError(f"the repository cannot be read: {error.said}", code="repository_unreadable") from error
+            raise cause or GitError(f"the repository cannot be read: {error.output}", code="repository_unreadable") from error
         # ls-remote matches the ends of names: ``refs/x/refs/heads/main`` answers to ``refs/heads/main``.
         wanted = {*names, *(f"{name}^{{}}" for name in names)}
         found = dict(_ref_lines(output))
         return {name: found[name] for name in found if not names or name in wanted}
 
     def object_format(self) -> str:
-        """``sha1`` or ``sha256``, as the ids of the refs tell. GitError (``repository_empty``), and as ``refs``."""
+        """Return ``sha1`` or ``sha256``, by the length of the ref ids. Raises GitError (``repository_empty``), and as
+        ``refs``."""
         found = self.refs()
         if not found:
             raise GitError("the repository has no commit yet", code="repository_empty")
         return "sha256" if len(next(iter(found.values()))) == 64 else "sha1"
 
     def branches_and_tags(self) -> dict[str, str]:
-        """As ``refs``, of all refs of these two kinds: others may be the merge requests of years."""
+        """Return all branches and tags as ``refs`` does; other refs may be merge requests of many years."""
         try:
             output = self._list_remote(*_KINDS.values(), "--end-of-options", self._looked_at())
         except CommandFailedError as error:
-            raise GitError(f"the repository cannot be read: {error.said}", code="repository_unreadable") from error
+            raise GitError(f"the repository cannot be read: {error.output}", code="repository_unreadable") from error
         return dict(_ref_lines(output))
 
     def _read(self, names: tuple[str, ...]) -> dict[str, str]:
@@ -159,7 +160,7 @@ class Remote:
                     words = ("show-ref", "--verify", "--dereference", "--", name)
                     output = git.execute(*words, timeout=_LIST_SECONDS, limit=_LIST_LIMIT)
                 except CommandFailedError as error:
-                    if _NO_REF not in error.said:
+                    if _NO_REF not in error.output:
                         raise
                 else:
                     found |= _ref_lines(output.replace(b" ", b"\t"))
@@ -167,73 +168,79 @@ class Remote:
 
         return run_confined((), read)
 
-    def fetch(self, object_id: str, ref: str, *, lock: int, room: int | None = None) -> None:
-        """Bring ``object_id`` and all it needs into the mirror and let ``ref`` of the mirror hold it.
+    def fetch(self, object_id: str, ref: str, *, lock: int, space: int | None = None) -> None:
+        """Fetch ``object_id`` with everything it needs into the mirror and let ``ref`` of the mirror hold it.
 
-        ``lock`` is the descriptor of the mirror's lock; ``room`` bounds what is brought, in bytes. GitError (``ref_not_found``)
-        when the repository does not give it, ``repository_partial`` when it is a partial clone that lacks files of that commit,
-        and those of ``RemoteGit.run`` and of ``PlantedLinks.refuse``.
+        Args:
+            lock: the descriptor of the mirror's lock.
+            space: largest transfer in bytes.
+
+        Raises:
+            GitError: ``ref_not_found`` (the repository does not provide the commit), ``repository_partial`` (a partial
+                clone without files of the commit), and the errors of ``RemoteGit.run`` and ``PlantedLinks.refuse``.
         """
         try:
-            self._fetch(object_id, ref, lock, room)
+            self._fetch(object_id, ref, lock, space)
         except CommandFailedError as error:
             if (refused := refusal(self._source.address, error)) is not None and refused.reason == TOO_LARGE:
-                self._remove_cut_off(room)
+                self._remove_cut_off(space)
                 raise refused from error
             if not (self._source.local and is_partial(error)):
                 cause = self._damage(error)
-                raise cause or GitError(f"{object_id} cannot be fetched: {error.said}", code="ref_not_found") from error
-            self._fetch_from_partial(object_id, ref, lock, room)
+                raise cause or GitError(f"{object_id} cannot be fetched: {error.output}", code="ref_not_found") from error
+            self._fetch_from_partial(object_id, ref, lock, space)
         except GitError as error:
             if error.reason == TOO_LARGE:
-                self._remove_cut_off(room)
+                self._remove_cut_off(space)
             raise
 
-    def _remove_cut_off(self, room: int | None) -> None:
-        """A pack that met its bound is as large as that, to the byte: it is not left to take the room of others."""
+    def _remove_cut_off(self, space: int | None) -> None:
+        """Remove a pack that was cut off at its limit, recognised by its exact size, to free its space."""
         for path in (self._git.git_dir / "objects" / "pack").glob("tmp_pack_*"):
             with contextlib.suppress(FileNotFoundError):
-                if path.stat().st_size == room:
+                if path.stat().st_size == space:
                     path.unlink()
 
-    def _fetch_from_partial(self, object_id: str, ref: str, lock: int, room: int | None) -> None:
-        """A partial clone has what it has checked out; what its history lacks is not asked of the remote that it names."""
+    def _fetch_from_partial(self, object_id: str, ref: str, lock: int, space: int | None) -> None:
+        """Fetch the checked-out part of a partial clone; nothing is requested from the remote that it names."""
         try:
-            self._fetch(object_id, ref, lock, room, "--depth=1")
+            self._fetch(object_id, ref, lock, space, "--depth=1")
         except CommandFailedError as error:
             how = f"have them (git -C {self._source.address} archive --output=/dev/null {object_id}), or use a whole clone"
             raise GitError(
                 f"{self._source.address} is a partial clone and lacks files of {object_id}; {how}", code=PARTIAL
             ) from error
 
-    def _fetch(self, object_id: str, ref: str, lock: int, room: int | None, *depth: str) -> None:
+    def _fetch(self, object_id: str, ref: str, lock: int, space: int | None, *depth: str) -> None:
         options = (*_FETCH, *depth, *self._serve, "--end-of-options", self._looked_at())
         words = ("fetch", *options, f"{object_id}:{ref}")
         if self._source.local:
             mirror = (self._git.git_dir,)
-            walls = () if room is None else limit_words(file=room)
-            run_confined(mirror, lambda _how: self._git.execute(*words, timeout=self._seconds, pass_fds=(lock,), walls=walls))
+            confinement = () if space is None else limit_words(file=space)
+            run_confined(
+                mirror, lambda _how: self._git.execute(*words, timeout=self._seconds, pass_fds=(lock,), confinement=confinement)
+            )
         else:
-            self._far.run("read", *words, timeout=self._seconds, pass_fds=(lock,), room=room)
+            self._far.run("read", *words, timeout=self._seconds, pass_fds=(lock,), space=space)
 
-    def fetch_histories(self, object_ids: Collection[str], below: str, *, room: int) -> None:
-        """Bring these commits and tags with all commits before them, from a repository of another host.
+    def fetch_histories(self, object_ids: Collection[str], below: str, *, space: int) -> None:
+        """Fetch these commits and tags with their full history from a repository of another host.
 
-        Each is kept by the ref of its own id ``below``. Files come along where the server cannot leave them out. What the fetch
-        writes into the configuration about that is the caller's to undo. GitError (``ref_not_found``), and as ``fetch``.
+        A ref named by its id ``below`` keeps each. Files are included if the server cannot omit them. The caller must undo
+        what the fetch writes into the configuration about that. Raises GitError (``ref_not_found``), and as ``fetch``.
         """
         wanted = "".join(f"{object_id}:{below}{object_id}\n" for object_id in object_ids)
         words = ("fetch", *_FETCH, "--filter=tree:0", "--stdin", "--end-of-options", self._source.address)
         try:
-            self._far.run("read", *words, timeout=self._seconds, room=room, stdin=wanted.encode())
+            self._far.run("read", *words, timeout=self._seconds, space=space, stdin=wanted.encode())
         except CommandFailedError as error:
-            raise GitError(f"the branches cannot be fetched: {error.said}", code="ref_not_found") from error
+            raise GitError(f"the branches cannot be fetched: {error.output}", code="ref_not_found") from error
 
     def delete(self, ref: str, *, expected: str) -> None:
-        """Delete ``ref`` in a repository of another host, if it still is at ``expected``; one that is gone is a success.
+        """Delete ``ref`` in a repository of another host, if it is still at ``expected``; a missing ref is a success.
 
-        A deletion whose answer is lost, or comes too late, is looked for there: it may have happened. GitError: ``ref_moved``,
-        ``deletion_refused`` (with the repository's words), and those of ``RemoteGit.run``.
+        If the answer is lost or late, the ref is checked there: the deletion may have happened. Raises GitError:
+        ``ref_moved``, ``deletion_refused`` (with the repository's message), and the errors of ``RemoteGit.run``.
         """
         options = (
             "--porcelain",
@@ -249,7 +256,7 @@ class Remote:
             self._explain_left(ref, expected, error)
 
     def _explain_left(self, ref: str, expected: str, error: GitError) -> None:
-        """Return when the ref is gone after all; else raise why it is not, as far as the server can be asked."""
+        """Return if the ref is gone after all; else raise the reason, as far as the server reports it."""
         try:
             current = self.refs(ref).get(ref)
         except (GitError, DeniedError):
@@ -262,16 +269,19 @@ class Remote:
         if rejected is None or not isinstance(error, CommandFailedError):
             raise error
         words = f"the repository keeps {ref}: {rejected[1].decode('utf-8', 'replace')[:200]!a}"
-        raise GitError(f"{words}; it says: {error.said}", code="deletion_refused") from error
+        raise GitError(f"{words}; its message: {error.output}", code="deletion_refused") from error
 
     def push(self, commit: str, ref: str, *, expected: str | None) -> None:
-        """Move ``ref`` from ``expected`` (None: it must not exist) to ``commit``, or not at all; nothing to do is a success.
+        """Move ``ref`` from ``expected`` (None: it must not exist) to ``commit``, or not at all; an unchanged ref is a
+        success.
 
-        A push to another host whose answer is lost, or comes too late, is looked for there: it may have happened.
+        If another host's answer is lost or late, the ref is checked there: the push may have happened.
 
-        GitError: ``landing_conflict`` (the ref is elsewhere), ``target_checked_out``, ``target_not_confined``,
-        ``ref_in_the_way``, ``landing_refused`` and ``landing_unsigned`` (with the repository's words), those of
-        ``RemoteGit.run``, ``PlantedLinks.refuse`` and ``TargetRules.refuse``.
+        Raises:
+            GitError: ``landing_conflict`` (the ref is elsewhere), ``target_checked_out``, ``target_not_confined``,
+                ``ref_in_the_way``, ``landing_refused`` and ``landing_unsigned`` (with the repository's message), and the
+                    errors of
+                ``RemoteGit.run``, ``PlantedLinks.refuse`` and ``TargetRules.refuse``.
         """
         lease = f"--force-with-lease={ref}:{expected or ''}"
         options = ("--porcelain", "--no-verify", "--no-follow-tags", "--no-signed", "--recurse-submodules=no", lease)
@@ -285,7 +295,7 @@ class Remote:
                 self._far.run("push", *words, self._source.address, f"{commit}:{ref}", timeout=self._seconds)
         except GitError as error:
             if self._source.local:
-                check_room(Path(self._source.address))  # what the other end says of its disk is said of one of ours
+                check_room(Path(self._source.address))  # a server's message about its disk must not be taken for one of ours
             rejected = _REJECTED.search(error.stdout) if isinstance(error, CommandFailedError) else None
             if rejected is not None and isinstance(error, CommandFailedError):
                 self._explain(rejected[1], commit, ref, expected, error)
@@ -293,7 +303,7 @@ class Remote:
                 raise
 
     def _has_landed(self, commit: str, ref: str) -> bool:
-        """Whether a push that came to no good end had come to the server; where that cannot be asked, it had not."""
+        """Return whether a failed push reached the server; False if the server cannot be queried."""
         try:
             return self.refs(ref).get(ref) == commit
         except (GitError, DeniedError):
@@ -304,22 +314,22 @@ class Remote:
         return target_rules(self._find(writing=False)) if self._source.local else NO_RULES
 
     def checked_out(self, ref: str) -> Path | None:
-        """The work tree in which the branch ``ref`` is checked out, as far as this host can tell. GitError."""
+        """Return the work tree in which the branch ``ref`` is checked out, if this host can determine it. Raises GitError."""
         return checked_out_at(self._find(writing=False).common, ref) if self._source.local else None
 
     def _receive(self, ref: str) -> tuple[str, ...]:
-        """Run branches, of which there may be many, are neither told nor walked when another ref is moved."""
+        """Return the option for receive-pack; the many run branches are hidden when another ref is moved."""
         if not self._source.local:
             return ()
         hidden = {} if ref.startswith(RUN_BRANCHES) else {"receive.hideRefs": RUN_BRANCHES}
-        walls = as_owner(find_repository(self._source.address))
-        return (f"--receive-pack={remote_command('receive-pack', {**_RECEIVE, **hidden}, walls)}",)
+        confinement = as_owner(find_repository(self._source.address))
+        return (f"--receive-pack={remote_command('receive-pack', {**_RECEIVE, **hidden}, confinement)}",)
 
     def _make_ref(self, commit: str, ref: str) -> bool:
-        """Make ``ref`` where there is none, without a look at any other ref; False when that cannot be done so.
+        """Create ``ref`` without reading any other ref; return False if that is impossible.
 
-        ``receive-pack`` opens and tells every ref that there is, twice: what one landing costs would grow with the landings
-        before it. Whatever is out of the ordinary is left to it all the same, and it explains what it refuses.
+        ``receive-pack`` reads and lists every existing ref twice, so the cost of a landing would grow with the landings
+        before it. It still handles every irregular case, and explains what it refuses.
         """
         repository = self._find(writing=True, refs=(ref, "HEAD"))
         target_rules(repository).refuse()
@@ -328,9 +338,16 @@ class Remote:
         target = GitCommand(repository.git_dir)
 
         def make(how: str) -> None:
-            walls = (*as_owner(repository), *(() if how == CONFINED else _read_only_but(repository.folders)))
+            confinement = (*as_owner(repository), *(() if how == CONFINED else _read_only_but(repository.folders)))
             make_ref(
-                self._git, target, commit, ref, settings=_RECEIVE, committer=_COMMITTER, walls=walls, timeout=self._seconds
+                self._git,
+                target,
+                commit,
+                ref,
+                settings=_RECEIVE,
+                committer=_COMMITTER,
+                confinement=confinement,
+                timeout=self._seconds,
             )
 
         with repository.held() as folders:
@@ -345,16 +362,16 @@ class Remote:
         target_rules(repository).refuse()
 
         def push(how: str) -> None:
-            walls = () if how == CONFINED else _read_only_but(repository.folders)
+            confinement = () if how == CONFINED else _read_only_but(repository.folders)
             self._git.execute(
-                *words, str(repository.git_dir), refspec, timeout=self._seconds, environment=_COMMITTER, walls=walls
+                *words, str(repository.git_dir), refspec, timeout=self._seconds, environment=_COMMITTER, confinement=confinement
             )
 
         with repository.held() as folders:
             run_confined(folders, push)
 
     def _looked_at(self) -> str:
-        """The address for git to read from, with nothing planted there."""
+        """Return the address for git to read from, after a check for planted files."""
         return str(self._find(writing=False).git_dir) if self._source.local else self._source.address
 
     def _find(self, *, writing: bool, refs: tuple[str, ...] = ()) -> LocalRepository:
@@ -367,7 +384,7 @@ class Remote:
         return repository
 
     def _list_remote(self, *options: str) -> bytes:
-        """What ``ls-remote`` says."""
+        """Return the output of ``ls-remote``."""
         words, seconds = ("ls-remote", "--quiet", *self._serve, *options), min(_LIST_SECONDS, self._seconds)
         if not self._source.local:
             return self._far.run("read", *words, timeout=seconds, limit=_LIST_LIMIT)
@@ -387,11 +404,11 @@ class Remote:
         if in_the_way := self._in_the_way(ref):
             words = f"{ref} cannot be made while {in_the_way} is there: git keeps one as a folder and the other as a file"
             raise GitError(words, code="ref_in_the_way") from error
-        if wants_signatures(error.said):
-            words = f"the target takes signed commits only, and Gatewright signs none; it says: {error.said}"
+        if wants_signatures(error.output):
+            words = f"the target accepts signed commits only, and Gatewright signs none; its message: {error.output}"
             raise GitError(words, code="landing_unsigned") from error
         words = f"the target refused {ref}: {reason.decode('utf-8', 'replace')[:200]!a}"
-        raise GitError(f"{words}; it says: {error.said}", code="landing_refused") from error
+        raise GitError(f"{words}; its message: {error.output}", code="landing_refused") from error
 
     def _damage(self, error: CommandFailedError) -> GitError | None:
         """See ``damage``."""
@@ -399,20 +416,20 @@ class Remote:
         return damage(error, self._source.address, objects)
 
     def _in_the_way(self, ref: str) -> str | None:
-        """A ref of the repository that is a folder of ``ref``, or that lies below it."""
+        """Return an existing ref that is a folder of ``ref``, or below it."""
         above = frozenset(folder_names(ref))
         found = (name for name in self.branches_and_tags() if name in above or name.startswith(f"{ref}/"))
         return next(found, None)
 
 
 def wants_signatures(said: str) -> bool:
-    """Whether a server's words say that commits have to be signed, as GitHub, GitLab, Gitea and Bitbucket write it."""
+    """Return whether a server's message requires signed commits, as GitHub, GitLab, Gitea and Bitbucket word it."""
     return any(words in said.lower() for words in _SIGNED_ONLY)
 
 
 def _read_only_but(folders: tuple[Path, ...]) -> tuple[str, ...]:
-    """Words before a command that let it write into ``folders`` alone, for a kernel without Landlock."""
-    # It takes a tenth of a second to import, and is hardly ever needed.
+    """Return a command prefix that allows writes to ``folders`` only, for a kernel without Landlock."""
+    # Importing it takes a tenth of a second, and it is rarely needed.
     from gatewright.sandbox.binary import find_bwrap
 
     try:
@@ -425,7 +442,7 @@ def _read_only_but(folders: tuple[Path, ...]) -> tuple[str, ...]:
 
 
 def _only(names: tuple[str, ...]) -> Iterator[str]:
-    """Options that keep a server from telling what is not asked for (merge requests of years): it is asked for kinds alone."""
+    """Yield options that keep a server from listing refs of other kinds (merge requests of many years)."""
     if names and all(name.startswith(tuple(_KINDS)) for name in names):
         yield from (option for prefix, option in _KINDS.items() if any(name.startswith(prefix) for name in names))
 

@@ -27,17 +27,17 @@ MOST_REFS = 100_000
 _LIMIT = 256 << 20
 _KEEP = "refs/gate/keep/"
 _PEELED = "^{}"
-#: What concerns one branch. After anything else the server is not asked again.
+#: Errors that concern one branch. After any other error the server is not contacted again.
 _OF_ONE_BRANCH = frozenset({"ref_moved", "deletion_refused"})
 
 T = TypeVar("T")
 
 
 class RemoteRunRefs:
-    """``copy`` is made, below an own folder that goes afterwards; it takes ``most`` bytes. ``seconds`` bounds a transfer.
+    """The run branches of a remote repository, checked in ``copy``, a temporary repository of at most ``most`` bytes.
 
-    Every method blocks its thread, and raises GitError or DeniedError. A server that could not be asked once is not asked
-    again: what comes after has the same error, without waiting for it.
+    ``seconds`` bounds a transfer. Every method blocks its thread, and raises GitError or DeniedError. After one failure the
+    server is not contacted again: later calls raise the same error without waiting.
     """
 
     def __init__(self, copy: Path, source: Source, access: RepositoryAccess, *, most: int, seconds: float = 900) -> None:
@@ -53,12 +53,12 @@ class RemoteRunRefs:
         self._lost: GatewrightError | None = None
 
     def found(self) -> tuple[RunRef, ...]:
-        """All of them by name, without date and subject, which only a fetch of each would tell."""
+        """Return all run branches by name, without date and subject, which would need a fetch of each."""
         runs = self._with_remote(lambda: self._look(refresh=True))
         return tuple(self._ref(name, runs[name]) for name in sorted(runs))
 
     def again(self, name: str) -> RunRef | None:
-        """One of those that were found, as it is now. At another commit than then it counts as unmerged."""
+        """Return the current state of a listed branch; at another commit than before it is unmerged."""
         runs = self._with_remote(self._look)
         return self._ref(name, runs[name]) if name in runs else None
 
@@ -88,7 +88,7 @@ class RemoteRunRefs:
         except GitError as error:
             if error.reason != "ref_not_found":
                 raise
-            runs, tips, commits = self._list_refs()  # what was listed may have gone before it was fetched
+            runs, tips, commits = self._list_refs()  # a listed ref may be gone before it is fetched
             self._fetch(tips)
         if refresh:
             self._wanted = frozenset(runs.values())
@@ -97,7 +97,7 @@ class RemoteRunRefs:
         return runs
 
     def _list_refs(self) -> tuple[dict[str, str], frozenset[str], frozenset[str]]:
-        """Names of runs to commits; the owner's branches and tags, and what they stand for."""
+        """Return run names with commits, the owner's branches and tags, and the commits these point to."""
         found = self._remote.branches_and_tags()
         runs = {
             name.removeprefix(RUN_BRANCHES): object_id
@@ -120,11 +120,11 @@ class RemoteRunRefs:
             form = "sha256" if len(next(iter(tips))) == 64 else "sha1"
             self._git.execute("init", "--quiet", "--bare", "--template=", f"--object-format={form}")
             self._settings = (copy / "config").read_bytes()
-        room = self._most - size_of(copy)
-        if room < LEAST:
+        space = self._most - size_of(copy)
+        if space < LEAST:
             raise GitError(f"the copy of {self.place} takes more than {self._most} bytes", code=TOO_LARGE)
         try:
-            self._remote.fetch_histories(sorted(missing), _KEEP, room=room)
+            self._remote.fetch_histories(sorted(missing), _KEEP, space=space)
         finally:
             # git would ask the server for each object that is not here, one by one.
             (copy / "config").write_bytes(self._settings)
@@ -142,7 +142,7 @@ class RemoteRunRefs:
 
 
 def _well_formed(name: str) -> bool:
-    """Whether it is a name that git would have: others are of no run."""
+    """Return whether git accepts the name: other names are no run branches."""
     try:
         check_full_ref(name)
     except MalformedError:

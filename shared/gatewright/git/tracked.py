@@ -1,7 +1,7 @@
-"""Whether a folder of this host is, in whole or in part, what a repository tracks: then its committers say what is in it.
+"""Detection of host folders that a repository tracks, fully or partly: its committers then control their content.
 
-It is when git's index of a work tree that it lies in names it, something below it, or a link on the way to it; when the tree
-of a baseline does; and when the repository lies in it. Nothing of a repository is run, and of its files only the index is read.
+A folder is tracked if git's index of a containing work tree names it, something below it, or a link on the path to it; if
+the tree of a baseline does; or if it contains the repository. Nothing of a repository runs, and only its index is read.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ TRACKED = "environment_tracked"
 
 
 async def refuse_tracked_environment(prefix: Path, mirror: Mirror, baseline: str) -> None:
-    """Nothing, or DeniedError (``environment_tracked``).
+    """Raise DeniedError (``environment_tracked``) if the folder is tracked.
 
-    ``prefix`` is an absolute path as it was given; ``baseline`` the commit or tree in the mirror that the work begins on.
+    ``prefix`` is an absolute path as given; ``baseline`` is the commit or tree in the mirror that the work starts from.
     """
     asked = await in_thread(_places_in_work_trees, prefix, mirror.url)
     for place, names in asked:
@@ -38,18 +38,19 @@ async def refuse_tracked_environment(prefix: Path, mirror: Mirror, baseline: str
 
 
 def refuse_tracked_folder(prefix: Path) -> None:
-    """The same as far as the host itself can tell. Blocks; DeniedError (``environment_tracked``)."""
+    """Raise DeniedError (``environment_tracked``) if the host alone shows that the folder is tracked. Blocks."""
     _places_in_work_trees(prefix, "")
 
 
 def is_tracked(top: Path, path: str) -> bool:
-    """Whether the index of the work tree ``top`` has ``path``, a file. Blocks; DeniedError when that cannot be told."""
+    """Return whether the index of the work tree ``top`` has the file ``path``. Blocks; raises DeniedError if it is
+    unreadable."""
     repository = _repository(top)
     return repository is not None and bool(_in_index(top, repository, (path,)))
 
 
 def _places_in_work_trees(prefix: Path, url: str) -> list[tuple[Path, tuple[str, ...]]]:
-    """Where ``prefix`` lies in work trees, as ``_names`` says it; none of which has it in its index, and none is all in it."""
+    """Return the positions of ``prefix`` in work trees (see ``_names``); refuse one that an index or repository contains."""
     source = parse_url(url, PROTOCOLS) if url else None
     found = []
     for place in _spellings(prefix):
@@ -66,14 +67,14 @@ def _places_in_work_trees(prefix: Path, url: str) -> list[tuple[Path, tuple[str,
 
 
 def _spellings(prefix: Path) -> tuple[Path, ...]:
-    """With the links as they were given, and without."""
+    """Return the path with links as given, and resolved."""
     given = Path(os.path.abspath(prefix))  # noqa: PTH100 - links must stay
     real = Path(os.path.realpath(prefix))
     return (given,) if given == real else (given, real)
 
 
 def _names(top: Path, place: Path) -> tuple[str, ...]:
-    """Of the work tree ``top``: the place itself, and every link on the way to it."""
+    """Return the paths in the work tree ``top``: the place itself, and every link on the path to it."""
     inside = place.relative_to(top)
     links = [way for way in inside.parents if str(way) != "." and (top / way).is_symlink()]
     return ("" if str(inside) == "." else str(inside), *map(str, links))
@@ -85,7 +86,7 @@ def _meets(names: tuple[str, ...], tracked: Iterable[str]) -> bool:
 
 
 def _repository(top: Path) -> LocalRepository | None:
-    """None for a folder of that name that is no repository."""
+    """Return the repository; None for a folder of that name that is no repository."""
     try:
         return find_repository(str(top))
     except GitError as error:

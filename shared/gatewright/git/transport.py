@@ -1,7 +1,7 @@
-"""Which of the operator's variables a git command that speaks to another host is left: proxies, certificates, the SSH agent.
+"""The operator's variables that a git command for another host inherits: proxies, certificates, the SSH agent.
 
-Only commands for ``https`` and ``ssh`` are. One that works on a repository of this host runs what that repository may have a
-say in, and sees none of them. ssh reads its own files (known hosts, keys) in the home folder of the user that Gatewright
+Only commands for ``https`` and ``ssh`` get them. A command on a repository of this host runs what that repository may
+influence, and sees none of them. ssh reads its own files (known hosts, keys) in the home folder of the user that Gatewright
 runs as.
 """
 
@@ -14,20 +14,20 @@ from dataclasses import dataclass, field
 _PROXIES = ("https_proxy", "HTTPS_PROXY", "http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY", "no_proxy", "NO_PROXY")
 #: Variables that git leaves to ssh, or to the library that it speaks HTTP with, as they are.
 _LEFT: Mapping[str, tuple[str, ...]] = {"https": _PROXIES, "ssh": ("SSH_AUTH_SOCK",)}
-#: What other programs read their trusted certificates from -> what git calls it.
+#: Other programs' variables for trusted certificates -> git's name for each.
 _CERTIFICATES = {"SSL_CERT_FILE": "GIT_SSL_CAINFO", "SSL_CERT_DIR": "GIT_SSL_CAPATH"}
 
 
 @dataclass(frozen=True, slots=True)
 class Transport:
-    """``kept``: inherited variables that git is left; values may hold a password. ``certificates``: variables of git's own."""
+    """The environment of a transport. ``kept``: inherited variables, which may hold a password. ``certificates``: git's own."""
 
     kept: Mapping[str, str] = field(repr=False)
     certificates: Mapping[str, str]
 
 
 def transport(protocols: tuple[str, ...]) -> Transport:
-    """What a command that may use these protocols is left of the environment of this process."""
+    """Return the variables of this process that a command with these protocols inherits."""
     kept = {name: os.environ[name] for protocol in protocols for name in _LEFT.get(protocol, ()) if os.environ.get(name)}
     trusted = _CERTIFICATES.items() if "https" in protocols else ()
     return Transport(kept, {own: os.environ[name] for name, own in trusted if os.environ.get(name)})

@@ -1,1 +1,1 @@
-"""Every call to a model, of every role and every agent: the policy of models, the gateway, its records and its cassettes."""
+"""All calls to models, by every role and agent: the policy of models, the gateway, its records and its cassettes."""

@@ -1,4 +1,4 @@
-"""Which model is asked where nothing names one, and which may be asked in its place: those that are asked in the same way."""
+"""The default model, and its substitutes: models with the same API."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ def provider_of(policy: ModelsPolicy, model: str) -> Provider | None:
 
 
 def first_model(policy: ModelsPolicy, role: ModelRole, *, api: Api | None = None, pool: str | None = None) -> str:
-    """Raises DeniedError (``model_not_allowed``) when the route has none whose provider has ``api`` (None: any)."""
+    """Return the first model. Raises DeniedError (``model_not_allowed``) if no provider in the route has ``api`` (None:
+    any)."""
     for name in policy.route(role, pool):
         provider = provider_of(policy, name)
         if provider is not None and (api is None or api in provider.apis):

@@ -1,4 +1,4 @@
-"""What one task may call: the models by the names that its client uses, what stands in for each, and how much may be used."""
+"""The calls that one task may make: the models by their client names, the substitutes of each, and the budget."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from gatewright.contracts.vocabulary import Budget
 
 @dataclass(frozen=True, slots=True)
 class ModelGrant:
-    """``routes``: by each name that may be asked for, the models that are tried for it, in order; the first is the default.
+    """``routes``: by each requestable name, the models to try, in order; the first is the default.
 
-    ``paths`` are literal texts of this very run (a home, a folder) that stand in requests, each with the word that stands for
-    it in the canonical form: a cassette that was recorded elsewhere matches all the same.
+    ``paths`` are literal texts of this run (a home, a folder) in requests, each with its word in the canonical form: a
+    cassette from another place still matches.
     """
 
     role: str
@@ -23,5 +23,5 @@ class ModelGrant:
 
     @property
     def default(self) -> str:
-        """The model to ask for when nothing says which."""
+        """Return the default model."""
         return next(iter(self.routes))

@@ -34,10 +34,10 @@ _MODEL_NAME = r"^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$"
 
 
 class Provider(PolicyModel):
-    """A service that has models. ``base_url`` is what stands before the path of each API, as its vendor's own clients take it.
+    """A service that has models. ``base_url`` is the prefix of each API's path, as in its vendor's own clients.
 
-    ``server_tools`` are types of tools that the provider itself runs (``web_search``, ...), and ``fields`` top-level fields of
-    a request, that pass beside the built-in lists; the default is none of either.
+    ``server_tools`` are types of tools that the provider itself runs (``web_search``, ...), and ``fields`` top-level fields
+    of a request, permitted in addition to the built-in lists; none by default.
     """
 
     name: str = Field(pattern=_NAME)
@@ -96,9 +96,9 @@ class ModelEntry(PolicyModel):
 
 
 class Route(PolicyModel):
-    """Which models a role may use, in which order: the first by default, the later ones when the earlier cannot be had.
+    """The models of a role in order: the first by default, later ones as substitutes.
 
-    With ``pool`` the route is for that pool of the role alone, and counts before the one without.
+    With ``pool`` the route is for that pool of the role only, and takes precedence over the one without.
     """
 
     role: ModelRole
@@ -111,7 +111,7 @@ class ModelsPolicy(PolicyModel):
     model_config = ConfigDict(hide_input_in_errors=True)
 
     version: Literal["1"]
-    #: Whether requests and replies are kept in the bundle, without secrets; false: their digests alone.
+    #: Whether requests and replies are kept in the bundle, without secrets; false: only their digests.
     keep_texts: bool = True
     providers: tuple[Provider, ...]
     models: tuple[ModelEntry, ...]
@@ -119,7 +119,7 @@ class ModelsPolicy(PolicyModel):
 
     @model_validator(mode="after")
     def _whole(self) -> ModelsPolicy:
-        """Every name once, and known."""
+        """Check that every name is unique and known."""
         _once("provider", (each.name for each in self.providers))
         _once("model", (each.name for each in self.models))
         _once("route", (f"{each.role}, {each.pool}" for each in self.routes))
@@ -142,7 +142,7 @@ class ModelsPolicy(PolicyModel):
         return next((each for each in self.providers if each.name == name), None)
 
     def route(self, role: ModelRole, pool: str | None = None) -> tuple[str, ...]:
-        """The models of a role, in order; of its pool, where that has a route of its own. Empty for a role that has none."""
+        """Return the models of a role in order, from its pool's own route if there is one. Empty without a route."""
         for wanted in (pool, None):
             for route in self.routes:
                 if route.role == role and route.pool == wanted:
@@ -158,13 +158,14 @@ class ModelsPolicy(PolicyModel):
         fallback: bool = True,
         budget: Budget | None = None,
     ) -> ModelGrant:
-        """What a task of ``role`` may call: its route, or of that ``model`` (a name in the route) and those after it.
+        """Return what a task of ``role`` may call: its route, from ``model`` (a name in the route) on.
 
-        Without ``fallback`` no model answers in the place of the one that is asked for.
+        Without ``fallback`` no model substitutes the requested one.
 
-        Raises MalformedError (``model_unknown``) for a name that is no model, DeniedError for a model that is not of the route,
-        a role that has no route (``model_not_allowed``), and for a budget in money with a model whose price is not known
-        (``model_price_unknown``).
+        Raises:
+            MalformedError: ``model_unknown``: the name is no model.
+            DeniedError: ``model_not_allowed`` (the model is not in the route, or the role has no route),
+                ``model_price_unknown`` (a budget in money, and a model without a price).
         """
         budget = budget or Budget()
         route = self.route(role, pool)

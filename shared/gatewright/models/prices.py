@@ -1,4 +1,4 @@
-"""What tokens cost. Money is counted in billionths of a dollar, so that sums are exact."""
+"""The cost of tokens. Money is counted in billionths of a dollar, so that sums are exact."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class TokenUsage:
         return self.input + self.output
 
     def plus(self, other: TokenUsage) -> TokenUsage:
-        """Both together."""
+        """Return the sum."""
         return TokenUsage(
             self.input + other.input,
             self.cached + other.cached,
@@ -38,7 +38,7 @@ class TokenUsage:
 
 
 class Price(PolicyModel):
-    """US dollars for a million tokens. Input read from, or written to, a provider's cache costs the same unless said."""
+    """US dollars per million tokens. Input read from, or written to, a provider's cache costs the same by default."""
 
     input: float = Field(ge=0, le=_MOST)
     output: float = Field(ge=0, le=_MOST)
@@ -46,7 +46,7 @@ class Price(PolicyModel):
     cache_write: float | None = Field(default=None, ge=0, le=_MOST)
 
     def nano_usd(self, usage: TokenUsage) -> int:
-        """What ``usage`` costs, in billionths of a dollar, rounded up."""
+        """Return the cost of ``usage`` in billionths of a dollar, rounded up."""
         cached = self.input if self.cached_input is None else self.cached_input
         written = self.input if self.cache_write is None else self.cache_write
         plain = max(usage.input - usage.cached - usage.cache_written, 0)
@@ -56,5 +56,5 @@ class Price(PolicyModel):
 
 @cache
 def free() -> Price:
-    """What is played from a cassette costs nothing."""
+    """Return the price of replayed calls: none."""
     return Price(input=0, output=0)

@@ -1,6 +1,6 @@
-"""Whether the calls that a role recorded went where its leave names, and with no more than it covers. Pure.
+"""Check of a role's recorded calls against its transfer approval: destinations and amounts. Pure.
 
-The records are the role's own: what it does not record is not seen here. What a worker reports as used is held against them.
+The records are the role's own: unrecorded calls are not seen here. A worker's reported usage is compared with them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gatewright.models.records import CALLS, CALLS_PART, CallRecord, SentBodies
 RULE = "transfers.calls"
 #: Larger records are not read.
 _MOST_BYTES = 64 * 1024 * 1024
-#: Faults that are told of one task.
+#: Maximum number of reported faults per task.
 _MOST_TOLD = 20
 _CALLS = JsonReader(CallRecord)
 
@@ -29,11 +29,11 @@ def records_in(artifacts: Iterable[Artifact]) -> Artifact | None:
 def broken_by_calls(
     role: str, leave: TransferLeave | None, records: bytes | None, usage: Usage | None = None
 ) -> tuple[str, ...]:
-    """In words what is wrong with the records of a task of ``role``; None: it brought none. ``usage`` is a worker's report.
+    """Return descriptions of the faults in a task's records; None: it has none. ``usage`` is a worker's report.
 
-    1. a worker that reported bytes brings records  2. they can be read  3. what a provider answered was sent somewhere, and
-    what was played was not  4. without a leave nothing went beyond the operator's hosts; with one each body went by its
-    manifest, to a destination of it  5. no more bytes than may be sent, and no more than were reported.
+    1. a worker that reported bytes has records  2. they are readable  3. an answered call was sent somewhere, and a
+    replayed one was not  4. without an approval nothing was sent to hosts of others; with one each body went by its manifest,
+    to one of its destinations  5. no more bytes than permitted, and no more than reported.
     """
     if records is None:  # 1
         reported = usage.sent_bytes if usage is not None else 0
@@ -53,7 +53,7 @@ def _uncovered_call(role: str, leave: TransferLeave | None, call: CallRecord) ->
     if call.played and call.sent:  # 3
         yield "it was played, and sent all the same"
     if not call.played and call.model_used is not None and not call.sent:  # 3
-        yield f"{call.model_used} answered, and nothing says where the call was sent"
+        yield f"{call.model_used} answered, but no destination is recorded"
     for sent in call.sent:  # 4
         place = f"{sent.model} of {sent.provider} at {sent.endpoint}"
         if leave is None:

@@ -1,4 +1,4 @@
-"""What is kept of every call, for the bundle: one line each. Bounded. What was said stands in the cassette of the task."""
+"""The record of every call, for the bundle: one line each. Bounded. The content is in the cassette of the task."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from gatewright.models.apis.event_stream import EventReader
 from gatewright.models.apis.usage import written_text
 from gatewright.secrets import Redacted, SecretScanner, redact_output
 
-#: The names of the artifacts of a task: the records, and what was said.
+#: The names of a task's artifacts: the records, and the content.
 CALLS = "model_calls"
 CASSETTE = "model_cassette"
 #: The same of a question of a role: the records.
 CALLS_PART = "calls.jsonl"
-#: How a stream of events begins.
+#: Prefixes of a stream of events.
 _STREAM = (b"data:", b"event:", b"id:", b"retry:", b":")
 
 
 class SentBodies(Document):
-    """What of a call went to one place, tries that failed too: so many ``bodies`` of so many ``bytes`` together.
+    """The bodies of a call sent to one destination, failed attempts included: ``bodies`` of ``bytes`` in total.
 
-    ``model`` is the name that the provider knows. ``manifest_sha256`` is of the approved manifest that it was sent by;
-    ``internal``: to a host of the operator's own.
+    ``model`` is the provider's name for it. ``manifest_sha256`` is of the approved manifest that permitted it;
+    ``internal``: to a host of the operator.
     """
 
     provider: str
@@ -39,12 +39,12 @@ class SentBodies(Document):
 
 
 class CallRecord(Document):
-    """One call. ``model`` was asked for, ``model_used`` answered; ``request_sha256`` is of the canonical form of the request.
+    """A call. ``model`` was requested, ``model_used`` answered; ``request_sha256`` is of the canonical form of the request.
 
-    ``status`` is what the client got. ``sent`` says what went where, answered or not. ``tried`` says each try that
-    failed, in words; ``refused`` is the reason code of a call that was not sent or not passed on. ``played``: from a cassette.
-    ``usage_doubted``: the provider's count was not believed. ``ending``: why the reply ended, in the words of its API.
-    ``incomplete``: a reply was cut off or never came, so that tokens and cost are the least that was used.
+    ``status`` is the client's. ``sent`` records all transfers, answered or not. ``tried`` describes each failed attempt;
+    ``refused`` is the reason code of a call that was not sent or not passed on. ``played``: from a cassette.
+    ``usage_doubted``: the provider's count was not accepted. ``ending``: why the reply ended, in the terms of its API.
+    ``incomplete``: a reply was cut off or missing, so that tokens and cost are lower bounds.
     """
 
     number: int
@@ -83,7 +83,7 @@ class CallRecords:
 
     @property
     def full(self) -> bool:
-        """Whether no further call can be recorded; one that cannot be is not made."""
+        """Return whether no further call can be recorded; such a call is refused."""
         return len(self.calls) >= self.most
 
     def add(self, record: CallRecord) -> None:
@@ -95,7 +95,7 @@ class CallRecords:
         return self.calls[-1].ending if self.calls else None
 
     def stand_ins(self, asked: str) -> str:
-        """In words which models answered in the place of ``asked``, how often, what was tried first; empty where none did."""
+        """Return a description of the models that substituted ``asked``, how often and why; empty if none did."""
         answered = Counter(call.model_used for call in self.calls if call.model_used is not None)
         others = sorted(name for name in answered if name != asked)
         if not others:
@@ -105,12 +105,12 @@ class CallRecords:
         return f"{asked} was to be asked, and {counts}; tried first: {'; '.join([*tried][:3]) or 'nothing'}"
 
     def as_jsonl(self) -> bytes:
-        """One line of JSON for each call."""
+        """Return one line of JSON per call."""
         return b"".join(msgspec.json.encode(call) + b"\n" for call in self.calls)
 
 
 def without_secrets(place: str, body: bytes, scanner: SecretScanner) -> Redacted:
-    """``body`` with each secret replaced; a stream whose words hold one becomes those words: its events cut it in pieces."""
+    """Return ``body`` with each secret replaced; a stream with one in its text becomes that text: its events may split it."""
     if body.startswith(_STREAM):
         reader = EventReader(len(body) + 1)
         words = written_text([*reader.feed(body), *reader.finish()]).encode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""``transfers.json``: whether what goes to providers has to be approved, and the guard of a gateway that holds calls to it."""
+"""``transfers.json``: whether transfers to providers need approval, and the guard that enforces it in a gateway."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PORTS = {"http": 80, "https": 443}
 
 
 class Reached(Protocol):
-    """How a provider is reached, as ``models.json`` says it."""
+    """A provider's addresses, from ``models.json``."""
 
     @property
     def name(self) -> str: ...
@@ -38,10 +38,10 @@ class Named(Protocol):
 
 
 class TransfersPolicy(PolicyModel):
-    """``internal`` are hosts of the operator's own, exact or ``*.suffix``. ``roles`` may be given leave to send to others.
+    """``internal`` are the operator's hosts, exact or ``*.suffix``. ``roles`` may get approval to send to others.
 
-    ``low_risk_bytes``: sources of more are not of low risk. ``scan_bytes``: of so much is looked for secrets. ``most_bytes``:
-    what one task may send in all, every delivery of it counted.
+    ``low_risk_bytes``: sources of more are not of low risk. ``scan_bytes``: the amount that is scanned for secrets.
+    ``most_bytes``: what one task may send in all, over all its deliveries.
     """
 
     version: Literal["1"]
@@ -58,11 +58,11 @@ class TransfersPolicy(PolicyModel):
         for host in hosts:
             name = host.removeprefix("*.")
             if not name or "*" in name or "/" in name or name != name.lower().strip():
-                raise ValueError(f"{host!r} is no host: say models.example.org or *.example.org, in lower case")
+                raise ValueError(f"{host!r} is not a host: use models.example.org or *.example.org, in lower case")
         return hosts
 
     def is_internal(self, provider: Reached) -> bool:
-        """Whether a provider, and the proxy on the way to it, are the operator's own."""
+        """Return whether a provider, and the proxy to it, are the operator's own."""
         addresses = [provider.base_url, *([provider.proxy] if provider.proxy else [])]
         return all(self._own(urlsplit(each).hostname or "") for each in addresses)
 
@@ -91,10 +91,10 @@ def _host(name: str | None) -> str:
 
 @dataclass(slots=True)
 class TransferGuard:
-    """For one delivery of one task. Neither ``policy`` nor ``leave``: nothing has to be approved.
+    """The guard for one delivery of one task. Without ``policy`` and ``leave`` nothing needs approval.
 
-    ``sent`` counts the bytes of all bodies that are held to the leave, those of tries that failed too; ``spend`` is told of
-    each before it is sent, so that the gatekeeper can add up what all deliveries of the task have sent.
+    ``sent`` counts the bytes of all bodies under the approval, failed attempts included; ``spend`` is called for each
+    before it is sent, so that the gatekeeper can total the transfers of all deliveries.
     """
 
     run_id: str
@@ -109,7 +109,7 @@ class TransferGuard:
         return self.leave.manifest_sha256 if self.leave is not None else None
 
     def stays(self, provider: Reached) -> bool:
-        """Whether what is sent to ``provider`` stays with the operator, by the policy that is held here."""
+        """Return whether data for ``provider`` stays with the operator, by this policy."""
         return self.policy is not None and self.policy.is_internal(provider)
 
     def check(self, provider: Reached, model: Named, size: int) -> None:

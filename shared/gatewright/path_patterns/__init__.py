@@ -1,1 +1,1 @@
-"""Which patterns of an operator's file a path falls under: protected classes, owners."""
+"""Matching of paths against patterns of an operator's file: protected classes, owners."""

@@ -1,7 +1,7 @@
-"""Whose which part of a repository is: the operator's ``CODEOWNERS``, a line a pattern with its owners, as code hosts have it.
+"""The owners of a repository's parts: the operator's ``CODEOWNERS``, with a pattern and its owners per line, as on code hosts.
 
-Of the lines that a path matches the last one counts; one without owners gives what it matches back to the rule's ``domain``.
-Patterns are those of gitignore without ``!``. Owners are people of the roster, or ``@group``.
+The last line that matches a path applies; one without owners returns the path to the rule's ``domain``. Patterns are those
+of gitignore without ``!``. Owners are people of the roster, or ``@group``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ UNOWNED = 0
 
 
 def read_code_owners(text: str) -> tuple[OwnedPaths, ...]:
-    """The lines that own something. Raises MalformedError (``invalid_input``) with the number of the line."""
+    """Return the lines with owners. Raises MalformedError (``invalid_input``) with the number of the line."""
     found = []
     for number, line in enumerate(text.splitlines(), 1):
         words = line.split("#", 1)[0].split()

@@ -1,7 +1,7 @@
-"""What a repository's own ``.gitignore`` files ignore, judged without git, in time that is linear in the path.
+"""Files that a repository's own ``.gitignore`` files ignore, judged without git, in time linear in the path.
 
-The rules of git hold: a deeper file overrides one above it, the last pattern that matches decides, and nothing below an ignored
-folder is included again. Names are compared byte by byte, as git does. What cannot be judged is not ignored.
+The rules of git apply: a deeper file overrides one above it, the last matching pattern decides, and nothing below an
+ignored folder is included again. Names are compared byte by byte, as in git. A path that cannot be judged is not ignored.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MARK: Final = b"\xef\xbb\xbf"
 
 
 class IgnoreRules:
-    """``files`` are the contents of ``.gitignore`` files by the folder that they lie in (``b""`` for the root)."""
+    """``files`` are the contents of ``.gitignore`` files by folder (``b""`` for the root)."""
 
     def __init__(self, files: Mapping[bytes, bytes]) -> None:
         self._files = files
@@ -35,7 +35,7 @@ class IgnoreRules:
         self._folder = lru_cache(maxsize=4096)(self._is_ignored_folder)
 
     def ignore(self, path: bytes) -> bool:
-        """Whether the file at ``path`` is ignored, by a rule for itself or for a folder above it."""
+        """Return whether the file at ``path`` is ignored, by a rule for itself or for a folder above it."""
         if path.count(b"/") > _MOST_PARTS or not _is_readable(path):
             return False
         return self._folder(path.rpartition(b"/")[0]) or self._verdict(path, folder=False)
@@ -46,7 +46,7 @@ class IgnoreRules:
         return self._folder(folder.rpartition(b"/")[0]) or self._verdict(folder, folder=True)
 
     def _verdict(self, path: bytes, *, folder: bool) -> bool:
-        """What the deepest rule says that speaks of ``path`` itself."""
+        """Return the verdict of the deepest rule that matches ``path`` itself."""
         above = path
         while above:
             above = above.rpartition(b"/")[0]

@@ -1,7 +1,7 @@
-"""Which protected classes a path falls into, by gitignore patterns; told for ten thousand paths in a moment.
+"""The protected classes of a path, by gitignore patterns; fast for ten thousand paths.
 
-Nearly every path is in no class. What no pattern can match is told by one search in the directory, remembered, and one in the
-name; only what is left is given to the patterns one by one.
+Nearly every path is in no class. One cached search in the directory and one in the name exclude them; only the remaining
+paths are matched against single patterns.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from gatewright.errors import MalformedError
 from gatewright.git.paths import folded_path
 from gatewright.patterns import PatternError, TextPattern, is_pattern
 
-#: How a pattern without a slash begins as a regular expression: at any depth.
+#: The beginning of a regular expression for a pattern without a slash: at any depth.
 _ANYWHERE = "^(?:.+/)?"
 _STRANGE = "\ufffd"
 _NAMED_GROUP = re.compile(r"[(][?]P<[^>]+>")  # noqa: TID251 - policy files are the operator's own
@@ -52,7 +52,7 @@ class _Translated(NamedTuple):
 
 
 def translate_line(line: str) -> GitIgnoreSpecPattern | None:
-    """One line of a gitignore for the RE2 backend of pathspec; None for what is no pattern."""
+    """Return one line of a gitignore for the RE2 backend of pathspec; None for no valid pattern."""
     try:
         found = _Translated.of(line)
     except GitIgnorePatternError:
@@ -82,7 +82,7 @@ class PathMatcher:
         self._specs = tuple(pathspec.GitIgnoreSpec([each.compiled() for each in group], backend="re2") for group in groups)
         found = [(each.pattern, each.regex) for group in groups for each in group if each.include and each.regex]
         self._any = _union(regex for _, regex in found)
-        # A pattern that names its directories needs the whole path, even ``**/a/b``; for any other, the name alone tells.
+        # A pattern with directories needs the whole path, even ``**/a/b``; for others, the name suffices.
         self._rooted = _union(regex for pattern, regex in found if not _is_one_name(pattern))
         self._name = _union("^" + regex.removeprefix(_ANYWHERE) for pattern, regex in found if _is_one_name(pattern))
         self._in_directory = lru_cache(maxsize=4096)(self._matches_directory)
@@ -100,12 +100,12 @@ class PathMatcher:
 
 
 def _is_one_name(pattern: str) -> bool:
-    """Whether ``pattern`` of a gitignore names one file or directory, at any depth."""
+    """Return whether ``pattern`` of a gitignore names one file or directory, at any depth."""
     return "/" not in pattern.rstrip("/")
 
 
 def _union(expressions: Iterable[str]) -> TextPattern:
-    """Matches what one of ``expressions`` matches; nothing for none."""
-    # Named groups of their own, of which one expression cannot hold two, become plain ones.
+    """Return a pattern that matches if one of ``expressions`` does; without any, it matches nothing."""
+    # Named groups, which may not repeat in one expression, become plain ones.
     parts = [f"(?:{_NAMED_GROUP.sub('(?:', each)})" for each in expressions]
     return TextPattern("|".join(parts) or r"[^\x00-\x{10FFFF}]")

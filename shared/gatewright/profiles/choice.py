@@ -1,12 +1,11 @@
-"""Which profile a request gets. Pure, and the same for the pm that writes the contract and the gatekeeper that compares it.
+"""The choice of a request's profile. Pure; the pm that writes the contract and the gatekeeper that checks it share it.
 
-1. The language that the request names.
-2. The name of the model that it names (``rust-coder``).
-3. The end of the repository's name (``parser-rs``, ``tools-py``).
-4. What its words and its acceptance commands name (``cargo build``, ``pytest``).
+1. The language that the request names. 2. The name of the model that it names (``rust-coder``). 3. The end of the
+repository's name (``parser-rs``, ``tools-py``). 4. Programs named in its text and its acceptance commands (``cargo build``,
+``pytest``).
 
-The first of these that says one language counts; one that says two is unclear, and so is one that says none. Without any,
-commands see what the request says, or the system.
+The first step that gives exactly one language decides. If none does, commands see the environment of the request, or the
+system.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from gatewright.contracts import RunRequest, TaskContract
 from gatewright.contracts.vocabulary import Environment, EnvironmentProfile, Language, ProfileReason
 
 if TYPE_CHECKING:
-    # Its models take longer to build than all that is here, and most who choose nothing import this.
+    # Its models take longer to build than everything here, and most importers choose nothing.
     from gatewright.profiles.policy import EnvironmentsPolicy
 
 _NAMES: Final[Mapping[Language, frozenset[str]]] = {
@@ -62,7 +61,7 @@ def chosen_profile(request: RunRequest, policy: EnvironmentsPolicy) -> Environme
 
 
 def environment_of(request: RunRequest, profile: EnvironmentProfile | None) -> Environment | None:
-    """What the contract has commands see: what the request names, else the prefix of the profile."""
+    """Return the environment of the contract: the request's, else the prefix of the profile."""
     if request.environment is not None or profile is None or profile.prefix is None:
         return request.environment
     return Environment(prefix=profile.prefix)
@@ -83,8 +82,8 @@ def _signs(request: RunRequest) -> Iterator[tuple[ProfileReason, Iterable[Langua
     yield "model", _naming(_profile_words((model or "").replace("-", " ")), _NAMES)
     name = request.repository.url.rstrip("/").rpartition("/")[2].removesuffix(".git").lower()
     yield "repository", _naming(name.rpartition("-")[2:] if "-" in name else (), _ENDS)
-    said = " ".join((request.request, *(test.cmd for test in request.acceptance_tests)))
-    text = f" {' '.join(_profile_words(said))} "
+    searched = " ".join((request.request, *(test.cmd for test in request.acceptance_tests)))
+    text = f" {' '.join(_profile_words(searched))} "
     yield "request", (language for language, words in _WORDS.items() if any(f" {word} " in text for word in words))
 
 
@@ -94,5 +93,5 @@ def _naming(words: Iterable[str], names: Mapping[Language, frozenset[str]]) -> I
 
 
 def _profile_words(text: str) -> list[str]:
-    """Lower case, and nothing but what stands in names of programs and options."""
+    """Return the words in lower case, with only the characters of program names and options."""
     return "".join(each if each.isalnum() or each in "+-" else " " for each in text.lower()).split()

@@ -57,7 +57,7 @@ class LanguageProfile(PolicyModel):
 
 
 class EnvironmentsPolicy(PolicyModel):
-    """At most one profile a language; for a language without one, nothing is chosen."""
+    """At most one profile per language; without one, nothing is chosen."""
 
     version: Literal["1"]
     profiles: tuple[LanguageProfile, ...]
@@ -70,7 +70,7 @@ class EnvironmentsPolicy(PolicyModel):
         return self
 
     def profile(self, language: Language) -> LanguageProfile | None:
-        """That of ``language``, None where there is none."""
+        """Return the profile of ``language``; None without one."""
         return next((profile for profile in self.profiles if profile.language == language), None)
 
 

@@ -1,4 +1,4 @@
-"""What models and agents are told: persona and shared rules, the order in its fixed sections, and data that stays data.
+"""The prompts of models and agents: persona and shared rules, the order in its fixed sections, and fenced data.
 
 - ``library.py``: personas and rules, from the operator's folder over built-in ones;
 - ``fence.py``: text of strangers, behind a fence that it cannot close;

@@ -1,4 +1,4 @@
-"""A patch with the line numbers of the candidate beside it, so that a reader can say where. Pure."""
+"""A patch with the line numbers of the candidate, so that a reader can refer to lines. Pure."""
 
 from __future__ import annotations
 

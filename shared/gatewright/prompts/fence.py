@@ -1,6 +1,6 @@
-"""Text of strangers as data: behind a fence that names its own content's digest, so that no text can hold its own end.
+"""Text of strangers as data: behind a fence with its own content's digest, so that no text can contain its own end.
 
-What a reader does not see (controls, marks that turn text around, invisible letters) is written out: no instruction hides.
+Invisible text (controls, direction marks, invisible letters) is spelled out, so that it hides no instruction.
 """
 
 from __future__ import annotations
@@ -10,20 +10,20 @@ import json
 import unicodedata
 from typing import Literal
 
-#: Characters of one block; what comes after them is left out, and the block says so.
+#: Maximum characters of one block; the block states that the rest is left out.
 MAX_CHARACTERS = 64_000
 _MARK = 32
-#: Of these categories nothing is seen: controls, formats, surrogates, private use, unassigned, line and paragraph separators.
+#: Invisible categories: controls, formats, surrogates, private use, unassigned, line and paragraph separators.
 _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 _PLAIN = frozenset("\n\t")
 
 
-#: What the reader may do with a block: use it as information, or follow it within the bounds that the order states.
+#: How the reader may use a block: as information, or as rules within the bounds that the order states.
 Kind = Literal["DATA", "CONVENTIONS"]
 
 
 def fence_text(name: str, text: str | bytes, *, limit: int = MAX_CHARACTERS, kind: Kind = "DATA") -> str:
-    """``text`` as a labelled block of data. ``name`` says what it is, a path for instance; it is a stranger's word as well."""
+    """Return ``text`` as a labelled block of data. ``name`` describes it, a path for instance; it is untrusted too."""
     whole = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
     cut = len(whole) > limit
     shown = visible(whole[:limit])
@@ -34,7 +34,7 @@ def fence_text(name: str, text: str | bytes, *, limit: int = MAX_CHARACTERS, kin
 
 
 def visible(text: str) -> str:
-    """``text`` with everything that is not seen written as an escape; line ends and tabs stay."""
+    """Return ``text`` with everything invisible written as an escape; line ends and tabs stay."""
     plain = text.replace("\r\n", "\n")
     if plain.isascii() and plain.replace("\n", "").replace("\t", "").isprintable():
         return plain
@@ -44,7 +44,7 @@ def visible(text: str) -> str:
 
 
 def _mark(label: str, shown: str) -> str:
-    """Made of the content: to hold its own mark, a text would have to hold its own digest."""
+    """Return a mark derived from the content: to contain its own mark, a text would need its own digest."""
     salt = 0
     while True:
         mark = hashlib.sha256(f"{salt}\0{label}\0{shown}".encode()).hexdigest()[:_MARK]

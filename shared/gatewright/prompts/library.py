@@ -23,19 +23,19 @@ from gatewright.validation_faults import fault_lines
 
 RoleId = Literal["pm", "techlead", "reviewer", "worker"]
 ROLE_IDS: tuple[RoleId, ...] = ("pm", "techlead", "reviewer", "worker")
-#: How a role answers: one JSON document, files in a text, or by editing a workspace.
+#: The form of a role's answer: one JSON document, files in a text, or edits of a workspace.
 ReplyForm = Literal["json", "files", "workspace"]
 
 DEFAULTS = ("defaults.md", "defaults.txt")
 _BUILTIN = Path(__file__).parent / "builtin"
-#: Of workers. The texts for workers beside it are those of version 1, which recorded runs are played with.
+#: Of workers. The texts for workers beside it are version 1, with which recorded runs are replayed.
 _WORKER = _BUILTIN / "worker"
 _SUFFIXES = (".yaml", ".yml")
 #: Bytes of one file, and files of a folder.
 MAX_BYTES = 256 * 1024
 MAX_FILES = 100
 
-#: What PyYAML raises beside its own errors: for a tag whose value is none (``!!int ''``, ``!!bool x``, ``!!timestamp x``).
+#: Exceptions of PyYAML besides its own: for a tag with an invalid value (``!!int ''``, ``!!bool x``, ``!!timestamp x``).
 _YAML_ERRORS = (yaml.YAMLError, RecursionError, ValueError, LookupError, TypeError, AttributeError)
 
 
@@ -59,7 +59,7 @@ class _Texts:
     defaults: str
 
 
-#: What tells that a file has changed: name, time, size, place.
+#: Detects changes of a file: name, time, size, inode.
 _Signature = tuple[tuple[str, int, int, int], ...]
 
 
@@ -119,7 +119,7 @@ def _builtin() -> _Texts:
 
 
 def _signature(folder: Path) -> _Signature:
-    """Of the files that count, sorted. Mounted folders of orchestrators are links that are moved: they are followed."""
+    """Return the signature of the relevant files, sorted. Orchestrators mount folders as links that move: they are followed."""
     try:
         with os.scandir(folder) as entries:
             names = sorted(entry.name for entry in entries if entry.name in DEFAULTS or entry.name.endswith(_SUFFIXES))
@@ -179,7 +179,7 @@ def _text(file: Path) -> str:
         raise PromptsError(f"{file} is not UTF-8: byte {error.start}") from error
 
 
-# What can be wrong with prompts.
+# Errors of prompts.
 class PromptsError(ConfigurationError):
     """The folder of prompts cannot be read, or a file in it is not what it should be. Correct the file that is named."""
 

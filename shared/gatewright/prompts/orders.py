@@ -1,7 +1,7 @@
-"""The order of each role: its sections, what it is shown as data, and the form of its answer. Pure.
+"""The order of each role: its sections, its data, and the form of its answer. Pure.
 
-Nothing that differs between two equal orders stands in them (no run id, no time): what is the same is asked with the same
-bytes, and can be answered from a recording.
+It contains nothing that differs between two equal orders (no run id, no time): equal orders have equal bytes, and can be
+answered from a recording.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from gatewright.prompts.sections import FreshContext, mission_line, of_contract
 
 PM_ANSWER, TECHLEAD_ANSWER, REVIEWER_ANSWER = "contract_proposal.v1", "plan_proposal.v1", "review_opinion.v1"
 SUMMONS_ANSWER = "summons_opinion.v1"
-#: The field of an answer for what its model could not tell.
+#: The field of an answer for questions that its model could not resolve.
 BLOCKED = "blocked"
 #: Characters of a patch that a model is shown; a larger one is not reviewed by a model at all.
 MAX_PATCH = 400_000
@@ -41,8 +41,10 @@ def pm_order(
     *,
     may_ask: bool = False,
 ) -> Prompt:
-    """A request with something left open; ``memory`` is what is told of earlier runs. ``may_ask`` here and below: people are
-    asked what the model cannot tell. Raises PromptsError."""
+    """Return the order for a request with open fields; ``memory`` describes earlier runs.
+
+    ``may_ask`` here and below: people answer what the model cannot resolve. Raises PromptsError.
+    """
     tests = [test.cmd for test in request.acceptance_tests if not test.hidden]
     how = request.executor
     sections = FreshContext(
@@ -96,7 +98,7 @@ def reviewer_order(library: PromptLibrary, contract: TaskContract, patch: bytes,
 
 
 def summons_order(library: PromptLibrary, task: SummonsTask, patch: bytes | None) -> Prompt:
-    """A question about a run, beside it; ``patch`` is the change, where there is one. Raises PromptsError."""
+    """Return the order for a question about a run; ``patch`` is the change, if any. Raises PromptsError."""
     item = task.item
     sections = FreshContext(
         mission=f"Answer a question about a run ({item.kind}).",
@@ -154,7 +156,7 @@ def _memories(memory: CanonicalMemory | None) -> tuple[str, ...]:
 
 
 def _past(memory: CanonicalMemory | None) -> tuple[str, ...]:
-    """Names of files stand in it, which strangers chose: it is data, behind a fence."""
+    """Return the memory as fenced data: it contains file names that strangers chose."""
     return (fence_text("canonical memory of earlier runs", "\n".join(lines_of(memory))),) if memory is not None else ()
 
 
@@ -163,7 +165,7 @@ def _detected_frameworks(tests: Sequence[str]) -> tuple[str, ...]:
 
 
 def _offered_schema(schema: dict[str, Any], may_ask: bool) -> dict[str, Any]:
-    """Without the field for questions where no rule asks people: such orders stay what they were, byte by byte."""
+    """Return the schema without the field for questions if no rule names people, so that such orders stay unchanged."""
     fields = schema["properties"].items()
     return schema if may_ask else schema | {"properties": {name: each for name, each in fields if name != BLOCKED}}
 

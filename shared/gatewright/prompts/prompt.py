@@ -1,4 +1,4 @@
-"""A prompt as it is sent: system and order, the marker that ties an answer to it, and the digests that the bundle keeps."""
+"""A prompt as sent: system and order, the marker that links an answer to it, and the digests for the bundle."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Prompt:
 
 
 def make_prompt(system: SystemPrompt, body: str) -> Prompt:
-    """``body`` under a marker of its own: a digest of all that is said, so that no older answer can carry it."""
+    """Return ``body`` with a marker of its own: a digest of the whole prompt, so that no older answer can carry it."""
     mark = hashlib.sha256(f"{system.text}\0{body}".encode()).hexdigest()[:_MARK]
     directive = f"directive-{mark}"
     order = f"directive_ack: {directive}\n\n{body.strip()}\n"
@@ -42,7 +42,7 @@ def make_prompt(system: SystemPrompt, body: str) -> Prompt:
 
 
 def make_order(system: SystemPrompt, body: str) -> Prompt:
-    """``body`` for a receiver whose answer is not a document: without a marker."""
+    """Return ``body`` for a receiver whose answer is not a document: without a marker."""
     order = f"{body.strip()}\n"
     digests = {**system.digests, "system": digest(system.text), "order": digest(order)}
     return Prompt(system.text, order, "", digests)

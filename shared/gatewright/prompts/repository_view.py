@@ -1,6 +1,6 @@
-"""What a role is shown of a repository: a bounded listing, the files that say what it is, and the commands that test it.
+"""A role's view of a repository: a bounded listing, descriptive files, and the commands that test it.
 
-Read from objects, never from a checkout; nothing is run. All of it is a stranger's text, and leaves here as such.
+Read from objects, never from a checkout; nothing runs. All of it is untrusted text, and is passed on as such.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from gatewright.ecosystems.detection import proposed_commands
 from gatewright.ecosystems.port import TreeFiles
 from gatewright.prompts.fence import fence_text
 
-#: Paths of a listing; of a larger tree the directories are listed, with how many files lie below each.
+#: Maximum paths of a listing; a larger tree is listed by directory, with the number of files below each.
 MAX_LISTED = 400
 MAX_FILES = 12
 MAX_FILE_CHARACTERS = 12_000
@@ -43,7 +43,7 @@ class RepositoryView:
 
 
 async def look_at(tree: TreeFiles, words: str, below: Sequence[str] = ()) -> RepositoryView:
-    """``tree`` as far as it matters for ``words``; what lies ``below`` is listed first. Raises what ``tree`` raises."""
+    """Return the parts of ``tree`` relevant to ``words``; paths ``below`` are listed first. Raises the errors of ``tree``."""
     files: list[tuple[str, str]] = []
     room = MAX_CHARACTERS
     for path in _telling(tree.paths, words):
@@ -59,7 +59,7 @@ async def look_at(tree: TreeFiles, words: str, below: Sequence[str] = ()) -> Rep
 
 
 def listing_of(paths: Iterable[str], below: Sequence[str] = ()) -> tuple[str, ...]:
-    """The paths, sorted; of too many only directories, and the files of the top. What lies ``below`` comes first."""
+    """Return the paths, sorted; of too many only directories, and the files of the top. Paths ``below`` come first."""
     tree = sorted(paths)
     if len(tree) <= MAX_LISTED:
         return tuple(tree)
@@ -77,7 +77,7 @@ def _folders(tree: Iterable[str], depth: int) -> Counter[str]:
 
 
 def _telling(paths: Iterable[str], words: str) -> list[str]:
-    """Files that the words name, then those that say what the repository is."""
+    """Return files that the words name, then those that describe the repository."""
     known = sorted(paths)
     named = {word.strip(_NOT_IN_WORDS).removeprefix("./") for word in words.split()[:2000]} - {""}
     stems = {word.rpartition(".")[0] or word for word in named}

@@ -13,7 +13,7 @@ _MISSION = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FreshContext:
-    """What is told to a receiver that knows nothing of the work. ``whats_done`` and the like are the system's own words."""
+    """The content for a receiver without any context. ``whats_done`` and similar are text of the system."""
 
     mission: str
     purpose: str = ""
@@ -27,7 +27,7 @@ class FreshContext:
     relevant_memories: Sequence[str] = ()
 
     def render(self) -> str:
-        """All ten sections as Markdown."""
+        """Return all ten sections as Markdown."""
         parts = (
             ("Mission", self.mission),
             ("Purpose", self.purpose),
@@ -44,7 +44,7 @@ class FreshContext:
 
 
 def mission_line(words: str) -> str:
-    """The words on one line, cut to what a mission may have."""
+    """Return the text on one line, cut to the length of a mission."""
     line = " ".join(words.split())
     return line if len(line) <= _MISSION else f"{line[: _MISSION - 1]}…"
 
@@ -57,7 +57,7 @@ def of_contract(
     decisions: Sequence[str] = (),
     memories: Sequence[str] = (),
 ) -> FreshContext:
-    """The sections of a task under ``contract``. No run id and no time stands in them: equal orders are equal bytes."""
+    """Return the sections of a task under ``contract``. They have no run id and no time: equal orders are equal bytes."""
     # Hidden checks are taken out before any role but the test runner is sent the contract; a file on disk still has them.
     must_pass = [test for test in contract.acceptance_tests if test.must_pass and not test.hidden]
     return FreshContext(
@@ -81,7 +81,7 @@ def _facts(contract: TaskContract) -> tuple[str, ...]:
     if contract.forbidden_actions:
         facts.append(f"forbidden: {', '.join(contract.forbidden_actions)}")
     if contract.environment is not None:
-        # Not where it lies: that is a place on a host, and tells a model nothing but who works there.
+        # Not its path: that is a place on a host, and reveals only an account name to a model.
         facts.append("commands see a folder of installed programs and packages; its programs come first on PATH")
     if contract.attempt > 1:
         facts.append(f"attempt {contract.attempt}: an earlier one was refused")

@@ -56,10 +56,10 @@ class PreviousAttempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepositoryAccess:
-    """What a worker has of the repository.
+    """A worker's access to the repository.
 
-    ``directory`` is the workspace as an agent sees it, ``history`` the number of commits that git shows there, ``shell`` what
-    the agent may run. ``conventions`` are fenced blocks.
+    ``directory`` is the workspace as an agent sees it, ``history`` the number of commits that git shows there, ``shell``
+    what the agent may run. ``conventions`` are fenced blocks.
     """
 
     directory: str = "/workspace"
@@ -70,9 +70,9 @@ class RepositoryAccess:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerBrief:
-    """What an order is made of.
+    """The input of an order.
 
-    ``data`` are fenced blocks. ``memory`` is what is known of earlier runs. ``asks``: people answer the questions that the task
+    ``data`` are fenced blocks. ``memory`` describes earlier runs. ``asks``: people answer the questions that the task
     leaves in its file.
     """
 

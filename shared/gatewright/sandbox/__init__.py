@@ -40,7 +40,7 @@ __all__ = [
 
 
 def make_sandbox(mode: Literal["bubblewrap", "none"]) -> Sandbox:
-    """The sandbox of ``mode``; nothing is started or looked for yet. ``none`` is for an operator who says so."""
+    """Return the sandbox of ``mode``, without starting or checking anything. ``none`` is an explicit choice of the operator."""
     if mode == "none":
         from gatewright.sandbox.unconfined import Unconfined
 

@@ -1,8 +1,8 @@
-"""Reads a command line from a contract as an argv, without a shell.
+"""Parsing of a contract's command line into an argv, without a shell.
 
-A command may come from anywhere, and it may be shown to a person for approval before it runs, so it must mean exactly what it
-looks like. No shell ever sees it: ``shlex`` splits it, and everything that a shell would give a meaning to is refused rather
-than passed on as a letter. Whether the program may run at all is the allowlist's decision, not this module's.
+A command is untrusted, and a person may have to approve it before it runs, so it must mean exactly what it looks like. No
+shell ever sees it: ``shlex`` splits it, and everything with a meaning for shells is refused rather than taken literally.
+The allowlist, not this module, decides whether the program may run.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import Final
 
 from gatewright.errors import CommandRefusedError
 
-#: Longest command line, in characters; a real one is far shorter, and the kernel refuses words above 128 KiB.
+#: Longest command line, in characters; real ones are far shorter, and the kernel refuses words above 128 KiB.
 MAX_CHARACTERS: Final = 16_384
 
-#: Refused wherever they stand, inside quotes too: a person who reads the command must not have to judge the quoting.
-#: Globs, braces, parentheses, ``#``, ``~`` and ``!`` are letters here: nothing expands them, so they are let through.
+#: Refused everywhere, inside quotes too: a person who reads the command must not have to judge the quoting. Globs, braces,
+#: parentheses, ``#``, ``~`` and ``!`` are literal here: nothing expands them, so they are allowed.
 _META: Final = frozenset(";&|<>`$")
 
 #: Control, format (bidirectional overrides, zero width), line and paragraph separators, surrogates: what a reader does not see.
@@ -29,10 +29,10 @@ _ASSIGNMENT: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")  # noqa: TID251 -
 
 
 def parse_command(text: str) -> tuple[str, ...]:
-    """The words of ``text`` as ``shlex.split`` gives them in POSIX mode; at least one.
+    """Return the words of ``text`` as ``shlex.split`` in POSIX mode; at least one.
 
-    Refused with CommandRefusedError: an empty or overlong line, shell metacharacters ``; & | < > ` $`` and line breaks even
-    inside quotes, characters that are not seen, unbalanced quotes, an assignment (``NAME=value``) or an option in place of the
+    Raises CommandRefusedError for an empty or overlong line, shell metacharacters ``; & | < > ` $`` and line breaks even
+    inside quotes, invisible characters, unbalanced quotes, an assignment (``NAME=value``) or an option in place of the
     program (specification 8, mechanism 3).
     """
     if len(text) > MAX_CHARACTERS:

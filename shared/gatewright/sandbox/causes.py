@@ -1,7 +1,7 @@
-"""Turns what bubblewrap says when it fails into a cause that an operator can act upon.
+"""Causes of bubblewrap failures, with advice for operators.
 
-Hardened hosts and containers refuse user namespaces in several ways that all look alike from inside; the settings of the kernel
-tell them apart. Nothing is changed here, and nothing is retried.
+Hardened hosts and containers refuse user namespaces in several ways that look alike from inside; the settings of the kernel
+distinguish them. Nothing is changed here, and nothing is retried.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-#: What bubblewrap says when the host does not let it make or use namespaces.
+#: bubblewrap's messages when the host refuses namespaces.
 _NAMESPACE_REFUSED: Final = (
     "No permissions to creat",
     "Creating new namespace failed",
@@ -37,7 +37,11 @@ _SETTINGS: Final = (
         "0",
         "the kernel refuses user namespaces to ordinary users; set kernel.unprivileged_userns_clone=1",
     ),
-    ("/proc/sys/user/max_user_namespaces", "0", "user namespaces are switched off; set user.max_user_namespaces to 10000, say"),
+    (
+        "/proc/sys/user/max_user_namespaces",
+        "0",
+        "user namespaces are switched off; set user.max_user_namespaces to 10000, for example",
+    ),
 )
 
 
@@ -48,10 +52,11 @@ def _read(path: str) -> str:
         return ""
 
 
-def explain(said: str, read: Callable[[str], str] = _read) -> str:
-    """The cause of a failure to start; ``said`` is bubblewrap's standard error, ``read`` gives a file of /proc or ""."""
-    words = said.strip() or "it said nothing"
-    if any(sign in said for sign in _NAMESPACE_REFUSED):
+def explain(output: str, read: Callable[[str], str] = _read) -> str:
+    """Return the cause of a failure to start; ``output`` is bubblewrap's standard error, ``read`` returns a file of /proc or
+    ""."""
+    words = output.strip() or "it printed no message"
+    if any(sign in output for sign in _NAMESPACE_REFUSED):
         for path, value, advice in _SETTINGS:
             if read(path).strip() == value:
                 return f"the sandbox cannot be made: {advice} ({words})"
@@ -61,13 +66,13 @@ def explain(said: str, read: Callable[[str], str] = _read) -> str:
             )
             return f"the sandbox cannot be made: {advice} ({words})"
         return f"the sandbox cannot be made: this host refuses user namespaces ({words})"
-    if "Can't mount proc" in said:
+    if "Can't mount proc" in output:
         advice = "the container hides parts of /proc; run it with systempaths=unconfined (podman: --security-opt unmask=ALL)"
         return f"the sandbox cannot be made: {advice} ({words})"
-    if "setpriv:" in said:
+    if "setpriv:" in output:
         advice = "the service runs as root but may not give root up (CAP_SETUID is missing); run it as an ordinary user"
         return f"the sandbox cannot be made: {advice} ({words})"
-    if "overlay" in said:
+    if "overlay" in output:
         advice = (
             "this kernel or file system refuses overlays; use plain workspaces, or put the state folder on ext4, xfs or btrfs"
         )

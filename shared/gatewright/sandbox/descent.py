@@ -1,12 +1,12 @@
 """The step from root to the sandbox account, for a service that was started as root.
 
-The account may not enter the folders of root (an interpreter below /root, a state folder that only root may enter). So a first,
-outer bubblewrap, still root, makes a mount namespace that holds nothing but what the inner one will need, at the same paths,
-every folder on the way open to all; then ``setpriv`` gives root up for good, and the inner bubblewrap runs exactly as it would
-for any unprivileged user.
+The account may not enter root's folders (an interpreter below /root, a state folder only for root). So an outer bubblewrap,
+still root, makes a mount namespace with only what the inner one will need, at the same paths, every parent folder
+accessible to all; then ``setpriv`` gives root up for good, and the inner bubblewrap runs exactly as for an unprivileged
+user.
 
-The outer one has a PID namespace too. The wish to die with one's parent is a signal from the parent, and a parent that is root
-without capabilities may not signal another account; but the end of a PID namespace is the kernel's own doing.
+The outer one has a PID namespace too. Dying with the parent relies on a signal from the parent, and a root parent without
+capabilities may not signal another account; but the kernel itself ends a PID namespace.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from gatewright.errors import SandboxError
 from gatewright.sandbox.account import SandboxAccount
 from gatewright.sandbox.binary import Bwrap
 
-#: What the inner one's own /dev is made of.
+#: The devices of the inner /dev.
 _DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty")
 
 
@@ -39,7 +39,7 @@ def descend(
     # A /proc without covers must be somewhere, or the kernel does not let an unprivileged user mount another.
     arguments += ["--dev-bind", "/proc", "/uncovered"]
     arguments += ["--perms", "0755", "--dir", "/dev"]
-    # One bind is faster than six; but below it no folder could be opened to all.
+    # One bind is faster than six; but below it no folder could be made accessible to all.
     for device in _DEVICES if any(path.is_relative_to("/dev") for path in rights) else ("/dev",):
         arguments += ["--dev-bind", device, device]
     arguments += ["--perms", "1777", "--dir", "/tmp"]  # noqa: S108 - where the inner one builds its root

@@ -1,4 +1,4 @@
-"""The environments that a command sees beside the system, and what is written down about those that were made for a run."""
+"""The environments that a command sees besides the system, and the records of those that were made for a run."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from gatewright.errors import ConfigurationError
 from gatewright.foreign_documents import UnreadableDocumentError, read_json
 from gatewright.sandbox.images import ImageRoot
 
-#: In an environment that was made for a baseline: what it was made from, by which tool, and where commands look for it.
+#: In an environment made for a baseline: its sources, its tool, and where commands look for it.
 PREPARED: Final = "gatewright-environment.json"
-#: Where vite, vitest before 1.0, babel, tsc and their kind keep what they make, in a folder of packages read-only otherwise.
+#: Folders in which vite, vitest before 1.0, babel, tsc and similar keep caches, inside otherwise read-only packages.
 CACHES: Final = (".cache", ".tmp", ".vite", ".vite-temp", ".vitest")
 _MOST_BYTES: Final = 16 * 1024 * 1024
-#: What the tools of an ecosystem are told about a prepared environment; ``@PREFIX@`` stands for its path.
+#: Variables for the tools of an ecosystem with a prepared environment; ``@PREFIX@`` stands for its path.
 _VARIABLES: Final[Mapping[str, Mapping[str, str]]] = {
     "rust": {"CARGO_HOME": "@PREFIX@/cargo", "CARGO_NET_OFFLINE": "true"},
     "go": {"GOMODCACHE": "@PREFIX@/modules", "GOPROXY": "off", "GOTOOLCHAIN": "local"},
@@ -42,14 +42,14 @@ class PreparedEnvironment(msgspec.Struct, frozen=True):
     results: dict[str, str] = {}
 
     def variables(self, prefix: Path) -> dict[str, str]:
-        """What commands are told of it."""
+        """Return the variables for commands."""
         given = _VARIABLES.get(self.ecosystem, {})
         return {name: value.replace("@PREFIX@", str(prefix)) for name, value in given.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class ShownFolder:
-    """``path`` is absolute; ``at`` a place in the workspace, empty for a prefix that is shown at its own path."""
+    """``path`` is absolute; ``at`` a path in the workspace, empty for a prefix visible at its own path."""
 
     path: Path
     at: str = ""
@@ -57,29 +57,29 @@ class ShownFolder:
 
 @dataclass(frozen=True, slots=True)
 class Environments:
-    """What one command sees; the programs of the first come first. ``image`` stands in the place of the host's system."""
+    """The environments of one command; the first one's programs take precedence. ``image`` replaces the host's system."""
 
     folders: tuple[ShownFolder, ...]
     image: ImageRoot | None = None
 
     @property
     def prefixes(self) -> tuple[Path, ...]:
-        """Those that are shown at their own path."""
+        """Return the folders that are visible at their own path."""
         return tuple(folder.path for folder in self.folders if not folder.at)
 
     @property
     def watched(self) -> tuple[Path, ...]:
-        """All folders of the host whose state decides what a command does."""
+        """Return all host folders whose state affects a command."""
         image = (self.image.files,) if self.image is not None else ()
         return (*dict.fromkeys(folder.path for folder in self.folders), *image)
 
     def program_folders(self, workspace: str | None = None) -> tuple[str, ...]:
-        """Where programs of packages lie, to be looked at after the system's; on the host, or in a ``workspace`` inside."""
+        """Return folders of packages' programs, searched after the system's; on the host, or in a ``workspace`` inside."""
         mounts = ((source, place) for source, place in self.mounts() if place.rpartition("/")[2] == "node_modules")
         return tuple(f"{source}/.bin" if workspace is None else f"{workspace}/{place}/.bin" for source, place in mounts)
 
     def mounts(self) -> tuple[tuple[Path, str], ...]:
-        """(Folder of the host, place in the workspace) pairs. Raises ConfigurationError for what no record may say."""
+        """Return (host folder, path in the workspace) pairs. Raises ConfigurationError for an invalid record."""
         found = [(folder.path, safe_place(folder.at)) for folder in self.folders if folder.at]
         for prefix in self.prefixes:
             record = read_record(prefix)
@@ -104,7 +104,7 @@ def environments_of(shown: Shown) -> Environments:
 
 
 def read_record(prefix: Path) -> PreparedEnvironment | None:
-    """What was written down about an environment when it was made; None for any other, and for what cannot be read."""
+    """Return the record of an environment from its creation; None for any other, and for an unreadable one."""
     try:
         with (prefix / PREPARED).open("rb") as stream:
             return read_json(stream.read(_MOST_BYTES), PreparedEnvironment)
@@ -113,7 +113,7 @@ def read_record(prefix: Path) -> PreparedEnvironment | None:
 
 
 def caches_of(folder: Path) -> tuple[str, ...]:
-    """The folders among packages of Node that tools write to while they run: each command gets empty ones of its own."""
+    """Return the folders among Node packages that tools write to at run time: each command gets empty ones of its own."""
     return tuple(name for name in CACHES if (folder / name).is_dir() and not (folder / name).is_symlink())
 
 

@@ -1,7 +1,7 @@
-"""Images whose files stand in the place of the host's system: unpacked once, by digest, and only read ever after.
+"""Images whose files replace the host's system: unpacked once, by digest, and only read afterwards.
 
-An operator unpacks an image (``gatewright image``) into a folder that its digest names, beside the prepared environments. No
-engine runs anything: the same walls hold the commands, with the image's programs in the place of the host's.
+An operator unpacks an image (``gatewright image``) into a folder named by its digest, beside the prepared environments. No
+engine runs anything: commands run in the same sandbox, with the image's programs instead of the host's.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ import msgspec
 from gatewright.errors import ConfigurationError
 from gatewright.foreign_documents import UnreadableDocumentError, read_json
 
-#: Beside the files: what was unpacked, and what it looked like then.
+#: Beside the files: the source of the image, and its state when unpacked.
 IMAGE_RECORD: Final = "gatewright-image.json"
 UNAVAILABLE: Final = "environment_image_unavailable"
 _FILES: Final = "root"
 _MOST_BYTES: Final = 1024 * 1024
 _PINNED: Final = re.compile(r"[a-z0-9][a-z0-9._/:-]{0,254}@sha256:[0-9a-f]{64}")  # noqa: TID251 - the operator's own text
-#: What the sandbox makes itself, and what of a system no command sees.
+#: Paths that the sandbox makes itself, and paths that no command sees.
 _OURS: Final = frozenset(
     {
         *("boot", "dev", "etc", "gatewright", "home", "lost+found", "media", "mnt", "proc", "root", "run", "sys", "tmp"),
         *("var", "workspace"),
     }
 )
-#: What the walls need inside: the gate is a line of shell, and the limits are set by prlimit (util-linux).
+#: Programs that the sandbox needs inside: the start barrier is a shell script, and prlimit (util-linux) sets the limits.
 _NEEDED: Final = ("bin/sh", "usr/bin/prlimit")
 
 
@@ -62,7 +62,7 @@ class ImageRoot:
 
     @property
     def files(self) -> Path:
-        """What stands in the place of ``/``."""
+        """Return the folder that replaces ``/``."""
         return self.folder / _FILES
 
     @property
@@ -77,17 +77,17 @@ class ImageRoot:
 
 
 def is_pinned(image: str) -> bool:
-    """Whether ``image`` is a name with a digest: what a tag names can be replaced."""
+    """Return whether ``image`` is a name with a digest: a tag can be moved."""
     return _PINNED.fullmatch(image) is not None
 
 
 def folder_of(image: str) -> str:
-    """The name of the folder that holds the image: its digest alone decides, whatever the image is called."""
+    """Return the name of the image's folder: only its digest decides, not its name."""
     return f"image-{image.rpartition(':')[2]}"
 
 
 def files_of(folder: Path) -> Path:
-    """Where the files of the image in ``folder`` lie."""
+    """Return the folder of the image's files in ``folder``."""
     return folder / _FILES
 
 
@@ -101,7 +101,7 @@ def find_image(image: str, folders: Sequence[Path]) -> ImageRoot | None:
 
 
 def read_image_record(folder: Path) -> UnpackedImage | None:
-    """None for what is no unpacked image, or cannot be read."""
+    """Return the record; None for no unpacked image, or an unreadable one."""
     try:
         with (folder / IMAGE_RECORD).open("rb") as stream:
             return read_json(stream.read(_MOST_BYTES), UnpackedImage)
@@ -110,7 +110,7 @@ def read_image_record(folder: Path) -> UnpackedImage | None:
 
 
 def what_is_missing(files: Path) -> str | None:
-    """The first program that the walls need and the image has not; None when it has all."""
+    """Return the first program that the sandbox needs and the image lacks; None if complete."""
     return next((name for name in _NEEDED if _inside(files, files / name) is None), None)
 
 
@@ -127,7 +127,7 @@ def top_mounts(files: Path) -> Iterator[str]:
 
 
 def held_in(files: Path, place: Path) -> Path:
-    """``place`` with its links resolved. Raises ConfigurationError when a link leads it out of the image, to the host's own."""
+    """Return ``place`` with links resolved. Raises ConfigurationError if a link leads out of the image, to the host."""
     real = Path(os.path.realpath(place))  # ``resolve`` raises RuntimeError for links that lead to each other
     if not real.is_relative_to(files.resolve()):
         raise ConfigurationError(f"{place} of the image leads to {real}, which is the host's", code=UNAVAILABLE)

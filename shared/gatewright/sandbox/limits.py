@@ -1,8 +1,8 @@
-"""How much a command may use, and the part of it that the kernel counts.
+"""Resource limits of a command, and those that the kernel enforces.
 
-Time, output and total memory are watched by the process that runs the sandbox; memory per process, file size, process count and
-open files are resource limits of the command itself. ``prlimit`` (util-linux) sets them inside, last thing before the command:
-so the process count is the count of that sandbox, and nothing of the sandbox's own set-up is bounded.
+The sandbox's process watches time, output and total memory; memory per process, file size, process count and open files are
+resource limits of the command itself. ``prlimit`` (util-linux) sets them inside, last before the command: so the process
+count is that of the sandbox, and its own set-up is not limited.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class SandboxLimits:
     tmp_bytes: int = 1 << 30
 
     def facts(self) -> dict[str, str]:
-        """What reports say of them; the seconds stand with each command."""
+        """Return the limits for reports; seconds are recorded with each command."""
         named = {
             "memory": self.memory_bytes,
             "processes": self.processes,
@@ -46,12 +46,12 @@ class SandboxLimits:
 
 
 def restricting(limits: SandboxLimits, *, count_processes: bool) -> tuple[str, ...]:
-    """The argv prefix that runs the rest within ``limits``.
+    """Return the argv prefix that runs the rest within ``limits``.
 
-    ``count_processes`` is False outside a user namespace of its own: there the kernel would count everything that the account
-    runs. RLIMIT_DATA, not RLIMIT_AS: node and other JIT runtimes reserve far more address space than they use. A program, not a
-    call on the waiting process: root in a container has no CAP_SYS_RESOURCE, and may not set the limits of another account.
-    Raises SandboxError when there is no prlimit.
+    ``count_processes`` is False outside a separate user namespace: there the kernel would count all processes of the
+    account. RLIMIT_DATA, not RLIMIT_AS: node and other JIT runtimes reserve far more address space than they use. A
+    program, not a call on the waiting process: root in a container has no CAP_SYS_RESOURCE, and may not set the limits of
+    another account. Raises SandboxError without prlimit.
     """
     program = shutil.which("prlimit")
     if program is None:
@@ -69,6 +69,6 @@ def restricting(limits: SandboxLimits, *, count_processes: bool) -> tuple[str, .
 
 
 def _at_most(which: int, value: int) -> int:
-    """What we have ourselves may be less, and cannot be raised."""
+    """Return the value, or our own hard limit if lower, which cannot be raised."""
     hard = resource.getrlimit(which)[1]
     return value if hard == resource.RLIM_INFINITY else min(value, hard)

@@ -1,7 +1,7 @@
-"""Environments that commands may see: those that an operator listed, and those that the owner of a stack offers while it runs.
+"""The environments that commands may see: those that an operator listed, and those that a stack's owner offers at run time.
 
-The owner's command writes the path into a file of the home folder, which is private to the owner, and the roles read it when a
-contract names an environment that is not listed. A file that others could have written offers nothing.
+The owner's command writes the path into a private file of the home folder, and the roles read it when a contract names an
+unlisted environment. A file that others could have written offers nothing.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class _Offers(msgspec.Struct, frozen=True):
 
 
 class ListedEnvironments(Sequence[Path]):
-    """``listed`` first, then what ``offers`` says now; without a file the listed ones alone."""
+    """``listed`` first, then the current content of ``offers``; without a file only the listed ones."""
 
     def __init__(self, listed: Sequence[Path], offers: Path | None = None) -> None:
         self._listed = tuple(listed)
@@ -65,9 +65,9 @@ def read_offers(path: Path) -> tuple[Path, ...]:
 
 
 def add_offers(path: Path, prefixes: Sequence[Path]) -> None:
-    """Offer ``prefixes`` besides. Two commands may do so at once.
+    """Add ``prefixes`` to the offers. Safe for concurrent commands.
 
-    Raises ConfigurationError where the file is not private, MalformedError (``invalid_input``) for more than ``MOST_OFFERS``.
+    Raises ConfigurationError if the file is not private, MalformedError (``invalid_input``) for more than ``MOST_OFFERS``.
     """
     held = lock_file(path.with_suffix(".lock"), seconds=_PATIENCE)
     try:

@@ -1,6 +1,6 @@
-"""What a sandbox is, for those who use one, and what it asks of the place it runs in.
+"""The interface of a sandbox for its users, and its requirements for a working folder.
 
-Types only: the implementations are ``bubblewrap.py`` and ``unconfined.py``, and ``gatewright.workspace`` makes the places.
+Types only: the implementations are ``bubblewrap.py`` and ``unconfined.py``; ``gatewright.workspace`` makes working folders.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from gatewright.sandbox.limits import SandboxLimits
 #: Why a command was killed; the empty string when it ended by itself.
 Stopped = Literal["", "time", "output", "memory", "processes", "disk"]
 
-#: Where a sandboxed command finds the folder of its additions.
+#: The path of a sandboxed command's additions.
 ADDITIONS_INSIDE = "/gatewright"
 
 #: 1980-01-01: the earliest time a zip archive can hold.
@@ -29,8 +29,8 @@ SOURCE_DATE_EPOCH = 315_532_800
 class Completed:
     """A command that has ended, with all of its descendants.
 
-    ``exit_code`` is 128 + N after signal N, 127 when there is no such program, 126 when it cannot be executed. ``stdout`` and
-    ``stderr`` hold the first ``output_bytes`` bytes of both; ``truncated`` says that there was more.
+    ``exit_code`` is 128 + N after signal N, 127 for a missing program, 126 if it cannot be executed. ``stdout`` and
+    ``stderr`` hold the first ``output_bytes`` bytes of both; ``truncated`` means that there was more.
     """
 
     exit_code: int
@@ -44,7 +44,7 @@ class Completed:
 
 @dataclass(frozen=True, slots=True)
 class SandboxReport:
-    """Whether commands can run here. ``cause`` is for an operator, empty when they can; ``facts`` are for people."""
+    """Whether commands can run here. ``cause`` is for operators, empty if they can; ``facts`` are for people."""
 
     available: bool
     cause: str = ""
@@ -53,10 +53,10 @@ class SandboxReport:
 
 @dataclass(frozen=True, slots=True)
 class CacheFolder:
-    """A folder below a command's home that begins as ``lower``, which no command can write to.
+    """A folder below a command's home that starts as ``lower``, which no command can write to.
 
-    What a command writes there lies in ``written``, a folder that the sandbox makes: a new name below the first of the
-    workspace's sources. Only where the workspace is an overlay.
+    Writes go to ``written``, a folder that the sandbox makes: a new name below the first of the workspace's sources. Only
+    if the workspace is an overlay.
     """
 
     at: str
@@ -65,22 +65,22 @@ class CacheFolder:
 
     @property
     def upper(self) -> Path:
-        """What the command has written, once it has ended."""
+        """Return the folder of the command's writes, after it has ended."""
         return self.written / "files"
 
     @property
     def work(self) -> Path:
-        """What the kernel needs beside it."""
+        """Return the kernel's work folder beside it."""
         return self.written / "work"
 
 
 @dataclass(frozen=True, slots=True)
 class Additions:
-    """What one command gets beyond the system and its environment: a folder of ours, read-only, variables, and ``caches``.
+    """The additions of one command to the system and its environment: a read-only folder of ours, variables, ``caches``.
 
-    A pipe in the folder can be written to all the same. ``@FOLDER@`` in the value of a variable stands for the place where the
-    command finds the folder, which is ``ADDITIONS_INSIDE`` in a sandbox and the folder itself without one; ``@PATH@`` for what
-    PATH is without them.
+    A pipe in the folder is still writable. ``@FOLDER@`` in the value of a variable stands for the folder as the command
+    sees it, which is ``ADDITIONS_INSIDE`` in a sandbox and the folder itself without one; ``@PATH@`` for the PATH without
+    them.
     """
 
     folder: Path
@@ -92,7 +92,7 @@ class Additions:
         return {name: value.replace("@FOLDER@", place).replace("@PATH@", path) for name, value in self.variables.items()}
 
 
-#: Where a program that is talked to finds its home, which is as new as its walls; not below /tmp, where some agents refuse one.
+#: The home of an interactive program, new for each sandbox; not below /tmp, where some agents refuse one.
 HOME_INSIDE: Final = "/home/agent"
 #: 127.0.0.1:DOOR_PORT is the one thing that such a program can connect to: a server of ours.
 DOOR_PORT: Final = 8130
@@ -100,9 +100,10 @@ DOOR_PORT: Final = 8130
 
 @dataclass(frozen=True, slots=True)
 class Furnishing:
-    """What a program that is talked to gets beyond the system: read-only folders of the host, at their own paths, variables of
-    its own, and the files that its home begins with, by path below it. ``kept`` are folders of its home, by path below it, that
-    lie in a writable folder of the host and are there when it has ended; all else of the home is gone."""
+    """The additions for an interactive program to the system: read-only host folders at their own paths, variables, and the
+    initial files of its home, by path below it. ``kept`` are folders of its home, by path below it, which are writable host
+    folders and stay after its end; the rest of the home is removed.
+    """
 
     shown: tuple[Path, ...] = ()
     variables: Mapping[str, str] = field(default_factory=dict)
@@ -111,7 +112,7 @@ class Furnishing:
 
 
 class WorkingFolder(Protocol):
-    """Where a command runs. A ``Workspace`` is one."""
+    """The folder in which a command runs. A ``Workspace`` is one."""
 
     @property
     def mounts(self) -> tuple[str, ...]:
@@ -127,16 +128,16 @@ class WorkingFolder(Protocol):
 
     @property
     def scratch(self) -> Path:
-        """A private empty directory beside it, removed with it."""
+        """Return a private empty directory beside it, removed with it."""
 
     @property
     def path_inside(self) -> str:
-        """Where the command finds the place; its working directory."""
+        """Return the path of the folder inside; the working directory."""
 
     def has_room(self, place: str) -> bool:
-        """Whether a folder can be shown at ``place``, a path below: folders lead there, and what lies there is one, or nothing.
+        """Return whether a folder can be mounted at ``place``, a path below: parents are folders, and it is one or missing.
 
-        A link on the way would lead a mount out of the workspace. Not while a command runs.
+        A link in the path would lead a mount out of the workspace. Not while a command runs.
         """
 
 
@@ -145,7 +146,7 @@ class Sandbox(Protocol):
 
     @property
     def name(self) -> Literal["bubblewrap", "none"]:
-        """What the bundle records."""
+        """Return the name that the bundle records."""
 
     async def run(
         self,
@@ -159,17 +160,21 @@ class Sandbox(Protocol):
     ) -> Completed:
         """Run ``argv`` in ``workspace`` until it and every descendant has ended.
 
-        ``prefix`` is an environment (virtual or not) whose ``bin`` comes first on PATH, or several of them, some of which are
-        shown within the workspace. Cancelling kills every descendant and waits for them. Raises SandboxError when the sandbox
-        itself fails, ConfigurationError for a prefix that must not be shown, CommandRefusedError for what is not an argv.
+        ``prefix`` is an environment (virtual or not) whose ``bin`` comes first on PATH, or several of them, some mounted in
+        the workspace. Cancelling kills every descendant and waits for them.
+
+        Raises:
+            SandboxError: the sandbox itself fails.
+            ConfigurationError: a prefix must not be visible.
+            CommandRefusedError: an invalid argv.
         """
 
     async def probe(self) -> SandboxReport:
-        """Run a real command in it, and say what was found."""
+        """Run a real command in it, and return the findings."""
 
 
 class SandboxSession(Protocol):
-    """A running program. ``door`` listens inside. Not to be used once its context is left, but for how it ended.
+    """A running program. ``door`` listens inside. After its context, only the exit state may be read.
 
     ``exit_code`` is known then; ``stopped`` as soon as a limit ended it, which shows as the end of its output.
     """
@@ -183,22 +188,24 @@ class SandboxSession(Protocol):
         """The last of its standard error so far."""
 
     async def read(self) -> bytes:
-        """The next bytes of its standard output; none at the end. Nothing is read ahead, so a program that floods us waits."""
+        """Return the next bytes of its standard output; none at the end. Nothing is read ahead, so a flooding program must
+        wait."""
 
     async def write(self, data: bytes) -> None:
-        """To its standard input. Waits for one that does not read; raises OSError when it has ended."""
+        """Write to its standard input. Waits for a program that does not read; raises OSError if it has ended."""
 
     def finish(self) -> None:
         """The end of its standard input."""
 
 
 class TalkingSandbox(Protocol):
-    """Runs programs that are talked to. There is none without walls: they are all that holds such a program."""
+    """Runs interactive programs. Always in a sandbox, because nothing else confines such a program."""
 
     def session(
         self, argv: Sequence[str], *, workspace: WorkingFolder, prefix: Shown, limits: SandboxLimits, furnishing: Furnishing
     ) -> AbstractAsyncContextManager[SandboxSession]:
-        """Start ``argv`` in ``workspace``, to talk to it over pipes. When the context is left, nothing of it runs any more.
+        """Start ``argv`` in ``workspace``, with pipes to it. When the context ends, none of its processes is left.
 
-        Its ``door`` listens on 127.0.0.1:``DOOR_PORT`` inside, where nothing else can be reached. Raises as ``run`` does.
+        Its ``door`` listens on 127.0.0.1:``DOOR_PORT`` inside, where nothing else can be reached. Raises the errors of
+        ``run``.
         """

@@ -1,10 +1,10 @@
-"""Decides what of the host an environment prefix shows to a command.
+"""The host folders that an environment prefix makes visible to a command.
 
 A prefix is a folder with a ``bin`` (a virtual environment, a conda environment, an interpreter's own folder). It is bound
-read-only at its own path, because virtual environments hold absolute paths; and so are the folders of the interpreters that its
-``bin/python`` links to, when they have the structure of a Python installation. Of a folder that only holds a link on the way
-there (``~/.local/bin``) the link is shown, not the folder. Nothing else comes along, whatever a file in the prefix names. A
-folder that is a home, holds one, or holds secrets at its top is refused: a slip of the operator or an attack.
+read-only at its own path, because virtual environments contain absolute paths; so are the folders of the interpreters that
+its ``bin/python`` links to, if they have the structure of a Python installation. Of a folder that only holds a link to
+these (``~/.local/bin``) the link is visible, not the folder. Files in a prefix cannot add others. A folder that is a home,
+contains one, or has secrets at its top is refused: a mistake of the operator or an attack.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _NEVER: Final = (
     *("/boot", "/dev", "/etc", "/home", "/lost+found", "/media", "/mnt", "/opt", "/proc", "/root", "/run", "/srv", "/sys"),
     *("/tmp", "/var", "/var/lib", "/var/tmp", "/workspace"),  # noqa: S108 - named to be refused
 )
-#: Folders that hold nothing that may be shown.
+#: Folders that must not be visible.
 _CLOSED: Final = ("/dev", "/etc", "/proc", "/run", "/sys", "/var/run", "/workspace")
-#: What only a home has at its top.
+#: Names that only a home has at its top.
 _SECRETS: Final = CREDENTIAL_PLACES | {".password-store", ".config", ".bash_history", ".gatewright"}
 _SYSTEM: Final = "/usr"
-#: uids of people; below are accounts of the system, whose homes are folders such as /bin.
+#: uids of people; lower ones are system accounts, whose homes are folders such as /bin.
 _FIRST_PERSON: Final = 1000
 _NOBODY: Final = 65534
 _MOST_LINKS: Final = 16
@@ -61,9 +61,9 @@ def home_folders() -> frozenset[Path]:
 
 
 def inspect_prefix(path: Path, *, homes: Iterable[Path], account: SandboxAccount) -> Prefix:
-    """What of the host ``path`` shows. Raises ConfigurationError when it must not be shown, or cannot be used.
+    """Return the visible host folders of ``path``. Raises ConfigurationError if it must not be visible, or is unusable.
 
-    ``homes`` are folders that must not be shown, as ``home_folders`` gives them; ``account`` must be able to read the prefix.
+    ``homes`` are folders that must not be visible (``home_folders``); ``account`` must be able to read the prefix.
     """
     if not path.is_absolute() or ".." in path.parts:
         raise ConfigurationError(f"the environment {path} is not an absolute path")
@@ -125,9 +125,9 @@ def _open_to_all(folder: Path) -> bool:
 
 
 class _Borrowed:
-    """The interpreter that a prefix borrows: ``folders`` are installations, ``links`` lie on the way to them.
+    """The interpreter that a prefix links to: ``folders`` are installations, ``links`` are on the path to them.
 
-    Raises ConfigurationError (``environment_leads_elsewhere``) for anything that the prefix names and that is neither.
+    Raises ConfigurationError (``environment_leads_elsewhere``) for any other target.
     """
 
     def __init__(self, prefix: Path) -> None:
@@ -139,7 +139,7 @@ class _Borrowed:
             self._home(Path(home))
 
     def _follow(self, place: Path) -> None:
-        """Each link on the way from ``place`` names what the next one is read from."""
+        """Record each link from ``place`` on, because the next one is read through it."""
         for _ in range(_MOST_LINKS):
             if not place.is_symlink():
                 return
@@ -184,7 +184,8 @@ def _settings(prefix: Path, wanted: str) -> Iterator[str]:
 
 
 def _is_python(folder: Path) -> bool:
-    """Whether ``folder`` is built like a Python installation, or like a virtual environment, with nothing of it elsewhere."""
+    """Return whether ``folder`` has the structure of a Python installation, or of a virtual environment, with nothing
+    outside."""
     if not any(_PROGRAM.fullmatch(name) for name in _names_in(folder / "bin")):
         return False
     libraries = [folder / "lib" / name for name in _names_in(folder / "lib") if _LIBRARY.fullmatch(name)]
@@ -201,10 +202,10 @@ def _names_in(folder: Path) -> list[str]:
 
 
 def _belongs_to_system(folder: Path) -> bool:
-    """What every command sees anyway (/usr, and /bin, which is a link into it)."""
+    """Return whether every command sees the folder anyway (/usr, and /bin, which is a link into it)."""
     return _within(folder.resolve(), _SYSTEM) or _within(folder, _ALTERNATIVES)
 
 
 def _within(path: Path | str, folder: Path | str) -> bool:
-    """Whether ``path`` is ``folder`` or below it; both absolute, links not resolved."""
+    """Return whether ``path`` is ``folder`` or below it; both absolute, links not resolved."""
     return f"{path}/".startswith(f"{str(folder).rstrip('/')}/")

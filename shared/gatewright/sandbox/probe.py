@@ -1,7 +1,7 @@
-"""Finds out, by running commands, whether the sandbox works here and whether its walls hold.
+"""A check, by running commands, that the sandbox works here and confines them.
 
-A wall that does not hold makes the sandbox unavailable: a role that would run commands behind it refuses to. The report names
-the cause in words an operator can act upon.
+A failed check makes the sandbox unavailable: a role that would run commands in it refuses to. The report names the cause,
+with advice for operators.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from gatewright.sandbox.syscalls import seccomp_filter
 
 _LIMITS: Final = SandboxLimits(wall_seconds=20, memory_bytes=256 << 20, processes=12, file_bytes=1 << 20, output_bytes=1 << 16)
 
-#: One question per line; a good sandbox gives the answers below. The forks come last: they end the shell.
+#: One check per line; a good sandbox prints the answers below. The forks come last: they end the shell.
 _SCRIPT: Final = """
 tail -n +3 /proc/net/dev | grep -c -v '^ *lo:'
 if unshare --user true 2>/dev/null; then echo made; else echo refused; fi
@@ -40,7 +40,7 @@ _EXPECTED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class _InMemory:
-    """A place for one probe that leaves nothing on the host, however the probe ends; ``lower`` makes it an overlay of that."""
+    """A working folder for one probe that leaves nothing on the host; ``lower`` makes it an overlay of that."""
 
     lower: str = ""
     path_inside: str = "/workspace"
@@ -60,7 +60,7 @@ class _InMemory:
         return None
 
     def has_room(self, place: str) -> bool:
-        """Nothing is shown in it."""
+        """Return False: nothing is mounted in it."""
         del place
         return False
 
@@ -87,9 +87,9 @@ async def probe_bubblewrap(sandbox: Sandbox, account: SandboxAccount) -> Sandbox
 
 
 async def _try_overlay(sandbox: Sandbox) -> str:
-    """``mounted``, or why not; without overlays workspaces are copies, and nothing else is lost."""
+    """Return ``mounted``, or the reason; without overlays workspaces are copies, with no other disadvantage."""
     refusals = []
-    # In a container the system lies on an overlay, which is no layer of another; the temporary folder need not be readable.
+    # In a container the system is on an overlay, which cannot be a layer of another; the temporary folder may be unreadable.
     for lower in (tempfile.gettempdir(), "/usr"):
         try:
             completed = await sandbox.run(("touch", "new"), workspace=_InMemory(lower), prefix=None, limits=_LIMITS)

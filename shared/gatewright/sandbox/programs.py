@@ -1,4 +1,4 @@
-"""Where a command's program is looked for, and what to say when it is not there. Looks at the host, runs nothing."""
+"""The search for a command's program, and the message if it is missing. Reads the host, runs nothing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 from gatewright.sandbox.environments import Shown, environments_of
 from gatewright.sandbox.system import PATH
 
-#: What a shell and the sandbox say of a program that does not exist.
+#: The exit code of a shell and the sandbox for a missing program.
 NOT_FOUND: Final = 127
 
 
@@ -26,7 +26,7 @@ def find_program(name: str, shown: Shown) -> Path | None:
 
 
 def not_found(name: str, shown: Shown) -> str | None:
-    """Words for a program that commands cannot have; None when it is there, or is a path, which the sandbox looks up."""
+    """Return a message for a program that commands cannot have; None if it exists, or is a path, which the sandbox looks up."""
     if not name or "/" in name or find_program(name, shown) is not None:
         return None
     system = PATH.replace(":", ", ")

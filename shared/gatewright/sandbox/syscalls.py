@@ -1,9 +1,9 @@
-"""A small seccomp filter for what namespaces and the absence of capabilities do not stop.
+"""A small seccomp filter for what namespaces and missing capabilities do not stop.
 
-It closes: sockets that are not network-namespaced (vsock reaches the hypervisor), kernel keyrings (not namespaced either),
-kernel interfaces that tests do not need and exploits love (io_uring, bpf, perf, userfaultfd), and every way to reach into
-process 1, which must die with its parent and could be made to forget that. Everything else is left to the namespaces: this is
-no list of allowed calls, and on an architecture that is not in the table there is no filter.
+It blocks: sockets that are not network-namespaced (vsock reaches the hypervisor), kernel keyrings (not namespaced either),
+kernel interfaces that tests do not need and exploits often use (io_uring, bpf, perf, userfaultfd), and every way to access
+process 1, which must die with its parent and could be made to ignore that. Namespaces handle all else: this is no list of
+allowed calls, and an architecture outside the table has no filter.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The read-only system that every command sees, and the environment variables that it gets: nothing of the host's user.
+"""The read-only system that every command sees, and its environment variables: nothing of the host's user.
 
-The programs are the host's (/usr and what belongs to it). /etc is made up: who has an account on the host, which names it
-resolves and what is configured there is not told inside.
+The programs are the host's (/usr and what belongs to it). /etc is synthetic: the host's accounts, host names and
+configuration are not visible inside.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ ETC: Final[Mapping[str, bytes]] = {
     "/etc/hostname": b"sandbox\n",
 }
 
-#: Of the host's /etc: the linker's cache, and the links that distributions put between a program's name and its file.
+#: From the host's /etc: the linker's cache, and the links of distributions between a program's name and its file.
 _HOST_ETC: Final = ("/etc/ld.so.cache", "/etc/alternatives")
-#: And what distributions keep there of a program itself, without which it does not start: which extensions PHP loads, how Java
-#: and Maven are put together. No settings in which people keep credentials (php.ini, settings.xml, net.properties).
+#: And configuration without which a program does not start: the extensions that PHP loads, the layout of Java and Maven. No
+#: settings in which people keep credentials (php.ini, settings.xml, net.properties).
 _HOST_ETC_OF_PROGRAMS: Final = (
     "java-*-openjdk/security",
     "java-*-openjdk/jvm-*.cfg",
@@ -43,7 +43,7 @@ _HOST_ETC_OF_PROGRAMS: Final = (
     "php/*/cli/conf.d",
 )
 _TOP: Final = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
-#: Where programs are looked for, after the environment's own.
+#: The search path for programs, after the environment's own.
 PATH: Final = "/usr/local/bin:/usr/bin:/bin"
 
 
@@ -65,7 +65,7 @@ def system_mounts() -> tuple[str, ...]:
 
 
 def image_mounts(image: ImageRoot) -> tuple[str, ...]:
-    """The same for the programs and libraries of an image, and nothing of the host's. Raises ConfigurationError."""
+    """Return the mounts of an image's programs and libraries, without the host's. Raises ConfigurationError."""
     arguments = [*top_mounts(image.files), "--perms", "0755", "--dir", "/etc"]
     etc = image.files / "etc"
     named = [image.files / file.lstrip("/") for file in _HOST_ETC]
@@ -86,8 +86,8 @@ def fixed_variables(source_date_epoch: int) -> dict[str, str]:
     return {"LANG": "C.UTF-8", "TZ": "UTC", "SOURCE_DATE_EPOCH": str(source_date_epoch), "PYTHONHASHSEED": "0"}
 
 
-#: Caches of checkers that would otherwise lie in the workspace. Caches of builds are not here: they would fill the memory that
-#: /tmp is, and tools would not find what an environment brings. Nor is coverage data: the next command reads it.
+#: Caches of checkers that would otherwise be in the workspace. Not caches of builds: they would fill /tmp, which is memory,
+#: and tools would not find what an environment provides. Not coverage data: the next command reads it.
 _CACHES: Final[Mapping[str, str]] = {
     "MYPY_CACHE_DIR": "/tmp/cache/mypy",  # noqa: S108 - inside, where /tmp is private
     "RUFF_CACHE_DIR": "/tmp/cache/ruff",  # noqa: S108
@@ -97,7 +97,7 @@ _CACHES: Final[Mapping[str, str]] = {
 
 
 def environment(shown: Environments, *, home: str, source_date_epoch: int, workspace: str) -> dict[str, str]:
-    """All variables that a command gets; the programs of what is ``shown`` come first, those of packages last."""
+    """Return all variables of a command; programs of ``shown`` come first, those of packages last."""
     system = ":".join(shown.image.path) if shown.image is not None else PATH
     variables = {
         **(shown.image.variables if shown.image is not None else {}),
@@ -111,7 +111,7 @@ def environment(shown: Environments, *, home: str, source_date_epoch: int, works
     virtual = next((prefix for prefix in shown.prefixes if (prefix / "pyvenv.cfg").is_file()), None)
     if virtual is not None:
         variables["VIRTUAL_ENV"] = str(virtual)
-        # uv would make an environment of its own in the workspace, without what is in this one.
+        # uv would make a separate environment in the workspace, without the packages of this one.
         variables |= {"UV_PROJECT_ENVIRONMENT": str(virtual), "UV_NO_SYNC": "1", "UV_OFFLINE": "1"}
     for prefix in shown.prefixes:
         record = read_record(prefix)

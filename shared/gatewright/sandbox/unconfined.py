@@ -1,7 +1,7 @@
-"""Runs commands without walls, for an operator whose own policy says ``sandbox: none``.
+"""Commands without a sandbox, for an operator whose own policy sets ``sandbox: none``.
 
-What is left: a scrubbed environment, limits on each process, a wall clock, an output limit, and an end that reaches every
-descendant which does not hide on purpose. A command can read and write whatever the service's account can.
+They still have a clean environment, limits on each process, a wall clock, an output limit, and an end that reaches every
+descendant which does not hide on purpose. A command can read and write everything that the service's account can.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Unconfined:
                 raise SandboxError(f"the command cannot be started: {error}") from error
 
     async def probe(self) -> SandboxReport:
-        """See ``Sandbox.probe``. There is nothing to find out."""
+        """See ``Sandbox.probe``. There is nothing to check."""
         return SandboxReport(
             available=True, facts={"sandbox": "none", "network": "the host's", "files": "all that the service may see"}
         )

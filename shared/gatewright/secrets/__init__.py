@@ -1,4 +1,4 @@
-"""Finds and takes out secrets: one list of rules, a scanner's catalogue beside it, redaction that leaves a record."""
+"""Detection and removal of secrets: one list of rules, a scanner's catalogue, redaction with a record."""
 
 from gatewright.secrets.redaction import Redacted, Redaction, redact_output
 from gatewright.secrets.scanner import Hit, SecretScanner

@@ -1,6 +1,6 @@
-"""Secrets that a change brings into a repository: in the new content of files, and in their names.
+"""Secrets that a change adds to a repository: in the new content of files, and in their names.
 
-A value that stood in one of the changed files before is not this change's: moving or removing a leaked key must stay possible.
+A value that was already in one of the changed files is not new: moving or removing a leaked key must stay possible.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from gatewright.git.modes import ABSENT, NO_CONTENT
 from gatewright.secrets.earlier_values import EarlierValues
 from gatewright.secrets.scanner import Hit, SecretScanner
 
-#: Hits that are told; one is enough to refuse a change.
+#: Maximum number of reported hits; one is enough to refuse a change.
 _MOST = 200
 _MOST_REMEMBERED = 100_000
 
 
 class FoundSecret(NamedTuple):
-    """Where a secret is, by rule and line (from 1). ``path`` is None when the path itself holds it: it may not be shown."""
+    """A secret's place, by rule and line (from 1). ``path`` is None if the path itself contains it: it must not be shown."""
 
     rule: str
     path: bytes | None
@@ -31,9 +31,9 @@ class FoundSecret(NamedTuple):
 
 
 class CleanContents:
-    """Ids of contents in which nothing was found: a content that two gates meet is looked at once.
+    """Ids of contents without findings, so that a content that two gates check is scanned once.
 
-    It belongs to one scanner, and forgets everything when it has grown large.
+    It belongs to one scanner, and is cleared when it has grown large.
     """
 
     def __init__(self) -> None:
@@ -51,7 +51,7 @@ class CleanContents:
 async def secrets_brought_in(
     changes: Sequence[TreeChange], mirror: Mirror, scanner: SecretScanner, clean: CleanContents | None = None
 ) -> tuple[FoundSecret, ...]:
-    """What ``changes`` bring in, at most 200. Raises GitError, and what ``SecretScanner.find`` raises."""
+    """Return the secrets that ``changes`` add, at most 200. Raises GitError, and the errors of ``SecretScanner.find``."""
     known = clean or CleanContents()
     written = [change for change in changes if change.new_mode not in NO_CONTENT and change.new_id != change.old_id]
     blobs = await mirror.blobs({change.new_id for change in written if change.new_id not in known})
@@ -78,9 +78,9 @@ async def secrets_brought_in(
 async def secrets_in_text(
     text: bytes, changes: Sequence[TreeChange], mirror: Mirror, scanner: SecretScanner
 ) -> tuple[tuple[str, int], ...]:
-    """Rule and line, from 1, of what looks like a secret in ``text``, from which ``changes`` were made; at most 200.
+    """Return rule and line, from 1, of probable secrets in ``text``, from which ``changes`` were made; at most 200.
 
-    A value that stood in one of the changed files before is none. Raises as ``secrets_brought_in`` does.
+    A value that was already in one of the changed files is not reported. Raises the errors of ``secrets_brought_in``.
     """
     hits = await asyncio.to_thread(scanner.find, text)
     if not hits:
@@ -115,6 +115,6 @@ def _new_ones(hits: Hits, blobs: Mapping[str, bytes], old: Mapping[str, bytes]) 
 
 
 def _holding(hits: Sequence[Hit], names: Sequence[bytes]) -> frozenset[bytes]:
-    """Those of ``names`` in which one of the hits in the joined names lies."""
+    """Return the ``names`` that contain one of the hits in the joined names."""
     starts = list(accumulate((len(name) + 1 for name in names), initial=0))
     return frozenset(names[bisect_right(starts, hit.start) - 1] for hit in hits)

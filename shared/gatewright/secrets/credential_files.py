@@ -1,6 +1,6 @@
-"""Whether a file of a name that many kinds of files have holds credentials: keys, environments, variables. Pure, linear.
+"""Whether a file with an ambiguous name holds credentials: keys, environments, variables. Pure, linear.
 
-What cannot be judged holds some: a large file, bytes that are no text, a line that is no assignment.
+Files that cannot be judged do: large files, binary content, lines that are no assignment.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from gatewright.secrets.values import is_placeholder, states_fact
 
 #: Bytes of a file that are judged.
 MOST_BYTES: Final = 1 << 20
-#: What a private key says of itself.
+#: Markers of a private key.
 _PRIVATE: Final = BytesPattern(
     rb"-----BEGIN [A-Za-z0-9 ]{0,40}(?:PRIVATE KEY|Static key)|PuTTY-User-Key-File|AGE-SECRET-KEY-1|minisign encrypted secret"
     rb"|encrypted secret key|^-----BEGIN NATS|PrivateKey\s{0,9}="
@@ -27,7 +27,7 @@ _ARCHIVE: Final = b"PK\x03\x04"
 _WORD: Final = TextPattern(r"[A-Za-z0-9+/=_.:@#!$%^&*~-]{8,}")
 _LONG_WORD: Final = TextPattern(r"[A-Za-z0-9+/=_-]{16,}")
 _ASSIGNMENT: Final = TextPattern(r"\s*(?:export\s+|set\s+)?(?P<name>[A-Za-z_][\w.\[\]-]*)\s*(?:[:?+]?=|:\s)\s*(?P<value>.*)")
-#: Values that stand for none: ``<your token>``, ``${TOKEN}``, ``xxxx``, ``change-me``.
+#: Placeholders: ``<your token>``, ``${TOKEN}``, ``xxxx``, ``change-me``.
 _FILLERS: Final = TextPattern(
     r"(?i)<[^>]*>|\[[^\]]*\]|\$\{?[A-Za-z_][\w:?+-]*\}?|\$\([^)]*\)|\{\{.*\}\}|x+|\*+|\.+|-+|_+|\?+"
     r"|(?:your|my|some|the|an?)[-_ ].*|change[-_ ]?(?:me|it|this).*|(?:replace|insert|enter|put|fill|add|set|paste)[-_ ].*"
@@ -40,10 +40,10 @@ _VARIABLES: Final = TextPattern(
 
 
 def holds_credentials(path: bytes, content: bytes) -> bool:
-    """Whether the file at ``path``, whose name alone does not tell, holds a credential.
+    """Return whether the file at ``path``, whose name alone is ambiguous, holds a credential.
 
-    A file of an environment does when one value is neither empty nor a placeholder; one of Terraform's variables when a
-    variable with the name of a secret has a value; any other file when it looks like a private key.
+    An environment file does if one value is neither empty nor a placeholder; Terraform variables do if a variable with the
+    name of a secret has a value; any other file does if it looks like a private key.
     """
     if len(content) > MOST_BYTES:
         return True

@@ -1,7 +1,7 @@
 """Secrets in the texts of documents: contracts and requests from outside, reports of roles.
 
-Works on the decoded document, so that JSON escapes hide nothing. Each text is looked at by itself. An inline input of a
-publisher (a ``data:`` URI) is judged as what it is used for: a patch by the diff gate, on the objects that it leads to.
+Works on the decoded document, so that JSON escapes hide nothing. Each text is scanned by itself. An inline input of a
+publisher (a ``data:`` URI) is judged by its use: a patch by the diff gate, on the resulting objects.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ def check_document(document: Document, scanner: SecretScanner) -> None:
 
 
 def redact_document(document: D, scanner: SecretScanner) -> tuple[D, tuple[str, ...]]:
-    """``document`` with its secrets replaced, and ``<pointer> <rule>`` of each; the very same document when it holds none.
+    """Return ``document`` with its secrets replaced, and ``<pointer> <rule>`` of each; the same object if it has none.
 
-    Raises MalformedError when what is left is no valid document: the secret stood where only an id may stand.
+    Raises MalformedError if the result is no valid document: the secret was in a field that only allows an id.
     """
     places = _places(document, scanner, inline=True)
     if not places:
@@ -54,7 +54,7 @@ def redact_document(document: D, scanner: SecretScanner) -> tuple[D, tuple[str, 
 
 
 def redact_message(data: bytes, scanner: SecretScanner) -> bytes:
-    """``data``, whatever it is, without its secrets: as it came, and where it is JSON in its texts as well."""
+    """Return ``data`` of any kind without its secrets: scanned as received, and for JSON also in its texts."""
     try:
         value = strict_json.parse(data)
     except MalformedError:
@@ -73,7 +73,7 @@ def redacted_places(document: Document) -> tuple[tuple[str, str], ...]:
 def _places(document: Document, scanner: SecretScanner, *, inline: bool) -> tuple[tuple[str, str], ...]:
     """``inline``: with what artifacts hold in their URIs."""
     value = msgspec.to_builtins(document)
-    # Nearly every document is clean: one look at everything says so.
+    # Nearly every document is clean: one scan of everything shows it.
     if not scanner.find(b"\n".join(_contents(value, inline=inline))):
         return ()
     texts = [
@@ -85,12 +85,12 @@ def _places(document: Document, scanner: SecretScanner, *, inline: bool) -> tupl
 
 
 def _is_inline(key: str, item: object) -> bool:
-    """Whether a field is a URI that holds an artifact."""
+    """Return whether a field is a URI that contains an artifact."""
     return key == "uri" and isinstance(item, str) and item.startswith("data:")
 
 
 def _contents(value: Any, *, inline: bool) -> list[bytes]:
-    """What ``_texts`` gives, without saying where each one stands."""
+    """Return the texts of ``_texts`` without their places."""
     found: list[bytes] = []
     waiting = [value]
     while waiting:

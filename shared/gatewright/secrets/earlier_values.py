@@ -1,15 +1,15 @@
-"""Whether a value stood in the changed files before: moving or removing a leaked key must stay possible."""
+"""Whether a value was already in the changed files: moving or removing a leaked key must stay possible."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-#: Different values that are looked for; each look reads everything. One more is taken for new.
+#: Maximum number of different values to search for; each search reads everything. Further values are taken as new.
 MOST_LOOKS = 200
 
 
 class EarlierValues:
-    """What stood in ``contents``; a hostile change cannot make asking endless."""
+    """The earlier content ``contents``; a hostile change cannot make the searches endless."""
 
     def __init__(self, contents: Iterable[bytes]) -> None:
         self._contents = contents
@@ -17,7 +17,7 @@ class EarlierValues:
         self._known: dict[bytes, bool] = {}
 
     def held(self, value: bytes) -> bool:
-        """Whether ``value`` stood there; False, too, once MOST_LOOKS different ones have been asked for."""
+        """Return whether ``value`` was there; False, too, after MOST_LOOKS different values."""
         if value in self._known:
             return self._known[value]
         if len(self._known) == MOST_LOOKS:

@@ -1,7 +1,7 @@
-"""Text that is written in base64 or as hexadecimal digits, in pieces or in one, decoded so that the rules can look at it.
+"""Text in base64 or hexadecimal digits, in pieces or in one, decoded so that the rules can scan it.
 
-Pieces are what source, YAML, JSON and dumps make of one value: wrapped lines, quoted strings one after another, ``0x41, 0x42``,
-``41:42``. Linear: every pattern is possessive, and each byte is decoded once for each of the few ways in which pieces may lie.
+Source, YAML, JSON and dumps split one value into pieces: wrapped lines, consecutive quoted strings, ``0x41, 0x42``,
+``41:42``. Linear: every pattern is possessive, and each byte is decoded once for each of the few alignments of pieces.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from gatewright.secrets.rules import keys_in_der
 
 #: Shorter ones are no credential.
 _SHORTEST = 16
-#: Between two pieces of base64: a line's end, a quote, a comma or an operator at least, and what stands around these.
+#: Between two pieces of base64: at least a line end, a quote, a comma or an operator, and the characters around these.
 _GAP = rb"""[ \t]*+(?:\\[nrt]|["'`,+\\\r\n])(?:\\[nrt]|[\s"'`,;|>#*.()\[\]{}\\$-]|[+/]{1,3}+(?=[\s"'])){0,80}+"""
 _TOKEN = rb"[A-Za-z0-9+/][A-Za-z0-9+/_-]{3,}+"
 _BASE64 = re.compile(rb"%s(?:%s%s)*+" % (_TOKEN, _GAP, _TOKEN))  # noqa: TID251 - linear: every repetition is possessive or counted
 _PIECE = re.compile(rb"(%s)(?:%s)?+" % (_TOKEN, _GAP))  # noqa: TID251 - linear: every repetition is possessive or counted
-#: What fifteen readable bytes are in base64, by the bits of their characters; next to no other text is like that.
+#: Fifteen readable bytes in base64, by the bits of their characters; hardly any other text matches.
 _READABLE_BASE64 = re.compile(rb"(?:[I-Za-f][C-HS-Xi-ny-z0-3][AEIMQUYcgkosw048BFJNRVZdhlptx159][A-Za-z0-9+/]){5}")  # noqa: TID251 - linear: every repetition is possessive or counted
-#: What keys without armour have near their beginning, in base64: RSA (PKCS #8 and #1), elliptic curves, Ed25519 and its like.
+#: Byte sequences near the start of unarmoured keys, in base64: RSA (PKCS #8 and #1), elliptic curves, Ed25519 and similar.
 _KEYS_IN_BASE64 = (b"ANBgkqhkiG9w0BAQEFAAS", b"IBAAKC", b"MGByqGSM49AgEG", b"MC4CAQAwBQYDK2V")
 _TO_STANDARD = bytes.maketrans(b"-_", b"+/")
 #: ``%%`` is no format: this one is put together by hand.
@@ -40,7 +40,7 @@ _READABLE = re.compile(rb"[\t\n\r -~]{%d,}+" % _SHORTEST)  # noqa: TID251 - line
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """``text`` stands, encoded, in the characters of which ``places`` are the offsets in what was looked at.
+    """A decoded ``text``; ``places`` are the offsets of its encoded characters in the scanned data.
 
     ``step`` characters are ``per`` bytes: byte ``n`` of the text begins in the character ``first + n * step // per``.
     """
@@ -52,7 +52,7 @@ class Decoded:
     per: int
 
     def span(self, start: int, end: int) -> tuple[int, int]:
-        """Where the bytes ``start`` to ``end`` of the text lie in what was looked at."""
+        """Return the span in the scanned data of the bytes ``start`` to ``end`` of the text."""
         last = len(self.places) - 1
         begin = self.first + start * self.step // self.per
         stop = self.first + -(-end * self.step // self.per) - 1
@@ -60,7 +60,7 @@ class Decoded:
 
 
 def decoded_texts(data: bytes) -> Iterator[Decoded]:
-    """Every readable text of some length that ``data`` holds in base64 or hexadecimal digits."""
+    """Yield every readable text of some length that ``data`` contains in base64 or hexadecimal digits."""
     for found in _BASE64.finditer(data):
         if found.end() - found.start() >= _SHORTEST * 4 // 3:
             yield from _from_base64(data, found.start(), found.end())
@@ -74,9 +74,9 @@ def _from_base64(data: bytes, start: int, end: int) -> Iterator[Decoded]:
     if _READABLE_BASE64.search(joined) is None and not any(mark in joined for mark in _KEYS_IN_BASE64):
         return
     places = _Places(pieces)
-    for shift in range(4):  # a word before it may have been taken for its beginning
+    for shift in range(4):  # the match may start with a preceding word
         whole = joined[shift : shift + (len(joined) - shift) // 4 * 4]
-        # What is left over of a last group of four is one or two bytes more.
+        # The remainder of a last group of four is one or two bytes.
         rest = joined[shift + len(whole) :]
         content = binascii.a2b_base64(whole + (rest + b"=" * (4 - len(rest)) if len(rest) > 1 else b""))
         for begin, stop in _texts_in(content):
@@ -85,7 +85,7 @@ def _from_base64(data: bytes, start: int, end: int) -> Iterator[Decoded]:
 
 def _from_hex(data: bytes, start: int, end: int) -> Iterator[Decoded]:
     region = data[start:end]
-    # Most are digits and separators alone; a prefix has digits of its own that are none.
+    # Most are digits and separators only; a prefix has digits that do not belong to the value.
     digits = b"".join(_DIGITS.findall(region)) if _PREFIXED.search(region) else region.translate(None, _SEPARATORS)
     places: list[int] = []  # found once for all texts, and only where there is one
     for shift in range(2):
@@ -98,7 +98,7 @@ def _from_hex(data: bytes, start: int, end: int) -> Iterator[Decoded]:
 
 
 def _texts_in(content: bytes) -> Iterator[tuple[int, int]]:
-    """Where ``content`` is readable, and where it holds what is looked for although it is not. Of each kind, none overlap."""
+    """Yield the readable spans of ``content``, and those of unreadable keys. Of each kind, none overlap."""
     for found in _READABLE.finditer(content):
         yield found.span()
     yield from keys_in_der(content)

@@ -1,7 +1,7 @@
 """The catalogue of MongoDB's Kingfisher (some 490 rules), in this process and offline; its validators are never called.
 
-The only module that knows the library. What it finds is checked against the bytes: an offset that cannot be trusted (UTF-16,
-say, which it decodes first) becomes a hit on everything, so that redaction never leaves the value standing.
+The only module that uses the library. Its findings are checked against the bytes: an unreliable offset (UTF-16, for
+example, which it decodes first) becomes a hit on everything, so that redaction never leaves the value in place.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ except ImportError as error:
 #: A user name and a password in a URL: documentation is full of them, so the password decides.
 _URL_RULE = "betterleaks.generic-credential-uri"
 _COMPILED = "*.vscdb"
-#: One for the process, and for those that are forked from it: it is the same for all, and large.
+#: One per process and its forks: it is the same for all, and large.
 _LOADED: list[Any] = []
 _LOADING = threading.Lock()
 
@@ -38,7 +38,7 @@ _LOADING = threading.Lock()
 class Kingfisher:
     """Compiles the catalogue once per installation (seconds), else loads it (0.4 s of one core). Scanning releases the GIL.
 
-    ``fallback``: where the compiled catalogue is kept when it cannot be kept beside the installed package.
+    ``fallback``: the folder of the compiled catalogue if it cannot be stored beside the installed package.
     """
 
     def __init__(self, fallback: Path) -> None:
@@ -77,10 +77,10 @@ class Kingfisher:
 
 
 def cache_folder(fallback: Path) -> Path | None:
-    """A folder that only this account can write: in the installation, as Python keeps its own compiled files, or ``fallback``.
+    """Return a folder that only this account can write: in the installation, like Python's compiled files, or ``fallback``.
 
-    The scanner runs what lies there, so it has to be as trusted as the installation; one that holds the catalogue already need
-    not be writable at all (a container's image). None: there is no such place.
+    The scanner executes its content, so it must be as trusted as the installation; one that already has the catalogue need
+    not be writable (a container's image). None without such a folder.
     """
     version = kingfisher_sdk.__version__
     for place in (Path(sys.prefix) / "share" / "gatewright" / "secret-rules", fallback):
@@ -122,5 +122,6 @@ def _hit(data: bytes, finding: Any) -> Hit | None:
 
 
 def _password(credentials: str) -> str:
-    """Of ``user:password@host`` or of the password alone; percent escapes would make words look generated."""
+    """Return the password of ``user:password@host``, or a bare one, unquoted: percent escapes would make words look
+    generated."""
     return urllib.parse.unquote(credentials.rpartition("@")[0].rpartition(":")[2] or credentials)

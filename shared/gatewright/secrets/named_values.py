@@ -1,6 +1,6 @@
-"""Credentials that have no form of their own: the words before a value name it, and the value must look generated.
+"""Credentials without a form of their own: the words before a value name it, and the value must look generated.
 
-``password=``, a line of a ``.netrc``, a URL with a password. One pattern looks for all of them in one go.
+``password=``, a line of a ``.netrc``, a URL with a password. One pattern searches for all of them at once.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _is_basic_login(value: str) -> bool:
 
 
 def _is_given(value: str) -> bool:
-    """A password in a place that has nothing else: no reference, no word of documentation."""
+    """Return whether a value in a password position is a real one: no reference, no word of documentation."""
     return len(value) >= _SHORTEST_PASSWORD and (looks_generated(value) or is_chosen_password(value))
 
 
@@ -75,13 +75,13 @@ _VARIABLES: Final = (
     "pgpassword|mysql_pwd|sshpass|rediscli_auth|restic_password|borg_passphrase|mongo_password|rsync_password|svn_password"
     "|smbpassword|cifs_password|ansible_become_pass(?:word)?|ansible_(?:ssh_)?pass(?:word)?|sudo_pass(?:word)?|gpg_passphrase"
 )
-#: Programs that take a password joined to ``-p``, and options that have nothing but one.
+#: Programs that accept a password joined to ``-p``, and options that have only one.
 _MYSQL: Final = "(?:mysql|mariadb)(?:-?(?:dump|admin|import|check|show|slap|binlog))?"
 _OPTIONS: Final = (
     "--(?:http-|ftp-|proxy-|db-|admin-|root-|bind-)?password|--passphrase|--passwd|-(?:store|key|src|dest)(?:store)?pass"
     "|-passin pass:|-passout pass:|--requirepass|--pass"
 )
-#: What a password is of, before its name.
+#: The owner of a password, before its name.
 _OWNERS: Final = (
     "db|database|mysql|mariadb|postgres|postgresql|pg|redis|mongo|mongodb|rabbitmq|amqp|smtp|mail|email|imap|ldap|bind|ssh|ftp|sftp"
     "|root|admin|sudo|become|master|keystore|truststore|datasource|app|prod|production|staging|service|jenkins|grafana|proxy|vpn|wifi"
@@ -95,7 +95,7 @@ _HASHES: Final = (
 )
 _NAMES: Final = "password|passwd|passphrase|pwd|secret(?:[_-]?key)?|api[_-]?key|auth[_-]?key|token"
 
-#: In this order: where two begin at one place, the first decides.
+#: In order of priority for matches at the same place.
 NAMED_VALUES: Final[tuple[NamedValue, ...]] = (
     # A token of a page of results is none, and no secret follows it.
     NamedValue("page", rf"(?:next|page|continuation)[_-]?token(?:{_QUOTED}|[=>])([^\s\"'<]*)", lambda _: False),
@@ -116,7 +116,7 @@ NAMED_VALUES: Final[tuple[NamedValue, ...]] = (
     NamedValue("azure_signature", r"[?&]sig=([a-z0-9%]{43,}%3d)", is_strong),
     NamedValue("wireguard_key", r"privatekey\s{0,4}=\s{0,4}([a-z0-9+/]{43}=)", is_strong),
 )
-#: The same, asked only where one of these words stands.
+#: A quick check: the rules apply only if one of these words is present.
 _GLANCE: Final = BytesPattern(
     rb"(?i)passw|pwd|passphrase|mysql|mariadb|[ -]-?(?:pass|requirepass|keypass|storepass)|identified|rediscli_auth|sshpass"
     rb"|\$(?:2[abxy]|argon2|[1567y]|gy|apr1|pbkdf2)|\{s?sha|pbkdf2_sha|scrypt:"

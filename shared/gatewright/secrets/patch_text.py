@@ -1,7 +1,7 @@
-"""Secrets in a patch beside the content that it leads to: in its words, in what undoes it, in lines that no file gets.
+"""Secrets in a patch outside the resulting content: in its text, in its removed lines, in lines that reach no file.
 
-A patch is kept as it was handed over. What it makes of files is judged in the tree (``changes.py``); all the rest of it is
-judged here, used or not.
+A patch is stored as received. ``changes.py`` judges its effect on files in the tree; this module judges all the rest of it,
+used or not.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from gatewright.secrets.scanner import SecretScanner
 
 #: Bytes of one binary file that is decoded for the search.
 _MOST_DECODED: Final = 256 << 20
-#: Hits that are told; one is enough to refuse a patch.
+#: Maximum number of reported hits; one is enough to refuse a patch.
 _MOST: Final = 200
-#: git's own text of the marker at the end of a file: it holds nothing.
+#: git's own marker at the end of a file: it has no content.
 _MARKER: Final = b"\\ No newline at end of file"
 
 
@@ -37,9 +37,10 @@ class PatchSecret(NamedTuple):
 async def secrets_in_patch_text(
     patch: bytes, reading: Reading, changes: Sequence[TreeChange], mirror: Mirror, scanner: SecretScanner
 ) -> tuple[PatchSecret, ...]:
-    """Secrets in what no file gets of ``patch``, which was read as ``reading`` and makes ``changes``; at most 200.
+    """Return secrets in parts of ``patch`` that reach no file, as ``reading`` and ``changes`` show; at most 200.
 
-    A value that stood in one of the changed files before is none. Raises GitError, and what ``SecretScanner.find`` raises.
+    A value that was already in one of the changed files is not reported. Raises GitError, and the errors of
+    ``SecretScanner.find``.
     """
     found = await asyncio.to_thread(_find, patch, reading, scanner)
     if not found:
@@ -50,7 +51,7 @@ async def secrets_in_patch_text(
 
 
 def values_in_patch_text(patch: bytes, reading: Reading, scanner: SecretScanner) -> Iterator[bytes]:
-    """What looks like a secret in what no file gets of ``patch``. Raises what ``SecretScanner.find`` raises."""
+    """Yield probable secrets in parts of ``patch`` that reach no file. Raises the errors of ``SecretScanner.find``."""
     return (value for _, _, value in _find(patch, reading, scanner))
 
 
@@ -84,16 +85,16 @@ def _find(patch: bytes, reading: Reading, scanner: SecretScanner) -> list[tuple[
 
 
 def _text(patch: bytes, reading: Reading) -> Iterator[tuple[int, bytes]]:
-    """Pieces of ``patch`` that are neither content of files nor headers without room for words; each with its place."""
+    """Yield pieces of ``patch`` that are neither file content nor headers of a fixed form; each with its offset."""
     done = 0
     for file in reading.files:
         yield done, patch[done : file.start]
         header = patch[file.start : file.end]
-        if b"\t" in header:  # a time stands behind a name
+        if b"\t" in header:  # a time follows a name
             yield file.start, header
         done = file.end
         for hunk in file.hunks:
-            # Behind the positions there is a line of the file, or whatever else its sender likes.
+            # After the positions there may be a line of the file, or any text.
             heading = patch[done : hunk.at].split(b"@@", 2)[2]
             yield hunk.at - len(heading), heading
             yield from _markers(patch, hunk)

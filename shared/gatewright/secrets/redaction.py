@@ -1,6 +1,6 @@
-"""Takes secrets out of the output of commands before it is stored, and keeps a record: which rule, where, how often.
+"""Removal of secrets from the output of commands before it is stored, with a record: rule, place, count.
 
-The record never holds a value, nor anything made of one: a digest of a short password is the password.
+The record never contains a value, nor anything derived from one: a digest of a short password reveals it.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from gatewright.secrets.values import looks_random
 
 #: The name of the artifact that holds a record.
 REDACTIONS = "redactions"
-#: Rules that look at words around a value, as far as output is concerned; a value must look generated, or the words of a
-#: failed test (``assert token == 'abc'``) would be lost to the one who has to mend it.
+#: Rules that use the words around a value, as applied to output; a value must look generated, or the message of a failed test
+#: (``assert token == 'abc'``) would be lost to the person who must fix it.
 _BY_CONTEXT = tuple(rule for rule in RULES if not rule.precise)
 
 
 class Redaction(msgspec.Struct, frozen=True):
-    """``count`` secrets of ``rule`` were taken out of ``place``; the first stood in line ``line`` (from 1)."""
+    """``count`` secrets of ``rule`` were removed from ``place``; the first was in line ``line`` (from 1)."""
 
     place: str
     rule: str
@@ -32,7 +32,7 @@ class Redaction(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Redacted:
-    """What may be stored, and what was done to it."""
+    """The data to store, and the redactions made."""
 
     data: bytes
     redactions: tuple[Redaction, ...]
@@ -61,7 +61,7 @@ def redact_output(place: str, data: bytes, scanner: SecretScanner) -> Redacted:
 
 
 def record_of(redactions: Sequence[Redaction]) -> bytes:
-    """The record as JSON, to be stored beside the outputs; empty when nothing was taken out."""
+    """Return the record as JSON, to be stored beside the outputs; empty without redactions."""
     return msgspec.json.encode(redactions) if redactions else b""
 
 

@@ -1,8 +1,8 @@
-"""The shapes of credentials, in one list for everything that looks for them: logs, outputs, reports, patches.
+"""The shapes of credentials, one list for everything that is scanned: logs, outputs, reports, patches.
 
-Time is linear in the text, because hostile text reaches it: no pattern asks for anything after an unbounded run in which it
-could start again. A rule is *precise* when the form of the value alone says what it is; the others look at words around a
-value, which is right where a false alarm costs nothing.
+Time is linear in the text, which may be hostile: no pattern requires anything after an unbounded run in which it could
+start again. A rule is *precise* if the form of the value alone identifies it; the others use the words around a value,
+which is acceptable where a false alarm costs nothing.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from gatewright.secrets.values import looks_generated, looks_random, states_fact
 class SecretRule(NamedTuple):
     """``pattern`` finds a credential; ``replacement`` is a template for ``Match.expand``.
 
-    ``anchors``: texts of which one is in every match. ``glance``: what every match of a precise rule holds, for RE2, where the
-    anchors alone stand in many texts.
+    ``anchors``: texts of which one is in every match. ``glance``: a part of every match of a precise rule, for RE2, if its
+    anchors alone are common.
     """
 
     name: str
@@ -46,7 +46,7 @@ def _precise(name: str, pattern: str, *anchors: str, glance: str = "") -> Secret
 
 
 def _alone(begin: str) -> str:
-    """A pattern for ``begin`` that no word leads up to. It begins with fixed letters, and is found fast for that."""
+    """Return a pattern for ``begin`` without a preceding word. It begins with fixed letters, which makes the search fast."""
     literal = re.escape(begin)
     return rf"{literal}(?<!\w{literal})"
 
@@ -55,7 +55,7 @@ def _alone(begin: str) -> str:
 _DIGITS_3 = "[MNO][DTjz][AEIMQUYcgk][wxyz0-5]"
 #: White space, as ``re.ASCII`` has it.
 _BLANKS = (" ", "\t", "\n", "\r", "\f", "\v")
-#: Words that make an assignment (``password=...``, ``"api_key": ...``, ``--token ...``) secret. Longer ones first.
+#: Names that make an assignment (``password=...``, ``"api_key": ...``, ``--token ...``) secret. Longer ones first.
 _ASSIGNED = (
     r"(?i:passwords?|passwd|passphrase|pwd|secrets?|tokens?|credentials?"
     r"|api[_-]?keys?|access[_-]?keys?|private[_-]?keys?|signing[_-]?keys?|cookie|[_-]pass|_auth)"
@@ -63,7 +63,7 @@ _ASSIGNED = (
 #: The value of an assignment: quoted up to its quote (escaped quotes included), else up to white space or a separator.
 _VALUE = r"""(?:\\?"(?:[^"\\]|\\(?!").)*\\?"?|'[^'\n]*'?|[^\s"',;&)}\]]+)"""
 
-#: In this order; a replacement is not looked at again by the rules after it, because it holds none of their shapes.
+#: In order; later rules do not match a replacement, because it has none of their shapes.
 RULES: tuple[SecretRule, ...] = (
     _precise(
         "private_key",
@@ -159,11 +159,12 @@ RULES: tuple[SecretRule, ...] = (
 
 
 def is_fact(found: re.Match[str]) -> bool:
-    """Whether a match of an assignment or an option states a fact: ``prompt_tokens: 12``, ``edit /etc/passwd: allowed``."""
+    """Return whether a match of an assignment or an option states a fact: ``prompt_tokens: 12``, ``edit /etc/passwd:
+    allowed``."""
     name, value = found["name"], found[0][found.end("name") - found.start() :].strip("\"'\\")
     if states_fact(name.strip("\"'\\:= \t-"), value):
         return True
-    # A path that a sentence goes on from.
+    # A path in the middle of a sentence.
     is_path = found.string[found.start() - 1 : found.start()] == "/" and name.endswith((": ", ":\t"))
     return is_path and not looks_random(value) and not looks_generated(value)
 
@@ -177,21 +178,21 @@ def _glance(rules: tuple[SecretRule, ...]) -> BytesPattern:
     return BytesPattern("|".join(f"(?:{part})" for part in parts).encode())
 
 
-#: Some rules at a time, each time with what stands in every text in which one of them matches: most texts have none of it.
+#: Groups of rules, with text that every match of a group contains: most texts have none of it.
 RULES_BY_GLANCE = tuple(
     (_glance(rules), rules)
     for rules in (PRECISE_RULES[at : at + _AT_A_TIME] for at in range(0, len(PRECISE_RULES), _AT_A_TIME))
 )
-#: The same of each rule whose anchors stand in many texts.
+#: The same for each rule with common anchors.
 GLANCES = {rule.name: _glance((rule,)) for rule in PRECISE_RULES if rule.glance}
 
-#: Small letters, digits and what joins them: most texts that are logged are ids, words and paths of these.
+#: Small letters, digits and joiners: most logged texts are ids, words and paths of these.
 _QUIET = re.compile(r"[a-z0-9_.,/-]*")  # noqa: TID251 - linear: one class of characters
 _QUIET_ANCHORS = tuple(anchor for rule in RULES for anchor in rule.anchors if _QUIET.fullmatch(anchor))
 
 
 def may_hold_one(text: str) -> bool:
-    """False when no rule can match anywhere in ``text``, as far as a glance tells."""
+    """Return False if certainly no rule matches in ``text``."""
     # A match has one of the anchors in it, and where all characters are quiet ones, that is a quiet one.
     return _QUIET.fullmatch(text) is None or any(anchor in text for anchor in _QUIET_ANCHORS)
 
@@ -208,14 +209,14 @@ _KEY_IN_DER = re.compile(  # noqa: TID251 - linear: of a fixed length
 
 
 def keys_in_der(data: bytes) -> Iterator[tuple[int, int]]:
-    """Where private keys without armour begin and end in ``data``; those that overlap are one."""
+    """Yield the spans of unarmoured private keys in ``data``; overlapping ones are joined."""
     begin, stop = 0, 0
     for found in _KEY_IN_DER.finditer(data):
         start, first = found.start(), data[found.start() + 1]
         more = first - 0x80 if first > 0x80 else 0
         length = int.from_bytes(data[start + 2 : start + 2 + more], "big") if more else first
         end = min(max(start + 2 + more + length, found.end()), len(data))
-        if start < stop:  # a length that is a lie holds others, each as long
+        if start < stop:  # a false length contains others, each as long
             stop = max(stop, end)
             continue
         if stop:

@@ -1,7 +1,7 @@
-"""Looks for secrets in bytes: precise rules, values that their names give away, and the catalogue of a scanner library.
+"""Detection of secrets in bytes: precise rules, values after revealing names, and the catalogue of a scanner library.
 
-Says where a secret lies and which rule knows it, never what it is. Nothing is looked up on a network, nothing is validated. A
-marker in the text ("ignore this line") is the author's word about himself and counts for nothing.
+It reports a secret's place and rule, never its value. It uses no network and validates nothing. A marker in the text
+("ignore this line") has no effect, because its author may be the attacker.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from gatewright.secrets.named_values import find_named_values
 from gatewright.secrets.rules import GLANCES, RULES_BY_GLANCE, SecretRule, keys_in_der
 from gatewright.secrets.values import FEWEST_DIGITS, is_placeholder
 
-#: What a private key has soon after its first line; a program that merely names the line has not.
+#: Key material soon after the first line; a program that merely names the line has none.
 _KEY_MATERIAL = re.compile(r"[A-Za-z0-9+/=]{24}")  # noqa: TID251 - linear: each try ends where the next one begins
 _FIRST_LINE = re.compile(r"-----BEGIN (?:[A-Z0-9]+ ){0,4}PRIVATE KEY(?: BLOCK)?-----")  # noqa: TID251 - linear: each try ends where the next one begins
 _LAST_LINE = re.compile(r"-----END (?:[A-Z0-9]+ ){0,4}PRIVATE KEY(?: BLOCK)?-----")  # noqa: TID251 - linear: each try ends where the next one begins
 _SOON = 450
-#: Encodings inside encodings that are looked into, and what stands between two decoded texts.
+#: Maximum depth of nested encodings, and the separator of decoded texts.
 _DEEPEST = 2
 _APART = b"\n\n"
 #: A JSON web token has three parts; two dots less is a source map or a JSON value in base64.
@@ -38,7 +38,7 @@ class Hit(NamedTuple):
 
 
 class Engine(Protocol):
-    """A scanner library. ``name`` with its version goes into the evidence."""
+    """A scanner library. ``name`` with its version is part of the evidence."""
 
     @property
     def name(self) -> str: ...
@@ -56,14 +56,14 @@ class SecretScanner:
 
     @property
     def name(self) -> str:
-        """What looks, for the evidence: ``patterns`` or ``patterns+kingfisher 1.5.0``."""
+        """Return the scanner's name for the evidence: ``patterns`` or ``patterns+kingfisher 1.5.0``."""
         return "patterns" if self._engine is None else f"patterns+{self._engine.name}"
 
     def find(self, data: bytes) -> tuple[Hit, ...]:
-        """Every secret in ``data`` by its form, in order; regions do not overlap.
+        """Return every secret in ``data`` by its form, in order, without overlaps.
 
-        Waits for the library's catalogue while that is being loaded. Raises ConfigurationError when it cannot be had,
-        DeniedError (``secret_scan_failed``) when the library cannot look at ``data``: unsearched is not clean.
+        Waits for the library's catalogue while it is loading. Raises ConfigurationError if it cannot be loaded, DeniedError
+        (``secret_scan_failed``) if the library cannot scan ``data``: unscanned is not clean.
         """
         return disjoint(self._hits(data, _DEEPEST))
 
@@ -78,7 +78,7 @@ class SecretScanner:
         return [*hits, *self._scan_decoded(data, depth)] if depth else hits
 
     def _scan_decoded(self, data: bytes, depth: int) -> Iterator[Hit]:
-        """What is found in the decoded texts, all looked at in one go, where their encoded forms lie."""
+        """Yield the findings in the decoded texts, scanned together, at their encoded places."""
         texts = list(decoded_texts(data))
         if not texts:
             return
@@ -97,7 +97,7 @@ class SecretScanner:
 
 
 def _rules_for(data: bytes) -> Iterator[SecretRule]:
-    """The precise rules that may match in ``data``, as far as a glance tells."""
+    """Yield the precise rules that may match in ``data``, by a quick check."""
     for glance, rules in RULES_BY_GLANCE:
         if glance.is_in(data):
             yield from (rule for rule in rules if not rule.glance or GLANCES[rule.name].is_in(data))
@@ -115,7 +115,7 @@ def _by_rule(rule: SecretRule, text: str) -> Iterator[Hit]:
 
 
 def _private_keys(name: str, text: str) -> Iterator[Hit]:
-    """From a first line that key material follows to its last line; a first line that is only named hides no key after it."""
+    """Yield keys from a first line with key material to its last line; a first line without material hides no later key."""
     done = 0
     for first in _FIRST_LINE.finditer(text):
         if first.start() < done or not _KEY_MATERIAL.search(text, first.end(), first.end() + _SOON):
@@ -128,7 +128,7 @@ def _private_keys(name: str, text: str) -> Iterator[Hit]:
 def _is_real(name: str, value: str) -> bool:
     if name == "jwt" and value.count(".") < _DOTS_OF_A_JWT:
         return False
-    if name == "google_secret":  # its beginning is like nothing else
+    if name == "google_secret":  # its prefix is unique
         return not is_placeholder(value)
     return sum(char.isdigit() for char in value) >= FEWEST_DIGITS and not is_placeholder(value)
 

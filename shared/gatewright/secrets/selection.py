@@ -1,4 +1,4 @@
-"""Which scanner looks for secrets: the one that the operator chose."""
+"""The secret scanner that the operator selected."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ DEFAULT_SCANNER: ScannerName = "kingfisher"
 
 
 def make_scanner(name: ScannerName, fallback: Path) -> SecretScanner:
-    """The scanner that the settings name; ``fallback``: a directory of this host for the compiled catalogue.
+    """Return the scanner of the settings; ``fallback``: a directory of this host for the compiled catalogue.
 
-    Raises ConfigurationError when the library is not installed: a scanner that is not there has found nothing.
+    Raises ConfigurationError if the library is not installed: a missing scanner finds nothing.
     """
     if name == "patterns":
         return SecretScanner()
@@ -28,12 +28,12 @@ def make_scanner(name: ScannerName, fallback: Path) -> SecretScanner:
 
 
 def local_catalogue() -> Path:
-    """Where a command without a home folder may keep the compiled catalogue, if not in the installation."""
+    """Return the folder of the compiled catalogue for a command without a home folder, if not in the installation."""
     return Path(tempfile.gettempdir()) / "gatewright-secret-rules"
 
 
 def load_ahead(name: ScannerName, fallback: Path) -> threading.Thread:
-    """Begin to load what a scanner needs, in a thread. Where it cannot be had, the first look says so."""
+    """Start loading a scanner's catalogue in a thread. A failure is reported by the first scan."""
 
     def load() -> None:
         with contextlib.suppress(ConfigurationError):

@@ -1,4 +1,4 @@
-"""Whether a value may be a credential, judged by its letters alone. Pure, and linear in the value."""
+"""Whether a value may be a credential, judged by its characters alone. Pure, and linear in the value."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from typing import Final
 
 #: Made at random, a token of that many letters has digits; a name such as ``sk-toggleable__content`` has none.
 FEWEST_DIGITS: Final = 2
-#: Words that no random value holds: documentation and fixtures write them on purpose.
+#: Words that no random value contains: documentation and fixtures use them on purpose.
 _PLACEHOLDER = re.compile(r"example|placeholder|dummy|changeme|redacted|x{4}|\.{3}|not[-_]?a?[-_]?real", re.IGNORECASE)  # noqa: TID251 - linear: each try ends where the next one begins
 #: Values that standards print (RFC 6749, RFC 6750, RFC 7009); programs and their tests copy them.
 _PUBLISHED: Final = frozenset(
     {"2YotnFZFEjr1zCsicMWpAA", "tGzv3JOkF0XG5Qx2TlKWIA", "gX1fBat3bV", "7Fjfp0ZBr1KtDRbnfVdmIw", "mF_9.B5f-4.1JqM"}
 )
-#: Words of passwords that people write down to show a form: ``Passw0rd123!``, ``my-secret-token``. Longer ones first.
+#: Words of example passwords: ``Passw0rd123!``, ``my-secret-token``. Longer ones first.
 _SHOWN_WORDS = re.compile(  # noqa: TID251 - linear: alternatives of a fixed length
     r"password|passphrase|passwd|postgres|username|insecure|changeit|default|example|letmein|qwerty|secret|docker|"
     r"sample|string|hunter|change|tester|value|admin|mysql|redis|guest|token|login|valid|wrong|hello|world|local|pass|test|"
     r"user|root|demo|fake|some|your|this|that|word|key|the|and|foo|bar|baz|qux|abc|xyz|api|pwd|my|me"
 )
 _LEET = str.maketrans("013457@$", "oleastas")
-#: Signs of a reference to a value, or of a template: the value itself stands elsewhere.
+#: Signs of a reference to a value, or of a template: the value itself is elsewhere.
 _REFERS = re.compile(r"\$[A-Za-z{(]|[<>{}()\[\]`\\]|%[sd(]|::|->|os\.|env\.|(?:^|/)secrets?/")  # noqa: TID251 - linear: of a fixed length
 #: A name of a program, such as ``self.ssl_keyfile_password``.
 _NAME = re.compile(r"[A-Za-z]+[._][A-Za-z._]+")  # noqa: TID251 - linear: two runs of which one ends where the other begins
@@ -31,14 +31,14 @@ _NAME = re.compile(r"[A-Za-z]+[._][A-Za-z._]+")  # noqa: TID251 - linear: two ru
 _PLAIN_WORDS: Final = frozenset({"true", "false", "null", "none", "nil", "undefined", "yes", "no", "[]", "{}"})
 _NUMBER = re.compile(r"[0-9]{1,12}(?:[.,][0-9]{1,3}){0,4}")  # noqa: TID251 - linear: of a fixed length
 _DIRECTORY = re.compile(r"(?:~|[A-Za-z]:)?[/\\][^\n]*")  # noqa: TID251 - linear: one run
-#: Ends of names under which something is said of a secret. A file or a path of a secret is where it lies.
+#: Suffixes of names whose value describes a secret. A file or a path of a secret is its location.
 _ABOUT = re.compile(  # noqa: TID251 - linear: alternatives at one place
     r".*[_-](?:type|count|limit|budget|found|expired|expires|missing|required|changed|name|file|path|length|policy|ttl|"
     r"expires_in|expires_at|invalid|unknown|url|uri|endpoint|scan_failed)",
     re.DOTALL,
 )
 _LONGEST_ABOUT: Final = 60
-#: More changes than this are asked of no value, however long it is.
+#: Maximum number of changes required of a long value.
 _MOST_CHANGES_ASKED: Final = 6
 _SHORTEST_CHOSEN, _LONGEST_CHOSEN = 8, 64
 #: Names with a number, versions, dates, places: ``utf-8-sig1``, ``v1.2.3``, ``2024-01-02T03:04``, ``/var/run1``.
@@ -46,24 +46,24 @@ _PLAIN_FORM = re.compile(  # noqa: TID251 - linear: each run ends where the next
     r"[a-z]+(?:[-_.][a-z]+)*[-_.]?[0-9]{1,3}(?:[-_.][a-z0-9]+)*|v?[0-9]+(?:[.:T_-][0-9A-Za-z]+)+|[/~.][^\s]*"
     r"|\w+://.*|[A-Z0-9_]+|[A-Za-z0-9_]+\([^)]*\)?.*"
 )
-#: Letters that remain of a value made of shown words.
+#: Letters that remain of a value made of example words.
 _FEWEST_LETTERS_LEFT: Final = 4
 
 
 def looks_random(value: str) -> bool:
-    """Whether ``value`` may be a generated credential rather than a word: long, of letters and digits, no placeholder."""
+    """Return whether ``value`` may be generated rather than a word: long, of letters and digits, no placeholder."""
     digits = sum(char.isdigit() for char in value)
     letters = sum(char.isalpha() for char in value)
     return len(value) >= 10 and digits >= FEWEST_DIGITS and letters >= 4 and not is_placeholder(value)
 
 
 def is_placeholder(value: str) -> bool:
-    """Whether ``value`` says of itself that it is none, as ``AKIAIOSFODNN7EXAMPLE`` does."""
+    """Return whether ``value`` marks itself as a placeholder, as ``AKIAIOSFODNN7EXAMPLE`` does."""
     return _PLACEHOLDER.search(value) is not None
 
 
 def is_shown(value: str) -> bool:
-    """Whether ``value`` stands in documentation or refers to a value elsewhere: ``${PASSWORD}``, ``Passw0rd!``, ``hunter2``."""
+    """Return whether ``value`` is an example or a reference: ``${PASSWORD}``, ``Passw0rd!``, ``hunter2``."""
     if value in _PUBLISHED or is_placeholder(value) or _REFERS.search(value) is not None or _NAME.fullmatch(value):
         return True
     plain = value.lower().strip("0123456789!?.").translate(_LEET)
@@ -72,9 +72,9 @@ def is_shown(value: str) -> bool:
 
 
 def looks_generated(value: str, shortest: int = 8) -> bool:
-    """Whether letters change their kind in ``value`` as they do in no word: ``FljXGzZ4``, and not ``MySecretPass12``.
+    """Return whether character kinds alternate in ``value`` as in no word: ``FljXGzZ4``, but not ``MySecretPass12``.
 
-    Where a word begins with a capital letter, that is no change.
+    A capital letter at the start of a word is no alternation.
     """
     if len(value) < shortest or is_shown(value):
         return False
@@ -86,9 +86,9 @@ def looks_generated(value: str, shortest: int = 8) -> bool:
 
 
 def is_chosen_password(value: str) -> bool:
-    """Whether a person may have chosen ``value`` as a password: words with digits and a capital letter or a sign.
+    """Return whether a person may have chosen ``value`` as a password: words with digits and a capital letter or a sign.
 
-    ``Summer2024!`` is one. What documentation shows, a name, a place and a reference are none.
+    ``Summer2024!`` is one. Examples of documentation, names, places and references are not.
     """
     if not _SHORTEST_CHOSEN <= len(value) <= _LONGEST_CHOSEN or is_shown(value) or not value.isprintable():
         return False
@@ -99,12 +99,13 @@ def is_chosen_password(value: str) -> bool:
 
 
 def is_strong(value: str) -> bool:
-    """Whether ``value`` is long and generated from capital letters, small letters and digits."""
+    """Return whether ``value`` is long and generated from capital letters, small letters and digits."""
     return {"A", "a", "0"} <= {_kind(char) for char in value} and looks_generated(value, 12)
 
 
 def states_fact(name: str, value: str) -> bool:
-    """Whether ``value`` says something of a secret called ``name`` and is none: a number of tokens, a type, a directory."""
+    """Return whether ``value`` describes a secret called ``name`` without being one: a number of tokens, a type, a
+    directory."""
     small = name.lower()
     if value.lower() in _PLAIN_WORDS or "tokeniz" in small:
         return True

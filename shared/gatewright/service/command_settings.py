@@ -1,4 +1,4 @@
-"""Settings of a role that runs commands: how much one command may use. How long is the contract's word, up to a day."""
+"""Settings of a role that runs commands: limits of one command. The contract sets its time, up to a day."""
 
 from __future__ import annotations
 

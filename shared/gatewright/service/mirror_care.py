@@ -1,4 +1,4 @@
-"""Looks after the mirrors of a process, beside its work and at the lowest priority."""
+"""Maintenance of a process's mirrors, concurrently and at the lowest priority."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from gatewright.telemetry.logs import Logger
 PERIOD = 60.0
 
 
-async def look_after(room: MirrorRoom, log: Logger) -> None:
-    """Look after the mirrors of ``room``, for ever."""
+async def look_after(mirrors: MirrorRoom, log: Logger) -> None:
+    """Maintain the mirrors of the folder of ``mirrors``, for ever."""
     while True:
         await asyncio.sleep(PERIOD)
         try:
-            await in_thread(room.make)
-            for path in await in_thread(mirrors_below, room.root):
-                await _tend(path, log, frozenset(room.needed()))
+            await in_thread(mirrors.make)
+            for path in await in_thread(mirrors_below, mirrors.root):
+                await _tend(path, log, frozenset(mirrors.needed()))
         except GatewrightError as error:
             log.warning("mirrors_not_tended", code=error.reason, cause=error.message)
 

@@ -1,7 +1,7 @@
-"""The whole life of a service process: settings, logs, bus, topology, health, signals, exit code.
+"""The life cycle of a service process: settings, logs, bus, topology, health, signals, exit code.
 
-``run_process`` is for a service with a loop of its own (the gatekeeper); ``service/tasks.py`` builds on it for roles that take
-tasks. A process ends when it is told to (0), when something is wrong inside (1), with its settings (2) or with the bus (3).
+``run_process`` is for a service with its own loop (the gatekeeper); ``service/tasks.py`` builds on it for roles that take
+tasks. The exit code is 0 after a signal to stop, 1 for an internal error, 2 for invalid settings, 3 for a bus failure.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from gatewright.telemetry.traces import open_sink
 from gatewright.tracing.spans import NoSpans, SpanSink
 from gatewright.version import __version__
 
-#: Characters of what a process lacks that it tells operators.
+#: Maximum characters of a missing prerequisite in the report to operators.
 _MOST_WORDS = 500
 
 EXIT_CLEAN = 0
@@ -56,7 +56,7 @@ S = TypeVar("S", bound=ServiceSettings)
 
 @dataclass(slots=True)
 class Readiness:
-    """What is still missing before the process can do its work: name -> cause. Empty: ready."""
+    """The missing prerequisites of the process: name -> cause. Empty: ready."""
 
     missing: dict[str, str] = field(default_factory=dict)
 
@@ -163,7 +163,7 @@ def run_process(
     except GatewrightError as error:
         return _report_failure(error, log)
     except BaseExceptionGroup as failures:
-        # Of tasks that ran together; when one of them failed in a way that was not foreseen, that is what counts.
+        # From concurrent tasks: an unexpected failure takes precedence.
         if failures.split(_is_expected)[1] is not None:
             raise
         first = _first(failures)
@@ -185,7 +185,7 @@ async def _live(role: Role, body: Callable[[Service, S], Awaitable[None]], setti
 
 
 def _report_failure(error: BaseException, log: Logger) -> int:
-    """The exit code of a process that ended with ``error``, which is told in one line."""
+    """Log the ``error`` that ended the process in one line, and return its exit code."""
     code = error.reason if isinstance(error, GatewrightError) else GatewrightError.code
     log.error("service_failed", code=code, cause=str(error))
     if isinstance(error, ConfigurationError):
@@ -194,7 +194,7 @@ def _report_failure(error: BaseException, log: Logger) -> int:
 
 
 def _is_expected(failure: BaseException) -> bool:
-    """Whether it says something about the surroundings; anything else is a defect."""
+    """Return whether the error is about the environment; any other one is a defect."""
     return isinstance(failure, GatewrightError) or host_error(failure) is not None
 
 
@@ -203,7 +203,8 @@ def _first(failure: BaseException) -> BaseException:
 
 
 def _stop_on_signals(stop: asyncio.Event, log: Logger, connections: Sequence[Connection]) -> None:
-    """SIGTERM: stop, and be given nothing more. SIGINT: stop at once, as when the server goes too: no pull is waited for."""
+    """Handle SIGTERM: stop and accept nothing more. SIGINT: stop immediately, without waiting for pulls, as the server may go
+    too."""
 
     def leave(number: signal.Signals) -> None:
         log.info("signal_received", signal=number.name)
@@ -223,7 +224,7 @@ def _free(home: Path) -> int:
 
 
 def _room(home: Path) -> dict[str, str]:
-    """What keeps the state of this host from being written."""
+    """Return why the state of this host cannot be written."""
     try:
         check_room(home)
     except UnavailableError as error:
@@ -256,7 +257,7 @@ async def _serve_health(
         own = {"clock": timestamp(SystemClock().now()), "lacks": words[:_MOST_WORDS], "disk_free": str(_free(settings.home))}
         return own | letters
 
-    bus.tell_operators(facts)
+    bus.report_facts(facts)
     metrics.show_storage(lambda: bool(stored()))
     metrics.show_readiness(lambda: not (readiness.missing or alive()))
     pages: Pages = {

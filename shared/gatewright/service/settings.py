@@ -1,6 +1,6 @@
-"""What every service can be told from outside: environment variables with the prefix ``GATEWRIGHT_``, and nothing else.
+"""The settings of every service: environment variables with the prefix ``GATEWRIGHT_``, and nothing else.
 
-The only place where the environment is read. No ``.env`` file is looked at: the current directory may be an agent's.
+Only this module reads the environment. No ``.env`` file is read: the current directory may be an agent's.
 """
 
 from __future__ import annotations
@@ -45,30 +45,30 @@ class ServiceSettings(BaseSettings):
     nats_seed: Path | None = None
     #: PEM of the authority that signed the server's certificate, where the host does not know it.
     nats_ca: Path | None = None
-    #: In how many streams the ledger lies; the server's configuration says the same.
+    #: Number of streams of the ledger; the server's configuration must have the same.
     ledger_partitions: int = Field(default=1, ge=1, le=MOST_PARTITIONS)
     #: The gatekeeper sets up queues for these pools; separated by ``,`` in the variable.
     pools: Annotated[tuple[str, ...], NoDecode] = (DEFAULT_POOL,)
-    #: How many servers of a cluster keep each stream, as the gatekeeper sets it up; None: as it is.
+    #: Replicas of each stream in a cluster, set by the gatekeeper; None: unchanged.
     stream_replicas: int | None = Field(default=None, ge=1, le=5)
     #: Bytes that streams hold, as ``RESULTS=2GiB INTAKE=64MiB``, and days after which DEAD and UPLOADS forget, as ``DEAD=90``.
     stream_bytes: str = ""
     stream_days: str = ""
     #: The state of this host: mirrors, workspaces, checkouts.
     home: Path = Path(".gatewright")
-    #: What the mirrors of one role on this host may take of the disk together.
+    #: Total disk bytes of one role's mirrors on this host.
     mirror_bytes: int = Field(default=MIRROR_BYTES, ge=64 << 20)
-    #: Which queue of its role the process serves.
+    #: The pool of the role whose queue the process serves.
     pool: str = Field(default=DEFAULT_POOL, pattern=_POOL.pattern)
-    #: Tasks in hand at once.
+    #: Maximum concurrent tasks.
     concurrency: int = Field(default=1, ge=1, le=64)
-    #: Seconds for the tasks in hand once the process is told to leave; container engines kill after ten.
+    #: Seconds for running tasks after a signal to stop; container engines kill after ten.
     drain_seconds: float = Field(default=8.0, ge=0, le=3600)
     #: Seconds beyond a task's own time limit before it is ended from outside.
     grace_seconds: float = Field(default=15.0, ge=0, le=3600)
-    #: What contains commands. ``none`` is for hosts that are themselves a sandbox; it is written into the bundle.
+    #: The sandbox of commands. ``none`` is for hosts that are themselves a sandbox; it is recorded in the bundle.
     sandbox: Literal["bubblewrap", "none"] = "bubblewrap"
-    #: What looks for secrets: the library's catalogue beside our own patterns, or these alone. It is written into the bundle.
+    #: The secret scanner: the library's catalogue with our own patterns, or these alone. It is recorded in the bundle.
     secret_scanner: ScannerName = DEFAULT_SCANNER
     #: Prefixes (virtual environments) that contracts may name; separated by ``:`` in the variable.
     environments: Annotated[tuple[Path, ...], NoDecode] = ()
@@ -78,12 +78,12 @@ class ServiceSettings(BaseSettings):
     policies: Path = Field(default_factory=policy_directory)
     #: The folder of the operator's personas and rules; without it the built-in ones.
     prompts: Path | None = None
-    #: A folder of recorded calls, or the bundle of a run: what is in it is played, and no model is asked by any role.
+    #: A folder of recorded calls, or the bundle of a run: its calls are replayed, and no role calls a model.
     cassette: Path | None = None
     #: Roles that ask models, of pm, techlead and reviewer; separated by ``,`` in the variable. The pm asks only for what a
     #: request leaves open; the others do whenever they work, so that they have to be named.
     consult: Annotated[tuple[str, ...], NoDecode] = ("pm",)
-    #: Where traces go: to a collector, which the standard ``OTEL_`` variables name, or nowhere.
+    #: The destination of traces: a collector, which the standard ``OTEL_`` variables name, or none.
     traces: Traces = "none"
     metrics_host: str = Field(default="127.0.0.1", min_length=1)
     #: 0: any free port, which is logged. -1: none.
@@ -175,15 +175,15 @@ class ServiceSettings(BaseSettings):
         return ListedEnvironments(self.environments, self.environment_offers)
 
     def directory(self, role: str) -> Path:
-        """Where a role keeps its state on this host: ``home/<role>``. It may not exist yet."""
+        """Return the state folder of a role on this host: ``home/<role>``. It may not exist yet."""
         return self.home / role
 
     def mirrors(self, role: str) -> Path:
-        """Where a role keeps its mirrors of repositories. It may not exist yet."""
+        """Return the folder of a role's mirrors. It may not exist yet."""
         return self.directory(role) / "mirrors"
 
     def mirror_room(self, role: Role, needed: Callable[[], Collection[str]] = nothing_needed) -> MirrorRoom:
-        """What the mirrors of a role may take of this host's disk."""
+        """Return the disk budget of a role's mirrors on this host."""
         return MirrorRoom(self.mirrors(role), self.mirror_bytes, needed)
 
     def open_mirrors(self, role: Role, needed: Callable[[], Collection[str]] = nothing_needed) -> Mirrors:

@@ -1,4 +1,4 @@
-"""The process of a role that takes tasks: its handler, the runner, and what the handler says about this host."""
+"""The process of a role that takes tasks: its handler, the runner, and the handler's report about this host."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def run_service(
     *,
     before: Callable[[S], object] | None = None,
 ) -> int:
-    """Serve the tasks of ``role`` until the process is told to leave; the result is its exit code.
+    """Serve the tasks of ``role`` until the process receives a signal to stop; return its exit code.
 
-    ``make_handler`` is called once, with the settings that were read; ``before`` ahead of it, while there is one thread only.
-    A role's main is ``raise SystemExit(run_service(...))``.
+    ``make_handler`` is called once, with the settings; ``before`` precedes it, while there is only one thread. A role's
+    main is ``raise SystemExit(run_service(...))``.
     """
 
     async def body(service: Service, settings: S) -> None:
@@ -74,7 +74,7 @@ async def serve_tasks(service: Service, handler: TaskHandler[Any], settings: S) 
 
 
 async def _probe(service: Service, handler: TaskHandler[Any]) -> None:
-    """Keep the process unready while its handler says that it could not work; tasks that come fail with the same cause."""
+    """Keep the process unready while its handler reports that it cannot work; tasks fail with the same cause."""
     if not isinstance(handler, Probing):
         return
     service.readiness.lacks("probe", "not finished yet")

@@ -1,8 +1,8 @@
-"""The small HTTP face of a process: ``/metrics``, ``/healthz``, ``/readyz``; plain text, GET and HEAD only.
+"""The small HTTP server of a process: ``/metrics``, ``/healthz``, ``/readyz``; plain text, GET and HEAD only.
 
-It runs in the process's own event loop, so a loop that hangs cannot answer and the probe sees it. It shows nothing secret and
-takes nothing in: a request is its first line and what it accepts, bounded in size and time, and the number of connections is
-bounded too.
+It runs in the process's own event loop, so a hanging loop cannot answer and the probe notices. It shows nothing secret and
+accepts no input: a request is its first line and its ``Accept`` header, bounded in size and time, as is the number of
+connections.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gatewright.errors import ConfigurationError
 
 MAX_REQUEST_BYTES = 8_192
 MAX_CONNECTIONS = 32
-#: For the whole of one request and its answer.
+#: Seconds for one complete request and its answer.
 REQUEST_SECONDS = 5.0
 #: Port that means "no HTTP face at all".
 OFF = -1
@@ -34,7 +34,7 @@ class Page:
     content_type: str = TEXT
 
 
-#: Path -> what it shows now to who accepts this (the header ``Accept`` as it came, or nothing).
+#: Path -> function of the page, given the request's header ``Accept`` (or an empty text).
 Pages = Mapping[str, Callable[[str], Page]]
 
 
@@ -80,7 +80,7 @@ class HealthServer:
             return
         self._connections[connection] = writer
         try:
-            # What a peer can do wrong: be slow, be gone, send too much, send half.
+            # Faults of a peer: slow, gone, too much data, incomplete data.
             with contextlib.suppress(TimeoutError, OSError, asyncio.IncompleteReadError):
                 async with asyncio.timeout(REQUEST_SECONDS):
                     await self._answer(reader, writer)
@@ -101,7 +101,7 @@ class HealthServer:
         await writer.wait_closed()
 
     def _page(self, head: bytes) -> tuple[Page, bool]:
-        """The page for a request head, and whether its body is wanted."""
+        """Return the page for a request head, and whether its body is wanted."""
         words = head.split(b"\r\n", 1)[0].split(b" ")
         if len(words) != 3 or not words[2].startswith(b"HTTP/1."):
             return Page(HTTPStatus.BAD_REQUEST, b"not an HTTP/1 request\n"), True
@@ -114,7 +114,7 @@ class HealthServer:
 
 
 def takes_open_metrics(accept: str) -> bool:
-    """Whether OpenMetrics 1 may be sent; who names no version takes any."""
+    """Return whether the client accepts OpenMetrics 1; without a version it accepts any."""
     for each in accept.split(","):
         kind, *parameters = (word.strip().lower() for word in each.split(";"))
         version = next((word for word in parameters if word.startswith("version=")), "version=1.0.0")

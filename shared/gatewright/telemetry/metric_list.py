@@ -1,7 +1,7 @@
-"""The list of all metrics that Gatewright exposes: names, kinds, labels and words, and which label values there are.
+"""The list of all metrics of Gatewright: names, kinds, labels, descriptions, and label values.
 
-Nothing is counted here; ``metrics.py`` does. The tables in docs/observability.md are generated from the list. Tests hold the
-alert rules and the dashboard to it. Labels come from closed sets, never from ids, paths or foreign text.
+``metrics.py`` does the counting. The tables in docs/observability.md are generated from the list. Tests check the alert
+rules and the dashboard against it. Labels come from closed sets, never from ids, paths or foreign text.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ _DURATIONS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0
 #: Seconds. A gate looks at trees and reports only.
 _MOMENTS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
 
-#: How a task can end for the runner. ``answered``: the role's own document was published, whatever it says.
+#: The outcomes of a task for the runner. ``answered``: the role's own document was published, with any result.
 TaskOutcome = Literal["answered", "refused", "retried", "timed_out", "cancelled", "released", "exhausted", "crashed"]
 #: ``existing``: the same submission had made a run before.
 SubmissionOutcome = Literal["accepted", "existing", "refused"]
 RunOutcome = Literal["success", "failed", "aborted"]
 #: The states of a run that last; in S6, FAILED and ABORTED it waits for its bundle.
 Stage = Literal["S0", "S1", "S2", "S3", "S4", "S5", "S6", "AWAITING_APPROVAL", "FAILED", "ABORTED"]
-#: A work queue: that of a role, one of the gatekeeper's own, or one that this list does not know.
+#: A work queue: of a role, of the gatekeeper, or one outside this list.
 QueueName = Literal["intake", "results", "exhausted", "pm", "techlead", "worker", "reviewer", "testrunner", "other"]
 #: The label ``pool`` has the names that the operator gave the pools of roles, so many of them; those beyond are ``other``.
 MOST_POOLS = 64
@@ -33,17 +33,17 @@ QueueClass = Literal["high", "normal", "low", "none"]
 MOST_PUBLISHERS = 64
 #: A stream that one publisher fills, and no other.
 PublisherRoom = Literal["intake", "uploads"]
-#: ``probe``: when the process looked whether it could work; ``task``: when a task was to be done.
+#: ``probe``: a process checked whether it can work; ``task``: a task was due.
 SandboxUse = Literal["probe", "task"]
 
 
-#: What becomes of a claim that a task is in hand.
+#: The outcomes of a claim that a task is in progress.
 ClaimOutcome = Literal["counted", "unknown", "refused"]
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """``name`` as it is scraped; a histogram has ``_bucket``, ``_sum`` and ``_count`` behind it."""
+    """A metric. ``name`` is the scraped name; a histogram adds ``_bucket``, ``_sum`` and ``_count``."""
 
     name: str
     kind: Literal["counter", "gauge", "histogram"]
@@ -53,7 +53,7 @@ class Metric:
 
 
 TASKS = Metric("gatewright_tasks_total", "counter", ("role", "outcome"), "Tasks that were taken, by how they ended.")
-TASKS_RUNNING = Metric("gatewright_tasks_running", "gauge", ("role",), "Tasks in hand now.")
+TASKS_RUNNING = Metric("gatewright_tasks_running", "gauge", ("role",), "Tasks in progress now.")
 TASK_DURATION = Metric(
     "gatewright_task_duration_seconds", "histogram", ("role",), "From taking a task to settling it.", _DURATIONS
 )
@@ -64,7 +64,7 @@ QUEUE_DEPTH = Metric(
     "gatewright_queue_depth",
     "gauge",
     ("queue", "pool", "class", "state"),
-    "Messages of a work queue: waiting, or in hand (delivered and not settled).",
+    "Messages of a work queue: waiting, or delivered and not settled.",
 )
 QUEUE_OLDEST_AGE = Metric(
     "gatewright_queue_oldest_age_seconds",
@@ -82,7 +82,7 @@ QUEUE_UNATTENDED = Metric(
     "gatewright_queue_unattended",
     "gauge",
     ("queue", "pool", "class"),
-    "Waiting messages of queues for which no process asks and of which nothing is in hand.",
+    "Waiting messages of queues without a pull request and without a delivered message.",
 )
 QUEUE_PAUSED = Metric(
     "gatewright_queue_paused", "gauge", ("queue", "pool", "class"), "1 while an operator holds the queue back."
@@ -120,22 +120,25 @@ LEDGER_FOREIGN = Metric(
 )
 BUNDLES_OWED = Metric("gatewright_bundles_owed", "gauge", (), "Runs that have ended and whose bundle the disk did not take.")
 RUNS_SILENT = Metric(
-    "gatewright_runs_silent", "gauge", (), "Runs of whose tasks in hand no claim came for two beats; NaN: not known."
+    "gatewright_runs_silent",
+    "gauge",
+    (),
+    "Runs without a claim for their tasks in progress for two beats; NaN: unknown.",
 )
 STATUS_CLAIMS = Metric(
     "gatewright_status_claims_total",
     "counter",
     ("role", "outcome"),
-    "Claims that a task is in hand: counted, unknown (of no task in hand) or refused (forged, or no claim).",
+    "Claims that a task is in progress: counted, unknown (no such task) or refused (forged, or malformed).",
 )
 SANDBOX_FAILURES = Metric(
     "gatewright_sandbox_failures_total", "counter", ("role", "during"), "Times the sandbox itself failed: at a probe or a task."
 )
 BUS_RECONNECTS = Metric("gatewright_bus_reconnects_total", "counter", (), "Times the connection to the bus was made anew.")
 STORAGE_FAILING = Metric(
-    "gatewright_storage_failing", "gauge", ("role",), "1 while a stream takes no messages or this host's disk has no room."
+    "gatewright_storage_failing", "gauge", ("role",), "1 while a stream accepts no messages or this host's disk is full."
 )
-READY = Metric("gatewright_ready", "gauge", ("role",), "1 when `/readyz` says ok, else 0.")
+READY = Metric("gatewright_ready", "gauge", ("role",), "1 when `/readyz` returns ok, else 0.")
 BUILD_INFO = Metric("gatewright_build_info", "gauge", ("role", "version"), "Always 1; what runs here.")
 
 METRICS: tuple[Metric, ...] = (
@@ -172,9 +175,7 @@ METRICS: tuple[Metric, ...] = (
 )
 
 EXPIRED = Metric("gatewright_expired_total", "counter", ("what",), "What has gone by the policy of retention.")
-EXPIRY_LEFT = Metric(
-    "gatewright_expiry_left_total", "counter", ("what",), "What was to go and did not, and rounds that came to no end."
-)
+EXPIRY_LEFT = Metric("gatewright_expiry_left_total", "counter", ("what",), "Failed removals, and rounds that failed.")
 EXPIRY_LAST_ROUND = Metric(
     "gatewright_expiry_last_round_seconds",
     "gauge",

@@ -1,7 +1,7 @@
-"""What one process counts and shows, for Prometheus to scrape. Which metrics there are says ``metric_list.py``.
+"""The metrics of one process, for Prometheus to scrape. ``metric_list.py`` defines them.
 
-The number of time series is bounded whatever comes from outside: most label values are closed sets by their types, and of
-reason codes and gates only so many are kept apart.
+The number of time series is bounded for any input: most label values are closed sets by their types, and of reason codes
+and gates only a limited number is distinguished.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from gatewright.version import __version__
 
 __all__ = ["METRICS", "OTHER", "Metric", "Metrics", "QueueLook", "RunOutcome", "TaskOutcome"]
 
-# Else every series has a twin that says when it was first seen.
+# Otherwise every series has a twin with its creation time.
 disable_created_metrics()  # type: ignore[no-untyped-call]  # the client has no types for it
 
-#: Different values of a label that are told apart; what comes after that is ``other``.
+#: Maximum number of distinct values of a label; further ones are ``other``.
 MOST_VALUES = 100
 OTHER = "other"
 
@@ -48,9 +48,9 @@ _CODE = re.compile(r"[a-z][a-z0-9_]{0,63}")  # noqa: TID251 - linear: anchored, 
 
 @dataclass(frozen=True, slots=True)
 class QueueLook:
-    """A queue at one moment: messages that wait, messages in hand, open requests for work; ``oldest`` in seconds.
+    """A queue at one moment: waiting messages, delivered messages, open requests for work; ``oldest`` in seconds.
 
-    ``unattended``: what waits where no worker asks and nothing is in hand.
+    ``unattended``: messages that wait while no worker requests any and none is delivered.
     """
 
     waiting: int = 0
@@ -61,7 +61,7 @@ class QueueLook:
     unattended: int = 0
 
     def __add__(self, other: QueueLook) -> QueueLook:
-        """Both together, as of pools that are not told apart."""
+        """Return the sum, for pools that are not distinguished."""
         return QueueLook(
             self.waiting + other.waiting,
             self.in_hand + other.in_hand,
@@ -88,7 +88,7 @@ class _Vocabulary:
 
 
 def _exemplar(trace_id: str) -> dict[str, str] | None:
-    """The trace that an observation is of; ids that are none, which come from outside, are left out."""
+    """Return the trace of an observation; invalid ids, which come from outside, are left out."""
     return {"trace_id": trace_id} if _TRACE.fullmatch(trace_id) else None
 
 
@@ -113,7 +113,7 @@ class Metrics:
         ProcessCollector(registry=self.registry)
 
     def _begin_at_zero(self) -> None:
-        """What can be known beforehand is there from the start: a rise from nothing to 1 is no rise to Prometheus."""
+        """Create known series at 0: Prometheus sees no increase in a series that begins at 1."""
         if self._role == "gatekeeper":
             for ending in get_args(RunOutcome):
                 self._counters[m.RUNS.name].labels(ending)
@@ -173,7 +173,7 @@ class Metrics:
         self._gauges[m.BUNDLES_OWED.name].set(number)
 
     def runs_silent(self, number: float) -> None:
-        """Show of how many runs nothing is heard; NaN: that is not known now."""
+        """Set the number of silent runs; NaN: unknown."""
         self._gauges[m.RUNS_SILENT.name].set(number)
 
     def status_claim(self, role: str, outcome: ClaimOutcome) -> None:
@@ -217,11 +217,11 @@ class Metrics:
         self._gauges[m.DEAD_LETTERS_OPEN.name].set(math.nan if number is None else number)
 
     def exposition(self) -> bytes:
-        """All metrics in the Prometheus text format 0.0.4."""
+        """Return all metrics in the Prometheus text format 0.0.4."""
         return generate_latest(self.registry)
 
     def open_exposition(self) -> bytes:
-        """The same in the OpenMetrics text format 1.0.0, which has room for exemplars: one trace for each bucket."""
+        """Return all metrics in the OpenMetrics text format 1.0.0, which supports exemplars: one trace per bucket."""
         shown: bytes = generate_open_metrics(self.registry)  # type: ignore[no-untyped-call]  # the client has no types for it
         return shown
 

@@ -1,7 +1,7 @@
-"""Sends spans to a collector by OTLP over HTTP, with OpenTelemetry's own library. Its settings are the standard variables.
+"""Export of spans to a collector by OTLP over HTTP, with OpenTelemetry's own library. Its settings are the standard variables.
 
-``OTEL_EXPORTER_OTLP_ENDPOINT`` and its siblings, ``OTEL_BSP_*`` and ``OTEL_RESOURCE_ATTRIBUTES`` are read by the library. Spans
-are gathered and sent by a thread of its own; what a collector does not take in time is dropped, and said in the log.
+The library reads ``OTEL_EXPORTER_OTLP_ENDPOINT`` and related variables, ``OTEL_BSP_*`` and ``OTEL_RESOURCE_ATTRIBUTES``. A
+separate thread batches and sends spans; spans that a collector does not accept in time are dropped, with a log line.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _KINDS: Final[dict[SpanKind, OtelKind]] = {
     "producer": OtelKind.PRODUCER,
     "consumer": OtelKind.CONSUMER,
 }
-#: For what is left when the process ends.
+#: Seconds to send the remaining spans when the process ends.
 _CLOSE_SECONDS: Final = 2.0
 _SAMPLED: Final = TraceFlags(TraceFlags.SAMPLED)
 

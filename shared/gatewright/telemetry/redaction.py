@@ -1,7 +1,7 @@
-"""Takes secrets out of whatever is about to leave a process: log lines, error messages, dead-letter reasons.
+"""Redaction of everything that leaves a process: log lines, error messages, dead-letter reasons.
 
-Two nets: a value whose key names a secret goes whole; in any other text, what has the shape of a credential goes. Every hit
-is replaced by ``[redacted:<rule>]``. It is a last net and no proof of absence: what is known to be secret is not logged at all.
+Two safeguards: a value whose key names a secret is removed completely; in any other text, everything with the shape of a
+credential. ``[redacted:<rule>]`` replaces every hit. It is a last safeguard and no proof: known secrets are never logged.
 The shapes are those of ``gatewright/secrets/rules.py``. It never raises, and its time is linear in the text.
 """
 
@@ -31,7 +31,7 @@ _MAX_JSON_INTEGER = 2**63 - 1
 #: Characters of a key that is remembered: a name of ours, not a text.
 _SHORT_KEY = 16
 
-#: A key is secret when one of its words is here, or when it contains one of the joined forms.
+#: A key is secret if one of its words is here, or if it contains one of the joined forms.
 _SECRET_WORDS = frozenset(
     {"auth", "authorization", "bearer", "cookie", "cookies", "credential", "credentials", "jwt", "nkey", "passphrase", "passwd"}
     | {"password", "passwords", "pwd", "secret", "secrets", "seed", "token", "tokens"}
@@ -51,7 +51,7 @@ _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")  # noqa: TID251 - lin
 
 
 def is_secret_key(key: str) -> bool:
-    """Whether ``key`` names something secret, in any of the usual spellings: ``api_key``, ``X-Api-Key``, ``clientSecret``."""
+    """Return whether ``key`` names a secret, in any of the usual spellings: ``api_key``, ``X-Api-Key``, ``clientSecret``."""
     words = [word.lower() for word in _WORD.findall(key[:200])]
     joined = "".join(words)
     return not _SECRET_WORDS.isdisjoint(words) or any(form in joined for form in _SECRET_FORMS)
@@ -59,12 +59,12 @@ def is_secret_key(key: str) -> bool:
 
 @lru_cache(maxsize=512)
 def _shown_key(key: str) -> tuple[str, bool]:
-    """How a key is shown, and whether it names something secret: log lines have the same few keys again and again."""
+    """Return a key as displayed, and whether it names a secret; cached because log lines repeat the same few keys."""
     return redact_text(key), is_secret_key(key)
 
 
 def redact_text(text: str) -> str:
-    """``text`` without anything that has the shape of a credential, at most MAX_TEXT characters of it, encodable as UTF-8."""
+    """Return ``text`` without credentials by shape, at most MAX_TEXT characters of it, encodable as UTF-8."""
     text = text[: MAX_TEXT + _OVERLAP].encode("utf-8", "backslashreplace").decode()
     if may_hold_one(text):
         for rule in RULES:
@@ -73,10 +73,10 @@ def redact_text(text: str) -> str:
 
 
 def redact(value: Any) -> Any:
-    """``value`` as plain JSON-able data with its secrets replaced, however deep they lie.
+    """Return ``value`` as plain JSON-able data with its secrets replaced, at any depth.
 
-    Documents and dataclasses become dictionaries; an object of an unknown type becomes its type's name, since its ``repr`` may
-    show anything.
+    Documents and dataclasses become dictionaries; an object of an unknown type becomes its type's name, since its ``repr``
+    may show anything.
     """
     return _redact(value, 0)
 
@@ -150,7 +150,7 @@ def _redact_items(items: Iterable[Any], depth: int) -> list[Any]:
 
 
 def _may_be_secret(key: str, value: Any) -> bool:
-    """Not a number or a flag: ``tokens: 1200`` is a budget. An empty value and a directory (``PWD``) hide nothing either."""
+    """Return False for a number or a flag (``tokens: 1200`` is a budget), an empty value and a directory (``PWD``)."""
     if isinstance(value, str):
         return value != "" and not states_fact(key[:200], value[:MAX_TEXT])
     return not (value is None or isinstance(value, bool | int | float) or value == b"")

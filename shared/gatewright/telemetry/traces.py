@@ -1,4 +1,4 @@
-"""Where the spans of a process go, as its operator wants it."""
+"""The destination of a process's spans, by its operator's settings."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ def open_sink(traces: Traces, role: str) -> SpanSink:
     if traces == "none":
         return NoSpans()
     try:
-        # Here, and nowhere else: an extra, whose modules take longer to load than all of ours.
+        # Imported late: an extra, whose modules take longer to load than all of ours.
         from gatewright.telemetry.otlp import OtlpSpans
     except ImportError:
         raise ConfigurationError("GATEWRIGHT_TRACES=otlp needs an extra: pip install '/path/to/gatewright[traces]'") from None
     try:
         return OtlpSpans(role, __version__)
     except (ValueError, OSError) as error:
-        raise ConfigurationError(f"traces cannot be sent as the OTEL_ variables say: {error}") from error
+        raise ConfigurationError(f"traces cannot be sent with the settings of the OTEL_ variables: {error}") from error

@@ -1,14 +1,14 @@
 """The names of spans' attributes: OpenTelemetry's semantic conventions at one version, and our own below ``gatewright.``.
 
-Those of messaging, generative AI, CI/CD and version control are still in development there, so that a name may change with a
-version; ours does when this module does, and not before. A test holds them against the library that has all names.
+The conventions of messaging, generative AI, CI/CD and version control are still in development, so that a name may change
+with a version; ours change only with this module. A test compares them with the library that has all names.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-#: The version whose names these are; it is sent with the spans.
+#: The version of these names; it is sent with the spans.
 SCHEMA_URL: Final = "https://opentelemetry.io/schemas/1.44.0"
 
 ERROR_TYPE: Final = "error.type"
@@ -46,7 +46,7 @@ SERVICE_NAMESPACE: Final = "service.namespace"
 SERVICE_VERSION: Final = "service.version"
 SERVICE_INSTANCE: Final = "service.instance.id"
 
-#: The run, as everywhere in what Gatewright says of itself.
+#: The run, under the same name in all telemetry.
 RUN_ID: Final = "gatewright.run.id"
 TASK_ID: Final = "gatewright.task.id"
 ATTEMPT: Final = "gatewright.attempt"

@@ -1,8 +1,8 @@
-"""Spans: what was done, from when to when, as a part of what. Without a sink nothing is kept, and nothing costs anything.
+"""Spans: an operation, its times, and its parent. Without a sink nothing is kept, at no cost.
 
-The W3C trace context goes with each message in ``traceparent``. The spans of a run itself follow from its ledger
-(``ledger/spans.py``) and have ids that follow from it too; those of a role's own work are made here while it works. The span
-that is open is known to all that is called, or started, within it.
+The W3C trace context is sent with each message in ``traceparent``. The spans of a run itself are derived from its ledger
+(``ledger/spans.py``), ids included; those of a role's own work are made here while it works. Everything that is called or
+started within the open span can access it.
 """
 
 from __future__ import annotations
@@ -28,19 +28,20 @@ _LONGEST = 500
 
 @dataclass(frozen=True, slots=True)
 class TraceContext:
-    """Which span of which trace: 32 and 16 hexadecimal digits, neither all zeros."""
+    """A span of a trace: 32 and 16 hexadecimal digits, neither all zeros."""
 
     trace_id: str
     span_id: str
 
     @property
     def traceparent(self) -> str:
-        """As a W3C header. Every run is told: which traces are kept is for the collector to choose, which sees how they end."""
+        """Return the W3C header. Every run is sampled: the collector decides which traces to keep, after it has seen their
+        end."""
         return f"00-{self.trace_id}-{self.span_id}-01"
 
 
 def read_traceparent(text: str) -> TraceContext | None:
-    """What a W3C ``traceparent`` says; None for what is none."""
+    """Return the context of a W3C ``traceparent``; None if malformed."""
     found = _TRACEPARENT.match(text)
     if found is None or found[1] == "ff" or not found[2].strip("0") or not found[3].strip("0"):
         return None
@@ -65,7 +66,7 @@ class FinishedSpan:
 
 
 class SpanSink(Protocol):
-    """Where finished spans go. Never waits, and never raises."""
+    """The destination of finished spans. Never waits, and never raises."""
 
     def take(self, span: FinishedSpan) -> None:
         """Have one sent, some time."""
@@ -75,7 +76,7 @@ class SpanSink(Protocol):
 
 
 class NoSpans:
-    """The sink of a process whose operator wants no traces."""
+    """The sink of a process without traces."""
 
     def take(self, span: FinishedSpan) -> None:
         del span
@@ -86,7 +87,7 @@ class NoSpans:
 
 @dataclass(slots=True)
 class OpenSpan:
-    """What is being done. ``error`` and ``attributes`` may be set until it ends."""
+    """An operation in progress. ``error`` and ``attributes`` may be set until it ends."""
 
     context: TraceContext
     sink: SpanSink
@@ -105,7 +106,7 @@ _open: ContextVar[OpenSpan | None] = ContextVar("open_span", default=None)
 
 
 def open_span() -> OpenSpan | None:
-    """The span that the caller is a part of; None where nothing is traced."""
+    """Return the caller's open span; None without tracing."""
     return _open.get()
 
 
@@ -137,7 +138,7 @@ def span(
 
 @contextmanager
 def child(name: str, kind: SpanKind, attributes: Mapping[str, AttributeValue]) -> Iterator[OpenSpan | None]:
-    """A part of the span that is open; where none is, there is nothing to be a part of."""
+    """Open a child of the open span; without an open span, yield None."""
     outer = _open.get()
     if outer is None:
         yield None
@@ -147,7 +148,7 @@ def child(name: str, kind: SpanKind, attributes: Mapping[str, AttributeValue]) -
 
 
 def finish(sink: SpanSink, finished: FinishedSpan) -> None:
-    """Hand a span over, with its error as an attribute, and no value longer than is told."""
+    """Pass a span to the sink, with its error as an attribute, and with its values cut to the limit."""
     told = {name: value[:_LONGEST] if isinstance(value, str) else value for name, value in finished.attributes.items()}
     if finished.error:
         told[ERROR_TYPE] = finished.error[:_LONGEST]

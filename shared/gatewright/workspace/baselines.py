@@ -18,7 +18,7 @@ from gatewright.workspace.shared_folders import SharedFolders
 from gatewright.workspace.threads import finish
 from gatewright.workspace.tree_writer import TreeWriter
 
-#: Of one batch. Two are in memory at a time.
+#: Limits of one batch. Two are in memory at a time.
 _BATCH_BYTES: Final = 8 << 20
 _BATCH_FILES: Final = 4096
 

@@ -1,7 +1,7 @@
-"""Whether a command failed at the border of an overlay, which does not let a folder of the baseline be renamed.
+"""Commands that failed because an overlay does not allow renaming a folder of the baseline.
 
-The kernel answers EXDEV then, and programs say so. In a plain copy of the files the same command meets no border: it is for the
-role that runs commands to begin again there, once. A command that only says so gains a second run, and no more.
+The kernel returns EXDEV then, and programs report it. In a plain copy of the files the same command succeeds, so the role
+that runs commands retries it there, once. A command that only pretends this gains one more run.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from gatewright.patterns import BytesPattern
 from gatewright.sandbox.port import Completed
 from gatewright.workspace.workspace import Workspace
 
-#: What C, Python, Node, Rust and Java programs say of EXDEV.
+#: Messages of C, Python, Node, Rust and Java programs about EXDEV.
 _CROSSED = BytesPattern(rb"[Cc]ross-device link|\[Errno 18\]|\bEXDEV\b|os error 18\b")
 
 
 def met_border(workspace: Workspace, completed: Completed) -> bool:
-    """Whether a command failed in an overlay and says that it did so with EXDEV; never true of a plain copy."""
+    """Return whether a command failed in an overlay and reports EXDEV; always False for a plain copy."""
     if not workspace.overlay or completed.exit_code == 0:
         return False
     return _CROSSED.first(completed.stderr + b"\n" + completed.stdout) is not None

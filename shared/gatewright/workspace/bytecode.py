@@ -1,6 +1,7 @@
-"""Bytecode of sources that a tree holds, laid over it as Python's own caches: where a source is another one, nothing is laid.
+"""Bytecode of a tree's sources, laid over it as Python's own caches; none for a source that differs.
 
-It was made of the baseline's files. Python looks by itself whether it belongs to the source beside it; that is not relied on.
+It was compiled from the baseline's files. Python itself checks whether it matches the source beside it; that is not relied
+on.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _BY_TIME: Final = bytes(4)
 
 @dataclass(frozen=True, slots=True)
 class Bytecode:
-    """What one source was compiled to, and what the file is called in ``__pycache__``."""
+    """The compiled form of one source, and its file name in ``__pycache__``."""
 
     name: str
     data: bytes
@@ -32,9 +33,10 @@ class Bytecode:
 def lay_bytecode(
     layer: Path, lower: Sequence[Path], compiled: Mapping[bytes, Bytecode], changed: Collection[bytes], account: SandboxAccount
 ) -> None:
-    """Fill the empty directory ``layer`` with what there is for the sources in ``lower`` (topmost first).
+    """Fill the empty directory ``layer`` with the bytecode of the sources in ``lower`` (topmost first).
 
-    ``compiled`` by the path of the source; nothing for those that are ``changed``, nor where the tree has a ``__pycache__``.
+    ``compiled`` is by the path of the source; paths in ``changed`` are skipped, and folders where the tree has a
+    ``__pycache__``.
     """
     tree = Layers(lower)
     taken: dict[bytes, bool] = {}
@@ -51,7 +53,7 @@ def lay_bytecode(
 
 
 def _as_of(source: os.stat_result, data: bytes) -> bytes:
-    """``data`` with the time that its source has here, where it goes by that."""
+    """Return ``data`` with the source's time on this host, if it is validated by time."""
     if data[4:8] != _BY_TIME:
         return data
     return data[:8] + (int(source.st_mtime) & 0xFFFFFFFF).to_bytes(4, "little") + data[12:]

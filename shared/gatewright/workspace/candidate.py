@@ -1,6 +1,6 @@
-"""The layer that turns a baseline into a candidate tree: the files that differ, and whiteouts for those that are gone.
+"""The layer that turns a baseline into a candidate tree: changed files, and whiteouts for deleted ones.
 
-It costs what the difference costs. Nothing is written into the baseline.
+Its cost is that of the difference. Nothing is written into the baseline.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _parts(path: bytes) -> tuple[str, ...]:
 
 
 def _is_emptied(layer: Path, baseline: Path, folder: bytes) -> bool:
-    """Whether the layer leaves nothing of a folder: git has no empty folders, so it must not be seen either."""
+    """Return whether the layer leaves a folder empty: git has no empty folders, so it must not be visible either."""
     with entered(layer, _parts(folder)) as above, os.scandir(above) as entries:
         statuses = {entry.name: entry.stat(follow_symlinks=False) for entry in entries}
     if not all(map(is_whiteout, statuses.values())):

@@ -1,11 +1,11 @@
-"""Finds out what a command changed, by looking at files only: no git runs, and no link is followed.
+"""The changes of a command, found by reading files only: no git runs, and no link is followed.
 
-One way for both kinds of workspace. What the command left in the upper layer of an overlay is compared with the layers below; a
-plain checkout counts as an upper layer that hides everything. Files that were copied up or written again with the same content
-are no change, and neither are empty folders, owners, times and rights other than the owner's right to execute.
+One way for both kinds of workspace. The upper layer of an overlay is compared with the layers below; a plain checkout is
+treated as an upper layer that hides everything. Files that were copied up or rewritten with the same content are no change,
+and neither are empty folders, owners, times and permissions other than the owner's execute bit.
 
-The command and all its processes are dead by then, so nothing moves underneath; what it left may still be a trap (a link, a
-pipe, a folder without rights, a tree of a million folders), and is met with refusal or with bounds.
+The command and all its processes are dead by then, so nothing moves underneath; its files may still be traps (a link, a
+pipe, a folder without permissions, a tree of a million folders), which are refused or bounded.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ class ChangeBounds:
     entries: int = 1_000_000
 
 
-#: Whether a new file at a path is left out, whatever it is.
+#: Decides whether a new file at a path is left out, of any kind.
 LeaveOut = Callable[[bytes], bool]
-#: No tree of git holds it: what lies there is the history that a program was given, or a repository that it made.
+#: No tree of git can contain it: it is the history given to a program, or a repository that the program made.
 GIT_FOLDER: Final = ".git"
 
 
@@ -55,10 +55,10 @@ def leave_nothing_out(_path: bytes) -> bool:
 def difference(
     upper: Path, lower: Sequence[Path], *, hides_all: bool, bounds: ChangeBounds, leave_out: LeaveOut = leave_nothing_out
 ) -> tuple[FileChange, ...]:
-    """What ``upper`` changes in the stack ``lower`` (topmost first), sorted by path.
+    """Return the changes of ``upper`` to the stack ``lower`` (topmost first), sorted by path.
 
-    ``hides_all``: nothing of ``lower`` shows through, as in a plain checkout. ``leave_out`` is asked about each file that
-    ``lower`` does not have, before its kind or content is looked at, and about a ``.git`` at the top.
+    ``hides_all``: nothing of ``lower`` shows through, as in a plain checkout. ``leave_out`` is called for each file that
+    ``lower`` lacks, before its kind or content is read, and for a ``.git`` at the top.
 
     Raises DeniedError: ``special_file`` for a pipe, a socket or a device, ``change_too_large`` beyond ``bounds``.
     """
@@ -149,7 +149,7 @@ class _Difference:
 
     def _gone_paths(self) -> Iterator[Parts]:
         for root in self._hidden:
-            # What lies below another hidden folder is found from there.
+            # Files below another hidden folder are found from there.
             if any(root[:depth] in self._hidden for depth in range(len(root))):
                 continue
             for parts in self._lower.files_below(root):
@@ -184,7 +184,7 @@ def _open_entry(folder: int, name: str) -> Iterator[int]:
 
 
 def _read(file: int, size: int) -> bytes:
-    """At most the size that was checked, though no process is left to change it."""
+    """Read at most the checked size, although no process is left to change it."""
     parts = []
     while size > 0 and (part := os.read(file, min(size, _CHUNK))):
         parts.append(part)

@@ -1,11 +1,10 @@
 """A small repository with the last commits of a branch, for ``git log``, ``blame``, ``diff`` and ``status`` in a sandbox.
 
-It holds its own objects and nothing else: no other branch, no remote, no link to the mirror, no hook and no configuration of
-the repository. Some objects of the past are withheld, and git shows a line of text in their place (``refs/replace``):
+It has only its own objects: no other branch, no remote, no link to the mirror, no hook and no configuration of the
+repository. Some past objects are withheld, and git shows a line of text in their place (``refs/replace``):
 
-1. blobs at masked paths, which the reader of the copy must not see;
-2. blobs and commit messages that look like a secret, unless the checkout has the same blob;
-3. old blobs that are large, and all old blobs beyond the bounds, the oldest first.
+1. blobs at masked paths, which the reader of the copy must not see; 2. blobs and commit messages that look like a secret,
+unless the checkout has the same blob; 3. old blobs that are large, and all old blobs beyond the bounds, the oldest first.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from gatewright.workspace.shared_folders import SharedFolders
 from gatewright.workspace.threads import finish
 
 BRANCH: Final = "main"
-#: Of a blob that is in no file of the commit; of all of those together, which are searched for secrets.
+#: Limits of a past blob, and of all past blobs together, which are scanned for secrets.
 _BLOB_BYTES: Final = 1 << 20
 _PAST_BYTES: Final = 16 << 20
 _PAST_BLOBS: Final = 5_000
@@ -67,7 +66,7 @@ _CONFIG: Final = """\
 
 @dataclass(frozen=True, slots=True)
 class HistoryRules:
-    """``commits`` is how many are shown. ``is_masked`` is asked about a path, ``looks_secret`` about contents."""
+    """``commits`` is the number of commits shown. ``is_masked`` judges a path, ``looks_secret`` contents."""
 
     commits: int
     is_masked: Callable[[bytes], bool]
@@ -76,14 +75,14 @@ class HistoryRules:
 
 @dataclass(frozen=True, slots=True)
 class WantedHistory:
-    """The history of a workspace. ``key`` names all that its content depends on beside the commit."""
+    """The history of a workspace. ``key`` covers everything its content depends on besides the commit."""
 
     rules: HistoryRules
     key: str
 
 
 class Histories:
-    """The ``.git`` folders of commits, with the last commits and nothing else of the repository."""
+    """The ``.git`` folders of commits, each with only the last commits of the repository."""
 
     def __init__(self, root: Path, account: SandboxAccount, *, most: int) -> None:
         self._folders = SharedFolders(root, account, most=most)
@@ -107,7 +106,7 @@ def hand_over(folder: Path, account: SandboxAccount) -> None:
     """Give ``folder``, which holds plain files of ours, to ``account``; git refuses a repository of another owner."""
     for above, folders, files in os.walk(folder):
         for name in folders:
-            Path(above, name).chmod(0o755)  # whatever the umask
+            Path(above, name).chmod(0o755)  # regardless of the umask
         for name in files:
             Path(above, name).chmod(0o644)
         if account.switched:
@@ -116,7 +115,7 @@ def hand_over(folder: Path, account: SandboxAccount) -> None:
 
 
 def history_length(mirror: Path, commit: str, most: int) -> int:
-    """How many commits a history of at most ``most`` shows. Blocks. Raises GitError."""
+    """Return how many commits a history of at most ``most`` shows. Blocks. Raises GitError."""
     counted = GitCommand(mirror).execute(
         "rev-list", "--count", f"--max-count={most}", "--end-of-options", check_object_id(commit)
     )
@@ -158,7 +157,7 @@ class _History:
         return {name: tuple(parents) for name, *parents in lines}
 
     def _objects(self) -> dict[str, bytes]:
-        """The trees and blobs of those commits by id, each with a path; those of the latest commit come first."""
+        """Return the trees and blobs of those commits by id, each with a path; those of the latest commit come first."""
         most = f"--max-count={self._rules.commits}"
         said = self._mirror.execute(
             "rev-list",
@@ -174,7 +173,7 @@ class _History:
         return {name.decode("ascii", "replace"): path for name, blank, path in named if blank}
 
     def _withheld(self, objects: Mapping[str, bytes], commits: Iterable[str]) -> dict[str, bytes]:
-        """What is not given, by id, with what is shown instead: the content of a blob, or of a commit."""
+        """Return the withheld objects by id, with the replacement content of the blob or commit."""
         masked = {entry.object_id for entry in self._entries if self._rules.is_masked(entry.path)}
         shown = {entry.object_id for entry in self._entries if not self._rules.is_masked(entry.path)}
         withheld = dict.fromkeys(masked - shown, _REASONS["masked"])
@@ -229,7 +228,7 @@ class _History:
             (self._target / "shallow").write_text("".join(f"{name}\n" for name in sorted(cut)))
 
     def _write_refs(self, withheld: Mapping[str, bytes]) -> None:
-        """A replacement stands in for each object that is withheld."""
+        """Write a replacement ref for each withheld object."""
         made: dict[bytes, str] = {}
         for content in withheld.values():
             if content not in made:
@@ -242,7 +241,7 @@ class _History:
         (self._target / "packed-refs").write_text(f"# pack-refs with: sorted \n{lines}")
 
     def _write_index(self) -> None:
-        """That of the commit; git takes masked files, which the checkout lacks, for present."""
+        """Write the commit's index, in which masked files, which the checkout lacks, are marked as present."""
         plain = {"index.skipHash": "false", "index.version": "2"}
         index = self._target / "index"
         self._git.execute("read-tree", "--end-of-options", self._commit, index=index, settings=plain, timeout=_SECONDS)

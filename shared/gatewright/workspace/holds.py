@@ -1,7 +1,7 @@
-"""Shared and exclusive holds on directories, between all processes of a host; they end with the process that has them.
+"""Shared and exclusive holds on directories, between all processes of a host; they end with their process.
 
-A hold is a file lock on the directory itself. One is removed or renamed under an exclusive hold only, so that a
-shared hold keeps it in place. Nothing waits in a thread: one that is refused tries again.
+A hold is a file lock on the directory itself. A directory is removed or renamed under an exclusive hold only, so that a
+shared hold keeps it in place. Nothing waits in a thread: a refused hold is retried.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def hold(directory: Path, *, exclusive: bool) -> int | None:
     except (BlockingIOError, FileNotFoundError):
         return None
     with contextlib.suppress(FileNotFoundError):
-        # It may have been renamed, and another made, between the two calls.
+        # Between the two calls it may have been renamed and replaced.
         if os.path.samestat(os.fstat(descriptor), directory.stat()):
             return descriptor
     os.close(descriptor)
@@ -43,7 +43,7 @@ async def wait_for_hold(directory: Path) -> int:
 
 
 def remove_unless_held(directory: Path) -> None:
-    """Remove it, and all below it; nothing happens while it is held, or when it is not there. Raises OSError."""
+    """Remove the directory with its content; do nothing while it is held, or if it is missing. Raises OSError."""
     held = hold(directory, exclusive=True)
     if held is None:
         return
@@ -56,7 +56,7 @@ def remove_unless_held(directory: Path) -> None:
 
 
 def longest_unused(root: Path) -> list[Path]:
-    """What lies directly in ``root``, but for hidden names: the one whose time is longest ago first. Raises OSError."""
+    """Return the visible entries of ``root``, the least recently used first. Raises OSError."""
     return sorted((place for place in root.iterdir() if not place.name.startswith(".")), key=_used_at)
 
 

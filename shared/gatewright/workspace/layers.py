@@ -21,7 +21,7 @@ Parts = tuple[str, ...]
 
 
 def is_whiteout(status: os.stat_result) -> bool:
-    """Whether this is the mark of a deleted entry: a character device 0:0."""
+    """Return whether this is the mark of a deleted entry: a character device 0:0."""
     return stat.S_ISCHR(status.st_mode) and status.st_rdev == 0
 
 
@@ -46,7 +46,7 @@ class Layers:
         self._roots = tuple(roots)
 
     def status(self, parts: Parts) -> os.stat_result | None:
-        """What the path is in the stack, None when it is not there."""
+        """Return the status of the path in the stack; None if missing."""
         found = self._find(parts)
         return None if found is None else found[1]
 
@@ -117,7 +117,7 @@ class Layers:
 
 
 def _look(root: Path, parts: Parts) -> tuple[bool, os.stat_result | None]:
-    """What one layer holds at a path, and whether it hides the path in the layers below without holding it."""
+    """Return a layer's entry at a path, and whether the layer hides the path of the layers below without one."""
     folder = os.open(root, FOLDER_FLAGS)
     try:
         status = os.fstat(folder)

@@ -1,7 +1,7 @@
-"""Finds out whether overlays work here, by using one: this kernel, this bubblewrap, this file system.
+"""A check of overlays by using one: this kernel, this bubblewrap, this file system.
 
-The trial deletes, replaces and adds, and then asks for the difference, so that a file system which mounts an overlay but loses
-its marks (opaque folders need extended attributes) is found out before a task relies on it.
+The trial deletes, replaces and adds, and then reads the difference, so that a file system which mounts an overlay but loses
+its marks (opaque folders need extended attributes) is detected before a task relies on it.
 """
 
 from __future__ import annotations

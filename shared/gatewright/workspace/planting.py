@@ -1,7 +1,7 @@
-"""Puts files beside those of a hostile tree that a command is to find: a layer of their own over the tree, never in it.
+"""Files added for a command beside those of a hostile tree: a separate layer over the tree, never in it.
 
-Nothing of the tree is written through, replaced or hidden: a place that the tree has, or that lies below one of its files or
-links, is refused.
+Nothing of the tree is written through, replaced or hidden: a path that the tree has, or below one of its files or links, is
+refused.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from gatewright.workspace.layers import Layers
 from gatewright.workspace.tree_writer import TreeWriter
 
 NOT_FREE: Final = "place_not_free"
-#: What no file system takes is said before one is asked.
+#: Limits of file systems, checked in advance.
 _LONGEST_NAME: Final = 255
 _LONGEST_PATH: Final = 4000
 
@@ -28,8 +28,8 @@ _LONGEST_PATH: Final = 4000
 def plant(layer: Path, lower: Sequence[Path], files: Mapping[bytes, bytes], account: SandboxAccount) -> None:
     """Fill the empty directory ``layer`` with ``files`` by path, to be laid over ``lower`` (topmost first).
 
-    Raises DeniedError: ``unsafe_path`` for a path that no tree may hold, ``place_not_free`` for one that this tree has no room
-    for, also where two of ``files`` are in each other's way.
+    Raises DeniedError: ``unsafe_path`` for a path that no tree may contain, ``place_not_free`` for one that conflicts with
+    this tree or with another of ``files``.
     """
     tree = Layers(lower)
     for path in files:
@@ -50,7 +50,7 @@ def plant(layer: Path, lower: Sequence[Path], files: Mapping[bytes, bytes], acco
 
 
 def refuse_unsafe(path: bytes) -> None:
-    """Nothing, or DeniedError (``unsafe_path``): absolute, with ``..``, git's own, or longer than file systems hold."""
+    """Raise DeniedError (``unsafe_path``) for a path that is absolute, has ``..``, is git's own, or is too long."""
     fault = path_fault(path)
     if fault is None and (len(path) > _LONGEST_PATH or any(len(name) > _LONGEST_NAME for name in path.split(b"/"))):
         fault = "is too long"

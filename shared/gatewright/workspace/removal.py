@@ -1,7 +1,7 @@
-"""Removes what a command left behind, whatever it looks like.
+"""Removal of files of any kind that a command left behind.
 
-Folders without rights, trees thousands of levels deep, links to anywhere, devices and pipes: nothing is followed, nothing is
-opened but folders, and the number of open descriptors does not grow with the depth. The command is dead by then.
+Folders without permissions, trees thousands of levels deep, links to anywhere, devices and pipes: no link is followed, only
+folders are opened, and the number of open descriptors does not grow with the depth. The command is dead by then.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from gatewright.workspace.rights import give_back
 
 
 def remove_tree(path: Path) -> None:
-    """Remove the folder ``path`` and all below it. Nothing happens when it is not there; OSError when it cannot be done."""
+    """Remove the folder ``path`` with its content; a missing one is no error. Raises OSError."""
     try:
         top = os.open(path, FOLDER_FLAGS)
     except FileNotFoundError:

@@ -10,7 +10,7 @@ from pathlib import Path
 def give_back(folder: int, name: str, status: os.stat_result) -> None:
     """Let the owner read the file, or use the folder, ``name`` in ``folder``. No link is followed.
 
-    ``status`` is what lstat said of it.
+    ``status`` is the result of lstat.
     """
     if stat.S_ISDIR(status.st_mode):
         wanted = stat.S_IRWXU
@@ -22,7 +22,7 @@ def give_back(folder: int, name: str, status: os.stat_result) -> None:
         return
     place = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
     try:
-        # Such a descriptor means one entry, whatever it is called meanwhile; it has no fchmod, but a name.
+        # Such a descriptor stands for one entry, even if it is renamed; it has no fchmod, but a name.
         Path(f"/proc/self/fd/{place}").chmod(stat.S_IMODE(status.st_mode) | wanted)
     finally:
         os.close(place)

@@ -1,8 +1,7 @@
-"""Read-only folders that are made once and shared by all tasks of all processes that use the same root.
+"""Read-only folders that are made once and shared by all tasks of all processes with the same root.
 
-They are made beside their place and renamed into it, so that what is there is whole; they are kept for as long as the machine
-does not restart (a power cut may leave files half written), the longest unused ones go first, and none goes
-while a task uses it.
+They are made beside their path and renamed, so that an existing one is complete. They are kept until the machine restarts
+(a power cut may leave files half written), the least recently used are removed first, and none while a task uses it.
 """
 
 from __future__ import annotations

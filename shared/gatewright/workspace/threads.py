@@ -1,4 +1,4 @@
-"""Blocking work in a thread that is always waited for: nothing may be cleaned up under a thread that still writes."""
+"""Blocking work in a thread that is always awaited: nothing may be cleaned up while it still writes."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ T = TypeVar("T")
 
 
 async def finish(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Run ``work`` in a thread to its end; a cancellation that comes meanwhile is passed on afterwards.
+    """Run ``work`` in a thread to its end; raise a cancellation afterwards.
 
-    Raises what ``work`` raises; for an OSError HostError where it is this host's (no space, no permission), else
+    Raises the errors of ``work``; an OSError becomes HostError if it is this host's (no space, no permission), else
     UnavailableError (``workspace_unavailable``).
     """
     try:

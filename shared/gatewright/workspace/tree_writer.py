@@ -23,7 +23,7 @@ _NEW_FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_C
 
 
 class TreeWriter:
-    """Writes below the existing directory ``root``. What it makes belongs to ``account``; sorted paths are written fastest."""
+    """Writes below the existing directory ``root``. New files belong to ``account``; sorted paths are written fastest."""
 
     def __init__(self, root: Path, account: SandboxAccount) -> None:
         self._account = account
@@ -54,7 +54,7 @@ class TreeWriter:
             raise DeniedError(f"the tree holds {display(path)} twice", code="unsafe_path") from error
 
     def whiteout(self, path: bytes) -> None:
-        """Make the mark that hides ``path`` of the layers below. Nothing is made where something hides it already."""
+        """Make the mark that hides ``path`` of the layers below, unless it is hidden already."""
         folder, name = self._enter(path, SYMLINK)
         try:
             os.mknod(name, stat.S_IFCHR, 0, dir_fd=folder)
@@ -119,6 +119,6 @@ class TreeWriter:
 
 
 def _set_mode(file: int, mode: int) -> None:
-    """Whatever the umask. To ask costs less than to set what is set already."""
+    """Set the mode regardless of the umask. Checking costs less than setting the same mode again."""
     if stat.S_IMODE(os.fstat(file).st_mode) != mode:
         os.fchmod(file, mode)

@@ -1,7 +1,7 @@
-"""One place that a command works in, while it is open: how to show it inside, and what has changed in it.
+"""The working folder of a command while it is open: its mounts inside, and its changes.
 
-A ``.git`` inside is a throwaway copy, which no git of ours ever reads: the change is read from files (see ``difference.py``).
-Opening and removing is the business of ``workspaces.py``.
+A ``.git`` inside is a throwaway copy, which no git of ours ever reads: the change is read from files (``difference.py``).
+``workspaces.py`` opens and removes workspaces.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ PATH_INSIDE: Final = "/workspace"
 
 @dataclass(frozen=True, slots=True)
 class Workspace:
-    """``task`` is its folder on the host; ``lower`` are the read-only layers, topmost first; ``overlay`` False: a copy.
+    """A workspace. ``task`` is its folder on the host; ``lower`` are the read-only layers, topmost first.
 
-    ``planted`` are paths of files that are shown beside the tree's. ``history`` is the folder that a ``.git`` inside begins as;
-    what a command writes there lies in folders of its own and counts for nothing.
+    Without ``overlay`` it is a copy. ``planted`` are paths of files added to the tree's. ``history`` is the initial content
+    of a ``.git`` inside; writes to it go to separate folders and are ignored.
     """
 
     task: Path
@@ -36,12 +36,12 @@ class Workspace:
 
     @property
     def path_inside(self) -> str:
-        """Where the command finds the files; its working directory."""
+        """Return the path of the files inside; the working directory."""
         return PATH_INSIDE
 
     @property
     def upper(self) -> Path:
-        """What the command writes: the upper layer, or the copy."""
+        """Return the folder of the command's writes: the upper layer, or the copy."""
         return self.task / "writable" / "files"
 
     @property
@@ -51,7 +51,7 @@ class Workspace:
 
     @property
     def scratch(self) -> Path:
-        """An empty directory that goes with the workspace; a home for commands that have no other."""
+        """Return an empty directory that is removed with the workspace; a home for commands without one."""
         return self.task / "scratch"
 
     @property
@@ -62,7 +62,7 @@ class Workspace:
 
     @property
     def written_history(self) -> Path:
-        """What a command writes below ``.git``: an upper layer, or the copy."""
+        """Return the folder of writes below ``.git``: an upper layer, or the copy."""
         return self.upper.parent / "history"
 
     @property
@@ -87,10 +87,10 @@ class Workspace:
         return all(status is None or stat.S_ISDIR(status.st_mode) for status in found)
 
     async def changes(self, leave_out: LeaveOut = leave_nothing_out) -> tuple[FileChange, ...]:
-        """What differs now from the tree that the workspace was opened with, sorted by path. Not while a command runs.
+        """Return the changes since the workspace was opened, sorted by path. Not while a command runs.
 
-        What became of planted files and of the history is no change. ``leave_out`` as in ``difference``.
-        Raises DeniedError: ``special_file`` for a pipe, a socket or a device, ``change_too_large``.
+        Changes of planted files and of the history are excluded. ``leave_out`` as in ``difference``. Raises DeniedError:
+        ``special_file`` for a pipe, a socket or a device, ``change_too_large``.
         """
         asked = leave_out if self.history is None else _but_history(leave_out)
         found = await finish(
@@ -100,6 +100,6 @@ class Workspace:
 
 
 def _but_history(leave_out: LeaveOut) -> LeaveOut:
-    """Without a question about the ``.git`` that the workspace has brought itself."""
+    """Leave out the workspace's own ``.git`` without calling ``leave_out``."""
     git = GIT_FOLDER.encode()
     return lambda path: path == git or leave_out(path)

@@ -1,9 +1,9 @@
-"""Opens the places that commands work in: cheap, private, and gone afterwards.
+"""Opening of working folders for commands: cheap, private, and removed afterwards.
 
-With overlays a place costs what the task changes: the baseline's checkout is shared and read-only, the candidate's difference
-is a layer on it, and what the command writes lies in an upper layer of its own. Without overlays it is a copy.
+With overlays a workspace costs what the task changes: the baseline's checkout is shared and read-only, the candidate's
+difference is a layer on it, and the command writes to an upper layer of its own. Without overlays it is a copy.
 
-Below the root there is one folder per boot of the machine: what an earlier boot left is not trusted to be whole.
+Below the root there is one folder per boot of the machine: files of an earlier boot may be incomplete.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class _Prepared(NamedTuple):
 class Workspaces:
     """All workspaces of one role below ``root``; several processes may share it. ``account`` owns the files.
 
-    ``overlay``: whether to use overlays; None tries it out, once. ``most_baselines``: how many unused checkouts are kept.
+    ``overlay``: whether to use overlays; None tries it, once. ``most_baselines``: the number of unused checkouts to keep.
     """
 
     def __init__(
@@ -78,23 +78,24 @@ class Workspaces:
 
     @classmethod
     def for_sandbox(cls, root: Path, sandbox: Sandbox) -> Self:
-        """Workspaces as ``sandbox`` can use them: without one nothing mounts an overlay."""
+        """Return workspaces that ``sandbox`` can use: overlays need one to be mounted."""
         if sandbox.name == "none":
             return cls(root, overlay=False, account=SandboxAccount(os.geteuid(), os.getegid(), switched=False))
         return cls(root)
 
     @property
     def overlay_fault(self) -> str:
-        """Why overlays are not used although the settings allow them; empty when they are, or nothing was opened yet."""
+        """Return why overlays are not used although the settings allow them; empty if they are, or before the first
+        workspace."""
         return self._fault
 
     async def prepare(self) -> str:
-        """Do now what the first workspace would have to wait for; says how workspaces are made: overlays, or copies and why."""
+        """Prepare in advance; return how workspaces are made: overlays, or copies and why."""
         prepared = await self._prepare()
         return "overlays" if prepared.overlay else f"copies: {self._fault or 'overlays are not wanted'}"
 
     async def overlays(self) -> bool:
-        """Whether workspaces are overlays, but for those that are asked for as copies. Raises UnavailableError."""
+        """Return whether workspaces are overlays unless copies are requested. Raises UnavailableError."""
         return (await self._prepare()).overlay
 
     @asynccontextmanager
@@ -110,14 +111,19 @@ class Workspaces:
         compiled: Mapping[bytes, Bytecode] | None = None,
         history: WantedHistory | None = None,
     ) -> AsyncIterator[Workspace]:
-        """A workspace that shows ``tree`` (by default that of the commit ``baseline``), and is gone when the context is left.
+        """Yield a workspace with ``tree`` (by default that of the commit ``baseline``), removed when the context ends.
 
-        ``plain``: a copy, even where overlays can be had; it costs what the repository weighs, and has no border inside.
-        ``planted``: files by path that are shown beside the tree's, and are no change whatever becomes of them.
-        ``replaced``: other contents, by path, of files in which ``tree`` differs from the baseline; in this workspace alone.
-        ``compiled``: bytecode of the baseline's files, by path; laid beside those that ``tree`` has alike, in overlays.
-        ``history``: a ``.git`` is shown, a copy of the last commits.
-        Raises GitError, UnavailableError (``workspace_unavailable``), DeniedError (``unsafe_path``, ``place_not_free``).
+        Args:
+            plain: a copy, even if overlays are available; it costs the size of the repository, and allows all renames.
+            planted: files by path, added to the tree's; their changes are ignored.
+            replaced: other contents, by path, of files in which ``tree`` differs from the baseline; in this workspace only.
+            compiled: bytecode of the baseline's files, by path; laid beside those that ``tree`` shares, in overlays.
+            history: a ``.git`` with a copy of the last commits.
+
+        Raises:
+            GitError: a commit or tree is missing.
+            UnavailableError: ``workspace_unavailable``.
+            DeniedError: ``unsafe_path``, ``place_not_free``.
         """
         prepared = await self._prepare()
         async with AsyncExitStack() as held:
@@ -185,7 +191,7 @@ class Workspaces:
     def _make(self, folders: Iterable[Path]) -> None:
         for folder in folders:
             folder.mkdir()
-            folder.chmod(0o755)  # whatever the umask: it is the root of the workspace for the command
+            folder.chmod(0o755)  # regardless of the umask: it is the command's working directory
             if self._account.switched:
                 os.chown(folder, self._account.uid, self._account.gid)
 
@@ -215,7 +221,7 @@ class Workspaces:
 def _with_others(
     changes: Sequence[TreeChange], contents: Mapping[str, bytes], others: Mapping[bytes, bytes]
 ) -> tuple[tuple[TreeChange, ...], dict[str, bytes]]:
-    """Under ids of their own: two files may share one blob. A path that is not among ``changes`` is left as it is."""
+    """Replace contents under new ids: two files may share one blob. A path outside ``changes`` is ignored."""
     named = {each.path: f"in place of file {number}" for number, each in enumerate(changes) if each.path in others}
     changed = tuple(replace(each, new_id=named.get(each.path, each.new_id)) for each in changes)
     return changed, {**contents, **{name: others[path] for path, name in named.items()}}
@@ -223,10 +229,10 @@ def _with_others(
 
 @asynccontextmanager
 async def _task_folder(tasks: Path) -> AsyncIterator[Path]:
-    """A new folder that no clean-up of another process takes away; removed at the end, whatever it holds then."""
+    """Yield a new folder that no clean-up of another process removes; it is removed at the end with any content."""
     made: list[tuple[Path, int]] = []
     try:
-        # Kept by the thread that makes it: a cancellation that comes meanwhile would lose what it returns.
+        # Recorded by the thread that makes it: a concurrent cancellation would lose its result.
         await finish(lambda: made.append(_new_task(tasks)))
         yield made[0][0]
     finally:
@@ -259,13 +265,13 @@ def _clear(root: Path, boot: Path, tasks: Path) -> None:
                 os.close(held)
 
 
-# Copies what a stack of layers shows into a directory of its own, for hosts without overlays.
-# Copies, never hard links: a command could write through a link into the baseline that all tasks share.
+# Copying of a stack of layers into one directory, for hosts without overlays. Copies, never hard links: a command could write
+# through a link into the shared baseline.
 _CHUNK = 1 << 20
 
 
 def copy_stack(lower: tuple[Path, ...], target: Path, account: SandboxAccount) -> None:
-    """Fill the empty directory ``target`` with all files that ``lower`` (topmost first) shows; they belong to ``account``."""
+    """Fill the empty directory ``target`` with all visible files of ``lower`` (topmost first); they belong to ``account``."""
     layers = Layers(lower)
     with TreeWriter(target, account) as writer:
         for parts in sorted(layers.files_below(())):

@@ -1,4 +1,4 @@
-"""Write the documents of the documentation anew: ``python -m gatewright.app.asyncapi docs/asyncapi``."""
+"""Regenerate the documents of the documentation: ``python -m gatewright.app.asyncapi docs/asyncapi``."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What is said where: every address of the bus with the documents that cross it, and what is answered to a question there.
+"""The channels: every address of the bus with the documents that cross it, and the replies.
 
-Streams, queues and permissions stand in the topology and are not repeated here; a test holds that each of their subjects has a
+Streams, queues and permissions are in the topology and not repeated here; a test checks that each of their subjects has a
 channel, and each channel an identity that may use it.
 """
 
@@ -16,7 +16,7 @@ from gatewright.bus.permissions import publisher_subjects
 from gatewright.contracts import SummonsAnswer, codec
 from gatewright.tasks.protocol import ACCEPTS, ANSWERS, QUESTION, SUMMONED
 
-#: Which headers a message has.
+#: Decides the headers of a message.
 Kind = Literal["submission", "question", "reply", "task", "answer", "ledger", "telling", "claim", "piece", "dead", "foreign"]
 
 _PARAMETER = re.compile(r"\{[a-z0-9_]+\}")  # noqa: TID251 - linear: one class, anchored by braces
@@ -25,16 +25,16 @@ _ERROR = "error.v1"
 
 @dataclass(frozen=True, slots=True)
 class Channel:
-    """``says`` and ``answers`` are names of schemas, or of what has none (``foreign.py`` of this package).
+    """``payloads`` and ``answers`` are names of schemas, or of payloads without one (``foreign.py`` of this package).
 
-    ``also``: what other systems call the same; there is no second address for it.
+    ``also``: the name that other systems use; there is no second address for it.
     """
 
     key: str
     address: str
     description: str
     kind: Kind
-    says: tuple[str, ...]
+    payloads: tuple[str, ...]
     answers: tuple[str, ...] = ()
     also: str = ""
 
@@ -50,18 +50,20 @@ class Channel:
 
 @dataclass(frozen=True, slots=True)
 class _Service:
-    """What publishers say under one of their subjects."""
+    """A subject on which publishers send."""
 
     kind: Kind
     description: str
-    says: tuple[str, ...]
+    payloads: tuple[str, ...]
     answers: tuple[str, ...] = ()
     also: str = ""
 
 
 _ORDERS = ("run_request.v1", "task_contract.v1", "cloud_event")
 _SERVICES: dict[str, _Service] = {
-    "submit": _Service("submission", "Begin a run, and be told which.", _ORDERS, ("submit_reply.v1", _ERROR), "deliver.submit"),
+    "submit": _Service(
+        "submission", "Start a run; the reply names it.", _ORDERS, ("submit_reply.v1", _ERROR), "deliver.submit"
+    ),
     "status": _Service("question", "How a run stands.", ("status_request.v1",), ("run_status.v1", _ERROR)),
     "events": _Service("question", "What has happened in a run.", ("events_request.v1",), ("run_events.v1", _ERROR)),
     "runs": _Service("question", "Which runs there are.", ("runs_request.v1",), ("run_list.v1", _ERROR)),
@@ -69,7 +71,7 @@ _SERVICES: dict[str, _Service] = {
     "bundle": _Service("question", "A sealed bundle, part by part.", ("bundle_request.v1",), ("bundle_part.v1", _ERROR)),
     "context": _Service(
         "question",
-        "What a run has come to, in words for models; or all of one's runs on a repository.",
+        "A summary of a run, written for models; or all of the publisher's runs on a repository.",
         ("context_request.v1", "memory_request.v1"),
         ("run_context.v1", "canonical_memory.v1", _ERROR),
         "context.get",
@@ -81,7 +83,7 @@ _SERVICES: dict[str, _Service] = {
 
 
 def publisher_channels(publisher: str = DEFAULT_PUBLISHER) -> tuple[Channel, ...]:
-    """What one publisher has to do with; ``{publisher}`` stands for any that has a name."""
+    """Return the channels of one publisher; ``{publisher}`` stands for any with a name."""
     return (
         *_services(publisher),
         Channel(
@@ -96,7 +98,7 @@ def publisher_channels(publisher: str = DEFAULT_PUBLISHER) -> tuple[Channel, ...
     )
 
 
-#: What the identity ``approver`` asks and brings.
+#: The channels of the identity ``approver``.
 _APPROVERS = (
     Channel(
         "approvals",
@@ -120,7 +122,7 @@ _APPROVERS = (
 
 
 def system_channels(partitions: int = 1) -> tuple[Channel, ...]:
-    """Every address of the bus, whose ledger lies in so many streams."""
+    """Return every address of the bus, with a ledger of so many streams."""
     named = {"uploads", "questions", "answers"}  # these end in the publisher's name for all publishers
     ours = tuple(channel for channel in publisher_channels() if channel.key not in named)
     foreign = tuple(_of_named(channel) for channel in publisher_channels("{publisher}"))
@@ -130,7 +132,7 @@ def system_channels(partitions: int = 1) -> tuple[Channel, ...]:
 def _services(publisher: str) -> tuple[Channel, ...]:
     subjects = publisher_subjects(publisher)
     return tuple(
-        Channel(key, subjects[key], service.description, service.kind, service.says, service.answers, service.also)
+        Channel(key, subjects[key], service.description, service.kind, service.payloads, service.answers, service.also)
         for key, service in _SERVICES.items()
     )
 
@@ -139,7 +141,9 @@ def _of_named(channel: Channel) -> Channel:
     if channel.key not in _SERVICES:
         return channel
     words = f"{channel.description} For publishers with a name; the name {OPERATOR_PUBLISHER!r} is that of operators."
-    return Channel(f"{channel.key}-named", channel.address, words, channel.kind, channel.says, channel.answers, channel.also)
+    return Channel(
+        f"{channel.key}-named", channel.address, words, channel.kind, channel.payloads, channel.answers, channel.also
+    )
 
 
 def _role_channels() -> tuple[Channel, ...]:
@@ -172,7 +176,7 @@ def _role_channels() -> tuple[Channel, ...]:
         Channel(
             f"{role}-claims",
             t.claim_subject(role),
-            f"That a task is in hand at the {role}, every beat; stored nowhere.",
+            f"Periodic claim that the {role} is working on a task; not stored.",
             "claim",
             ("status_claim.v1",),
         )
@@ -191,7 +195,13 @@ def _role_channels() -> tuple[Channel, ...]:
             ("agent_question.v1",),
             ("agent_leave.v1", _ERROR),
         ),
-        Channel("worker-live", t.live_subject("worker"), "What agents say they do.", "telling", ("agent_activity.v1",)),
+        Channel(
+            "worker-live",
+            t.live_subject("worker"),
+            "Live reports by agents of their activity.",
+            "telling",
+            ("agent_activity.v1",),
+        ),
         Channel(
             "artifacts",
             t.artifact_subject("{writer}", "{sha256}", 0).rpartition(".")[0] + ".{piece}",

@@ -1,4 +1,4 @@
-"""The AsyncAPI 3 document: channels, streams, permissions and schemas put together, and nothing that they do not say."""
+"""The AsyncAPI 3 document: channels, streams, permissions and schemas, with no additional facts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gatewright.bus.subjects import MAX_MESSAGE_BYTES
 Json = dict[str, Any]
 
 ASYNCAPI = "3.0.0"
-#: Of the meaning of all documents together: every schema is a ``v1``.
+#: The version of all documents' meaning: every schema is a ``v1``.
 WIRE_VERSION = "1.0.0"
 _NAMED = "publisher-{publisher}"
 
@@ -35,7 +35,7 @@ def publisher_document(publisher: str = DEFAULT_PUBLISHER) -> Json:
 
 
 def system_document(pools: Sequence[str] = (t.DEFAULT_POOL,), partitions: int = 1) -> Json:
-    """The whole bus: what each identity may send and hear, where the ledger lies in so many streams."""
+    """Return the document of the whole bus: what each identity may send and receive, with so many ledger streams."""
     accesses = [access_of(identity, tuple(pools), partitions=partitions) for identity in STANDING]
     # The name stands for any: a server's configuration has a line for each.
     named = access_of("publisher-x", tuple(pools), ("x",), partitions)
@@ -66,7 +66,7 @@ def _document(
     operations: Json = {}
     for access in accesses:
         operations |= _operations(access, channels, prefixed=prefixed)
-    said = {name for channel in channels for name in (*channel.says, *channel.answers)}
+    said = {name for channel in channels for name in (*channel.payloads, *channel.answers)}
     return {
         "asyncapi": ASYNCAPI,
         "info": {
@@ -117,7 +117,7 @@ def _channels(channels: Iterable[Channel], streams: Sequence[t.StreamSpec]) -> J
         made[channel.key] = {
             "address": channel.address,
             "description": channel.description,
-            "messages": {_id(name): {"$ref": f"#/components/messages/{_key(channel.kind, name)}"} for name in channel.says},
+            "messages": {_id(name): {"$ref": f"#/components/messages/{_key(channel.kind, name)}"} for name in channel.payloads},
             **({"parameters": {name: _parameter(name) for name in channel.parameters}} if channel.parameters else {}),
             **({"x-also-called": channel.also} if channel.also else {}),
             **({"x-jetstream-stream": kept} if (kept := _kept(channel, streams)) else {}),
@@ -160,7 +160,7 @@ def _parameter(name: str) -> Json:
 def _messages(channels: Iterable[Channel]) -> Json:
     made: Json = {}
     for channel in channels:
-        spoken = [(channel.kind, name) for name in channel.says] + [("reply", name) for name in channel.answers]
+        spoken = [(channel.kind, name) for name in channel.payloads] + [("reply", name) for name in channel.answers]
         for kind, name in spoken:
             made[_key(kind, name)] = _message(kind, name)
     return dict(sorted(made.items()))
@@ -178,13 +178,13 @@ def _message(kind: str, name: str) -> Json:
 
 
 def _operations(access: Access, channels: tuple[Channel, ...], *, prefixed: bool) -> Json:
-    """What one identity does, as its row of the permissions has it."""
+    """Return the operations of one identity, from its permissions."""
     made: Json = {}
     before = f"{access.identity}-" if prefixed else ""
     for channel in channels:
-        asks = any(overlap(each, channel.pattern) for each in (*access.publish, *access.tell))
+        asks = any(overlap(each, channel.pattern) for each in (*access.publish, *access.peer_sends))
         serves = any(overlap(each, channel.pattern) for each in access.serve)
-        hears = any(overlap(each, channel.pattern) for each in (*access.hear, *access.told))
+        hears = any(overlap(each, channel.pattern) for each in (*access.hear, *access.peer_receives))
         pulled = [queue for queue in access.queues if overlap(queue.subject, channel.pattern)]
         if asks:
             made[f"{before}send-{channel.key}"] = _operation("send", access, channel)
@@ -202,7 +202,7 @@ def _operation(action: str, access: Access, channel: Channel, *, answers: bool =
         "channel": {"$ref": f"#/channels/{channel.key}"},
         "summary": channel.description,
         "tags": [{"name": access.identity}],
-        "messages": [{"$ref": f"#/channels/{channel.key}/messages/{_id(name)}"} for name in channel.says],
+        "messages": [{"$ref": f"#/channels/{channel.key}/messages/{_id(name)}"} for name in channel.payloads],
     }
     if channel.answers and answers:
         replies = f"#/channels/{channel.key}-replies"
@@ -257,12 +257,15 @@ def _as_any(access: Access) -> Access:
         return tuple(".".join("*" if token == "x" else token for token in subject.split(".")) for subject in subjects)  # noqa: S105 - a token of a subject
 
     return Access(
-        _NAMED.format(publisher="NAME"), any_name(access.publish), tell=any_name(access.tell), told=any_name(access.told)
+        _NAMED.format(publisher="NAME"),
+        any_name(access.publish),
+        peer_sends=any_name(access.peer_sends),
+        peer_receives=any_name(access.peer_receives),
     )
 
 
 def overlap(one: str, other: str) -> bool:
-    """Whether a subject can be covered by both patterns."""
+    """Return whether both patterns can match one subject."""
     left, right = one.split("."), other.split(".")
     for mine, theirs in zip(left, right, strict=False):
         if ">" in (mine, theirs):
@@ -277,5 +280,5 @@ def _key(kind: Kind | str, name: str) -> str:
 
 
 def _id(name: str) -> str:
-    """Of a message within its channel."""
+    """Return the id of a message within its channel."""
     return name

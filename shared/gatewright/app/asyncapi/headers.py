@@ -33,7 +33,7 @@ _TOKEN: Json = {
 _NUMBER: Json = {"type": "string", "pattern": "^[0-9]+$"}
 _TEXT: Json = {"type": "string"}
 
-#: Kind -> its headers, and those that must be there beside the schema's name.
+#: Kind -> its headers, and the required ones besides the schema's name.
 _HEADERS: dict[str, tuple[Json, tuple[str, ...]]] = {
     "submission": ({KEY_HEADER: _KEY, MESSAGE_ID_HEADER: _ID, TRACE_HEADER: _TRACE}, ()),
     "question": ({}, ()),
@@ -43,7 +43,7 @@ _HEADERS: dict[str, tuple[Json, tuple[str, ...]]] = {
             MESSAGE_ID_HEADER: _ID,
             TRACE_HEADER: _TRACE,
             PUBLISHER_HEADER: _TEXT | {"description": "Who submitted the run."},
-            BEAT_HEADER: _NUMBER | {"description": "Seconds of the beat in which it is claimed that the task is in hand."},
+            BEAT_HEADER: _NUMBER | {"description": "Seconds between claims that the task is in progress."},
             TASK_TOKEN_HEADER: _TOKEN,
         },
         (SCHEMA_HEADER, MESSAGE_ID_HEADER, TASK_TOKEN_HEADER),

@@ -1,7 +1,7 @@
-"""The payloads: our JSON Schemas as components of one document, and what crosses the bus without a schema of ours.
+"""The payloads: our JSON Schemas as components of one document, and payloads without a schema of ours.
 
-AsyncAPI's own schemas are JSON Schema draft 07, ours are draft 2020-12, and use of it only what both have: ``$defs`` become
-components of their own, and words beside a ``$ref``, which draft 07 does not see, stand around it.
+AsyncAPI's own schemas are JSON Schema draft 07, ours are draft 2020-12, and only use what both have: ``$defs`` become
+separate components, and keywords beside a ``$ref``, which draft 07 ignores, are put around it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Json = dict[str, Any]
 #: Keywords of the file, not of the schema.
 _OF_THE_FILE = frozenset({"$schema", "$id", "$defs"})
 
-#: What is no document of ours: name -> content type and schema.
+#: Payloads that are not our documents: name -> content type and schema.
 FOREIGN: Mapping[str, tuple[str, Json]] = {
     "cloud_event": (
         "application/cloudevents+json",
@@ -67,7 +67,7 @@ FOREIGN: Mapping[str, tuple[str, Json]] = {
     "empty": ("application/json", {"title": "Empty", "description": "Nothing.", "type": "string", "maxLength": 0}),
     "service_record": (
         "application/json",
-        {"title": "ServiceRecord", "description": "What the NATS services protocol says of a process.", "type": "object"},
+        {"title": "ServiceRecord", "description": "A process's entry in the NATS services protocol.", "type": "object"},
     ),
 }
 
@@ -79,7 +79,7 @@ def component(name: str, place: str = "") -> str:
 
 
 def components(names: Iterable[str]) -> Json:
-    """Everything that these schemas are made of, by the component's name, sorted."""
+    """Return the components of these schemas by name, sorted."""
     made: Json = {}
     waiting = sorted(set(names))
     while waiting:
@@ -93,12 +93,12 @@ def components(names: Iterable[str]) -> Json:
 
 
 def content_type(name: str) -> str:
-    """Of a message that holds this."""
+    """Return the content type of such a message."""
     return FOREIGN[name][0] if name in FOREIGN else "application/json"
 
 
 def example(name: str) -> Json:
-    """The smallest valid example of a document that lies beside its schema."""
+    """Return the smallest valid example beside a document's schema."""
     found = schema_directory() / "examples" / name / "valid" / "minimal.json"
     loaded: Json = json.loads(found.read_bytes())
     return loaded
@@ -132,5 +132,5 @@ def _rewritten(node: Any, home: str, needed: set[str]) -> Any:
 
 
 def is_ours(name: str) -> bool:
-    """Whether a schema of shared/schemas has this name."""
+    """Return whether a schema of shared/schemas has this name."""
     return name in schemas.names()

@@ -1,7 +1,7 @@
-"""What a backup is: a folder of files that one document lists by digest. Read as hostile input.
+"""The content of a backup: a folder of files that one document lists by digest. Read as hostile input.
 
-The document is written last: a folder without it is no backup. It is believed in what it says of the files only as far as they
-agree with it; who may have written it is told by its own digest, which an operator keeps elsewhere. It restores nothing.
+The document is written last: a folder without it is no backup. Its statements about files are checked against the files;
+its own digest, which an operator keeps elsewhere, proves its origin. This module restores nothing.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class KeptFile(msgspec.Struct, frozen=True):
 
 
 class KeptBundle(msgspec.Struct, frozen=True):
-    """A sealed bundle, packed. ``pruned``: what stands in its place is its tombstone."""
+    """A sealed bundle, packed. ``pruned``: only its tombstone exists."""
 
     run_id: str
     sha256: str
@@ -56,9 +56,8 @@ class KeptBundle(msgspec.Struct, frozen=True):
 
 
 class BackupContents(msgspec.Struct, frozen=True, kw_only=True):
-    """``moment``: the last message of the ledger that the backup speaks for, or how many there are, where it lies in several
-    streams. ``identities``: name -> public key.
-    """
+    """The document of a backup. ``moment``: the last message of the ledger in it, or for a partitioned ledger their number.
+    ``identities``: name -> public key."""
 
     form: Literal["gatewright-backup.v1"] = FORM
     version: str
@@ -67,14 +66,14 @@ class BackupContents(msgspec.Struct, frozen=True, kw_only=True):
     moment: int
     signing_key: str
     identities: dict[str, str]
-    #: Where bundles are kept if not in the home folder; they are not part of the backup then.
+    #: The store of bundles, if not the home folder; its bundles are not part of the backup.
     bundle_store: str
     streams: tuple[StreamSnapshot, ...]
     files: tuple[KeptFile, ...]
     bundles: tuple[KeptBundle, ...]
 
     def places(self) -> Iterator[tuple[str, str, int]]:
-        """Every file of the backup: its path there, digest, size."""
+        """Yield every file of the backup: its path there, digest, size."""
         for stream in self.streams:
             yield stream_place(stream.stream), stream.sha256, stream.size
         for file in self.files:
@@ -95,7 +94,7 @@ def bundle_place(run_id: str) -> str:
 
 
 def read_backup(folder: Path, digest: str | None = None) -> tuple[BackupContents, str]:
-    """What the folder says it holds, and the sha256 of that; none of the files is looked at.
+    """Return the document of a backup and its sha256, without reading other files.
 
     Raises VerificationError (``backup_incomplete``, ``backup_altered``), MalformedError (``backup_form_unknown``,
     ``not_a_backup``).
@@ -126,7 +125,8 @@ def read_backup(folder: Path, digest: str | None = None) -> tuple[BackupContents
 
 
 def check_files(folder: Path, contents: BackupContents) -> None:
-    """Every file that is listed is there as it was written, and no other. Raises VerificationError (``backup_altered``)."""
+    """Check that every listed file is present and unchanged, and no other exists. Raises VerificationError
+    (``backup_altered``)."""
     wanted = {CONTENTS}
     for place, sha256, size in contents.places():
         wanted.add(place)
@@ -145,7 +145,7 @@ def check_files(folder: Path, contents: BackupContents) -> None:
 
 
 def open_plain(folder: Path, place: str) -> BinaryIO:
-    """A plain file below ``folder``, no part of whose path is a link. Raises OSError."""
+    """Open a plain file below ``folder``; no part of its path may be a link. Raises OSError."""
     parts = PurePosixPath(place).parts
     here = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -173,7 +173,7 @@ def ended_at(run: Path) -> int:
 
 
 def is_later(run: Path, streams: Iterable[StreamSnapshot]) -> bool:
-    """Whether a bundle tells of more than the ledger of these snapshots does."""
+    """Return whether a bundle has more events than the ledger of these snapshots."""
     last, ended = {each.stream: each.last_sequence for each in streams if is_of_ledger(each.stream)}, ended_at(run)
     layout = LedgerLayout(max(1, len(last)))
     return layout.sequence(ended) > last.get(layout.stream_at(ended), 0)
@@ -191,7 +191,7 @@ def _digest(file: BinaryIO) -> str:
 
 
 def _check_names(contents: BackupContents) -> None:
-    """A name of a file, a stream or a run leads to nothing outside of what is restored, and stands there once."""
+    """Check that each name of a file, a stream or a run is unique and stays inside the restored folder."""
     names = [place for place, _, _ in contents.places()]
     if len(set(names)) != len(names):
         raise altered("it lists a file twice")

@@ -1,7 +1,7 @@
-"""Brings an installation back from a backup: into a home folder that holds nothing yet, and a NATS server that has no streams.
+"""Restore of an installation from a backup, into an empty home folder and a NATS server without streams.
 
-Everything is looked at before anything is written, and nothing that is there is overwritten. A restore that is cut short leaves
-a mark by which a home folder is refused, and another restore begins anew.
+Everything is checked before anything is written, and nothing existing is overwritten. An interrupted restore leaves a mark
+by which a home folder is refused; another restore starts from the beginning.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from gatewright.errors import ConfigurationError, MalformedError, StoreError
 from gatewright.evidence.signing.durable_files import sync_folder
 from gatewright.evidence.store.archive import unpack
 
-#: Where bundles are put aside that the restored ledger does not know of.
+#: The folder for bundles that the restored ledger does not know.
 AHEAD = "runs-after-backup"
 _RUNS = "runs"
 _BLOCK = 1 << 20
@@ -42,7 +42,7 @@ _BLOCK = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """What was brought back; ``ahead``: runs whose bundles are newer than the ledger, and were put aside."""
+    """The restored data; ``ahead``: runs whose bundles are newer than the ledger, and were moved aside."""
 
     streams: int
     files: int
@@ -52,9 +52,10 @@ class Restored:
 
 @contextmanager
 def staged_home(home: Path) -> Iterator[Path]:
-    """A folder in ``home`` to bring everything into; it takes its place when the block is left without an error.
+    """Yield a folder in ``home`` to restore into; its content moves to ``home`` when the block ends without an error.
 
-    ``home`` may hold nothing but what a restore left that was cut short. Raises MalformedError (``restore_target_in_use``).
+    ``home`` may hold nothing except the remains of an interrupted restore. Raises MalformedError
+    (``restore_target_in_use``).
     """
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     staging = home / UNFINISHED
@@ -65,7 +66,7 @@ def staged_home(home: Path) -> Iterator[Path]:
     shutil.rmtree(staging, ignore_errors=True)
     staging.mkdir(mode=0o700)
     yield staging
-    # Some tens of files for each bundle: all of what this host holds back is written at once.
+    # There are some tens of files per bundle: one call flushes all buffered writes of this host.
     os.sync()
     for part in sorted(staging.iterdir()):
         part.rename(home / part.name)
@@ -75,23 +76,22 @@ def staged_home(home: Path) -> Iterator[Path]:
     sync_folder(home)
 
 
-def bring_files(folder: Path, contents: BackupContents, into: Path, tell: Callable[[str], None]) -> None:
+def bring_files(folder: Path, contents: BackupContents, into: Path, report: Callable[[str], None]) -> None:
     """Keys, identities, policies, holds and bundles, each looked at again while copied. Raises VerificationError, OSError."""
     for file in contents.files:
         _bring_file(folder, file, into)
-    tell(f"{len(contents.files)} files of keys, identities and policies")
+    report(f"{len(contents.files)} files of keys, identities and policies")
     (into / _RUNS).mkdir(mode=0o700, exist_ok=True)
     for bundle in contents.bundles:
         _bring_bundle(folder, bundle, into / _RUNS)
-    tell(f"{len(contents.bundles)} bundles")
+    report(f"{len(contents.bundles)} bundles")
 
 
 async def bring_streams(
-    connection: Connection, folder: Path, contents: BackupContents, replicas: int | None, tell: Callable[[str], None]
+    connection: Connection, folder: Path, contents: BackupContents, replicas: int | None, report: Callable[[str], None]
 ) -> None:
-    """Every stream, the ledger among them. Raises MalformedError (``restore_target_in_use``), ConfigurationError
-    (``backup_foreign``), BusError.
-    """
+    """Restore every stream, the ledger among them. Raises MalformedError (``restore_target_in_use``), ConfigurationError
+    (``backup_foreign``), BusError."""
     check_owner(connection, contents)
     for snapshot in contents.streams:
         if await existing(connection, snapshot.stream) is not None:
@@ -106,7 +106,7 @@ async def bring_streams(
             messages = await give_back(connection, snapshot, source, changed)
         if messages < snapshot.messages and snapshot.config.get("retention") != "workqueue":
             raise altered(f"stream {snapshot.stream} came back with {messages} messages, and had {snapshot.messages}")
-        tell(f"stream {snapshot.stream}: {messages} messages")
+        report(f"stream {snapshot.stream}: {messages} messages")
 
 
 def check_owner(connection: Connection, contents: BackupContents) -> None:
@@ -124,9 +124,9 @@ def check_owner(connection: Connection, contents: BackupContents) -> None:
 
 
 def set_aside(home: Path, ledger: Iterable[StreamSnapshot]) -> tuple[str, ...]:
-    """Move bundles of ``home`` that are newer than the ledger out of the way of those runs, which go on; their ids.
+    """Move bundles of ``home`` that are newer than the ledger aside, so that those runs can continue; return their ids.
 
-    Nothing of them is changed: they are what is left of the time after the backup.
+    They stay unchanged, as the only data from after the backup.
     """
     moved, streams = [], tuple(ledger)
     runs = home / _RUNS

@@ -1,8 +1,8 @@
-"""Takes a backup while runs go on. Nothing is stopped, and nothing is changed but the new folder.
+"""Backup during operation. It stops nothing, and writes only to the new folder.
 
-The order is what makes it one: queues, then who holds which paths, then the ledger, whose end is the moment of the backup; then
-what the ledger refers to, which only grows; then the bundles of runs that had ended by then. Whatever happened in between is in
-both places or can be done again: no step of a run may be lost, and none counts twice.
+The order makes it consistent: queues, then path locks, then the ledger, whose end is the moment of the backup; then what
+the ledger refers to, which only grows; then the bundles of runs that had ended by then. Everything in between is in both
+places or can be repeated: no step of a run may be lost or applied twice.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ _PRIVATE = 0o600
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Installation:
-    """What is to be kept. ``files``: place in a home folder -> where the file is now; ``runs``: the folder of bundles.
+    """The data to back up. ``files``: path in a home folder -> current location; ``runs``: the folder of bundles.
 
-    ``bundle_store`` is the address of the store that has them in its place.
+    ``bundle_store`` is the address of the store that has them instead.
     """
 
     files: Mapping[str, Path]
@@ -67,12 +67,12 @@ class BackupOutcome:
 
 
 async def take_backup(
-    connection: Connection, installation: Installation, folder: Path, clock: Clock, tell: Callable[[str], None]
+    connection: Connection, installation: Installation, folder: Path, clock: Clock, report: Callable[[str], None]
 ) -> BackupOutcome:
-    """Write a backup to ``folder``, which must not hold anything yet; ``tell`` hears of each part.
+    """Write a backup to the empty folder ``folder``; ``report`` is called with each part.
 
-    1. streams, in their order  2. keys, identities, policies, holds  3. bundles  4. the document that lists it all, which makes
-    it a backup. Raises MalformedError (``backup_exists``), BusError, OSError; what was written stays, and is no backup.
+    1. streams, in their order  2. keys, identities, policies, holds  3. bundles  4. the document that lists it all, which
+    makes it a backup. Raises MalformedError (``backup_exists``), BusError, OSError; a partial backup stays, and is invalid.
     """
     _make(folder)
     created = timestamp(clock.now())
@@ -82,13 +82,13 @@ async def take_backup(
             snapshot = await take_snapshot(connection, name, file)
             os.fsync(file.fileno())
         streams.append(snapshot)
-        tell(f"stream {name}: {snapshot.messages} messages, {snapshot.size} bytes")
+        report(f"stream {name}: {snapshot.messages} messages, {snapshot.size} bytes")
     moment = sum(each.last_sequence for each in streams if is_of_ledger(each.stream))
     files = tuple(_copy(source, folder, path) for path, source in sorted(installation.files.items()))  # 2
-    tell(f"{len(files)} files of keys, identities and policies")
+    report(f"{len(files)} files of keys, identities and policies")
     later: list[str] = []
     bundles = tuple(_bundles(installation.runs, folder, streams, later)) if not installation.bundle_store else ()  # 3
-    tell(f"{len(bundles)} bundles")
+    report(f"{len(bundles)} bundles")
     contents = BackupContents(
         version=__version__,
         created_at=created,

@@ -298,7 +298,7 @@ async def _find_processes(address: BusAddress) -> Sequence[Process] | None:
 def _fits(room: int, giver: str, publishers: Sequence[str] = (DEFAULT_PUBLISHER,)) -> str:
     """Whether ``room`` bytes are enough for the streams. Raises UnfitError below the least."""
     streams = (*STREAMS, *(stream for publisher in publishers for stream in publisher_streams(publisher)))
-    wanted, least = reserved_bytes([load().stream_settings.applied(stream) for stream in streams])
+    wanted, least = reserved_bytes([load().stream_settings.apply_to(stream) for stream in streams])
     if room < least:
         raise UnfitError(f"{giver} {_size(room)}; they need {_size(least)} at the least, and are meant to have {_size(wanted)}")
     smaller = (

@@ -1,1 +1,1 @@
-"""How a whole installation is: asked over the bus as an operator, and judged."""
+"""The health of an installation: queried over the bus as an operator, and judged."""

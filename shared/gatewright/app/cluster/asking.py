@@ -1,8 +1,8 @@
-"""Asks over the bus how an installation is: processes of every role, streams, queues, the server. It judges nothing.
+"""Queries the state of an installation over the bus: processes of every role, streams, queues, the server. It judges nothing.
 
-An operator may, and an observer, who reads no message.
+Operators may do this, and observers, who read no message.
 
-What a process says of itself is its own word. It is for finding what is wrong, and proves nothing.
+A process reports its own state, unverified: this helps to find faults, and proves nothing.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class _Claims(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class StreamLook:
-    """One stream. ``fullness``: of what it may keep, 0 to 1; ``behind``: servers that have not all of it, or are away.
+    """A stream. ``fullness``: share of its limits, 0 to 1; ``behind``: servers that lag or are away.
 
     ``clustered``: its server is one of several; ``leader``: one of them leads the stream.
     """
@@ -48,7 +48,7 @@ class StreamLook:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterLook:
-    """What was heard. ``missing``: streams and queues that there are not. ``expires``: of the asker's own credential, or 0."""
+    """The collected state. ``missing``: absent streams and queues. ``expires``: of the requester's own credential, or 0."""
 
     server: str
     max_payload: int
@@ -64,7 +64,7 @@ class ClusterLook:
 
 
 async def ask_cluster(connection: Connection, pools: tuple[str, ...]) -> ClusterLook:
-    """One look, by an operator or an observer. Raises BusError where the bus cannot be had, or refuses this identity."""
+    """Query once, as an operator or an observer. Raises BusError if the bus cannot serve, or refuses this identity."""
     began = time.monotonic()
     room = await offered(connection)
     trip = time.monotonic() - began
@@ -131,7 +131,7 @@ async def _queue(connection: Connection, queue: Consumer, reads_messages: bool) 
 
 
 def _expires(credential: Credential | None) -> int:
-    """When what the account signed for the asker ends, in seconds since 1970; 0: never."""
+    """Return when the requester's signed token expires, in seconds since 1970; 0: never."""
     if credential is None or not credential.token:
         return 0
     _, _, rest = credential.token.partition(".")

@@ -1,4 +1,4 @@
-"""What is wrong with an installation, by what was heard of it: each finding with its weight, its code, and what to do. Pure."""
+"""The faults of an installation, by its collected state: each finding with its severity, code, and advice. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gatewright.version import __version__
 
 Severity = Literal["error", "warning", "info"]
 
-#: The first NATS server whose consumers can be paused and whose limits per subject are kept.
+#: The first NATS server version that can pause consumers and enforces limits per subject.
 OLDEST_SERVER = (2, 11)
 LEAST_PAYLOAD = 8 << 20
 LEAST_FREE = 1 << 30
@@ -33,7 +33,7 @@ SOON = 14 * 86_400.0
 
 
 class ClusterFinding(msgspec.Struct, frozen=True):
-    """``about``: a role, a stream, a process. ``hint`` is what the table of reasons says to do."""
+    """``about``: a role, a stream, a process. ``hint`` is the advice in the table of reasons."""
 
     severity: Severity
     code: str
@@ -43,7 +43,7 @@ class ClusterFinding(msgspec.Struct, frozen=True):
 
 
 def judge(look: ClusterLook) -> tuple[ClusterFinding, ...]:
-    """Everything that is not as it should be, the gravest first; nothing when all is well."""
+    """Return all deviations, the most severe first; none when all is well."""
     found = [*_roles(look.processes), *_streams(look.streams), *_queues(look.queues), *_server(look)]
     found += [_finding("error", "consumer_missing", what, "it does not exist") for what in look.missing]
     if look.dead_letters:
@@ -109,7 +109,7 @@ def _streams(streams: Iterable[StreamLook]) -> Iterator[ClusterFinding]:
 
 
 def _queues(queues: Sequence[QueueDepth]) -> Iterator[ClusterFinding]:
-    # Who serves a pool asks for one class after the other: the pull lies open at one of them.
+    # A process serves the classes of a pool in turn: its pull is open at one of them.
     served = {task_queue(each.queue.subject) for each in queues if each.pulls or each.in_hand or each.paused}
     for each in queues:
         longest = f"{each.oldest:.0f} s" + (" at most" if each.at_most else "")

@@ -1,7 +1,7 @@
-"""Who looked at what, where the operator wants that to be recorded: a line of JSON for each page, before it is shown.
+"""The optional access record: a line of JSON for each page, written before the page is shown.
 
-A line that cannot be written keeps the page from being shown. Written are who, when, which page and what came of it; never a
-token, a form, or what a page said.
+If the line cannot be written, the page is not shown. A line has person, time, page and result; never a token, a form, or
+the content of a page.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from starlette.requests import HTTPConnection
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from gatewright.app.console.doors import SESSION_COOKIE, SignedIn
+from gatewright.app.console.access_check import SESSION_COOKIE, SignedIn
 from gatewright.clock import Clock, timestamp
 from gatewright.errors import ConfigurationError
 
-#: What pages ask by themselves, as long as they are open.
+#: Requests that open pages send by themselves.
 _UNASKED: Final = ("/static/", "/events", "/system")
 _LONGEST: Final = 500
 
 
 class AccessLine(msgspec.Struct, frozen=True):
-    """``who``: whom the sign-in names. ``session``: tells one sign-in from another; it cannot be used as one."""
+    """``who``: the person of the sign-in. ``session``: distinguishes sign-ins; it cannot be used as a session."""
 
     at: str
     who: str
@@ -41,7 +41,7 @@ class AccessLine(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class AccessFile:
-    """Appended to, by this account alone; a file that was moved away is begun anew."""
+    """A log that only this account can write; if the file is moved away, a new one is started."""
 
     path: Path
 
@@ -57,7 +57,7 @@ class AccessFile:
 
 
 def open_record(path: Path) -> AccessFile:
-    """Raises ConfigurationError where nothing can be written there."""
+    """Open the record for appending. Raises ConfigurationError if it cannot be written."""
     try:
         os.close(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
     except OSError as error:
@@ -66,7 +66,7 @@ def open_record(path: Path) -> AccessFile:
 
 
 class AccessRecord:
-    """Before the doors, so that those who were turned away are recorded too."""
+    """Runs before the access check, so that refused requests are recorded too."""
 
     def __init__(self, app: ASGIApp, signed_in: SignedIn, file: AccessFile, clock: Clock) -> None:
         self._app, self._signed_in, self._file, self._clock = app, signed_in, file, clock

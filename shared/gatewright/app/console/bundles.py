@@ -1,4 +1,4 @@
-"""What the page of a run reads beside the ledger: its bundle, and the change as the gatekeeper stored it."""
+"""The data of a run's page besides the ledger: its bundle, and the change as the gatekeeper stored it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from gatewright.view.detail import RunDetail
 
 @dataclass(slots=True)
 class BundleShelf:
-    """``home`` is the home folder where the system runs on this host, whose keys are trusted; ``key`` its signing key."""
+    """The bundles of a local system. ``home`` is its home folder, whose keys are trusted; ``key`` its signing key."""
 
     link: LedgerLink
     home: Path
@@ -34,12 +34,12 @@ class BundleShelf:
     _one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def folder(self, run: Run) -> Path | None:
-        """Where the bundle of a run lies on this host, if it does; what the ledger names is not followed elsewhere."""
+        """Return the folder of a run's bundle if it is on this host; paths in the ledger are not followed."""
         place = self.home / "runs" / run.run_id
         return place if run.sealed is not None and place.is_dir() and not place.is_symlink() else None
 
     async def account(self, run: Run) -> BundleAccount | None:
-        """What the bundle tells; None where it is not on this host, or cannot be read."""
+        """Return the content of the bundle; None if it is not on this host, or unreadable."""
         folder = self.folder(run)
         if folder is None:
             return None
@@ -58,9 +58,9 @@ class BundleShelf:
             return await asyncio.to_thread(lambda: verify(folder, keyring.trusted_keys(self.home, self.key)))
 
     async def archive(self, run: Run) -> Path:
-        """The bundle as one new file, in a folder called after the run, for the caller to remove.
+        """Write the bundle into one new file, in a folder named after the run, for the caller to remove.
 
-        Raises GatewrightError, as HostError where there is no room.
+        Raises GatewrightError, as HostError if the disk is full.
         """
         folder = self.folder(run)
         with host_errors():
@@ -85,7 +85,7 @@ class BundleShelf:
 
 @dataclass(slots=True)
 class ChangeShelf:
-    """The changes that were looked at last, by their artifact, as many as there is room for."""
+    """A bounded cache of the most recently viewed changes, by their artifact."""
 
     link: LedgerLink
     _known: OrderedDict[str, ChangeIndex] = field(default_factory=OrderedDict)

@@ -1,6 +1,6 @@
-"""The change of a run as people read it where they decide: a tree of its files, and the lines of each when they are asked for.
+"""The change of a run for the people who decide: a tree of its files, with the lines of each on request.
 
-Pure, and bounded however large the change is: what is listed and drawn at once has limits, and what is beyond is named.
+Pure, and bounded for changes of any size: lists and pages have limits, and a page names what it leaves out.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from gatewright.view.safe_text import size_words
 #: Bytes of a change that are looked at, and of changes that are remembered.
 MOST_PATCH: Final = 32_000_000
 MOST_REMEMBERED: Final = 64_000_000
-#: Files that are listed at once; a filter shows others.
+#: Maximum number of listed files; a filter shows others.
 MOST_LISTED: Final = 2_500
-#: Files whose lines stand in the page from the start, and how many lines of them all do.
+#: Maximum number of files whose lines are in the page from the start, and of all their lines.
 FEW_FILES: Final = 12
 FEW_LINES: Final = 1_500
 #: Characters of a name in the list, and of a filter.
@@ -36,7 +36,7 @@ _KINDS: Final = {"added": "new", "deleted": "deleted", "modified": "", "mode": "
 
 @dataclass(frozen=True, slots=True)
 class ChangeIndex:
-    """A change and where its files lie in it. ``key`` is of its bytes; ``size`` counts all bytes, read or not."""
+    """A change and the positions of its files. ``key`` is the digest of its bytes; ``size`` is its full size, read or not."""
 
     key: str
     data: bytes
@@ -45,12 +45,12 @@ class ChangeIndex:
 
     @property
     def whole(self) -> bool:
-        """Whether all of it was read."""
+        """Return whether all of it was read."""
         return len(self.data) == self.size
 
     @property
     def is_small(self) -> bool:
-        """Whether all its lines stand in the page from the start."""
+        """Return whether all its lines are in the page from the start."""
         return len(self.files) <= FEW_FILES and sum(each.added + each.removed for each in self.files) <= FEW_LINES
 
     def file(self, number: int) -> FilePatch:
@@ -72,12 +72,12 @@ def index_change(data: bytes, size: int) -> ChangeIndex:
 
 
 def file_address(run_id: str, index: ChangeIndex, number: int, **query: object) -> str:
-    """Where the lines of a file of exactly this change are."""
+    """Return the address of a file's lines, for exactly this change."""
     return f"/runs/{run_id}/files/{number}?{urlencode({'change': index.key, **query})}"
 
 
 def draw_change(index: ChangeIndex, run_id: str, wanted: str, limits: PageLimits) -> Iterator[Element]:
-    """How large the change is, a filter, and the tree of the files that the filter ``wanted`` lets through."""
+    """Yield the size of the change, a filter, and the tree of the files that match the filter ``wanted``."""
     files = index.files
     added, removed = sum(each.added for each in files), sum(each.removed for each in files)
     counts = (f"{len(files):,} file{'' if len(files) == 1 else 's'}, ", *_counts(added, removed))
@@ -114,7 +114,7 @@ def draw_tree(index: ChangeIndex, run_id: str, wanted: str, limits: PageLimits) 
 
 
 def draw_file(index: ChangeIndex, run_id: str, number: int, skipped: int, limits: PageLimits) -> Iterator[Element]:
-    """The lines of one file, as many as are shown at once, and where the next ones are."""
+    """Return the first lines of one file, up to the limit, and the address of the next ones."""
     file = index.file(number)
     lines = sum(len(hunk.lines) for hunk in file.hunks)
     shown = PageLimits(shown_lines=limits.shown_lines, all_lines=limits.shown_lines)
@@ -128,7 +128,7 @@ def draw_file(index: ChangeIndex, run_id: str, number: int, skipped: int, limits
 
 
 def line_places(index: ChangeIndex, anchors: Iterable[str], limits: PageLimits) -> dict[str, str]:
-    """By the name that votes and findings give a line (``patch:PATH:LINE``), its id, where the change shows that line."""
+    """Return element ids by line name (``patch:PATH:LINE``, used in votes and findings), for lines that the change shows."""
     wanted: dict[str, set[tuple[str, str]]] = {}
     for anchor in anchors:
         path, _, line = anchor.removeprefix("patch:").rpartition(":")
@@ -171,7 +171,7 @@ def _spans(folder: _Folder) -> Iterator[FileSpan]:
 
 
 def _file(listed: tuple[int, str, FileSpan], index: ChangeIndex, run_id: str, limits: PageLimits) -> Element:
-    """A line of the list. Its lines stand in it already where the change is small; else a script puts them there."""
+    """Return a list entry. It includes the lines if the change is small; otherwise a script loads them."""
     number, name, span = listed
     label = "binary" if span.binary else _KINDS[span.kind]
     summary: Sequence[Child] = (

@@ -14,9 +14,9 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
+from gatewright.app.console.access_check import status_of
 from gatewright.app.console.bundles import ChangeShelf
 from gatewright.app.console.change_browser import ChangeIndex, draw_file, draw_tree
-from gatewright.app.console.doors import status_of
 from gatewright.app.console.drawing import LIMITS, as_markup
 from gatewright.app.console.pages import ConsolePages
 from gatewright.errors import DeniedError, GatewrightError, MalformedError
@@ -24,7 +24,7 @@ from gatewright.errors import DeniedError, GatewrightError, MalformedError
 
 @dataclass(slots=True)
 class ChangePages:
-    """With ``part=1`` an answer is the piece alone, for a script; else it is a page."""
+    """The pages of a change. With ``part=1`` an answer is only the fragment, for a script; else it is a page."""
 
     pages: ConsolePages
     changes: ChangeShelf
@@ -60,7 +60,7 @@ class ChangePages:
         )
 
     async def _index(self, request: Request) -> tuple[str, ChangeIndex]:
-        """The change that is asked about. Raises MalformedError (``run_unknown``), DeniedError (as another change)."""
+        """Return the requested change. Raises MalformedError (``run_unknown``), DeniedError (another change)."""
         await self.pages.link.board_follower()
         detail = await self.pages.detail(request)
         account = await self.pages.shelf.account(detail.run)

@@ -1,7 +1,7 @@
-"""What all open pages are told of the board as it is now, worked out once for all of them.
+"""Facts about the board that all open pages need, computed once for all of them.
 
-Fifty pages ask the same at each step of a run. An answer holds as long as nothing has changed, and a second at most, because
-some of it goes by the time of day.
+Fifty pages request the same facts at each step of a run. A result is valid until something changes, and at most for a
+second, because some of it depends on the time.
 """
 
 from __future__ import annotations
@@ -25,12 +25,13 @@ _LONGEST = timedelta(seconds=1)
 
 
 class CommonLook:
-    """At what ``follower`` knows; ``draw`` makes the line of a run."""
+    """A cached view of ``follower``; ``draw`` renders the row of a run."""
 
     def __init__(self, follower: BoardFollower, draw: DrawRow, now: Callable[[], datetime]) -> None:
         self.follower = follower
         self._draw, self._now = draw, now
-        #: Of what the answers are: all that may move on between two of them, within one portion of the ledger too; and when.
+        #: The state that the results belong to: everything that changes between two of them, also within one batch; and its
+        #: time.
         self._of: tuple[int, str, int] | None = None
         self._at = datetime.min.replace(tzinfo=UTC)
         self._answers: dict[Hashable, Any] = {}
@@ -41,19 +42,20 @@ class CommonLook:
         return self.follower.board
 
     def changes(self, origin: str, sequence: int, chosen: BoardFilter) -> BoardChanges | BoardResync:
-        """As ``changes_since``."""
+        """See ``changes_since``."""
         return self._once(("changes", origin, sequence, chosen), lambda: changes_since(self.board, origin, sequence, chosen))
 
     def counts(self, chosen: BoardFilter) -> Mapping[RunStage, int]:
-        """As ``counts_of``."""
+        """See ``counts_of``."""
         return self._once(("counts", chosen), lambda: counts_of(self.board, chosen))
 
     def needs(self) -> tuple[int, str]:
-        """How many needs there are, and what tells them from others."""
+        """Return the number of needs, and their fingerprint."""
         return self._once(("needs",), self._needs)
 
     def claimed(self) -> Mapping[str, tuple[str, ...]]:
-        """By run, which processes claim its tasks and where its target has moved; runs without either are left out."""
+        """Return, by run, the processes that claim its tasks and the new commit of its target; runs without either are left
+        out."""
         return self._once(("claimed",), lambda: _claims_by_run(self.board))
 
     def drawn(self, row: BoardRow) -> str:
@@ -76,13 +78,13 @@ class CommonLook:
 
 
 def fingerprint(needs: Sequence[Need]) -> str:
-    """Tells one list of needs from another, also where a need was handed on, has a new comment, or its target has moved."""
+    """Return a fingerprint of the needs; it changes if a need is delegated, gets a comment, or its target moves."""
     words = "\0".join(f"{need.key}\0{need.who}\0{_news(need.summary)}" for need in needs)
     return hashlib.sha256(words.encode()).hexdigest()[:16]
 
 
 def _news(summary: ApprovalSummary | None) -> str:
-    """What may change about a request while it waits."""
+    """Return what may change about a request while it waits."""
     if summary is None:
         return ""
     return f"{len(summary.comments)} {summary.moved.found if summary.moved is not None else '-'}"

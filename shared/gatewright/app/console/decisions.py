@@ -1,6 +1,6 @@
-"""Requests as they are signed, and signed decisions on their way to the gatekeeper, which alone verifies them.
+"""Requests to sign, and signed decisions on their way to the gatekeeper, which alone verifies them.
 
-No key is here: a person's own agent makes the decision of the request that is handed out, asks, and signs it.
+This module has no key: a person's own agent receives a request, asks the person, and signs the decision.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from gatewright.app.console.doors import SESSION_COOKIE, SignedIn, check_sender, status_of
+from gatewright.app.console.access_check import SESSION_COOKIE, SignedIn, check_sender, status_of
 from gatewright.app.console.roles import may
 from gatewright.app.feed.link import LedgerLink
 from gatewright.app.http_access import read_body
@@ -28,16 +28,16 @@ from gatewright.rules.approvals import request_digest
 #: Opens a connection as an approver. Raises UnavailableError, BusError.
 OpenInbox = Callable[[], AbstractAsyncContextManager[ApprovalInbox]]
 
-#: Bytes of a signed decision, and decisions that are brought at once.
+#: Maximum bytes of a signed decision, and maximum concurrent decisions.
 _MAX_BYTES = 96 * 1024
 _MOST_AT_ONCE = 8
-#: Where a page says that what it sends comes from a form of its own.
+#: Header with which a page shows that a request comes from its own form.
 MARK_HEADER = "x-gatewright-mark"
 
 
 @dataclass(slots=True)
 class DecisionPaths:
-    """``decide`` None: nothing is decided here."""
+    """The paths of decisions; without ``decide`` this console accepts none."""
 
     link: LedgerLink
     signed_in: SignedIn
@@ -48,7 +48,7 @@ class DecisionPaths:
         return [Route("/requests/{request_id}", self.request), Route("/decisions", self.decision, methods=["POST"])]
 
     async def request(self, request: Request) -> Response:
-        """The canonical JSON of a request that waits, as long as it is the one that the page shows (``sha256``)."""
+        """Return the canonical JSON of a pending request if it still is the one that the page shows (``sha256``)."""
         role = self.signed_in.role_of(request.cookies.get(SESSION_COOKIE, ""))
         try:
             if role is None or not may(role, "approver"):
@@ -59,7 +59,7 @@ class DecisionPaths:
         return Response(codec.encode(found), media_type="application/json")
 
     async def decision(self, request: Request) -> Response:
-        """Bring one signed decision; what the gatekeeper says of it."""
+        """Forward one signed decision; return the gatekeeper's answer."""
         try:
             self.check_open()
             check_sender(request, self.signed_in, request.headers.get(MARK_HEADER), "approver")
@@ -68,13 +68,13 @@ class DecisionPaths:
             return refusal(error)
 
     def check_open(self) -> OpenInbox:
-        """How decisions are brought. Raises DeniedError (``console_read_only``) where nothing is decided."""
+        """Return the connection for decisions. Raises DeniedError (``console_read_only``) if this console accepts none."""
         if self.decide is None:
             raise DeniedError("nothing is decided here: this console only looks", code="console_read_only")
         return self.decide
 
     async def bring(self, signed: SignedDecision) -> Response:
-        """Bring a decision; what was recorded. Raises UnavailableError, and whatever the gatekeeper refuses it with."""
+        """Forward a decision; return what was recorded. Raises UnavailableError, and the gatekeeper's refusal."""
         decide = self.check_open()
         if self._under_way >= _MOST_AT_ONCE:
             raise UnavailableError("other decisions are on their way: send it again", code="service_busy")
@@ -106,6 +106,6 @@ def _read(data: bytes) -> SignedDecision:
 
 
 def refusal(error: GatewrightError) -> Response:
-    """An error as a page is told it."""
+    """Return an error as a response to a page."""
     told = {"reason": error.reason, "message": error.message, "advice": advice_for(error.reason)}
     return JSONResponse(told, status_of(error))

@@ -1,4 +1,4 @@
-"""How pages are drawn: Jinja templates that escape everything, and what of a bundle's report is shown on the page of a run."""
+"""Rendering of pages: Jinja templates that escape everything, and the sections of a bundle's report on a run's page."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _NOWHERE = Path("/nonexistent")
 
 
 def make_templates() -> Environment:
-    """Everything is escaped, and everything that does not simply print is written out, before it reaches a page."""
+    """Return the template environment: it escapes all values, and spells out unprintable characters."""
     environment = Environment(
         loader=PackageLoader("gatewright.app.console"),
         autoescape=select_autoescape(default=True, default_for_string=True),
@@ -77,7 +77,7 @@ def make_templates() -> Environment:
 
 
 def row_html(environment: Environment, row: BoardRow, now: datetime) -> str:
-    """One line of the board."""
+    """Return one row of the board."""
     return environment.get_template("row.html").render(row=row, now=now)
 
 
@@ -95,14 +95,14 @@ class RunSections:
     review: Markup
     tests: Markup
     places: Mapping[str, str]
-    #: Of the change that is shown; empty: none is.
+    #: Key of the shown change; empty if none is shown.
     change_key: str = ""
 
 
 def sections_of(detail: RunDetail, account: BundleAccount | None, index: ChangeIndex | None, wanted: str = "") -> RunSections:
-    """``account`` where the bundle lies on this host; ``index``: the canonical change. ``wanted``: a filter of its files.
+    """Return the sections of a run's page. ``account`` if the bundle is on this host; ``index``: the canonical change.
 
-    A part that has nothing to show is empty.
+    ``wanted``: a filter of its files. A section without content is empty.
     """
     run, history = detail.run, _history(detail)
     known = account or BundleAccount(_NOWHERE, {}, {}, {}, detail.records, run, history, "")
@@ -156,7 +156,7 @@ def as_markup(elements: Iterable[Element]) -> Markup:
 
 
 def _typed_text(text: str) -> Markup:
-    """A person's own words, back in the field that they came from: escaped, and else as they are."""
+    """Return a person's own text for its form field: escaped, otherwise unchanged."""
     return escape(text.replace("\r\n", "\n"))
 
 
@@ -165,7 +165,7 @@ def _visible_value(value: Any) -> Any:
 
 
 def _moment(text: str, now: datetime) -> str:
-    """As ``_ago``, of a time that others have written: as it is where it is none."""
+    """Return ``_ago`` for a time written by others; an invalid time is returned unchanged."""
     try:
         return _ago(text, now)
     except ValueError:
@@ -173,7 +173,7 @@ def _moment(text: str, now: datetime) -> str:
 
 
 def _until(moment: str, now: datetime) -> str:
-    """A time that is to come, for people; one that has passed as ``_ago`` writes it."""
+    """Return a future time for people; a past one as ``_ago`` formats it."""
     left = (datetime.fromisoformat(moment).astimezone(UTC) - now).total_seconds()
     return f"in {duration_words(left)}" if left > 0 else _ago(moment, now)
 

@@ -1,6 +1,6 @@
-"""Server-sent events: what a page has still to be told. The id of an event is the stream sequence up to which it tells all.
+"""Server-sent events: the updates of an open page. The id of an event is the stream sequence that it covers.
 
-What is sent is what has moved since the page last looked, so that an interruption at any place loses nothing.
+An event has everything that changed since the page's last update, so that an interruption loses nothing.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from gatewright.view.resuming import BoardResync, event_id, position_of
 from gatewright.view.rows import BoardRow
 from gatewright.view.safe_text import visible
 
-#: Seconds between two events of one page at least, and after which a page is told that nothing has changed.
+#: Minimum seconds between two events of one page, and seconds after which an unchanged page gets a heartbeat.
 SHORTEST_PAUSE = 0.25
 BEAT = 5.0
 
 
 class PageStream:
-    """What one open page is told. ``run_id``: the page of that run; else the board with this filter, or what needs a person.
+    """The updates of one open page. ``run_id``: the page of that run; else the board with this filter, or the list of needs.
 
-    ``needs``: the fingerprint of the needs that the page shows. ``words``: what agents say; ``heard``: the last number of it
-    that the page shows.
+    ``needs``: the fingerprint of the needs on the page. ``words``: the agents' output; ``heard``: the last number of it on
+    the page.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class PageStream:
         self._needs = needs
         self._words, self._heard = words, heard
         self._connected: bool | None = None
-        #: By run, which processes claim its tasks, as the page was told.
+        #: By run, the processes that claim its tasks, as last sent to the page.
         self._claimed: Mapping[str, tuple[str, ...]] = {}
 
     async def run(self, last_event_id: str) -> AsyncGenerator[bytes, None]:
@@ -58,27 +58,27 @@ class PageStream:
             revision = self._follower.revision
             if self._connected != self._follower.connected:
                 self._connected = self._follower.connected
-                yield told("state", {"connected": self._connected})
+                yield format_event("state", {"connected": self._connected})
             if self._follower.current:
                 found = self._since(*seen) if seen is not None else BoardResync("other_ledger")
                 if isinstance(found, BoardResync):
-                    yield told("resync", {"why": found.why, "at": event_id(self._follower.board)})
+                    yield format_event("resync", {"why": found.why, "at": event_id(self._follower.board)})
                     return
-                # Taken down before it is sent: what happens while a slow page takes it in has still to be told.
+                # Recorded before sending: changes during a slow transfer are sent in the next event.
                 seen, position = (self._follower.board.origin, self._follower.board.sequence), event_id(self._follower.board)
                 if found is not None:
                     told_at = clock()
-                    yield told("update", found, position)
+                    yield format_event("update", found, position)
             try:
                 async with asyncio.timeout(BEAT):
                     await self._follower.changed(revision)
-                # What comes after a while is told at once, what comes soon after another thing together with what follows it.
+                # Send immediately after an idle period; soon after another event, wait and combine.
                 await asyncio.sleep(max(0.0, told_at + SHORTEST_PAUSE - clock()))
             except TimeoutError:
-                yield told("beat", {})
+                yield format_event("beat", {})
 
     def _since(self, origin: str, sequence: int) -> dict[str, Any] | BoardResync | None:
-        """What to tell; None for nothing."""
+        """Return the next update; None if nothing changed."""
         board = self._follower.board
         found = self._look.changes(origin, sequence, self._chosen or BoardFilter())
         if isinstance(found, BoardResync):
@@ -107,7 +107,7 @@ class PageStream:
         return document if moved or anew or sequence != board.sequence else None
 
     def _claimed_anew(self, board: Board) -> list[BoardRow]:
-        """Rows whose tasks other processes claim than the page was told: no sequence of the ledger moves with that."""
+        """Return rows whose claiming processes changed: claims do not advance the ledger's sequence."""
         claimed = self._look.claimed()
         before, self._claimed = self._claimed, claimed
         if before is claimed:
@@ -123,7 +123,7 @@ def _word(word: AgentWord) -> dict[str, Any]:
     return {"number": word.number, "task": task, "event": said.event, "text": visible(said.text), "momentary": momentary}
 
 
-def told(kind: str, document: Any, position: str = "") -> bytes:
-    """One event. JSON holds no line end, so that no text can end an event or begin another."""
+def format_event(kind: str, document: Any, position: str = "") -> bytes:
+    """Return one event. JSON contains no line end, so that no text can end an event or begin another."""
     head = f"event: {kind}\n" + (f"id: {position}\n" if position else "")
     return head.encode() + b"data: " + msgspec.json.encode(document) + b"\n\n"

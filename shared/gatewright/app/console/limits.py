@@ -1,4 +1,4 @@
-"""How often one browser may ask: a bucket for each session, so that one that runs wild leaves the others their page."""
+"""A rate limit per browser: one token bucket per session, so that a faulty one does not affect others."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from starlette.requests import HTTPConnection
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from gatewright.app.console.doors import SESSION_COOKIE, SignedIn
+from gatewright.app.console.access_check import SESSION_COOKIE, SignedIn
 
-#: Questions that may come at once, and in a second in the long run.
+#: Burst of requests, and sustained requests per second.
 BURST: Final = 300.0
 EACH_SECOND: Final = 20.0
-#: Buckets that are kept; the one that was longest not asked for goes.
+#: Maximum number of buckets; the least recently used is removed.
 _MOST_BUCKETS: Final = 1_000
 
 
@@ -30,7 +30,7 @@ class AskingRate:
     _buckets: OrderedDict[str, tuple[float, float]] = field(default_factory=OrderedDict)
 
     def wait_of(self, who: str) -> float:
-        """Takes one question of ``who``; 0, or the seconds until there is room for it, which is not taken then."""
+        """Take one request of ``who``; return 0, or the seconds to wait, if none was available to take."""
         now = self.clock()
         left, at = self._buckets.pop(who, (self.burst, now))
         left = min(self.burst, left + (now - at) * self.each_second)
@@ -42,7 +42,7 @@ class AskingRate:
 
 
 class RateLimit:
-    """Behind the doors, for those who have signed in: strangers see the sign-in alone, which has limits of its own."""
+    """Runs after the access check, for signed-in people: others only see the sign-in, which has limits of its own."""
 
     def __init__(self, app: ASGIApp, signed_in: SignedIn, rate: AskingRate) -> None:
         self._app, self._signed_in, self._rate = app, signed_in, rate

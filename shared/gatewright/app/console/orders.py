@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from gatewright.app.console.doors import SignedInPerson
+from gatewright.app.console.access_check import SignedInPerson
 from gatewright.app.order_document import order_document
 from gatewright.contracts import RunRequest, codec
 from gatewright.errors import Fault, MalformedError
@@ -18,11 +18,11 @@ from gatewright.executor_kinds import EXECUTOR_KINDS
 from gatewright.order_form.rows import FormField, Kind, Row, Section
 from gatewright.order_form.run_options import ANY_AGENT, order_rows, row
 
-#: Bytes of the form as it is sent, where most characters of a patch take one and some three.
+#: Maximum bytes of a submitted form, where most characters of a patch take one byte and some three.
 MOST_BYTES: Final = 6_000_000
-#: Who makes the change: the kinds of executor whose option the form shows.
+#: The ways to make the change: the kinds of executor whose option the form shows.
 MAKERS: Final = {name: kind.label for name, kind in EXECUTOR_KINDS.items() if row(kind.option).form is not None}
-#: Who ordered a run, in words, where the sign-in names no person.
+#: Name of the orderer if the sign-in names no person.
 _NO_PERSON = "the live page"
 #: The value of a box that is ticked.
 _TICKED = "on"
@@ -35,10 +35,10 @@ def form_sections() -> dict[str, tuple[tuple[Row, FormField], ...]]:
 
 
 def request_of(fields: Mapping[str, str], person: SignedInPerson | None = None) -> RunRequest:
-    """The request that the fields of a form ask for; empty lines count for nothing.
+    """Return the request of a form; empty lines are ignored.
 
-    ``person`` has sent the form: who ordered the run, and the author of its commit; None: the sign-in names no person.
-    Raises MalformedError (``invalid_input``) with a fault for everything that is missing or wrong.
+    ``person`` has sent the form: the orderer of the run and author of its commit; None: the sign-in names no person. Raises
+    MalformedError (``invalid_input``) with a fault for each missing or wrong field.
     """
     maker = fields.get("maker", "")
     shown = [each for part in form_sections().values() for each in part if each[1].maker in {"", maker}]
@@ -48,7 +48,7 @@ def request_of(fields: Mapping[str, str], person: SignedInPerson | None = None) 
         if form.required and not fields.get(each.key, "").strip()
     ]
     if maker not in MAKERS:
-        missing.append(Fault("/maker", "required", "say who makes the change"))
+        missing.append(Fault("/maker", "required", "select who makes the change"))
     if missing:
         raise MalformedError("this cannot be run", faults=tuple(missing), code="invalid_input")
     values = {each.name: _form_value(each, form, fields.get(each.key, "")) for each, form in shown}
@@ -67,7 +67,7 @@ def request_of(fields: Mapping[str, str], person: SignedInPerson | None = None) 
 
 
 def _form_value(each: Row, form: FormField, text: str) -> Any:
-    """What a person typed, as ``order_document`` takes it."""
+    """Return a person's input in the form that ``order_document`` accepts."""
     if each.name == "patch":
         # Browsers send the ends of lines as CR LF.
         return (text.replace("\r\n", "\n").rstrip("\n") + "\n").encode() if text.strip() else b""

@@ -1,4 +1,4 @@
-"""The pages and what is behind each path. Nothing here changes a run: what a person decides is signed where the key is."""
+"""The pages, and the handler of each path. No page changes a run: a decision is signed where the key is."""
 
 from __future__ import annotations
 
@@ -17,9 +17,17 @@ from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Re
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
+from gatewright.app.console.access_check import (
+    FORM_COOKIE,
+    SESSION_COOKIE,
+    SESSION_SECONDS,
+    SignedIn,
+    read_form,
+    same_form,
+    status_of,
+)
 from gatewright.app.console.bundles import BundleShelf, ChangeShelf, discard
 from gatewright.app.console.common_look import CommonLook, fingerprint
-from gatewright.app.console.doors import FORM_COOKIE, SESSION_COOKIE, SESSION_SECONDS, SignedIn, read_form, same_form, status_of
 from gatewright.app.console.drawing import row_html, sections_of
 from gatewright.app.console.events import PageStream
 from gatewright.app.console.roles import may
@@ -43,20 +51,20 @@ from gatewright.work_documents.revisions import trail_of
 
 #: Lines of one list of ended runs, and of one of open runs, on a page.
 MOST_ENDED_SHOWN, MOST_OPEN_SHOWN = 100, 500
-#: Repositories whose rules are shown.
+#: Maximum number of repositories whose rules are shown.
 MOST_REPOSITORIES = 10
 #: Bytes of a form that is sent before a sign-in.
 _SMALL_FORM = 16_384
-#: Pages that are kept up to date at once.
+#: Maximum number of live pages.
 MOST_STREAMS = 200
 
 
 @dataclass(slots=True)
 class ConsolePages:
-    """``secure``: cookies go over TLS alone, because a proxy before this speaks it. ``agent``: who signs for people.
+    """``secure``: cookies require TLS, which a proxy before this server provides. ``agent``: the signing agent.
 
-    ``submits``: whether operators find a form to submit by. ``provider``: the name of the host that people sign in at.
-    ``words``: what agents say while they work.
+    ``submits``: whether operators have a form to submit. ``provider``: the host name of the sign-in provider. ``words``:
+    the agents' live output.
     """
 
     link: LedgerLink
@@ -88,7 +96,7 @@ class ConsolePages:
         ]
 
     async def board(self, request: Request) -> Response:
-        """All runs by where they stand."""
+        """Show all runs by stage."""
         board, now = (await self.link.board_follower()).board, self.clock.now()
         chosen = filter_of(request.query_params)
         lists = lists_of(board, chosen)
@@ -110,13 +118,13 @@ class ConsolePages:
         )
 
     async def needs(self, request: Request) -> Response:
-        """All that waits for a person, longest first."""
+        """Show everything that waits for a person, longest first."""
         follower = await self.link.board_follower()
         asks = {each.request_id: each for row in follower.board.rows.values() for each in row.asks}
         return self.page(request, "needs.html", follower.board, asks=asks)
 
     async def run(self, request: Request) -> Response:
-        """One run."""
+        """Show one run."""
         follower = await self.link.board_follower()
         board = follower.board
         try:
@@ -150,7 +158,7 @@ class ConsolePages:
         )
 
     async def policies(self, request: Request) -> Response:
-        """What was in force when the newest run was accepted, and who must approve what, by repository."""
+        """Show the policies of the newest run, and who must approve changes, by repository."""
         board = (await self.link.board_follower()).board
         newest: dict[str, BoardRow] = {}
         for row in sorted(board.rows.values(), key=lambda row: row.order, reverse=True):
@@ -181,7 +189,7 @@ class ConsolePages:
         return FileResponse(file, media_type="application/octet-stream", filename=name, background=done)
 
     async def events(self, request: Request) -> Response:
-        """What an open page has still to be told."""
+        """Stream the updates of an open page."""
         if self.streams >= MOST_STREAMS:
             return Response("too many pages are open\n", 503, media_type="text/plain")
         follower = await self.link.board_follower()
@@ -201,11 +209,11 @@ class ConsolePages:
         return StreamingResponse(self._count_stream(stream.run(position)), media_type="text/event-stream")
 
     async def report_css(self, _request: Request) -> Response:
-        """How the parts look that the report draws."""
+        """Return the style sheet of the report's sections."""
         return Response(files("gatewright.app.report").joinpath("page.css").read_bytes(), media_type="text/css")
 
     async def sign_in(self, request: Request) -> Response:
-        """The form for the token, and what comes of it."""
+        """Show the form for the token, or process it."""
         cookie = request.cookies.get(FORM_COOKIE, "")
         if request.method == "POST":
             form = await self._small_form(request)
@@ -237,7 +245,7 @@ class ConsolePages:
         return response
 
     async def _small_form(self, request: Request) -> dict[str, str]:
-        """Of a person who may not be known yet; what is too much or no form is as good as none."""
+        """Return the form of a possibly unknown person; an oversized or malformed one is empty."""
         with contextlib.suppress(MalformedError):
             return await read_form(request, _SMALL_FORM)
         return {}

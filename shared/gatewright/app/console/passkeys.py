@@ -1,7 +1,7 @@
-"""Decisions that a passkey signs in the browser: how one is made for this page, what it is given to sign, and what it gave.
+"""Decisions signed by a passkey in the browser: creating a passkey, the request to sign, and its answer.
 
-No key is here, and nothing is verified: the gatekeeper holds each signature against the operator's roster, which nothing here
-writes. What a passkey signs is shown by this page, so its server is trusted for that; a signing agent trusts no page.
+This module has no key and verifies nothing: the gatekeeper checks each signature against the operator's roster, which
+nothing here writes. The page shows what a passkey signs, so its server is trusted for that; a signing agent trusts no page.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from gatewright.app.console.access_check import check_sender
 from gatewright.app.console.decisions import MARK_HEADER, DecisionPaths, refusal
-from gatewright.app.console.doors import check_sender
 from gatewright.app.console.pages import ConsolePages
 from gatewright.app.http_access import read_body
 from gatewright.clock import timestamp
@@ -38,13 +38,13 @@ _Sent = TypeVar("_Sent", bound=msgspec.Struct)
 
 
 class MadePasskey(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``public_key``: SubjectPublicKeyInfo, as the browser tells it; base 64 as in URLs, like all that follows."""
+    """``public_key``: SubjectPublicKeyInfo as the browser returns it; URL-safe base64, like all fields below."""
 
     public_key: _Encoded
 
 
 class PasskeyOrder(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a person has pressed and typed, about the request of this digest."""
+    """A person's choice and input for the request with this digest."""
 
     request_id: Annotated[str, Meta(max_length=200)]
     sha256: Annotated[str, Meta(max_length=64)]
@@ -67,7 +67,7 @@ class PasskeyAnswer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(slots=True)
 class PasskeyPaths:
-    """Beside the paths of signed decisions, on the same conditions."""
+    """Used beside the paths of signed decisions, under the same conditions."""
 
     pages: ConsolePages
     deciding: DecisionPaths
@@ -81,7 +81,7 @@ class PasskeyPaths:
         ]
 
     async def page(self, request: Request) -> Response:
-        """Where a person makes a passkey, and gets the line for the operator."""
+        """Show the page where a person creates a passkey, and gets the line for the operator."""
         board = (await self.pages.link.board_follower()).board
         host, port = request.url.hostname or "", request.url.port
         by_name = f"http://localhost:{port}/passkey" if _is_address(host) else ""
@@ -113,7 +113,7 @@ class PasskeyPaths:
         return JSONResponse({"document": document.decode(), "challenge": challenge})
 
     async def decision(self, request: Request) -> Response:
-        """Bring what a passkey has signed; what the gatekeeper says of it."""
+        """Forward a decision signed by a passkey; return the gatekeeper's answer."""
         try:
             answer = await self._read_sent(request, PasskeyAnswer)
             parts = (_bytes(each) for each in (answer.client_data, answer.authenticator_data, answer.signature))
@@ -123,7 +123,7 @@ class PasskeyPaths:
             return refusal(error)
 
     async def _read_sent(self, request: Request, kind: type[_Sent]) -> _Sent:
-        """What the page has sent. Raises DeniedError for another sender, MalformedError for anything else."""
+        """Return the submitted document. Raises DeniedError for another sender, MalformedError for anything else."""
         self.deciding.check_open()
         check_sender(request, self.deciding.signed_in, request.headers.get(MARK_HEADER), "approver")
         try:
@@ -133,10 +133,10 @@ class PasskeyPaths:
 
 
 def _origin(request: Request) -> str:
-    """Of the page that asks; the doors know it. Raises MalformedError."""
+    """Return the origin of the requesting page, which the access check has accepted. Raises MalformedError."""
     found = request.headers.get("origin", "")
     if not found:
-        raise MalformedError("a browser says which page it comes from", code="malformed")
+        raise MalformedError("the browser sent no Origin header", code="malformed")
     return found
 
 
@@ -148,7 +148,7 @@ def _bytes(encoded: str) -> bytes:
 
 
 def _is_address(host: str) -> bool:
-    """Whether a page is reached by a number, which no passkey is made for."""
+    """Return whether a page's host is an IP address, for which passkeys do not exist."""
     try:
         ipaddress.ip_address(host.strip("[]"))
     except ValueError:

@@ -1,4 +1,4 @@
-"""What the people of a sign-in may do: look, send on signed decisions, or submit runs besides. Which token is whose."""
+"""Roles of signed-in people: view, also forward signed decisions, or also submit runs; and the tokens of each role."""
 
 from __future__ import annotations
 
@@ -9,21 +9,20 @@ from typing import Final, Literal, get_args
 from gatewright.app.http_access import read_token
 from gatewright.errors import ConfigurationError
 
-#: Each may do what those before it may. The bus's identities behind them: a watcher's and an observer's, an approver's, a
-#: publisher's.
+#: Each role includes those before it. The bus identities behind them: a watcher and an observer, an approver, a publisher.
 ConsoleRole = Literal["viewer", "approver", "operator"]
 CONSOLE_ROLES: Final[tuple[ConsoleRole, ...]] = get_args(ConsoleRole)
-#: Of people who need no token, on loopback: a decision is nothing without its signature.
+#: For people without a token, on loopback: a decision is worthless without its signature.
 WITHOUT_TOKEN: Final[ConsoleRole] = "approver"  # noqa: S105 - a role
 
 
 def may(role: ConsoleRole, wanted: ConsoleRole) -> bool:
-    """Whether a role may do what ``wanted`` is for."""
+    """Return whether a role includes ``wanted``."""
     return CONSOLE_ROLES.index(role) >= CONSOLE_ROLES.index(wanted)
 
 
 def read_tokens(given: Sequence[str]) -> dict[str, ConsoleRole]:
-    """By token its role, of ``[ROLE=]FILE``; without a role it is an approver's.
+    """Return the role of each token, from ``[ROLE=]FILE``; the default role is approver.
 
     Raises ConfigurationError, also for one token of two roles.
     """

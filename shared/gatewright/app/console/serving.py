@@ -1,4 +1,4 @@
-"""The program: the pages behind their doors, served until it is told to end."""
+"""The program: the pages behind the access check, served until SIGTERM or SIGINT."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from gatewright.app.console.access_check import AccessCheck, SignedIn
 from gatewright.app.console.access_record import AccessFile, AccessRecord
 from gatewright.app.console.bundles import BundleShelf, ChangeShelf
 from gatewright.app.console.change_pages import ChangePages
 from gatewright.app.console.decisions import DecisionPaths, OpenInbox
-from gatewright.app.console.doors import Doors, SignedIn
 from gatewright.app.console.drawing import make_templates
 from gatewright.app.console.limits import AskingRate, RateLimit
 from gatewright.app.console.pages import ConsolePages
@@ -39,16 +39,16 @@ from gatewright.client.client import Client
 from gatewright.clock import Clock, SystemClock
 from gatewright.errors import ConfigurationError
 
-#: Seconds after which what follows the system is told again to end.
+#: Seconds after which background tasks are cancelled again.
 _ENDING = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class ConsoleAddress:
-    """Where the page is reached. ``names``: further values of ``Host``.
+    """The addresses of the page. ``names``: further values of ``Host``.
 
-    ``tokens``: by token its role. ``provider``: where people sign in. Without both no sign-in is wanted, on loopback alone.
-    ``agent``: the origin of signing agents.
+    ``tokens``: by token its role. ``provider``: the sign-in provider. Without both, no sign-in is required, on loopback
+    only. ``agent``: the origin of signing agents.
     """
 
     host: str = "127.0.0.1"
@@ -117,7 +117,7 @@ def make_app(
     address.check()
     time = clock or SystemClock()
     link = LedgerLink(connect, warn, submit.connect if submit is not None else None)
-    # By the clock, so that a page that was drawn before a restart is told all that comes after it.
+    # From the clock, so that a page from before a restart receives everything after it.
     first = int(time.now().timestamp() * 1000)
     words = AgentWords(link, lambda: link.follower.nudge() if link.follower is not None else None, first)
     provider = address.provider
@@ -158,10 +158,10 @@ def make_app(
         routes += ProviderPaths(exchange, attempts, signed_in, pages.templates, address.behind_proxy).routes()
     app = Starlette(routes=routes, lifespan=lifespan)
     limited = RateLimit(app, signed_in, AskingRate(time.monotonic))
-    doors: ASGIApp = Doors(limited, address.hosts, address.origins, signed_in, agent)
+    checked: ASGIApp = AccessCheck(limited, address.hosts, address.origins, signed_in, agent)
     if record is not None:
-        doors = AccessRecord(doors, signed_in, record, time)
-    ready = HealthPaths(doors, lambda: link.follower is not None and link.follower.current)
+        checked = AccessRecord(checked, signed_in, record, time)
+    ready = HealthPaths(checked, lambda: link.follower is not None and link.follower.current)
     return ConsoleApp(ready, link)
 
 
@@ -173,32 +173,30 @@ class ConsoleServer(uvicorn.Server):
         self._link = link
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """As the library's own, once open pages have been told that nothing more comes."""
+        """Notify open pages of the end, then shut down as the library does."""
         if self._link.follower is not None:
             self._link.follower.end()
         await super().shutdown(sockets)
 
 
 async def serve(app: ConsoleApp, listening: socket.socket) -> None:
-    """Serve at ``listening`` until the process is told to end; open pages do not hold it up."""
+    """Serve at ``listening`` until the process receives a signal to stop; open pages do not delay the end."""
     config = uvicorn.Config(
         app.asgi, log_level="warning", access_log=False, server_header=False, timeout_graceful_shutdown=1, limit_concurrency=500
     )
     await ConsoleServer(config, app.link).serve(sockets=[listening])
 
 
-# Whether the console works and has read the ledger, for the probes of an engine or a cluster. It tells strangers nothing
-# else.
-# A probe calls by an address that is no name of the page and brings no sign-in, so that these two paths lie before the
-# doors.
+# Health checks for an engine or a cluster: whether the console works and has read the ledger. They reveal nothing else. A
+# probe uses an address that is no name of the page, and has no sign-in, so these two paths precede the access check.
 #: The process answers; the board has been read.
 ALIVE, READY = "/healthz", "/readyz"
 
 
 class HealthPaths:
-    """In front of everything. ``ready``: whether the board has been read.
+    """Health checks in front of everything. ``ready``: whether the board has been read.
 
-    It stays so while the bus is away: pages say that they are not live, and no reader would see them otherwise.
+    It stays ready while the bus is away: pages show that they are not live, and would be unreachable otherwise.
     """
 
     def __init__(self, app: ASGIApp, ready: Callable[[], bool]) -> None:

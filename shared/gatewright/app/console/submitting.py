@@ -1,4 +1,4 @@
-"""The form by which operators submit runs: judged live by the gates' own rules before it is sent, as a publisher."""
+"""The form with which operators submit runs: judged live by the gates' own rules, then sent as a publisher."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from gatewright.app.console.doors import SESSION_COOKIE, SignedInPerson, check_sender, read_form, status_of
+from gatewright.app.console.access_check import SESSION_COOKIE, SignedInPerson, check_sender, read_form, status_of
 from gatewright.app.console.orders import MAKERS, MOST_BYTES, form_sections, request_of
 from gatewright.app.console.pages import ConsolePages
 from gatewright.app.console.roles import may
@@ -31,10 +31,10 @@ MOST_BRANCHES = 500
 
 
 class Explanation(Protocol):
-    """What the gates say of a request that was not sent; ``unjudged``: what could not be asked, in words.
+    """The gates' verdict on an unsent request; ``unjudged``: checks that could not run, described.
 
-    ``role``: the one that its contract would resolve to. ``environment_fault``: why its environment is refused; empty where it
-    is not.
+    ``role``: the role that its contract would resolve to. ``environment_fault``: why its environment is refused; empty if
+    accepted.
     """
 
     @property
@@ -52,10 +52,10 @@ class Explanation(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SubmitAccess:
-    """``connect`` opens a connection as a publisher; ``explain`` asks the gates of this host's policies, in a thread.
+    """Access for submitting. ``connect`` opens a publisher's connection; ``explain`` runs this host's gates, in a thread.
 
-    ``environments``: those that the system offers; None where that cannot be told here. ``branches``: of a repository, in a
-    thread. All but ``environments`` raise GatewrightError.
+    ``environments``: those of the system; None if unknown here. ``branches``: of a repository, in a thread. All but
+    ``environments`` raise GatewrightError.
     """
 
     connect: Callable[[], AbstractAsyncContextManager[Client]]
@@ -66,7 +66,7 @@ class SubmitAccess:
 
 @dataclass(slots=True)
 class SubmitPaths:
-    """``access`` None: nothing is submitted here."""
+    """The submission paths; without ``access`` this console submits nothing."""
 
     pages: ConsolePages
     access: SubmitAccess | None
@@ -81,7 +81,7 @@ class SubmitPaths:
         ]
 
     async def submit(self, request: Request) -> Response:
-        """The form, and what comes of it: the page of the run."""
+        """Show the form, or submit it and redirect to the page of the run."""
         try:
             access = self._access(request)
             if request.method == "GET":
@@ -98,7 +98,7 @@ class SubmitPaths:
         return RedirectResponse(f"/runs/{run_id}", 303)
 
     async def check(self, request: Request) -> Response:
-        """What would be decided about the form as it is now, rule by rule, as a part of the page. Nothing is begun."""
+        """Show the verdict on the form's current content, rule by rule, as a fragment. Starts nothing."""
         try:
             access = self._access(request)
             document = request_of(await self._read_form(request), self._person(request))

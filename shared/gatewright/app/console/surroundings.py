@@ -43,12 +43,12 @@ class SurroundingPages:
         ]
 
     async def repositories(self, request: Request) -> Response:
-        """Every repository that there is a run of."""
+        """Show every repository with a run."""
         board = (await self.pages.link.board_follower()).board
         return self.pages.page(request, "repositories.html", board, accounts=repository_accounts(board))
 
     async def repository(self, request: Request) -> Response:
-        """One repository (``url``) by its runs."""
+        """Show one repository (``url``) by its runs."""
         board = (await self.pages.link.board_follower()).board
         account = repository_account(board, request.query_params.get("url", ""))
         if account is None:
@@ -57,7 +57,7 @@ class SurroundingPages:
         return self.pages.page(request, "repository.html", board, account=account, most=MOST_ENDED_SHOWN)
 
     async def agents(self, request: Request) -> Response:
-        """What each agent of this host passed of its probe."""
+        """Show the probe results of each agent of this host."""
         board = (await self.pages.link.board_follower()).board
         found = await asyncio.to_thread(probed_agents, self.home)
         return self.pages.page(request, "agents.html", board, agents=found)

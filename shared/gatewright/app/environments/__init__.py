@@ -1,1 +1,1 @@
-"""Environments that are made for a baseline: what its files declare, installed once beside the records of this installation."""
+"""Environments for a baseline: the packages that its files declare, installed once beside the records of this installation."""

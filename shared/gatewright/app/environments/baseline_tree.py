@@ -25,7 +25,7 @@ class BaselineTree:
         return frozenset(self.ids)
 
     async def read(self, path: str) -> bytes | None:
-        """The content of a regular file of at most 8 MiB, which lock files need; None for anything else."""
+        """Return the content of a regular file of at most 8 MiB, a size that lock files need; None for anything else."""
         return await asyncio.to_thread(self._read, path)
 
     def _read(self, path: str) -> bytes | None:

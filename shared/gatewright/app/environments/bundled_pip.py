@@ -1,7 +1,7 @@
-"""Puts the pip that comes with a Python into a fresh virtual environment: unpacked, which is all that installing it amounts to.
+"""Unpacking of the pip bundled with a Python into a fresh virtual environment, which is equivalent to installing it.
 
-``venv`` would start that pip, from its archive, to install itself, and compile all of it: most of the time that a small
-environment takes. Here only what is used of it is ever compiled. Nothing is fetched.
+``venv`` would start that pip, from its archive, to install itself, and compile all of it: most of the time for a small
+environment. Here only the used parts are compiled. Nothing is downloaded.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from pathlib import Path
 
 from gatewright.app.environments.tool import SECONDS, run_tool
 
-#: Run by the environment's own interpreter while nothing else is in it. Before 3.12 an environment has setuptools, too, as the
-#: one of ``venv`` has. ``WHEEL_PKG_DIR`` is where distributions keep these wheels.
+#: Run by the environment's own interpreter while it is empty. Before 3.12 an environment has setuptools too, as with
+#: ``venv``. ``WHEEL_PKG_DIR`` is where distributions keep these wheels.
 UNPACK = """
 import glob, os, sys, sysconfig, zipfile
 try:
@@ -41,10 +41,10 @@ for name in ("pip", "pip3", "pip%d.%d" % sys.version_info[:2]):
 async def fresh_environment(
     prefix: Path, program: str, place: Path, environment: Mapping[str, str]
 ) -> tuple[tuple[str, ...], str]:
-    """A virtual environment at ``prefix`` with pip alone: the words that install into it, and which pip it has.
+    """Create a virtual environment with only pip; return the command prefix that installs into it, and pip's version.
 
-    Its own interpreter runs only while nothing else is in it: what a package starts with it would run on this host.
-    ``place`` is a folder for scratch files. Raises NotPreparedError.
+    Its interpreter runs only while it is empty: packages could run code on this host at its start. ``place`` is a folder
+    for scratch files. Raises NotPreparedError.
     """
     own = (str(prefix / "bin" / "python"), "-I")
     (place / "unpack_pip.py").write_text(UNPACK, "utf-8")

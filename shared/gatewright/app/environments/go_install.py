@@ -1,8 +1,8 @@
-"""The modules of a Go project: ``go mod download`` of what the baseline's go.sum names, shown to an offline go.
+"""The modules of a Go project: ``go mod download`` of the modules in the baseline's go.sum, mounted for an offline go.
 
-1. go gets the files that say which modules are needed, nothing else  2. it asks the proxies that the user has configured, and
-no repository by itself (``direct``) unless the user says so; no other version of go is fetched  3. each module has its digest
-in go.sum.
+1. go gets only the files that name the needed modules  2. it uses the proxies that the user has configured, and no
+repository itself (``direct``) unless the user allows it; no other version of go is downloaded  3. each module has its
+digest in go.sum.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ADVICE = "where the proxy cannot be reached, commit the modules (`go mod vendor`
 
 
 async def go_plans(tree: TreeFiles, commands: Sequence[str], installer: Installer) -> tuple[EnvironmentPlan, ...]:
-    """None where nothing has to be fetched: no go.sum, or modules that the repository holds. Raises NotPreparedError."""
+    """Return the plans; none if there is nothing to download: no go.sum, or vendored modules. Raises NotPreparedError."""
     del commands
     if not tree.paths & {"go.mod", "go.work"} or "vendor/modules.txt" in tree.paths:
         return ()
@@ -59,7 +59,7 @@ async def go_plans(tree: TreeFiles, commands: Sequence[str], installer: Installe
 
 
 def _is_hidden(path: str) -> bool:
-    """What go itself passes by."""
+    """Return whether go itself ignores the path."""
     return any(part in {"vendor", "testdata"} or part.startswith(("_", ".")) for part in path.split("/")[:-1])
 
 
@@ -89,9 +89,9 @@ async def _make(prefix: Path, *, go: str, files: Mapping[str, bytes], tops: Sequ
 
 
 async def _proxies(run: partial[Coroutine[Any, Any, bytes]], go: str, project: Path, installer: Installer) -> str:
-    """What the user has set; of go's own default without ``direct``, which asks any host that a module's name begins with."""
-    said = await run((go, "env", "GOPROXY"), folder=project)
-    given = said.decode("utf-8", "replace").strip()
+    """Return the user's proxies; go's default without ``direct``, which contacts any host that a module's name begins with."""
+    output = await run((go, "env", "GOPROXY"), folder=project)
+    given = output.decode("utf-8", "replace").strip()
     if "GOPROXY" in installer.variables:
         return given
     kept = [each for each in given.replace("|", ",").split(",") if each and each != "direct"]

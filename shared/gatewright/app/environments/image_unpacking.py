@@ -45,20 +45,20 @@ _SECONDS: Final = 900.0
 _MOST_BYTES: Final = 32 << 30
 _MOST_ENTRIES: Final = 2_000_000
 _LONGEST_VALUE: Final = 32_768
-#: What ``tarfile`` raises beside its own errors: for names that are too deep, numbers without sense, and zero bytes.
+#: Exceptions of ``tarfile`` besides its own: for deep names, invalid numbers, and zero bytes.
 _UNPACKING_ERRORS: Final = (tarfile.TarError, OSError, KeyError, ValueError, OverflowError, RecursionError)
 _ID: Final = TextPattern(r"(?:sha256:)?[0-9a-f]{64}")
 
 
 class ImageInspection(msgspec.Struct, rename="pascal", frozen=True):
-    """What the engine says of an image, as far as it is needed."""
+    """The fields that are read of an engine's description of an image."""
 
     id: str
     config: ImageConfiguration
     repo_digests: list[str] | None = None
 
     def is_digest(self, digest: str) -> bool:
-        """Whether ``digest`` (``sha256:...``) is that of the image's configuration or of its manifest."""
+        """Return whether ``digest`` (``sha256:...``) is that of the image's configuration or of its manifest."""
         named = {each.rpartition("@")[2] for each in self.repo_digests or ()}
         return digest in named or digest.rpartition(":")[2] == self.id.rpartition(":")[2]
 
@@ -79,10 +79,10 @@ class ImageConfiguration(msgspec.Struct, rename="pascal", frozen=True):
 
 
 class _Archive(tarfile.TarFile):
-    """Where a link cannot be made, ``tarfile`` extracts what it leads to, as it stands in the archive: a device, say."""
+    """If a link cannot be made, ``tarfile`` extracts its target as it is in the archive: a device, for example."""
 
     def makelink(self, tarinfo: tarfile.TarInfo, targetpath: str | bytes | os.PathLike[str] | os.PathLike[bytes]) -> None:
-        """Make the link and nothing else. Raises OSError. ``tarfile`` lets a subclass replace this method."""
+        """Create only the link. Raises OSError. ``tarfile`` documents this method as replaceable."""
         place = Path(os.fsdecode(targetpath))
         if tarinfo.issym():
             place.unlink(missing_ok=True)
@@ -93,7 +93,7 @@ class _Archive(tarfile.TarFile):
 
 
 class Unpacked(NamedTuple):
-    """Where the image lies, and whether it was made now."""
+    """The image's folder, and whether this call made it."""
 
     folder: Path
     made: bool
@@ -123,7 +123,7 @@ async def unpack_image(home: Path, image: str, engine: str, variables: Mapping[s
         record = UnpackedImage(image, found.id, engine, found.config.variables(), state.files_sha256)
         (inside / IMAGE_RECORD).write_bytes(msgspec.json.encode(record))  # 4
         for each in (inside, inside / IMAGE_RECORD):
-            each.chmod(0o755 if each.is_dir() else 0o644)  # whatever the umask: commands run as another account
+            each.chmod(0o755 if each.is_dir() else 0o644)  # regardless of the umask: commands run as another account
         await asyncio.to_thread(_put, inside, folder)
     return Unpacked(folder, made=True)
 
@@ -134,12 +134,12 @@ async def _inspect_image(image: str, engine: str, variables: Mapping[str, str], 
     failure = ""
     for name in (image, digest):
         try:
-            said = await _engine((engine, "image", "inspect", "--format", "{{json .}}", name), variables, place)
-            found = read_json(said, ImageInspection)
+            output = await _engine((engine, "image", "inspect", "--format", "{{json .}}", name), variables, place)
+            found = read_json(output, ImageInspection)
         except NotPreparedError as error:
             failure = failure or error.message
         except UnreadableDocumentError as error:
-            raise NotPreparedError(f"{engine} says of {image} what cannot be read: {error}") from error
+            raise NotPreparedError(f"{engine} returned an unreadable description of {image}: {error}") from error
         else:
             if _ID.fullmatch(found.id) is None:
                 raise NotPreparedError(f"{engine} gives {image} the id {found.id[:100]!r}, which is no digest")
@@ -172,7 +172,7 @@ def _unpack(archive: Path, files: Path) -> None:
         with _Archive.open(archive) as tar:
             if hasattr(tarfile, "fully_trusted_filter"):
                 tar.extraction_filter = tarfile.fully_trusted_filter
-            # Each member is looked at when those before it lie there: they may have been links.
+            # Check each member after those before it are extracted: they may have been links.
             tar.extractall(files, members=_plain(_bounded_members(tar), files))  # noqa: S202 - bounded, and no name leads out
     except _UNPACKING_ERRORS as error:
         raise NotPreparedError(f"the files of the image cannot be unpacked: {error}") from error
@@ -189,16 +189,16 @@ def _bounded_members(tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
 
 
 def _plain(members: Iterable[tarfile.TarInfo], files: Path) -> Iterator[tarfile.TarInfo]:
-    """No devices and pipes; no name outside of ``files``, whatever a link before it leads to; the caller owns all of it.
+    """Yield no devices and pipes, and no name outside ``files``, even through a link; the caller owns all files.
 
-    Links may be absolute: they are followed inside alone, where the image is what ``/`` is. The filters of ``tarfile`` are of
-    Python 3.11.4. Raises TarError.
+    Links may be absolute: they are only followed inside, where the image is ``/``. The filters of ``tarfile`` need Python
+    3.11.4. Raises TarError.
     """
     top = files.resolve()
     passed: set[str] = set()
     for member in members:
         if not (member.isreg() or member.isdir() or member.issym() or member.islnk()) or member.linkname in passed:
-            passed.add(member.name)  # and whatever is a hard link to it
+            passed.add(member.name)  # and any hard link to it
             continue
         safe = copy.copy(member)
         safe.name = member.name.lstrip("/")
@@ -210,12 +210,13 @@ def _plain(members: Iterable[tarfile.TarInfo], files: Path) -> Iterator[tarfile.
 
 
 def _is_inside(place: Path, top: Path) -> bool:
-    """Whether ``place`` leads below ``top``. Of links that lead to each other ``Path.resolve`` would raise RuntimeError."""
+    """Return whether ``place`` resolves below ``top``. For a cycle of links, ``Path.resolve`` would raise RuntimeError."""
     return Path(os.path.realpath(place)).is_relative_to(top)
 
 
 def _put(inside: Path, folder: Path) -> None:
-    """Another process may have been faster: then it is the same image. What was left without a record goes."""
+    """Move the image into place. Another process may have been faster with the same image; a folder without a record is
+    removed."""
     if folder.exists() and read_image_record(folder) is None:
         shutil.rmtree(folder)
     try:

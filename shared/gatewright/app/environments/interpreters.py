@@ -41,7 +41,7 @@ def usable_python(requires: str, search: str) -> Python:
 
 
 def allows(requires: str, version: tuple[int, int]) -> bool:
-    """Whether a version may be used, by its first two numbers; a clause that is not understood forbids nothing."""
+    """Return whether a version is allowed, by its first two numbers; an unknown clause forbids nothing."""
     return all(_holds(clause, version) for clause in requires.split(",") if clause.strip())
 
 
@@ -78,12 +78,12 @@ def _programs(search: str) -> Iterator[str]:
 
 
 def _query_interpreter(program: str) -> Python | None:
-    """What it says of itself; its base, where it is that of a virtual environment."""
+    """Return an interpreter's description of itself, or of its base for a virtual environment."""
     try:
-        # As commands will start it: without LD_LIBRARY_PATH, say, which the sandbox gives to no program.
+        # Start it as commands will: without LD_LIBRARY_PATH, for example, which the sandbox gives to no program.
         asked = (program, "-I", "-c", _ASKED)
-        said = subprocess.run(asked, env={}, capture_output=True, text=True, timeout=20, check=True).stdout
-        major, minor, base = said.strip().split(" ", 2)
+        output = subprocess.run(asked, env={}, capture_output=True, text=True, timeout=20, check=True).stdout
+        major, minor, base = output.strip().split(" ", 2)
     except (OSError, ValueError, subprocess.SubprocessError):
         return None
     return Python(base if Path(base).is_file() else program, (int(major), int(minor)))

@@ -1,11 +1,11 @@
 """The packages of a Node project: installed by npm, pnpm or yarn from the lock of the baseline, without running their scripts.
 
-A project without a lock, as most libraries are, gets one from npm: of the newest packages that its package.json allows.
+A project without a lock, as most libraries are, gets one from npm, with the newest packages that its package.json allows.
 
-1. the registries are those that the user has configured: what the repository says of them is not given to the installer, and a
-lock that names another host is refused  2. the installer gets the lock and the package.json files, nothing else
-3. what it has made is looked at: no link leads out of the repository  4. each folder of packages is shown at its own place, so
-that links to workspaces lead to the candidate's.
+1. the registries are those that the user has configured: the installer does not get the repository's own settings, and a
+lock that names another host is refused  2. the installer gets the lock and the package.json files, nothing else 3. the
+result is checked: no link leads out of the repository  4. each folder of packages is mounted at its own place, so that
+links to workspaces lead to the candidate's.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ from gatewright.foreign_documents import read_json
 from gatewright.sandbox.environments import CACHES
 
 _FILES = "files"
-#: Whatever changes what is made of the same files changes this.
+#: Increase this with every change of the result for the same files.
 _VERSION = 2
-#: The installer by the name of its lock: program, words.
+#: The installer by the name of its lock: program, arguments.
 _NPM = ("--ignore-scripts", "--no-audit", "--no-fund", "--include=dev", "--include=optional", "--include=peer")
 _NPM_MORE = (
     "--install-links=false",
@@ -55,8 +55,8 @@ _NPM_MORE = (
     "--loglevel=error",
     "--no-progress",
 )
-#: For a project without a lock: npm writes one, and installs nothing. A package of a registry that asks for an archive of
-#: any other address is not followed there; an older npm does, and is refused afterwards.
+#: For a project without a lock: npm writes one, and installs nothing. npm does not follow a registry package that refers to
+#: an archive elsewhere; an older npm does, and is refused afterwards.
 _LOCKED = ("install", "--package-lock-only", "--ignore-scripts", "--no-audit", "--no-fund", "--allow-remote=none")
 _PNPM = ("install", "--frozen-lockfile", "--ignore-scripts", "--ignore-pnpmfile", "--package-import-method=copy")
 #: pnpm from 9.7 on would fetch, and start, the version of itself that package.json names; from 11 on its prefix is another.
@@ -72,7 +72,8 @@ _YARN = ("install", "--frozen-lockfile", "--ignore-scripts", "--non-interactive"
 async def node_plans(
     tree: TreeFiles, commands: Sequence[str], installer: Installer, *, unlocked: bool
 ) -> tuple[EnvironmentPlan, ...]:
-    """One for each lock that ``commands`` need; ``unlocked``: else for a package.json. Raises NotPreparedError."""
+    """Return one plan for each lock that ``commands`` need; with ``unlocked``, else for a package.json. Raises
+    NotPreparedError."""
     folders = lock_folders(tree)
     if folders != ("",):
         started = {await runner_folder(each, tree) for each in commands}
@@ -149,14 +150,14 @@ def _write(top: Path, files: Mapping[str, bytes]) -> None:
 
 
 def _variables(installer: Installer) -> dict[str, str]:
-    """The user's own; a program of the repository's choice is never fetched (by corepack, or by pnpm itself)."""
+    """Return the user's variables; neither corepack nor pnpm may download a program that the repository names."""
     return {**installer.variables, **_OWN_PROGRAM, "CI": "true"}
 
 
 async def _through(run: partial[Coroutine[Any, Any, bytes]], program: str, lock: Path, recipe: NodeRecipe) -> None:
     """Have the lock name the registry that yarn is configured with: else yarn asks the hosts that a lock names."""
-    said = (await run((program, "config", "get", "registry"))).decode("utf-8", "replace").strip().splitlines()
-    registry = said[-1].rstrip("/") if said else ""
+    output = (await run((program, "config", "get", "registry"))).decode("utf-8", "replace").strip().splitlines()
+    registry = output[-1].rstrip("/") if output else ""
     _refuse_unknown(recipe, frozenset((_host_of(registry),)))
     text = recipe.files[recipe.lock].decode("utf-8", "replace")
     for host in PUBLIC_HOSTS:
@@ -166,9 +167,9 @@ async def _through(run: partial[Coroutine[Any, Any, bytes]], program: str, lock:
 
 async def _configured_hosts(run: partial[Coroutine[Any, Any, bytes]], program: str) -> frozenset[str]:
     """The hosts of the registries that the user has configured, the scoped ones too."""
-    said = await run((program, "config", "list", "--json", "--loglevel=silent"))
+    output = await run((program, "config", "list", "--json", "--loglevel=silent"))
     try:
-        settings = read_json(said[said.index(b"{") : said.rindex(b"}") + 1], dict[str, Any])
+        settings = read_json(output[output.index(b"{") : output.rindex(b"}") + 1], dict[str, Any])
     except ValueError:
         return frozenset()
     urls = (value for name, value in settings.items() if name == "registry" or name.endswith(":registry"))
@@ -176,7 +177,7 @@ async def _configured_hosts(run: partial[Coroutine[Any, Any, bytes]], program: s
 
 
 def _host_of(url: str) -> str:
-    """With its port; empty for what is no address."""
+    """Return the host with its port; empty for an invalid address."""
     try:
         return urlsplit(url).netloc
     except ValueError:
@@ -208,7 +209,7 @@ def _looked_at(prefix: Path, folder: str) -> dict[str, str]:
 
 
 def _folders_of_packages(top: Path) -> Iterator[Path]:
-    """Those that lie in no other one."""
+    """Yield the outermost folders of packages."""
     for each, folders, _ in os.walk(top):
         if PACKAGES in folders:
             folders.remove(PACKAGES)

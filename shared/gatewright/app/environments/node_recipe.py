@@ -1,8 +1,9 @@
-"""Reads a lock file of npm and the package.json files that it locks: what they ask for of registries, and nothing else. Pure.
+"""Reading of an npm lock and its package.json files, which may request packages of registries only. Pure.
 
-Both are hostile: they could name another host, a repository of git, an archive, a folder of this host. Packages of a registry
-are taken, by name, version and digest, and folders of the repository itself, which are links; all else is refused. The lock
-that npm writes for a project without one is read in the same way: the manifests of strangers' packages are in it.
+Both are hostile: they could name another host, a git repository, an archive, a folder of this host. Packages of a registry
+are accepted, by name, version and digest, and folders of the repository itself, which are links; all else is refused. The
+lock that npm writes for a project without one is read in the same way, because it includes the manifests of foreign
+packages.
 """
 
 from __future__ import annotations
@@ -22,18 +23,18 @@ from gatewright.ecosystems.port import TreeFiles
 from gatewright.ecosystems.subtree import below
 from gatewright.patterns import BytesPattern, TextPattern
 
-#: In the order in which npm looks for them.
+#: In npm's search order.
 WRITTEN_LOCK = "package-lock.json"
 NPM_LOCKS = ("npm-shrinkwrap.json", WRITTEN_LOCK)
 _PNPM_LOCK = "pnpm-lock.yaml"
 _YARN_LOCK = "yarn.lock"
 LOCKS = (*NPM_LOCKS, _PNPM_LOCK, _YARN_LOCK)
-#: Hosts that stand for the registry that is configured: npm asks that one instead, and so do we for yarn's alias of it. They
-#: are names in the locks of others, and no addresses that anything of ours asks: hence written as labels.
+#: Hosts that stand for the configured registry: npm uses that one instead, and so do we for yarn's alias of it. They are
+#: names in foreign locks, and nothing of ours contacts them; hence written as labels.
 _PUBLIC = ".".join(("registry", "npmjs", "org"))  # noqa: FLY002
 _YARN_ALIAS = ".".join(("registry", "yarnpkg", "com"))  # noqa: FLY002
 PUBLIC_HOSTS = (_PUBLIC, _YARN_ALIAS)
-#: In a lock of pnpm: whatever has a place of its own.
+#: In a lock of pnpm: packages with a source of their own.
 _LED_ELSEWHERE = BytesPattern(
     rb"(?m)^[ \t]+(?:tarball|repo|commit|directory|gitHosted)[ \t]*:.*$"
     rb"|\{[^}\n]*\b(?:tarball|repo|commit|directory|gitHosted)[ \t]*:[^}\n]*"
@@ -59,15 +60,15 @@ ADVICE = "install it yourself and show the folder to commands: --mount node_modu
 
 @dataclass(frozen=True, slots=True)
 class NodeRecipe:
-    """What npm is given, by path from the folder of the lock: ``lock`` is its name there, ``folder`` that of the repository.
+    """The input for npm: ``files`` by path from the folder of the lock; ``lock`` is its name, ``folder`` is in the repository.
 
-    ``lock`` is empty where the repository has none: npm writes one then, which ``with_lock`` reads.
+    ``lock`` is empty if the repository has none: npm then writes one, which ``with_lock`` reads.
     """
 
     folder: str
     lock: str
     files: Mapping[str, bytes]
-    #: Hosts that packages come from, apart from the public registry, which stands for the one that is configured.
+    #: Hosts of packages, except the public registry, which stands for the configured one.
     hosts: frozenset[str]
 
     @property
@@ -79,16 +80,16 @@ class NodeRecipe:
 
     @property
     def named(self) -> str:
-        """The file that said most."""
+        """Return the main file."""
         return self.lock or MANIFEST
 
     @property
     def paths(self) -> frozenset[str]:
-        """As a tree has them: a lock may name packages of the repository, by their folders."""
+        """Return the paths as a tree does: a lock may name packages of the repository by folder."""
         return frozenset(self.files)
 
     async def read(self, path: str) -> bytes | None:
-        """As ``TreeFiles.read``."""
+        """See ``TreeFiles.read``."""
         return self.files.get(path)
 
 
@@ -99,7 +100,7 @@ def lock_folders(tree: TreeFiles) -> tuple[str, ...]:
 
 
 async def unlocked_folders(tree: TreeFiles, folders: Iterable[str]) -> tuple[str, ...]:
-    """The top and those of ``folders`` whose package.json asks for packages; the top alone where it has workspaces."""
+    """Return the top and the ``folders`` whose package.json requests packages; only the top if it has workspaces."""
     found = []
     for folder in sorted({"", *folders}):
         inside = below(tree, folder)
@@ -113,7 +114,7 @@ async def unlocked_folders(tree: TreeFiles, folders: Iterable[str]) -> tuple[str
 
 
 async def node_recipe(tree: TreeFiles, folder: str) -> NodeRecipe:
-    """For the lock in ``folder``, or its package.json where it has none. Raises NotPreparedError for what is not taken."""
+    """Return the recipe for the lock in ``folder``, else for its package.json. Raises NotPreparedError for refused content."""
     inside = below(tree, folder)
     lock = next((name for name in LOCKS if name in inside.paths), "")
     for glob in await workspace_globs(inside):
@@ -133,7 +134,7 @@ async def node_recipe(tree: TreeFiles, folder: str) -> NodeRecipe:
     if lock == _PNPM_LOCK:
         if found := _LED_ELSEWHERE.first(files[lock]):
             raise NotPreparedError(f"{lock} has what is not a package of a registry: {_shorten(found)}; {ADVICE}")
-        # Not the repository's own: it may hold settings, a registry among them. pnpm refuses one without packages.
+        # Not the repository's own file: it may have settings, such as a registry. pnpm refuses one without packages.
         if globs := await workspace_globs(inside):
             files["pnpm-workspace.yaml"] = "".join(("packages:\n", *(f"  - {json.dumps(each)}\n" for each in globs))).encode()
     if lock in NPM_LOCKS:
@@ -150,7 +151,7 @@ def with_lock(recipe: NodeRecipe, lock: str, content: bytes) -> NodeRecipe:
 
 
 async def _folders(tree: TreeFiles) -> tuple[str, ...]:
-    """Of packages that the top one has as workspaces, or asks for by their folder."""
+    """Return the folders of packages that the top package has as workspaces, or requests by folder."""
     found = set(member_folders(tree, "", await workspace_globs(tree)))
     waiting = ["", *found]
     while waiting:
@@ -183,13 +184,13 @@ def _parse_json(path: str, content: bytes) -> dict[str, Any]:
 
 
 def _specs(manifest: Mapping[str, Any]) -> dict[str, str]:
-    """What a package.json asks for, of every kind."""
+    """Return all dependencies of a package.json."""
     tables = (manifest.get(kind) for kind in _KINDS)
     return {name: spec for each in tables if isinstance(each, dict) for name, spec in each.items() if isinstance(spec, str)}
 
 
 def _check_manifest(path: str, manifest: Mapping[str, Any], tree: TreeFiles) -> None:
-    """npm may look for what the lock has not: so nothing may be asked for that it would fetch from elsewhere."""
+    """Refuse dependencies that npm would fetch from elsewhere: it may look for what the lock lacks."""
     for name, spec in (*_specs(manifest).items(), *_overrides(manifest.get("overrides"), 0)):
         if not _is_safe(spec, posixpath.dirname(path), tree):
             raise NotPreparedError(f"{path} asks for what is not a package of a registry: {name} {spec[:100]!r}; {ADVICE}")
@@ -229,7 +230,7 @@ def _npm_hosts(lock: str, content: Mapping[str, Any], tree: TreeFiles) -> Iterat
     else:
         entries = list(_nested_packages(content.get("dependencies"), 0))
     for name, entry in entries:
-        # npm puts each package where its name says, and empties the folders of packages that it finds.
+        # npm puts each package at the path of its name, and empties existing package folders.
         if not _is_place(name):
             raise _refuse_package(lock, name, name)
         if PACKAGES in name.split("/"):
@@ -239,7 +240,7 @@ def _npm_hosts(lock: str, content: Mapping[str, Any], tree: TreeFiles) -> Iterat
 
 
 def _host_of_entry(lock: str, name: str, entry: Mapping[str, Any], tree: TreeFiles) -> Iterator[str]:
-    """Where a package comes from; nothing for a link, a part of another package, and what the lock gives no place."""
+    """Yield the host of a package; nothing for a link, a part of another package, and an entry without an address."""
     resolved, version = entry.get("resolved"), entry.get("version")
     if entry.get("link") is True:
         if not isinstance(resolved, str) or not _is_own_folder(resolved, tree):
@@ -285,7 +286,7 @@ def _nested_packages(table: object, depth: int) -> Iterator[tuple[str, Mapping[s
 
 
 def _is_place(name: str) -> bool:
-    """Whether a package lies in the project: a path, and after each ``node_modules`` a name, or a scope with one."""
+    """Return whether a package is in the project: a path, with a name or scoped name after each ``node_modules``."""
     if not name:
         return True
     parts = name.split("/")

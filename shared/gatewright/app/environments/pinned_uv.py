@@ -26,7 +26,7 @@ _LOCK = "pinned_uv.txt"
 
 
 async def uv_program(python: Python, installer: Installer, make: Make) -> str:
-    """The uv of the host, else one that is installed into an environment of its own. Raises NotPreparedError."""
+    """Return the host's uv, else one installed into an environment of its own. Raises NotPreparedError."""
     found = shutil.which("uv", path=installer.search)
     if found is not None:
         return found
@@ -40,7 +40,7 @@ async def uv_program(python: Python, installer: Installer, make: Make) -> str:
 
 
 def pinned_lines() -> tuple[str, ...]:
-    """The requirement that comes with this package, as pip takes it."""
+    """Return the requirement shipped with this package, in pip's format."""
     text = files("gatewright.app.environments").joinpath(_LOCK).read_text("ascii").replace("\\\n", " ")
     return tuple(" ".join(line.split()) for line in text.splitlines() if line.strip())
 

@@ -1,9 +1,9 @@
-"""What is to be made for one ecosystem, and making it once: one process at a time, in a folder that its digest names.
+"""The plan of one ecosystem's environment, and its single creation: one process at a time, in a folder named by its digest.
 
-The digest covers what is installed, not the files that ask for it: an edit of anything else in them finds the same folder.
+The digest covers what is installed, not the files that request it: other edits of these files find the same folder.
 
-A folder counts as made when the file beside it holds the digest of its record. That file is written last, and no package that
-is installed can write it: what was left half-made is made anew.
+A folder is complete if the file beside it holds the digest of its record. That file is written last, and no installed
+package can write it; a partial folder is made again.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from gatewright.sandbox.environments import PREPARED, PreparedEnvironment
 
 Ecosystem = Literal["python", "node", "rust", "go"]
 Note = Callable[[str], None]
-#: Behind the name of a source: the digest is that of what the file says about packages, not of the file.
+#: Suffix of a source: the digest covers the file's packages, not the file.
 PACKAGES = " (packages)"
 _LOOK_AGAIN = 0.2
 
 
 @dataclass(frozen=True, slots=True)
 class Installer:
-    """``variables`` are the user's own; ``source_builds``: packages of Python without a wheel may be built on this host.
+    """``variables`` are the user's own; ``source_builds``: Python packages without a wheel may be built on this host.
 
-    ``uv`` are the lines of pip that pin the uv which is installed where the host has none; empty for those that come with this.
+    ``uv`` are pip lines that pin the uv installed on a host without one; empty for the shipped pin.
     """
 
     variables: Mapping[str, str]
@@ -47,13 +47,13 @@ class Installer:
 
     @property
     def search(self) -> str:
-        """Where programs are looked for."""
+        """Return the search path for programs."""
         return self.variables.get("PATH", "")
 
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What an installer has done: see ``PreparedEnvironment``."""
+    """The result of an installer: see ``PreparedEnvironment``."""
 
     tool: str
     mounts: Mapping[str, str] = field(default_factory=dict)
@@ -62,11 +62,11 @@ class Made:
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentPlan:
-    """``make`` fills the empty folder that it is given.
+    """The plan for one environment; ``make`` fills the empty folder that it receives.
 
-    ``sources`` are the digests of what decides, by the name of its file, the one that is named to people first: of the whole
-    file, or under ``NAME (packages)`` of what it says about packages. ``facts`` are what else decides.
-    ``silent``: making it takes a moment, and what takes longer has a plan and notes of its own.
+    ``sources`` are digests of the deciding files by name, the main file first: of the whole file, or under ``NAME
+    (packages)`` of its packages. ``facts`` are the other deciding values. ``silent``: creation is quick; slow parts have
+    plans and notes of their own.
     """
 
     ecosystem: Ecosystem
@@ -79,18 +79,19 @@ class EnvironmentPlan:
 
     @property
     def name(self) -> str:
-        """For people: the file that said most."""
+        """Return the main file, for people."""
         return next(iter(self.sources)).removesuffix(PACKAGES)
 
     @property
     def digest(self) -> str:
-        """Of all that decides what is installed."""
-        said = [self.ecosystem, sorted(self.sources.items()), self.installs, repr(self.facts)]
-        return hashlib.sha256(json.dumps(said).encode()).hexdigest()
+        """Return the digest of everything that decides what is installed."""
+        deciding = [self.ecosystem, sorted(self.sources.items()), self.installs, repr(self.facts)]
+        return hashlib.sha256(json.dumps(deciding).encode()).hexdigest()
 
 
 async def made_once(home: Path, plan: EnvironmentPlan, note: Note) -> Path:
-    """The folder that ``plan`` makes, below ``home``; ``note`` is told what is going on. Raises NotPreparedError, OSError."""
+    """Return the folder of ``plan`` below ``home``, created if needed; ``note`` receives progress. Raises NotPreparedError,
+    OSError."""
     prefix = _prefix_of(home, plan)
     prefix.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
     async with _alone(prefix, note) as mark:
@@ -103,7 +104,7 @@ async def made_once(home: Path, plan: EnvironmentPlan, note: Note) -> Path:
             os.ftruncate(mark, 0)
             await asyncio.to_thread(remove_environment, prefix)
             prefix.mkdir(mode=0o755)
-            prefix.chmod(0o755)  # whatever the umask: commands run as another account
+            prefix.chmod(0o755)  # regardless of the umask: commands run as another account
             made = await plan.make(prefix)
             record = PreparedEnvironment(
                 made.tool, dict(plan.sources), plan.installs, plan.ecosystem, dict(made.mounts), dict(made.results)
@@ -121,12 +122,12 @@ async def made_once(home: Path, plan: EnvironmentPlan, note: Note) -> Path:
 
 
 def is_made(home: Path, plan: EnvironmentPlan) -> bool:
-    """Whether ``made_once`` would find it, as far as this can be told without waiting for another process."""
+    """Return whether ``made_once`` would find it, as far as visible without waiting for another process."""
     return is_whole(_prefix_of(home, plan))
 
 
 def is_whole(prefix: Path) -> bool:
-    """Whether all of an environment is there: not while it is made, nor once it is being removed."""
+    """Return whether an environment is complete, and is neither being made nor removed."""
     try:
         mark = os.open(lock_of(prefix), os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -142,7 +143,8 @@ def _prefix_of(home: Path, plan: EnvironmentPlan) -> Path:
 
 
 def lock_of(prefix: Path) -> Path:
-    """The file beside an environment that its maker holds. It keeps the digest of the record, and when it was last wanted."""
+    """Return the file beside an environment that its maker locks. It has the digest of the record, and its last use as
+    mtime."""
     return prefix.with_suffix(".lock")
 
 

@@ -1,9 +1,9 @@
-"""``--env auto``: environments for what the baseline's files ask for, each made once and kept in the home folder.
+"""``--env auto``: environments for the packages in the baseline's files, each made once and kept in the home folder.
 
-1. the commands say which ecosystems are needed; one whose program is not known needs all that the files declare
-2. the files of the baseline say what is installed, and their digest, with the tool, names the folder
-3. nothing of a package is run on this host: only wheels of Python, no install scripts of Node
-4. a toolchain that the system does not have is shown as well. The project itself is never installed.
+1. the commands decide which ecosystems are needed; an unknown program needs all that the files declare 2. the baseline's
+files decide what is installed, and their digest, with the tool, names the folder 3. no code of a package runs on this host:
+only wheels of Python, no install scripts of Node 4. a toolchain that the system lacks is mounted as well. The project
+itself is never installed.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ async def prepare_environments(
     *,
     first: Callable[[], Awaitable[None]] | None = None,
 ) -> tuple[Path, ...]:
-    """The prefixes for ``commands`` on ``tree``; none where no file asks for a package. ``note`` is told what is going on.
+    """Return the prefixes for ``commands`` on ``tree``; none if no file requests a package. ``note`` receives progress.
 
-    ``first`` is awaited once before anything is installed, and not at all where everything is here already.
+    ``first`` is awaited once before anything is installed, and not at all if everything exists already.
 
-    Raises NotPreparedError, also where packages are asked for and no lock names them; OSError; what ``first`` raises.
+    Raises NotPreparedError, also if packages are requested and no lock names them; OSError; and the errors of ``first``.
     """
     make = _Maker(home, note, first)
     plans: list[EnvironmentPlan] = []
@@ -95,7 +95,7 @@ async def _plans(
             wanted = declares_python(tree) or _is_named("python", commands)
             return (await python_plan(tree, commands, installer, make),) if wanted else ()
         case "node":
-            # A package.json without a lock counts where a command is of Node: many a project in Python has one beside.
+            # A package.json without a lock applies only if a command is of Node: many Python projects have one too.
             return await node_plans(tree, commands, installer, unlocked=_is_named("node", commands))
         case "rust":
             return await rust_plans(tree, commands, installer)
@@ -104,20 +104,20 @@ async def _plans(
 
 
 def _wanted_ecosystems(commands: Sequence[str]) -> list[Ecosystem]:
-    """In the order of their programs on the path."""
+    """Return the needed ecosystems in the order of their programs on the path."""
     if any(not any(_is_of(ecosystem, each) for ecosystem in _PROGRAMS) for each in commands) or not commands:
         return list(_PROGRAMS)
     return [ecosystem for ecosystem in _PROGRAMS if _is_named(ecosystem, commands)]
 
 
 async def _asks_for_packages(tree: TreeFiles, commands: Sequence[str]) -> bool:
-    """Whether ``commands`` need packages that nothing here has found."""
+    """Return whether ``commands`` need packages that no plan provides."""
     module = await tree.read("go.mod") if "go.mod" in tree.paths else None
     return _is_named("go", commands) and _REQUIRES.is_in((module or b"").decode("utf-8", "replace"))
 
 
 def is_known_program(name: str) -> bool:
-    """Whether ``name`` is a program of an ecosystem that environments are made for."""
+    """Return whether ``name`` is a program of a supported ecosystem."""
     return any(_is_of(ecosystem, shlex.quote(name)) for ecosystem in _PROGRAMS)
 
 
@@ -143,10 +143,10 @@ def _nothing(commands: Sequence[str]) -> str:
     wanted = [each for each in absent if any(_is_named(ecosystem, commands) for ecosystem in _PROGRAMS if ecosystem == each)]
     named = "; ".join(absent[each] for each in wanted)
     advice = "leave --env out where the commands need none, or make an environment and give it with --env DIR"
-    return f"nothing says which packages are needed: {named}; {advice}"
+    return f"no file names the needed packages: {named}; {advice}"
 
 
-# A toolchain that the user has and the system has not: rustup's, nvm's, a Go of one's own.
+# A toolchain that the user has and the system lacks: rustup's, nvm's, a user's own Go.
 _SECONDS = 60.0
 #: The program, and what prints the folder that holds its ``bin``.
 _ASKED: dict[Ecosystem, tuple[str, tuple[str, ...]]] = {
@@ -157,7 +157,7 @@ _ASKED: dict[Ecosystem, tuple[str, tuple[str, ...]]] = {
 
 
 async def toolchain(ecosystem: Ecosystem, installer: Installer) -> tuple[Path, ...]:
-    """The folder to show, or none: the system has the program, or the user has it neither. Runs the user's own toolchain."""
+    """Return the folder to mount, or none: the system has the program, or the user lacks it too. Runs the user's toolchain."""
     if ecosystem not in _ASKED:
         return ()
     program, asked = _ASKED[ecosystem]
@@ -169,9 +169,9 @@ async def toolchain(ecosystem: Ecosystem, installer: Installer) -> tuple[Path, .
     with tempfile.TemporaryDirectory(prefix="gatewright-env-") as name:
         variables = {**installer.variables, "GOTOOLCHAIN": "local"}
         try:
-            said = await run_tool((found, *asked[1:]), folder=Path(name), environment=variables, seconds=_SECONDS)
+            output = await run_tool((found, *asked[1:]), folder=Path(name), environment=variables, seconds=_SECONDS)
         except NotPreparedError:
             return ()
-    place = Path(os.fsdecode(said.strip().splitlines()[-1])) if said.strip() else Path()
+    place = Path(os.fsdecode(output.strip().splitlines()[-1])) if output.strip() else Path()
     usable = place.is_absolute() and await asyncio.to_thread(os.access, place / "bin" / program, os.X_OK)
     return (place.resolve(),) if usable else ()

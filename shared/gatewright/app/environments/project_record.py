@@ -1,7 +1,7 @@
-"""What an environment is told of the project that runs in it without being installed: name, version, scripts, entry points.
+"""Metadata of the uninstalled project for its environment: name, version, scripts, entry points.
 
-A ``dist-info`` folder, as an installer leaves it, and the scripts; no file of the project. So ``importlib.metadata`` finds it,
-and ``import`` finds the candidate.
+A ``dist-info`` folder, as an installer creates it, and the scripts; no file of the project. So ``importlib.metadata`` finds
+it, and ``import`` finds the candidate.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _TARGET = TextPattern(r"(?P<module>[A-Za-z_][\w.]{0,199})(?::(?P<attribute>[A-Za
 _ASSIGNED = TextPattern(
     r"""(?m)^(?:__version__|VERSION|version|__version)[^=\n]{0,40}=[ \t]{0,9}["'][0-9][0-9A-Za-z.+!_-]{0,63}["']"""
 )
-#: For a version that only a build would know.
+#: For a version that only a build would determine.
 _UNKNOWN = "0.0.0"
 _SCRIPT = """#!{python}
 import sys
@@ -45,7 +45,7 @@ class ProjectRecord:
 
 
 async def project_record(tree: TreeFiles) -> ProjectRecord | None:
-    """What the project at the top of ``tree`` is called and offers; None for one that does not say."""
+    """Return the record of the project at the top of ``tree``; None without metadata."""
     content = await tree.read("pyproject.toml") if "pyproject.toml" in tree.paths else None
     document = read_toml(content or b"")
     tool = _table(document, "tool")
@@ -66,7 +66,7 @@ async def project_record(tree: TreeFiles) -> ProjectRecord | None:
 
 
 def write_project_record(prefix: Path, record: ProjectRecord) -> None:
-    """Into the fresh environment ``prefix``; nothing that is there is replaced. Blocks."""
+    """Write the record into the fresh environment ``prefix``; existing files stay. Blocks."""
     site = next(iter(prefix.glob("lib/python*/site-packages")), None)
     if site is None:
         return
@@ -109,14 +109,17 @@ def _points(tables: Mapping[str, object]) -> Iterator[tuple[str, str, str]]:
 
 
 async def _written_version(tree: TreeFiles, tool: Mapping[str, Any], name: str) -> str:
-    """From the file that the backend would read, or those where it usually stands."""
+    """Return the version from the file that the backend would read, or from the usual files."""
     package = normalise_name(name).replace("-", "_")
     attribute = _table(_table(_table(tool, "setuptools"), "dynamic"), "version").get("attr")
     module = attribute.rpartition(".")[0].replace(".", "/") if isinstance(attribute, str) else package
-    said = _table(_table(tool, "hatch"), "version").get("path")
+    version_path = _table(_table(tool, "hatch"), "version").get("path")
     usual = [f"{top}{each}" for each in (module, package) for top in ("src/", "")]
     endings = ("/__init__.py", "/_version.py", "/__version__.py", "/version.py", "/__about__.py", ".py")
-    for path in (*([said] if isinstance(said, str) else []), *(f"{top}{ending}" for top in usual for ending in endings)):
+    for path in (
+        *([version_path] if isinstance(version_path, str) else []),
+        *(f"{top}{ending}" for top in usual for ending in endings),
+    ):
         content = await tree.read(path) if path in tree.paths else None
         if content is not None and (found := _ASSIGNED.findall(content[:65536].decode("utf-8", "replace"))):
             return found[0].rstrip("\"'").replace("'", '"').rpartition('"')[2]

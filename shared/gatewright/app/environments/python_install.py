@@ -31,17 +31,17 @@ async def python_plan(tree: TreeFiles, commands: Sequence[str], installer: Insta
     recipe = await python_recipe(tree, commands)
     python = await asyncio.to_thread(usable_python, recipe.requires_python, installer.search)
     if recipe.locked:
-        # What a lock holds for this host decides, not the file: it names the project's own version, too.
+        # The lock's packages for this host decide, not the file: it also has the project's own version.
         exported = await _export_lock(tree, await uv_program(python, installer, make), installer.variables)
         recipe = recipe.exported(exported)
     project = await project_record(tree)
     builds = "source builds" if installer.source_builds else "wheels"
-    facts = (recipe.said, python.version, python.program)
+    facts = (recipe.deciding_facts, python.version, python.program)
     build = partial(_make, recipe=recipe, python=python, installer=installer)
     packages = EnvironmentPlan("python", recipe.sources, facts, builds, build, recipe.notes)
     if project is None:
         return packages
-    # The packages are installed once, whatever the project's own version is.
+    # The packages are installed once, for all versions of the project itself.
     build = partial(_make_with_project, packages=packages, make=make, project=project)
     return EnvironmentPlan("python", recipe.sources, (*facts, project), builds, build, silent=True)
 
@@ -67,7 +67,7 @@ async def _make(prefix: Path, *, recipe: Recipe, python: Python, installer: Inst
         wheels = () if installer.source_builds else ("--only-binary", ":all:")
         files = ("-r", "requirements.txt", *(("-c", "constraints.txt") if recipe.constraints else ()))
         if recipe.is_lock and all("--hash=" in line for line in lines):
-            # A lock names all that is needed, but for the project itself, which its own tools may ask for.
+            # A lock names all packages except the project itself, which its own tools may require.
             files += ("--no-deps",)
         left_out = ""
         try:
@@ -86,7 +86,7 @@ async def _make(prefix: Path, *, recipe: Recipe, python: Python, installer: Inst
 
 
 def _is_not_to_be_had(message: str) -> bool:
-    """Whether a registry that answers has no such version for this host."""
+    """Return whether a registry answered that it has no such version for this host."""
     return "No matching distribution" in message or "Could not find a version" in message
 
 
@@ -97,7 +97,7 @@ def _advice(message: str) -> str:
 
 
 async def _export_lock(tree: TreeFiles, uv: str, environment: Mapping[str, str]) -> tuple[str, ...]:
-    """What ``uv.lock`` holds, as requirements with digests; uv sees nothing but the two files."""
+    """Return the content of ``uv.lock`` as requirements with digests; uv sees only the two files."""
     with tempfile.TemporaryDirectory(prefix="gatewright-env-") as name:
         place = Path(name)
         project = place / "project"
@@ -119,10 +119,8 @@ async def _export_lock(tree: TreeFiles, uv: str, environment: Mapping[str, str])
     return lines
 
 
-# A second environment with the packages of one that is there: the same files by hard links, and its own place in its
-# scripts.
-# So a project's new version costs no installation and hardly any room. Nothing of a package is run, and no link is
-# followed.
+# A second environment with the packages of an existing one: the same files by hard links, with its own path in its scripts. A
+# new version of the project thus costs no installation and little disk space. No package runs, and no link is followed.
 #: Scripts and settings that name their environment are small.
 _MOST_BYTES = 1024 * 1024
 
@@ -144,7 +142,7 @@ def link_environment(base: Path, prefix: Path) -> None:
 
 
 def _write_moved(source: Path, target: Path, own: bytes, other: bytes, *, packaged: bool) -> bool:
-    """Whether ``source`` names its environment and was written with the other one's place; nothing in a package does."""
+    """Rewrite ``source`` if it names its environment, and return whether it did; files of packages never do."""
     if packaged or source.stat().st_size > _MOST_BYTES:
         return False
     content = source.read_bytes()

@@ -1,9 +1,9 @@
-"""What a Python project asks for, so that its tests can run: read from the files of a commit, by rules. Pure over the tree.
+"""The packages that a Python project needs for its tests, read from the files of a commit, by rules. Pure over the tree.
 
-1. ``poetry.lock``, with the digests that it holds  2. the requirement files that are usual for development
-3. what the project declares: dependencies, extras and groups for tests. The project itself is never among them.
+1. ``poetry.lock``, with its digests  2. the usual requirement files for development 3. the project's declarations:
+dependencies, extras and groups for tests. The project itself is never included.
 
-Where no file says anything, a command that starts pytest still gets it.
+Without any such file, a command that starts pytest still gets it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from gatewright.app.environments.requirements import Requirements, is_named, nor
 from gatewright.ecosystems.port import TreeFiles
 from gatewright.ecosystems.python.project_settings import read_cfg, read_toml, read_toml_lock
 
-#: Whatever changes what is made of the same files changes this.
+#: Increase this with every change of the result for the same files.
 _VERSION = 2
 _FILES = (
     "requirements.txt",
@@ -35,16 +35,16 @@ _FOR_TESTS = frozenset({"test", "tests", "testing", "dev", "develop", "developme
 _MORE_THAN_TESTS = frozenset(path for path in _FILES if "dev" in path)
 _UV = "uv.lock"
 _POETRY = "poetry.lock"
-#: Where no file says anything.
+#: The source if no file has packages.
 _COMMANDS = "the commands"
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What to install. ``sources`` are the digests of what the files say about that, the one that says most first.
+    """The packages to install. ``sources`` are the digests of the files' packages, the main file first.
 
-    ``locked``: a lock file for ``uv`` to read, empty when ``lines`` say all. ``fewer``: lines that are enough for tests, for
-    when not all can be had; none where no file says so. ``building``: what a command that builds the project needs besides.
+    ``locked``: a lock file for ``uv`` to read, empty if ``lines`` are complete. ``fewer``: lines that suffice for tests, in
+    case not all can be installed; empty if no file has them. ``building``: the needs of a command that builds the project.
     """
 
     sources: Mapping[str, str]
@@ -58,38 +58,38 @@ class Recipe:
 
     @property
     def is_lock(self) -> bool:
-        """Whether a lock file says all."""
+        """Return whether a lock file is complete."""
         return self.name in {_UV, _POETRY}
 
     def exported(self, lines: tuple[str, ...]) -> Recipe:
-        """With what a tool has read from the lock."""
+        """Return the recipe with the lines that a tool has read from the lock."""
         return replace(self, lines=lines, sources={f"{_UV}{PACKAGES}": _digest(lines)})
 
     @property
     def name(self) -> str:
-        """For people: the file that said most."""
+        """Return the main file, for people."""
         return next(iter(self.sources)).removesuffix(PACKAGES)
 
     @property
-    def said(self) -> tuple[object, ...]:
-        """All that decides what is installed."""
+    def deciding_facts(self) -> tuple[object, ...]:
+        """Return everything that decides what is installed."""
         return (_VERSION, self.lines, self.constraints, self.locked, self.fewer, self.building)
 
 
 def declares_python(tree: TreeFiles) -> bool:
-    """Whether a file says which packages are needed."""
+    """Return whether a file may name packages."""
     return not tree.paths.isdisjoint({_UV, _POETRY, "pyproject.toml", "setup.cfg", *_FILES})
 
 
 async def python_recipe(tree: TreeFiles, commands: Sequence[str]) -> Recipe:
-    """For ``commands`` on ``tree``. Raises NotPreparedError when what a file says is not taken."""
+    """Return the recipe for ``commands`` on ``tree``. Raises NotPreparedError for refused content."""
     content = await tree.read("pyproject.toml") if "pyproject.toml" in tree.paths else None
     pyproject = read_toml(content or b"")
     asked = Requirements()
     fewer: tuple[str, ...] = ()
     lock = next((path for path in (_UV, _POETRY) if path in tree.paths), None)
     if lock == _UV:
-        asked.said[_UV] = ()
+        asked.by_file[_UV] = ()
     elif lock == _POETRY:
         asked.take(_POETRY, tuple(_poetry_lines(await tree.read(_POETRY) or b"")))
     else:
@@ -98,12 +98,12 @@ async def python_recipe(tree: TreeFiles, commands: Sequence[str]) -> Recipe:
         fewer = await _for_tests_alone(tree, files, pyproject, commands)
     if lock != _UV and not asked.hashed:
         _add_runner(commands, asked)
-    if not asked.said:
-        asked.said[_COMMANDS] = tuple(asked.lines)
+    if not asked.by_file:
+        asked.by_file[_COMMANDS] = tuple(asked.lines)
         only = ", ".join(asked.lines) or "no package"
         asked.notes.append(f"no file names the packages of the project: only {only} is installed, as a command starts it")
     return Recipe(
-        sources={f"{path}{PACKAGES}": _digest(lines) for path, lines in asked.said.items()},
+        sources={f"{path}{PACKAGES}": _digest(lines) for path, lines in asked.by_file.items()},
         lines=tuple(dict.fromkeys(asked.lines)),
         constraints=tuple(dict.fromkeys(asked.constraints)),
         notes=tuple(asked.notes),
@@ -119,7 +119,7 @@ def _digest(lines: Sequence[str]) -> str:
 
 
 def _for_building(pyproject: Mapping[str, Any], commands: Sequence[str]) -> tuple[str, ...]:
-    """What the project's build asks for, where a command is one: locks do not name it."""
+    """Return the project's build requirements if a command builds it: locks do not include them."""
     if not any("setup.py" in command.split() for command in commands):
         return ()
     return tuple(line for line in _strings(_table(pyproject, "build-system").get("requires")) if is_named(line) is not None)
@@ -128,7 +128,7 @@ def _for_building(pyproject: Mapping[str, Any], commands: Sequence[str]) -> tupl
 async def _add_requirement_files(
     tree: TreeFiles, files: Sequence[str], pyproject: Mapping[str, Any], asked: Requirements
 ) -> None:
-    """What the requirement files ask for, and what the project declares unless digests are given."""
+    """Add the packages of the requirement files, and of the project's declarations unless digests are given."""
     for path in files:
         await read_requirements(tree, path, asked)
     if not asked.hashed:
@@ -138,7 +138,7 @@ async def _add_requirement_files(
 async def _for_tests_alone(
     tree: TreeFiles, files: Sequence[str], pyproject: Mapping[str, Any], commands: Sequence[str]
 ) -> tuple[str, ...]:
-    """What the files without those for development ask for; nothing when one for tests is not among them, or it is the same."""
+    """Return the packages without the files for development; none if no file for tests remains, or nothing changes."""
     left = [path for path in files if path not in _MORE_THAN_TESTS]
     if left == list(files) or not any("test" in path for path in left):
         return ()
@@ -157,7 +157,7 @@ def _add_runner(commands: Sequence[str], asked: Requirements) -> None:
 
 
 async def _add_project_tables(tree: TreeFiles, pyproject: Mapping[str, Any], asked: Requirements) -> None:
-    """What the project's own tables ask for, extras and groups for tests included."""
+    """Add the packages of the project's own tables, with extras and groups for tests."""
     project = _table(pyproject, "project")
     found = [*_strings(project.get("dependencies"))]
     extras = {normalise_name(name): [*_strings(lines)] for name, lines in _table(project, "optional-dependencies").items()}
@@ -177,7 +177,7 @@ async def _add_project_tables(tree: TreeFiles, pyproject: Mapping[str, Any], ask
 
 
 def _own_lines(found: Sequence[str], extras: Mapping[str, Sequence[str]], own: str) -> Iterator[str]:
-    """``pkg[extra]`` of the project ``own`` stands for what the extra asks for."""
+    """Yield the lines, with ``pkg[extra]`` of the project ``own`` replaced by the lines of the extra."""
     for line in found:
         asked_for = is_named(line)
         if asked_for is None:
@@ -193,8 +193,8 @@ def _lines_of_groups(groups: Mapping[str, Any], names: Sequence[str]) -> Iterato
     """PEP 735: the lines of ``names`` and of the groups that they include, each group once."""
     waiting, seen = list(reversed(names)), set(names)
     while waiting:
-        said = groups.get(waiting.pop())
-        for each in said if isinstance(said, list) else ():
+        lines = groups.get(waiting.pop())
+        for each in lines if isinstance(lines, list) else ():
             if isinstance(each, str):
                 yield each
             elif isinstance(each, dict) and isinstance(inside := each.get("include-group"), str) and inside not in seen:
@@ -203,7 +203,7 @@ def _lines_of_groups(groups: Mapping[str, Any], names: Sequence[str]) -> Iterato
 
 
 def _poetry_lines(content: bytes) -> Iterator[str]:
-    """Each package with its version and digests; markers where the lock has them."""
+    """Yield each package with its version and digests, and the markers of the lock."""
     packages = read_toml_lock(content).get("package")
     for package in packages if isinstance(packages, list) else ():
         if not isinstance(package, dict) or package.get("optional") is True:

@@ -1,7 +1,7 @@
-"""Reads requirement files of a repository: what they ask for by name, and nothing that would be fetched from elsewhere. Pure.
+"""Reading of a repository's requirement files: packages by name, and nothing from elsewhere. Pure.
 
-A file is hostile: it could name another registry, a repository, a file of this host. Names with versions, markers and digests
-are taken; options that name a registry are passed over and told; whatever else is no name is refused.
+A file is hostile: it could name another registry, a repository, a file of this host. Names with versions, markers and
+digests are accepted; options that name a registry are skipped and reported; all else is refused.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from gatewright.app.environments.errors import NotPreparedError
 from gatewright.ecosystems.port import TreeFiles
 from gatewright.patterns import TextPattern
 
-#: PEP 508 by name, pip's digests behind it. No ``@``: a place of its own is not a registry's package.
+#: PEP 508 by name, with pip's digests. No ``@``: a package with an address is not from a registry.
 _NAMED = TextPattern(
     r"(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[[A-Za-z0-9._, -]*\])?\s*"
     r"(?:\(?[<>=!~][A-Za-z0-9.*+!_<>=~, -]*\)?)?\s*(?:;[^@#\\]*)?(?:\s*--hash[= ]\w+:[0-9a-f]+)*\s*"
 )
-#: The project itself, or another one of the repository: that comes from the tree.
+#: The project itself, or another one of the repository: these come from the tree.
 _OWN = TextPattern(r"(?:(?:-e|--editable)[= ]?\s*)?(?:file:)?\.{1,2}(?:/[\w./-]*)?(?:\[[\w, -]*\])?")
 _INCLUDED = TextPattern(r"(?P<option>-r|--requirement|-c|--constraint)[= ]?\s*(?P<path>\S+)")
 _REGISTRY = TextPattern(r"(?:-i|--index-url|--extra-index-url|-f|--find-links|--trusted-host|--no-index)(?:[= ].*)?")
@@ -29,21 +29,21 @@ _MOST_FILES = 50
 
 @dataclass
 class Requirements:
-    """``lines`` as pip takes them; ``constraints`` likewise; ``said`` the same by file; ``notes`` what was passed over."""
+    """``lines`` in pip's format; ``constraints`` likewise; ``by_file`` the same by file; ``notes`` the skipped options."""
 
     lines: list[str] = field(default_factory=list)
     constraints: list[str] = field(default_factory=list)
-    said: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    by_file: dict[str, tuple[str, ...]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
     @property
     def hashed(self) -> bool:
-        """Whether digests are given: then pip takes nothing without one."""
+        """Return whether digests are given: pip then accepts no package without one."""
         return any("--hash" in line for line in self.lines)
 
     def take(self, path: str, lines: tuple[str, ...]) -> None:
         """Have ``path`` ask for ``lines``."""
-        self.said[path] = lines
+        self.by_file[path] = lines
         self.lines += lines
 
 
@@ -59,16 +59,16 @@ def normalise_name(name: str) -> str:
 
 
 async def read_requirements(tree: TreeFiles, path: str, into: Requirements, *, constraint: bool = False) -> None:
-    """Add what ``path`` says, and what it includes. Raises NotPreparedError for what is not taken."""
-    if path in into.said:
+    """Add the content of ``path``, and of its includes. Raises NotPreparedError for refused content."""
+    if path in into.by_file:
         return
     content = await tree.read(path)
     if content is None:
         raise NotPreparedError(f"{path} is not a file of the repository that can be read")
-    if len(into.said) >= _MOST_FILES:
+    if len(into.by_file) >= _MOST_FILES:
         raise NotPreparedError(f"{path}: more than {_MOST_FILES} requirement files include each other")
-    into.said[path] = ()
-    said: list[str] = []
+    into.by_file[path] = ()
+    lines_of_file: list[str] = []
     for number, line in _lines(content.decode("utf-8", "replace")):
         included = _INCLUDED.fullmatch(line)
         if included is not None:
@@ -76,17 +76,17 @@ async def read_requirements(tree: TreeFiles, path: str, into: Requirements, *, c
             only = constraint or included["option"] in ("-c", "--constraint")
             await read_requirements(tree, inside, into, constraint=only)
         elif is_named(line):
-            said.append(line)
+            lines_of_file.append(line)
             (into.constraints if constraint else into.lines).append(line)
         elif _REGISTRY.fullmatch(line) is not None:
             into.notes.append(f"{path} line {number} names a registry: not used, pip's own configuration counts")
         elif _OWN.fullmatch(line) is None and _HARMLESS.fullmatch(line) is None:
             raise NotPreparedError(f"{path} line {number} is not a package of a registry: {line[:100]!r}")
-    into.said[path] = tuple(said)
+    into.by_file[path] = tuple(lines_of_file)
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:
-    """Without comments and continuations; the number is that of the first line."""
+    """Yield the lines without comments and continuations, with the number of the first physical line."""
     held, first = "", 0
     for number, raw in enumerate(text.splitlines(), start=1):
         line = raw.strip()

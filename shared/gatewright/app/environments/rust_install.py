@@ -1,9 +1,9 @@
-"""The crates of a Rust project: ``cargo vendor`` of what the baseline's lock names, shown to an offline cargo.
+"""The crates of a Rust project: ``cargo vendor`` of the crates in the baseline's lock, mounted for an offline cargo.
 
-1. crates of a registry with their digests are taken; a repository of git or another registry than crates.io is not, unless the
-repository holds its crates itself  2. cargo gets the manifests and the lock, and empty files in place of sources: its own
+1. crates of a registry with their digests are accepted; a git repository or another registry than crates.io is not, unless
+the repository vendors its crates  2. cargo gets the manifests and the lock, and empty files in place of sources: its
 configuration is the user's, never the repository's  3. commands get a CARGO_HOME that replaces the registry by that folder.
-A library without a lock gets one from cargo, of the newest crates that its manifests allow.
+A library without a lock gets one from cargo, with the newest crates that its manifests allow.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from gatewright.foreign_documents import UnreadableDocumentError, read_toml
 _LOCK = "Cargo.lock"
 _MANIFEST = "Cargo.toml"
 _VERSION = 2
-#: Tables of a manifest by which cargo builds, and fetches nothing.
+#: Tables of a manifest that configure builds, and fetch nothing.
 _OF_BUILDS = frozenset({"badges", "lints", "metadata", "profile"})
 _CONFIGURATIONS = (".cargo/config.toml", ".cargo/config")
-#: What locks call crates.io: names that cargo gives it, and no addresses that anything of ours asks.
+#: Names of crates.io in locks, which cargo defines; nothing of ours contacts them.
 _GIT_INDEX = "https://github.com/rust-lang/crates.io-index"
 _SPARSE_INDEX = ".".join(("index", "crates", "io"))  # noqa: FLY002
 _REGISTRIES = frozenset({f"registry+{_GIT_INDEX}", f"sparse+https://{_SPARSE_INDEX}/"})
@@ -43,7 +43,7 @@ ADVICE = "commit the crates (`cargo vendor`, with the lines for .cargo/config.to
 
 
 async def rust_plans(tree: TreeFiles, commands: Sequence[str], installer: Installer) -> tuple[EnvironmentPlan, ...]:
-    """None where nothing has to be fetched: crates by path alone, or held by the repository. Raises NotPreparedError."""
+    """Return the plans; none if there is nothing to fetch: crates by path only, or vendored. Raises NotPreparedError."""
     del commands
     if _MANIFEST not in tree.paths or await _is_vendored(tree):
         return ()
@@ -114,7 +114,7 @@ def _write(top: Path, files: Mapping[str, bytes]) -> None:
 
 
 async def _is_vendored(tree: TreeFiles) -> bool:
-    """Whether the repository says itself where its crates are."""
+    """Return whether the repository configures the location of its crates."""
     for path in _CONFIGURATIONS:
         if path in tree.paths:
             sources = _parse_toml(path, await _content(tree, path)).get("source")
@@ -125,7 +125,7 @@ async def _is_vendored(tree: TreeFiles) -> bool:
 
 
 def _asks_for_crates(manifest: bytes) -> bool:
-    """Whether a manifest names a dependency that is no path."""
+    """Return whether a manifest has a dependency that is no path."""
     found = _parse_toml(_MANIFEST, manifest)
     tables = [found, *(each for each in _tables(found.get("target")))]
     kinds = ("dependencies", "dev-dependencies", "build-dependencies")
@@ -157,8 +157,8 @@ def _refuse_elsewhere(path: str, manifest: Mapping[str, Any]) -> None:
     for spec in specs:
         led = next((key for key in ("git", "registry", "registry-index") if key in spec), None)
         if led is not None:
-            said = f"{led} = {str(spec[led])[:100]!r}"
-            raise NotPreparedError(f"{path} asks for what does not come from crates.io: {said}; {ADVICE}")
+            requested = f"{led} = {str(spec[led])[:100]!r}"
+            raise NotPreparedError(f"{path} requests a crate that is not from crates.io: {requested}; {ADVICE}")
 
 
 def _values(table: object) -> list[object]:

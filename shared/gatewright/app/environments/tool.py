@@ -1,4 +1,4 @@
-"""Runs an installer: the only thing here that talks to a network, as the user's own configuration of it says."""
+"""Execution of installers: the only network access here, with the user's own configuration."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ SECONDS = 1800.0
 async def run_tool(
     argv: Sequence[str], *, folder: Path, environment: Mapping[str, str], seconds: float, reason_first: bool = False
 ) -> bytes:
-    """What ``argv`` prints; NotPreparedError with its last lines when it fails or takes longer than ``seconds``.
+    """Return the output of ``argv``; NotPreparedError with its last lines if it fails or takes longer than ``seconds``.
 
-    ``reason_first``: with its first ones, for a tool that explains its use after what went wrong.
-    It is ended with all that it started when this is cancelled.
+    ``reason_first``: with its first lines, for a tool that prints its usage after the error. On cancellation it is ended
+    with all that it started.
     """
     log = folder / "output"
     with log.open("wb") as output:

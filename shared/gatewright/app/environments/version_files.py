@@ -14,12 +14,12 @@ from gatewright.ecosystems.port import TreeFiles
 from gatewright.ecosystems.python.project_settings import read_toml
 from gatewright.patterns import TextPattern
 
-#: What `git describe --tags --long` says: the tag, with or without a name before it, and how many commits came after it.
+#: Output of `git describe --tags --long`: the tag, with or without a name before it, and the number of later commits.
 _DESCRIBED = TextPattern(
     r"[^0-9\n]{0,60}(?P<version>[0-9]{1,18}(?:\.[0-9]{1,18}){0,4})(?P<more>[0-9A-Za-z.+_-]{0,40})-(?P<after>[0-9]{1,18})-g[0-9a-f]+"
 )
 _NO_TAG = "0.1.dev0"
-#: Settings with which such a file has other words than these.
+#: Settings that give such a file other content.
 _OWN_WORDS = ("template", "version-file-template", "version_file_template", "write_to_template", "write_template")
 
 

@@ -1,1 +1,1 @@
-"""What feeds the board: a client on the bus that follows the ledger. It reads, and decides nothing."""
+"""The board's data source: a client on the bus that follows the ledger. It only reads."""

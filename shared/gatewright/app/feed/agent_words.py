@@ -1,4 +1,4 @@
-"""What agents say while they work, as far as it was heard: stored nowhere, and told to operators alone."""
+"""Live output of agents as far as received: stored nowhere, and shown to operators only."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gatewright.contracts import AgentActivity, codec
 from gatewright.contracts.activity import MOMENTARY
 from gatewright.errors import GatewrightError
 
-#: Runs whose agents are remembered, and how much of each.
+#: Maximum runs whose output is kept, and maximum entries of each.
 _MOST_TALKING: Final = 100
 _MOST_SAID: Final = 200
 #: Seconds between two looks at the connection.
@@ -23,7 +23,7 @@ _LOOK: Final = 1.0
 
 
 class AgentWord(NamedTuple):
-    """``number`` grows with everything that is heard, of whatever run."""
+    """``number`` increases with every received entry of any run."""
 
     number: int
     said: AgentActivity
@@ -39,11 +39,11 @@ class AgentWords:
         self._said: OrderedDict[str, deque[AgentWord]] = OrderedDict()
 
     def said(self, run_id: str, after: int = 0) -> Sequence[AgentWord]:
-        """What the agents of a run have said since this began to listen, beyond ``after``, the newest last."""
+        """Return the agents' output of a run since listening began, after the number ``after``, newest last."""
         return tuple(each for each in self._said.get(run_id, ()) if each.number > after)
 
     async def listen(self) -> None:
-        """Hear what agents say, on each connection anew, until cancelled; an identity that may not is told nothing."""
+        """Receive agents' output, on each new connection, until cancelled; without the right to, receive nothing."""
         heard: Client | None = None
         while True:
             try:
@@ -59,7 +59,7 @@ class AgentWords:
         said = codec.decode(message.data, AgentActivity)
         self._count += 1
         words = self._said.setdefault(said.run_id, deque(maxlen=_MOST_SAID))
-        # What an agent says just now takes the place of what it said a moment ago, and its whole message that of its parts.
+        # An agent's momentary state replaces its previous one, and its complete message replaces its parts.
         over = {said.event} & MOMENTARY or {"text"}
         for each in [word for word in words if word.said.task_id == said.task_id and word.said.event in over]:
             words.remove(each)

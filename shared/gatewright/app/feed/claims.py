@@ -1,4 +1,4 @@
-"""Which process has which task, and which runs are silent: as the gatekeeper tells what it hears. Claims prove nothing."""
+"""The process of each task, and the silent runs, as reported by the gatekeeper. Claims prove nothing."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from gatewright.contracts.run_status import MovedTarget
 
 @dataclass(frozen=True, slots=True)
 class ToldClaims:
-    """What the gatekeeper heard of tasks in hand. ``silent``: by run, from when on it is silent.
+    """The gatekeeper's view of tasks in progress. ``silent``: by run, since when no claim arrives.
 
-    ``processes``: by run and task, which process claims it, in its own word. ``moved``: by run that waits for a person, its
-    target, where the gatekeeper saw it elsewhere than where the run started.
+    ``processes``: by run and task, the process that claims it, unverified. ``moved``: by run that waits for a person, its
+    target, if the gatekeeper saw it at another commit than the run's start.
     """
 
     silent: Mapping[str, str] = field(default_factory=dict)
@@ -23,7 +23,7 @@ class ToldClaims:
 
 
 def claims_of(listed: RunList) -> ToldClaims:
-    """What a list of runs tells of claims."""
+    """Return the claims in a list of runs."""
     silent = {run.run_id: run.silent_since for run in listed.runs if run.silent_since is not None}
     claimed = {run.run_id: {task.task_id: task.process for task in run.claimed} for run in listed.runs if run.claimed}
     moved = {run.run_id: run.moved for run in listed.runs if run.moved is not None}

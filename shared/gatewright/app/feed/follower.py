@@ -1,7 +1,7 @@
-"""Follows the ledger into a board and wakes those who show it. It reads only, and keeps nothing that the ledger does not hold.
+"""Follows the ledger into a board and wakes its viewers. It only reads, and has no data that the ledger lacks.
 
-First all there is, then what comes. After silence the ledger is asked whether it still holds the last message that was read:
-one that was brought back from a backup, or begun anew, is read from its beginning.
+First it reads all stored messages, then new ones. After silence it checks that the ledger still has the last message read:
+a ledger restored from a backup, or started again, is read from its beginning.
 """
 
 from __future__ import annotations
@@ -28,37 +28,37 @@ from gatewright.view.rows import with_processes, with_target
 #: Raises GatewrightError.
 AskClaims = Callable[[], Awaitable[ToldClaims]]
 
-#: Messages that are folded at once.
+#: Maximum messages folded in one batch.
 _MOST_AT_ONCE = 500
-#: Seconds between two looks at dead letters, and of silence before the ledger is asked for what was read last.
+#: Seconds between two checks of dead letters, and of silence before the last message is checked.
 LOOK_AGAIN = 10.0
 #: Seconds between two attempts while the bus is away.
 _PAUSE = 0.2
-#: Seconds after which what reads is told again to end.
+#: Seconds after which the reader is cancelled again.
 _ENDING = 0.5
 
 
 class BoardFollower:
-    """One for a process. ``board`` is the ledger as far as it was read, ``current`` whether all of it was read once.
+    """One per process. ``board`` is the ledger as read so far, ``current`` whether all of it was read once.
 
-    ``letters`` are the dead letters, as far as this identity may read them.
+    ``letters`` are the dead letters, if this identity may read them.
     """
 
     def __init__(self, bus: Bus, *, clock: Clock | None = None, warn: Callable[[str], None] = lambda _words: None) -> None:
         self.board = Board()
         self.current = False
         self.letters: tuple[DeadLetter, ...] = ()
-        #: What the gatekeeper says of the claims that it hears.
+        #: The gatekeeper's report of received claims.
         self.claims = ToldClaims()
-        #: Set once nothing more will be followed: those who wait are woken, and go.
+        #: Set at the end: waiting viewers wake up and leave.
         self.ended = False
-        #: Raised by one whenever anything of the above changed.
+        #: Incremented at every change of the above.
         self.revision = 0
         self._bus = bus
         self._clock = clock or SystemClock()
         self._warn = warn
         self._ends: dict[str, End] = {}
-        #: The last message that was read of each stream that the ledger lies in.
+        #: The last message read of each stream of the ledger.
         self._read: dict[int, Message] = {}
         self._changed = asyncio.Event()
         self._ask_claims: AskClaims | None = None
@@ -66,36 +66,36 @@ class BoardFollower:
 
     @property
     def connected(self) -> bool:
-        """Whether what is shown is live at this moment."""
+        """Return whether the board is live now."""
         return self.current and self._bus.connected
 
     @property
     def silent(self) -> Mapping[str, str]:
-        """By run, from when on claims of its tasks are missing."""
+        """Return, by run, since when claims of its tasks are missing."""
         return self.claims.silent
 
     def attach(self, bus: Bus, ask_claims: AskClaims | None = None, *, letters: bool = True) -> None:
-        """Go on with another connection, while ``run`` does not run. What was read is kept where that is the same ledger.
+        """Use another connection, while ``run`` does not run. The data read so far is kept if the ledger is the same.
 
-        ``ask_claims`` asks the gatekeeper what it hears of tasks in hand, where this identity may.
-        ``letters``: whether it may read dead letters.
+        ``ask_claims`` requests the claims of tasks in progress from the gatekeeper, if this identity may. ``letters``:
+        whether it may read dead letters.
         """
         self._bus = bus
         self._ask_claims = ask_claims
         self._asks_letters = letters
 
     async def changed(self, revision: int) -> int:
-        """Wait until anything is other than it was at ``revision``; the revision of now."""
+        """Wait until anything differs from ``revision``; return the current revision."""
         while self.revision == revision:
             await self._changed.wait()
         return self.revision
 
     def nudge(self) -> None:
-        """Have those who wait look again, at what is told beside the ledger."""
+        """Wake waiting viewers for changes outside the ledger."""
         self._wake()
 
     def end(self) -> None:
-        """Tell those who wait that nothing more comes."""
+        """Notify waiting viewers of the end."""
         self.ended = True
         self._wake()
 
@@ -138,7 +138,7 @@ class BoardFollower:
                 await asyncio.sleep(_PAUSE)
 
     async def _follow_on(self) -> None:
-        """Take what comes, until the ledger turns out to be another one. Raises BusError."""
+        """Process new messages until the ledger turns out to be another one. Raises BusError."""
         arrived: asyncio.Queue[Message] = asyncio.Queue(_MOST_AT_ONCE)
 
         async def read() -> None:
@@ -159,14 +159,14 @@ class BoardFollower:
             await end_readings([reading])
 
     async def _next_batch(self, arrived: asyncio.Queue[Message], reading: asyncio.Task[None]) -> list[Message]:
-        """What has come, at least one message; none after silence. Raises what the reading did."""
+        """Return new messages, at least one; none after silence. Raises the errors of the reader."""
         waiting = asyncio.create_task(arrived.get())
         try:
             await asyncio.wait({waiting, reading}, timeout=LOOK_AGAIN, return_when=asyncio.FIRST_COMPLETED)
             if not waiting.done():
                 if reading.done():
                     await reading
-                    raise BusError("the reading of the ledger came to an end")
+                    raise BusError("reading the ledger ended unexpectedly")
                 return []
             batch = [waiting.result()]
         finally:
@@ -180,7 +180,7 @@ class BoardFollower:
             try:
                 last = await self._bus.stored(LEDGER, read.sequence)
             except BusError:
-                return True  # nothing is known
+                return True  # nothing was read yet
             if last is None or _digest(last) != _digest(read):
                 return False
         return True
@@ -220,12 +220,12 @@ class BoardFollower:
         return tuple(message.sequence for message in self._read.values())
 
     def _origin(self, first: Message) -> str:
-        """Of a ledger in several streams no two readings have one order: what was seen of one says nothing about another."""
+        """Return an id of this reading: two readings of a partitioned ledger have no common order."""
         named = f"{first.sequence}-{_digest(first)[:16]}"
         return named if self._bus.layout.partitions == 1 else f"{named}-{new_id()[:12]}"
 
     def _number(self, message: Message, before: int) -> int:
-        """Where a message stands in the order of what was read: its sequence, where the ledger has one order for all."""
+        """Return a message's number in reading order: its sequence, if the ledger has one order."""
         return message.sequence if self._bus.layout.partitions == 1 else before + 1
 
     def _entry(self, message: Message, run_id: str) -> Transition | None:

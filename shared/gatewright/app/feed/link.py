@@ -1,4 +1,4 @@
-"""The connection of a board: made anew when the system is another one or was started again, and what is asked of it."""
+"""The connection of a board: replaced when the system changes or restarts; and the requests it makes."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from gatewright.bus.jetstream.bus import JetStreamBus
 from gatewright.client.client import Client
 from gatewright.errors import GatewrightError, UnavailableError
 
-#: Seconds between two looks at the connection, and for which a server may be away before its address is asked for again.
+#: Seconds between two checks of the connection, and of absence before the server's address is looked up again.
 _LOOK = 1.0
 _AWAY = 5.0
 #: Seconds between two attempts to connect.
 _AGAIN = 0.2
-#: Open runs that the gatekeeper is asked about.
+#: Maximum open runs in a request to the gatekeeper.
 _MOST_ASKED = 200
 
 
 class LedgerLink:
-    """``connect`` gives a new connection each time it is called. ``follower`` holds what was read, whatever comes and goes.
+    """``connect`` returns a new connection for each call. ``follower`` keeps the data across connections.
 
-    ``ask_as``: connects as a publisher, who is asked of claims in the place of an identity that may not ask.
+    ``ask_as``: connects as a publisher, to request claims for an identity that may not.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class LedgerLink:
             await asyncio.sleep(_AGAIN)
 
     async def _follow(self, client: Client) -> None:
-        """Until the server has been away for a while."""
+        """Follow until the server has been away for a while."""
         if self.follower is None:
             self.follower = BoardFollower(client.bus, warn=self._warn)
         _attach(self.follower, client, self._ask_as)
@@ -105,14 +105,14 @@ async def read_once(client: Client) -> BoardFollower:
 
 
 def may_ask(client: Client) -> bool:
-    """Whether the server lets this identity ask and hear more than the ledger."""
-    return not isinstance(client.bus, JetStreamBus) or client.bus.asks
+    """Return whether the server lets this identity request and receive more than the ledger."""
+    return not isinstance(client.bus, JetStreamBus) or client.bus.may_request
 
 
 def _attach(
     follower: BoardFollower, client: Client, ask_as: Callable[[], AbstractAsyncContextManager[Client]] | None = None
 ) -> None:
-    """What an identity may not ask for is not asked for: the server logs every try."""
+    """Attach without requests that the identity may not make: the server logs every try."""
 
     async def ask() -> ToldClaims:
         async with ask_as() if ask_as is not None and not asks else contextlib.nullcontext(client) as asker:

@@ -1,1 +1,1 @@
-"""Runs told again: from their bundle, from the ledger, or by doing the work once more."""
+"""Replays of runs: from their bundle, from the ledger, or by repeating the work."""

@@ -1,4 +1,4 @@
-"""Where the baseline of a run can still be had when the run is to be done again: its repository, or a mirror of this home."""
+"""The source of a run's baseline for a repetition: its repository, or a mirror of this home."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _ROLES = ("gatekeeper", "worker", "reviewer", "testrunner")
 
 
 async def find_baseline(home: Path, url: str, commit: str, access: RepositoryAccess = NO_ACCESS) -> str:
-    """The address of a repository that has ``commit``: ``url`` itself, or else a mirror of the home folder ``home``.
+    """Return the address of a repository that has ``commit``: ``url`` itself, or else a mirror of the home folder ``home``.
 
-    A repository whose branch was moved and tidied up has lost the commit; the roles' mirrors keep every baseline that they
-    worked on. Raises MalformedError (``baseline_missing``), which says what to do.
+    A repository whose branch was moved and cleaned up has lost the commit; the roles' mirrors keep every baseline that they
+    worked on. Raises MalformedError (``baseline_missing``) with advice.
     """
     try:
         with tempfile.TemporaryDirectory(prefix="gatewright-baseline-") as scratch:
@@ -34,7 +34,7 @@ async def find_baseline(home: Path, url: str, commit: str, access: RepositoryAcc
 
 
 def missing_baseline_words(url: str, commit: str, why: str) -> str:
-    """The words for a baseline that cannot be had."""
+    """Return the message for a baseline that cannot be found."""
     return (
         f"the run started from commit {commit}, which {url} does not give any more ({why}), and no mirror of this home has it: "
         "name a repository that has it, a clone or a backup, with --repo"

@@ -1,4 +1,4 @@
-"""A lost bundle made again from the ledger and the artifact store: the same bytes, or nothing."""
+"""A lost bundle, rebuilt from the ledger and the artifact store: the same bytes, or nothing."""
 
 from __future__ import annotations
 
@@ -19,14 +19,18 @@ from gatewright.secrets.scanner import SecretScanner
 
 
 async def rebuild(bus: Bus, run_id: str, root: Path, signer: Signer, scanner: SecretScanner) -> Sealed:
-    """Write the bundle of an ended run to ``root/<run_id>``; it appears there whole or not at all.
+    """Write the bundle of an ended run to ``root/<run_id>``, atomically.
 
-    Artifacts are screened by ``scanner``, as they were when the run was sealed. What comes out is compared with the digest that
-    the ledger recorded then.
+    ``scanner`` screens artifacts, as when the run was sealed. The result is compared with the digest that the ledger
+    recorded then.
 
-    Raises MalformedError (``run_unknown``, ``run_expired``, ``run_not_ended``, ``bundle_exists``), ConfigurationError
-    (``key_differs``: another key signed it), VerificationError (``rebuild_differs``), ArtifactError or BusError when an
-    artifact cannot be had, UnavailableError (``bundle_unwritable``).
+    Raises:
+        MalformedError: ``run_unknown``, ``run_expired``, ``run_not_ended``, ``bundle_exists``.
+        ConfigurationError: ``key_differs``: another key signed it.
+        VerificationError: ``rebuild_differs``.
+        ArtifactError: an artifact is missing or damaged.
+        BusError: the bus cannot serve.
+        UnavailableError: ``bundle_unwritable``.
     """
     position = await Ledger(bus).load(run_id)
     run = position.run

@@ -1,6 +1,6 @@
-"""What the tasks of a run asked models, as its events name it: the records of the calls, the cassette, the agent. Pure.
+"""The model calls of a run's tasks, as its events name them: records of the calls, cassette, agent. Pure.
 
-Two runs of one order are compared by the digests of what they asked. Where the calls of a run cannot be played, this says why.
+Two runs of one order are compared by the digests of their requests. This module also explains why calls cannot be replayed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _Kind = TypeVar("_Kind")
 
 #: The events of an agent's conversation, among the artifacts of its task (``gatewright.executor_kinds``).
 _TALK: Final = "codex_events"
-#: Words for why a cassette holds no calls.
+#: Reasons why a cassette has no calls.
 _LEFT_OUT: Mapping[str, str] = {
     "texts_not_kept": "the operator's policy kept no texts (`keep_texts` of models.json)",
     "too_large": "there were more bytes than a cassette holds",
@@ -47,7 +47,7 @@ class AskedTask(NamedTuple):
 
 
 class AnsweredQuestion(msgspec.Struct, frozen=True):
-    """What counts of an event of a conversation here: whether a question was answered, how, and by whom."""
+    """The relevant part of a conversation's event: whether a request was answered, how, and by whom."""
 
     event: str = ""
     answer: str = ""
@@ -88,7 +88,7 @@ def why_not_played(tasks: Iterable[AskedTask], get: Callable[[Artifact], bytes])
 
 
 def _a_person_allowed(talk: bytes) -> bool:
-    """Whether the conversation went on by a person's yes. A refusal comes again: silence refuses."""
+    """Return whether a person allowed something in the conversation. Refusals repeat themselves: silence refuses."""
     events = (_record(line, AnsweredQuestion) for line in talk.splitlines())
     return any((each.event, each.answer, each.by) == ("permission", "allow", "person") for each in events)
 
@@ -111,7 +111,7 @@ def _record(line: bytes, kind: type[_Kind]) -> _Kind:
 
 
 def differing_requests(first: Mapping[str, tuple[str, ...]], second: Mapping[str, tuple[str, ...]]) -> Iterator[Difference]:
-    """Where two runs asked something else: by task, the digests that only one has, or another order of the same."""
+    """Yield differing requests of two runs: by task, the digests that only one has, or another order."""
     for place in sorted({*first, *second}):
         before, after = first.get(place, ()), second.get(place, ())
         if before == after:
@@ -124,7 +124,8 @@ def differing_requests(first: Mapping[str, tuple[str, ...]], second: Mapping[str
 
 
 def decisions_of_run(history: RunHistory) -> dict[str, Any]:
-    """What was decided, in a form that two runs of one order share: the plan, every verdict of gates and reviewers, and why."""
+    """Return all decisions in a form that two runs of one order share: the plan, every verdict of gates and reviewers, and
+    why."""
     run_id = history.run.run_id
     return {
         "contract": _contract(history),
@@ -133,7 +134,7 @@ def decisions_of_run(history: RunHistory) -> dict[str, Any]:
             {"verdict": each.verdict, "findings": [[f.code, f.path, f.line, f.blocking] for f in each.findings]}
             for each in history.reviews.values()
         ],
-        # In no order, as workers end when they do. And the second run lands nowhere: its landing is no decision of the first.
+        # Sorted, because workers end in any order. The second run never lands, so landing is not compared.
         "gates": sorted(
             [each.gate, task_place(run_id, each.task_id or ""), each.verdict, each.code]
             for each in history.gates

@@ -1,7 +1,7 @@
-"""Re-execution (specification 3, replay): the same order on the same baseline, done again, and compared with the first time.
+"""Re-execution (specification 3, replay): the same order on the same baseline, repeated, and compared with the first run.
 
-What an executor was given is taken from the bundle: its command, or the recorded reply or patch. What models were asked is
-answered from the cassettes of the bundle; none is asked anew. The second run lands nowhere. Pure: it carries nothing out.
+The bundle provides the input of an executor: its command, or the recorded reply or patch. The bundle's cassettes answer
+model calls; no model is called. The second run lands nowhere. Pure: it executes nothing.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from gatewright.run.state import Run
 #: A command that takes up to twice its time, or a second more, has taken the same time.
 _SLACK_SECONDS = 1.0
 
-_TOLD = "its models were told of earlier runs, and asked again they would be told of others"
-_ANSWERED = "its models were told what people answered, and asked again they would be told nothing"
+_TOLD = "its models received summaries of earlier runs, and a repetition would send others"
+_ANSWERED = "its models received people's answers, and a repetition would send none"
 
 
 class RecordedRun(NamedTuple):
-    """What two runs of an order are compared by where models were asked: ``requests`` by task, ``decisions`` as they were made.
+    """The comparable facts of two runs with model calls: ``requests`` by task, ``decisions`` in order.
 
-    ``roles`` asked for documents; ``agents`` are those that worked.
+    ``roles`` requested documents; ``agents`` did the work.
     """
 
     requests: Mapping[str, tuple[str, ...]]
@@ -49,9 +49,9 @@ class RecordedRun(NamedTuple):
 
 
 class ReexecutionOrder(NamedTuple):
-    """What is to be submitted again: ``attachments`` are the bytes of its artifacts, in order.
+    """The order to submit again: ``attachments`` are the bytes of its artifacts, in order.
 
-    ``recorded``: what the first run asked models, to be played; None where nothing is to be.
+    ``recorded``: the first run's model calls to replay; None without any.
     """
 
     document: RunRequest | TaskContract
@@ -73,12 +73,18 @@ class ReexecutionOrder(NamedTuple):
 def read_order(
     bundle: Path, trusted: Sequence[PublicKey], repository: str | None = None, *, plays: bool = True
 ) -> tuple[Run, ReexecutionOrder]:
-    """The run of a verified bundle, and its order made ready to be given again; ``repository``: where it lies now.
-    ``plays``: whether recorded calls can be played; without that, consultations are not, where the change needs none.
+    """Return the run of a verified bundle, and its order to submit again.
 
-    Raises VerificationError (``bundle_not_verified``): a forged order is not carried out. MalformedError
-    (``not_reexecutable``) when the run was aborted, never had a baseline, or asked an agent or a model and its calls were not
-    recorded, ``artifact_missing``.
+    Args:
+        bundle: the folder.
+        trusted: the accepted signing keys.
+        repository: its present address.
+        plays: whether recorded calls can be replayed; else consultations are skipped if the change needs none.
+
+    Raises:
+        VerificationError: ``bundle_not_verified``: a forged order is not executed.
+        MalformedError: ``not_reexecutable`` (the run was aborted, had no baseline, or used an agent or a model without
+            recorded calls), ``artifact_missing``.
     """
     reading, _, _ = run_steps(bundle, trusted)
     run = reading.run
@@ -95,14 +101,15 @@ def read_order(
     given = document.artifacts if isinstance(document, RunRequest) else document.inputs.artifacts
     kept = without_memory(given)
     answered = any(asked.said for asked in run.approvals.values())
-    told = _TOLD if len(kept) != len(given) else _ANSWERED if answered else ""
-    recorded = _recorded_run(reading, must=must, told=told) if plays or must else None
+    unrepeatable = _TOLD if len(kept) != len(given) else _ANSWERED if answered else ""
+    recorded = _recorded_run(reading, must=must, unrepeatable=unrepeatable) if plays or must else None
     again = _again(document, run, repository, asks="pm" in recorded.roles if recorded is not None else False)
     return run, ReexecutionOrder(again, tuple((item, _bytes(reading, item)) for item in kept), recorded)
 
 
 def recorded_run(history: RunHistory, get: Callable[[Artifact], bytes]) -> RecordedRun:
-    """What the run asked and decided; ``get`` gives the bytes of its artifacts. Raises MalformedError, as ``get`` does."""
+    """Return the run's requests and decisions; ``get`` returns the bytes of its artifacts. Raises MalformedError, as ``get``
+    does."""
     tasks = asked_tasks(history)
     return RecordedRun(
         requests={task.place: requests_of(get(task.calls)) for task in tasks},
@@ -112,17 +119,17 @@ def recorded_run(history: RunHistory, get: Callable[[Artifact], bytes]) -> Recor
     )
 
 
-def _recorded_run(reading: Reading, *, must: bool, told: str) -> RecordedRun | None:
-    """None for a run without recorded calls, or with some that cannot be played; where they ``must`` be that is refused.
+def _recorded_run(reading: Reading, *, must: bool, unrepeatable: str) -> RecordedRun | None:
+    """Return the recorded run; None without recorded calls, or with some that cannot be replayed, unless they ``must`` be.
 
-    ``told``: what its models were told that no later run is told in the same words; empty: nothing.
+    ``unrepeatable``: why its models' input cannot be repeated in the same words; empty if it can.
     """
     history = reading.history
     tasks = asked_tasks(history) if history is not None else ()
     if history is None or not tasks:
         return None
     get = partial(_bytes, reading)
-    if why := told or why_not_played(tasks, get):
+    if why := unrepeatable or why_not_played(tasks, get):
         if must:
             raise MalformedError(f"{history.run.run_id} cannot be done again: {why}", code="not_reexecutable")
         return None
@@ -130,10 +137,10 @@ def _recorded_run(reading: Reading, *, must: bool, told: str) -> RecordedRun | N
 
 
 def compare(first: Run, second: Run, when: str, recorded: tuple[RecordedRun, RecordedRun] | None = None) -> ReexecReport:
-    """What must be equal (outcome, patch, tests) and what should be (words, outputs, versions). ``when``: RFC 3339.
+    """Compare what must be equal (outcome, patch, tests) and what should be (texts, outputs, versions). ``when``: RFC 3339.
 
-    ``recorded``: of both runs, where the second has played what the first asked models. Requests and decisions must be equal
-    then; the order of the requests of one task should be.
+    ``recorded``: of both runs, if the second has replayed the first one's model calls. Requests and decisions must then be
+    equal; the order of the requests of one task should be.
     """
     hard, soft = tuple(_hard(first, second)), tuple(_soft(first, second))
     if recorded is not None:
@@ -156,12 +163,12 @@ def compare(first: Run, second: Run, when: str, recorded: tuple[RecordedRun, Rec
 
 
 def _again(document: RunRequest | TaskContract, run: Run, repository: str | None, *, asks: bool) -> RunRequest | TaskContract:
-    """``asks``: the pm's model is asked again, from the recording."""
+    """Return the order for a repetition. ``asks``: the pm's model is called again, from the recording."""
     place = document.repository or Repository(url=run.accepted.repository_url)
     nowhere = replace(place, url=repository or place.url, landing="none")
     commit = run.accepted.baseline_commit
     if isinstance(document, RunRequest):
-        # Tests that a model proposed are those of the contract where it is not asked again.
+        # Tests that a model proposed are taken from the contract if it is not called again.
         proposed = run.contract.acceptance_tests if run.contract is not None and not asks else ()
         tests = document.acceptance_tests or proposed
         return replace(document, repository=nowhere, baseline_ref=commit, idempotency_key=None, acceptance_tests=tests)
@@ -235,7 +242,7 @@ def _review(run: Run) -> str | None:
 
 
 def _mutants(before: TestCommand, after: TestCommand) -> tuple[dict[str, str], dict[str, str]]:
-    """What came of the mutants that both have tried: how many that were is a matter of the time that there was."""
+    """Return the outcomes of the mutants that both runs tried: their number depends on the available time."""
     first, second = (
         {f"{each.path}:{each.line}:{each.column} {each.after}": each.outcome for each in command.proof.mutation.mutants}
         if command.proof is not None and command.proof.mutation is not None
@@ -247,7 +254,7 @@ def _mutants(before: TestCommand, after: TestCommand) -> tuple[dict[str, str], d
 
 
 def _tests(report: TestReport | None) -> list[dict[str, Any]] | None:
-    """What the commands were and how they ended; None when none was run."""
+    """Return the commands and how they ended; None if none ran."""
     if report is None:
         return None
     return [

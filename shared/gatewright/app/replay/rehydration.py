@@ -1,7 +1,7 @@
-"""Rehydration (specification 3, replay): the run's states again from its events, through the same ``evolve`` that made them.
+"""Rehydration (specification 3, replay): the run's states from its events, through the same ``evolve`` that made them.
 
-No model is called, no command is run, no bus is asked. Every document that follows from the events is made again and compared
-with the one in the bundle. Who signed the bundle is for ``verify``; here only whether it agrees with itself.
+No model is called, no command runs, no bus is used. Every document that follows from the events is made again and compared
+with the one in the bundle. ``verify`` checks who signed the bundle; here only whether it is consistent.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from gatewright.evidence.verification.verify import run_steps
 from gatewright.run.evolve import evolve
 from gatewright.run.state import Run
 
-#: What ``run_steps`` finds when no key is trusted, which is no concern of a replay.
+#: The finding of ``run_steps`` without a trusted key, which is irrelevant for a replay.
 _ABOUT_TRUST = "no_trusted_key"
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One event and where it led. ``ts`` is RFC 3339; ``state`` is the run's state after it."""
+    """An event and its result. ``ts`` is RFC 3339; ``state`` is the run's state after it."""
 
     seq: int
     ts: str
@@ -35,7 +35,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Rehydration:
-    """A run told again. ``derived`` are the files that follow from its events, ``findings`` what does not agree."""
+    """A replayed run. ``derived`` are the files that follow from its events, ``findings`` the inconsistencies."""
 
     location: Path
     run_id: str
@@ -48,12 +48,12 @@ class Rehydration:
 
     @property
     def ok(self) -> bool:
-        """Everything was compared, and everything agrees."""
+        """Return whether everything was compared, and is consistent."""
         return not self.findings and not self.unchecked and bool(self.steps)
 
 
 def rehydrate(bundle: Path) -> Rehydration:
-    """Tell the run in the folder ``bundle`` again. Raises nothing about the bundle: what is wrong is a finding."""
+    """Replay the run in the folder ``bundle``. Never raises because of the bundle: defects are findings."""
     reading, _, unchecked = run_steps(bundle, ())
     return Rehydration(
         location=bundle,

@@ -1,1 +1,1 @@
-"""What people look at: a run bundle as one HTML page, and as a packet in Markdown. Everything in a bundle is hostile here."""
+"""Reports for people: a run bundle as one HTML page, and as a packet in Markdown. Everything in a bundle is hostile here."""

@@ -1,7 +1,7 @@
-"""A bundle as it can be told to people: its events as far as they can be followed, and its files. Vouches for nothing.
+"""A bundle's content for people: its events as far as they are valid, and its files. It verifies nothing.
 
-Whether the bundle proves what it says is for ``verify``. Here a broken bundle is still read as far as it goes, so that there is
-something to look at; links are not followed and nothing large is held in memory.
+``verify`` decides whether the bundle proves its claims. Here a broken bundle is still read as far as possible, so that it
+can be displayed; links are not followed and nothing large is held in memory.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class Excerpt:
 
 @dataclass(frozen=True, slots=True)
 class BundleAccount:
-    """What a bundle tells. ``history`` is there for an ended run only; ``trouble`` says where the events could not be followed.
+    """The content of a bundle. ``history`` exists for an ended run only; ``trouble`` is why later events are invalid.
 
-    ``files`` are path and size in bytes of every plain file, sorted; ``odd`` is what is none; ``listed`` is the
+    ``files`` are path and size in bytes of every plain file, sorted; ``odd`` are other entries; ``listed`` is the
     manifest's list, unchecked.
     """
 
@@ -55,7 +55,7 @@ class BundleAccount:
     trouble: str
 
     def excerpt(self, path: str, limit: int) -> Excerpt:
-        """At most ``limit`` bytes of a file: all, or its beginning and its end. Empty when it cannot be read."""
+        """Return at most ``limit`` bytes of a file: all, or its beginning and end. Empty if it cannot be read."""
         if path not in self.files:
             return Excerpt(b"", b"", 0)
         try:
@@ -120,7 +120,7 @@ def _whole(folder: Path, path: str) -> bytes:
 
 
 def _excerpt(folder: Path, path: str, limit: int) -> Excerpt:
-    # Not blocking, for a pipe that was put there since the scan; no link is followed.
+    # Non-blocking, in case a pipe was put there since the scan; no link is followed.
     fd = os.open(f"{folder}/{path}", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(fd, "rb") as file:
         status = os.fstat(fd)

@@ -1,4 +1,4 @@
-"""The change as people read it: each file with its hunks, coloured, large ones folded, and plainly said what is left out."""
+"""The change for readers: each file with its hunks, coloured, large ones folded, omissions stated."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _KINDS = {"added": "new", "deleted": "deleted", "modified": "", "mode": "mode"}
 
 @dataclass
 class _Room:
-    """How many lines may still be shown, and the colours for them."""
+    """The remaining lines that may be shown, and their colours."""
 
     lines: int
     #: Whether lines get ids.
@@ -36,23 +36,23 @@ class _Room:
 
 @dataclass(frozen=True, slots=True)
 class PatchFile:
-    """A patch of the bundle: where it lies, its size in bytes, what was read of it, and its files."""
+    """A patch of the bundle: its path, its size in bytes, the bytes read, and its files."""
 
     path: str
     size: int
     read: int
     files: tuple[FilePatch, ...]
-    #: All paths that the bundle lists, where the patch is the canonical one.
+    #: All paths that the bundle lists, if the patch is the canonical one.
     names: tuple[bytes, ...] = ()
 
     @property
     def count(self) -> int:
-        """How many files it changes, read or not."""
+        """Return how many files it changes, read or not."""
         return max(len(self.files), len(self.names))
 
     @property
     def whole(self) -> bool:
-        """Whether all of it was read, so that lines can be counted."""
+        """Return whether all of it was read, so that lines can be counted."""
         return self.read == self.size
 
 
@@ -117,7 +117,7 @@ def _change(change: PatchFile, room: _Room, limits: PageLimits) -> Iterator[Elem
 
 
 def _by_folder(change: PatchFile) -> Iterator[Element]:
-    """Thousands of files: where they lie, most of them first."""
+    """Yield the number of files per folder, for thousands of files, the largest first."""
     folders = sum_folders(change.files, change.names)
     rows = (
         (
@@ -206,7 +206,7 @@ def _text(line: PatchLine) -> str:
 
 
 def _number(side: str, line: int | None, room: _Room) -> Element:
-    """The cell of a line's number; where lines have ids, with its own and a link to itself."""
+    """Return the cell of a line's number, with a link to itself if lines have ids."""
     if line is None or not room.ids:
         return with_class("td", "no", str(line) if line is not None else "")
     place = f"file-{room.files}-{side}-{line}"
@@ -230,7 +230,7 @@ def _line(line: PatchLine, pieces: list[Piece], room: _Room) -> Element:
 #: Folders that a page lists; more are summed as the rest.
 MOST_FOLDERS = 40
 _DEEPEST = 8
-#: So few folders tell nothing of where thousands of files lie.
+#: With fewer folders, the list is not informative.
 _TOO_FEW = 4
 
 
@@ -252,7 +252,7 @@ def sum_folders(files: Iterable[FilePatch], names: Iterable[bytes]) -> tuple[Fol
     for depth in range(2, _DEEPEST + 1):
         deeper = _group_paths(paths, depth)
         if len(deeper) > MOST_FOLDERS:
-            # Many beside one another say more than the one that they all lie in.
+            # Several siblings are more informative than their common folder.
             chosen = deeper if len(chosen) < _TOO_FEW else chosen
             break
         if len(deeper) > len(chosen):

@@ -61,7 +61,7 @@ def _mark(mark: Mark, total: float) -> Element:
     if mark.passed:
         attributes = {"class": "mark good", "cx": place, "cy": str(_MIDDLE), "r": "3.5"}
         return tag("circle", attributes, tag("title", None, words))
-    # Colour alone must not tell: a refusal is a tall bar, a pass a dot.
+    # Not by colour alone: a refusal is a tall bar, a pass a dot.
     attributes = {"class": "mark bad", "x1": place, "x2": place, "y1": "1", "y2": str(_HEIGHT - 1)}
     return tag("line", attributes, tag("title", None, words))
 

@@ -1,4 +1,4 @@
-"""How much of a bundle a report shows. What is beyond is left out, and the page says so in the place where it is missing."""
+"""Limits of a report. The page states at each place what it leaves out."""
 
 from __future__ import annotations
 

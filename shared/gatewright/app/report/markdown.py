@@ -1,7 +1,7 @@
-"""Markdown made of escaped words: nothing from a bundle can become a heading, a link, markup or the end of a code block.
+"""Markdown made of escaped text: nothing from a bundle can become a heading, a link, markup or the end of a code block.
 
-CommonMark: a backslash before punctuation makes it plain (section 2.4); a code fence ends only at a run of backticks as long as
-its own (section 4.5).
+CommonMark: a backslash before punctuation makes it plain (section 2.4); a code fence ends only at a run of backticks as
+long as its own (section 4.5).
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ _TICKS = re.compile(r"`+")  # noqa: TID251 - linear: each try ends where the nex
 
 
 def words(text: str) -> str:
-    """Plain words on one line."""
+    """Return plain text on one line."""
     return _SPECIAL.sub(r"\\\g<0>", one_line(text))
 
 
 def code(text: str) -> str:
-    """Words in a code span, on one line; a lone space for nothing."""
+    """Return text in a code span, on one line; a lone space for empty text."""
     shown = one_line(text) or " "
     fence = "`" * (_longest(shown) + 1)
     pad = " " if shown.startswith("`") or shown.endswith("`") else ""
@@ -37,12 +37,12 @@ def block(text: str, language: str = "") -> list[str]:
 
 
 def bullets(items: Iterable[str], none: str) -> list[str]:
-    """A list of finished pieces, or one piece that says that there are none."""
+    """Return a list of finished pieces, or one piece for an empty list."""
     return [f"- {item}" for item in items] or [f"- {none}"]
 
 
 def field(name: str, value: str) -> str:
-    """``**Name:** value`` of finished pieces, a line of its own."""
+    """Return ``**Name:** value`` of finished pieces, a line of its own."""
     return f"**{name}:** {value}  "
 
 

@@ -1,6 +1,6 @@
-"""HTML made of elements, never of strings: text and attributes are escaped by the serialiser, whatever they hold.
+"""HTML made of elements, never of strings: the serialiser escapes all text and attributes.
 
-There is no way here to pass markup through. Everything shown goes through ``visible``, so that no control character and no
+Markup cannot be passed through. Everything shown goes through ``visible``, so that no control character and no
 bidirectional mark of a bundle reaches the reader's browser.
 """
 
@@ -15,7 +15,7 @@ Child = Element | str | None
 
 
 def tag(name: str, attributes: dict[str, str] | None = None, *children: Child | Iterable[Child]) -> Element:
-    """An element. ``children`` are elements, text, iterables of them, or None for nothing."""
+    """Return an element. ``children`` are elements, text, iterables of them, or None for nothing."""
     element = Element(name, {key: visible(value) for key, value in (attributes or {}).items()})
     for child in children:
         if child is None or isinstance(child, str | Element):
@@ -52,7 +52,7 @@ def fold(summary: Iterable[Child] | str, *content: Child | Iterable[Child], is_o
 
 
 def document(head: Iterable[Element], body: Iterable[Child], css: str) -> bytes:
-    """A whole page. ``css`` must be our own: it is the one text that is not escaped."""
+    """Return a complete page. ``css`` must be our own: it is the one text that is not escaped."""
     page = tag("html", {"lang": "en"})
     top = SubElement(page, "head")
     for element in head:

@@ -1,6 +1,7 @@
 """The Completion Proposal and the Delivery Packet of a run, in Markdown, from its bundle alone (CHORUS rules 3 and 5).
 
-Every statement is read off a recorded fact. What a run does not measure is said to be not measured; nothing is filled in.
+Every statement comes from a recorded fact. A value that a run does not measure is shown as not measured; nothing is filled
+in.
 """
 
 from __future__ import annotations
@@ -34,12 +35,12 @@ _DOCUMENT_ENDINGS = (".md", ".rst", ".adoc", ".txt")
 
 
 def packet(account: BundleAccount, verification: Verification) -> str:
-    """Both documents, one after the other. Raises nothing about the bundle: one that cannot be told says so."""
+    """Return both documents, one after the other. Never raises because of the bundle: an unreadable one gets a note."""
     lines = [*_proof(verification), ""]
     history = account.history
     if history is None:
         return "\n".join(
-            [*lines, f"The run cannot be told from this bundle: {words(account.trouble or 'it has not ended')}.", ""]
+            [*lines, f"This bundle does not contain a readable run: {words(account.trouble or 'it has not ended')}.", ""]
         )
     change = change_of(account, layout.PATCH, PageLimits())
     lines += [*_proposal(history, change, account), "", *_delivery(history, change, account)]

@@ -1,6 +1,6 @@
-"""A run as one HTML page: what came of it, whether that is proved, and everything it rests on. No network, no script.
+"""A run as one HTML page: its outcome, whether it is proved, and all its evidence. No network, no script.
 
-The page vouches for nothing. Its first words are the outcome of the verification that was made just before.
+The page itself proves nothing. It begins with the outcome of the verification made just before.
 """
 
 from __future__ import annotations
@@ -42,18 +42,19 @@ _OUTCOMES = {
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """What a page is made of."""
+    """The input of a page."""
 
     account: BundleAccount
     verification: Verification
     generator: str
     limits: PageLimits = field(default_factory=PageLimits)
-    #: Whose key it is that signed, in words: this host's own, a pinned one, and so on.
+    #: A description of the signing key's owner: this host, a pinned key, and so on.
     whose: str = ""
 
 
 def render(material: Material) -> bytes:
-    """The page in UTF-8. Always the same for the same bundle, verification and generator. Raises nothing about the bundle."""
+    """Return the page in UTF-8, identical for the same bundle, verification and generator. Never raises because of the
+    bundle."""
     account = material.account
     run_id = account.run.run_id if account.run else account.folder.name
     css = _css()
@@ -62,7 +63,7 @@ def render(material: Material) -> bytes:
 
 def _head(title: str, css: str) -> Iterator[Element]:
     digest = base64.b64encode(hashlib.sha256(css.encode()).digest()).decode("ascii")
-    # Nothing may be fetched and nothing run, even if a defect let markup through; only this very style sheet counts.
+    # Nothing may be fetched or run, even if a defect let markup through; only this very style sheet applies.
     policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
     yield tag("meta", {"charset": "utf-8"})
     yield tag("meta", {"http-equiv": "Content-Security-Policy", "content": policy})
@@ -82,7 +83,7 @@ def _body(material: Material) -> Iterator[Child]:
     run_id = account.run.run_id if account.run else ""
     history = account.history
     if account.trouble:
-        yield with_class("p", "cut", f"Told as far as the events go: {account.trouble}.")
+        yield with_class("p", "cut", f"Shown up to the last valid event: {account.trouble}.")
     yield _section(
         "Timeline", [draw(timeline), _legend()] if timeline.rows else [with_class("p", "note", "There are no events.")]
     )
@@ -106,7 +107,7 @@ def _section(title: str, content: Iterator[Element] | list[Element]) -> Element:
 
 
 def _not_ended() -> Iterator[Element]:
-    yield with_class("p", "note", "The run has no end that can be told from this bundle.")
+    yield with_class("p", "note", "This bundle does not show an end of the run.")
 
 
 def _proof(result: Verification, whose: str) -> Element:
@@ -114,7 +115,7 @@ def _proof(result: Verification, whose: str) -> Element:
     checks = fold(
         "What this rests on",
         tag("p", None, "Checked: ", ", ".join(words.partition(" ")[2] or words for words in result.checked), "."),
-        tag("p", None, "A bundle alone cannot tell:"),
+        tag("p", None, "A bundle alone cannot prove:"),
         tag("ul", None, (tag("li", None, words) for words in result.unchecked[:MOST_FINDINGS])),
         tag(
             "p",
@@ -174,7 +175,7 @@ def _header(material: Material, timeline: Timeline, change: PatchFile) -> Elemen
 
 
 def _what_now(run: Run) -> Element | None:
-    """For a run that did not succeed: that nothing landed, and what to do."""
+    """Return advice for an unsuccessful run: that nothing landed, and what to do."""
     if run.failure is None or run.landed is not None:
         return None
     advice = advice_for(run.failure.code)
@@ -233,7 +234,7 @@ def _css() -> str:
     return files("gatewright.app.report").joinpath("page.css").read_text("utf-8")
 
 
-# Every file of the bundle, by folder, with its size and digest, and small ones as a link that the page itself holds.
+# Every file of the bundle, by folder, with its size and digest; small ones as a link to a copy inside the page.
 @dataclass
 class _Room:
     bytes: int

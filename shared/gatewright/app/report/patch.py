@@ -1,6 +1,6 @@
-"""A git patch taken apart for showing: files, hunks, lines. It is not applied, and nothing is decided by it.
+"""A git patch parsed for display: files, hunks, lines. It is not applied, and no decision uses it.
 
-The canonical patch names no renames, so both sides of a file have one name. Names are bytes; git quotes odd ones.
+The canonical patch has no renames, so both sides of a file have one name. Names are bytes; git quotes odd ones.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Hunk:
 
 @dataclass(slots=True)
 class FilePatch:
-    """One changed file. ``name`` is shown as ``paths.display`` writes it; ``size`` is how many bytes of patch it takes."""
+    """A changed file. ``name`` is displayed as by ``paths.display``; ``size`` is its bytes of the patch."""
 
     path: bytes
     kind: Kind = "modified"
@@ -61,7 +61,7 @@ class FilePatch:
 
 @dataclass(frozen=True, slots=True)
 class FileSpan:
-    """One file of a patch, not taken apart: its bytes lie from ``start`` to ``end``."""
+    """A file of an unparsed patch: its bytes are from ``start`` to ``end``."""
 
     path: bytes
     kind: Kind
@@ -144,7 +144,7 @@ def listed_paths(listing: bytes) -> tuple[bytes, ...]:
 
 
 def _path(names: bytes) -> bytes:
-    """The path in ``a/P b/P`` or ``"a/P" "b/P"``: both sides are the same path, so the second half tells it."""
+    """Return the path in ``a/P b/P`` or ``"a/P" "b/P"``: both sides are the same path, so the second half suffices."""
     if names.startswith(b'"'):
         half = names[len(names) // 2 + 1 :]
         return _unquote(half.strip(b'"')).removeprefix(b"b/")

@@ -17,31 +17,31 @@ _HEADINGS = ("shard", "planned", "changed files", "what came of it")
 
 
 def reconciliation_table(account: BundleAccount) -> Iterator[Element]:
-    """A table of the shards and two sentences; nothing for a run that has no packet, or had no plan."""
+    """Yield a table of the shards and two sentences; nothing for a run without a packet or a plan."""
     found = account.excerpt(layout.PROGRESS_PACKET, MAX_TOLD_BYTES)
     try:
         packet = codec.decode(found.head, ProgressPacket) if found.size and not found.left_out else None
     except MalformedError:
-        return  # the verification, on top of the page, says so
+        return  # the verification at the top of the page reports it
     if packet is None or packet.reconciliation is None:
         return
-    told = packet.reconciliation
+    result = packet.reconciliation
     yield tag(
-        "p", None, tag("b", None, "The plan against the evidence"), " (advice, and no gate). ", _reconciliation_words(told)
+        "p", None, tag("b", None, "The plan against the evidence"), " (advice, and no gate). ", _reconciliation_words(result)
     )
-    rows = ((each.task_id, _paths(each.planned), str(each.touched), _STATES[each.state]) for each in told.shards)
+    rows = ((each.task_id, _paths(each.planned), str(each.touched), _STATES[each.state]) for each in result.shards)
     yield table("work", (_HEADINGS, *rows))
-    if told.more:
-        yield with_class("p", "cut", f"{told.more} more shards are not shown.")
+    if result.more:
+        yield with_class("p", "cut", f"{result.more} more shards are not shown.")
 
 
-def _reconciliation_words(told: Reconciliation) -> str:
-    if told.complete:
+def _reconciliation_words(result: Reconciliation) -> str:
+    if result.complete:
         return "Every shard is done, and all of it was tested."
-    parts = [f"{sum(each.state != 'done' for each in told.shards)} of {len(told.shards)} shards are not done"]
-    if told.unplanned:
-        parts.append(f"{told.unplanned} changed files lie in no shard")
-    if told.untested:
+    parts = [f"{sum(each.state != 'done' for each in result.shards)} of {len(result.shards)} shards are not done"]
+    if result.unplanned:
+        parts.append(f"{result.unplanned} changed files lie in no shard")
+    if result.untested:
         parts.append("the tests that must pass did not all pass")
     return f"{'; '.join(parts)}."
 

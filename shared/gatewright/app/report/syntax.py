@@ -1,7 +1,7 @@
 """Colours for lines of code, by Pygments, within bounds: a hostile file must not cost more than an honest one.
 
-The language is told by the file's name alone, out of a short list; the content is never asked. Each side of a hunk is coloured
-by itself, so that a string over several lines looks like one.
+The file's name alone determines the language, out of a short list; the content is never examined. Each side of a hunk is
+coloured by itself, so that a string over several lines looks like one.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from pygments.util import ClassNotFound
 #: Part of a line and the class of its colour; empty for none.
 Piece = tuple[str, str]
 
-#: Lexers are regular expressions, and some of them take time that grows with the square of the text or worse. So they are shown
-#: small pieces only, lines longer than this are left plain, and after so many seconds everything is.
+#: Lexers are regular expressions, and some of them take quadratic time or worse. So they get small pieces only, longer lines
+#: stay plain, and after this many seconds all lines do.
 MAX_PIECE = 3_000
 MAX_LINE = 500
 MAX_SECONDS = 4.0
@@ -95,7 +95,7 @@ class Colours:
 
 
 def _groups(lines: Sequence[str]) -> Iterator[list[str]]:
-    """The lines in groups that are small enough; a line that is too long by itself stands alone."""
+    """Yield the lines in small enough groups; a line that is too long is a group of its own."""
     group: list[str] = []
     size = 0
     for line in lines:

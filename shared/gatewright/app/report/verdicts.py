@@ -1,4 +1,4 @@
-"""What the gates, the reviewer and the tests said, as people read it."""
+"""The verdicts of gates, reviewer and tests, for readers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gatewright.view.safe_text import seconds_words, size_words, terminal_text
 
 
 def sign(*, passed: bool) -> Element:
-    """A tick or a cross, told by its shape as well as its colour."""
+    """Return a tick or a cross, distinct by shape as well as colour."""
     words, kind, shape = ("passed", "sign-good", "✓") if passed else ("failed", "sign-bad", "✗")
     return tag("span", {"class": kind, "role": "img", "aria-label": words}, shape)
 
@@ -38,7 +38,7 @@ def done(checks: Iterable[CompletionCheck], limits: PageLimits) -> Iterator[Elem
 
 
 def done_words(checks: Iterable[CompletionCheck]) -> str:
-    """How many rules were kept, broken, and not judged."""
+    """Return how many rules were kept, broken, and not judged."""
     counts = Counter(check.verdict for check in checks)
     told = ((counts["PASS"], "kept"), (counts["FAIL"], "broken"), (counts["NOT_EVALUATED"], "not evaluated"))
     return ", ".join(f"{count} {word}" for count, word in told if count) or "no rules"
@@ -55,7 +55,7 @@ def _check_words(check: CompletionCheck) -> str:
 
 
 def gates(reports: tuple[GateReport, ...], run_id: str, limits: PageLimits) -> Iterator[Element]:
-    """Every verdict in order, its rules folded below; failed ones are open."""
+    """Yield every verdict in order, its rules folded below; failed ones are open."""
     if not reports:
         yield with_class("p", "note", "No gate has judged anything.")
         return
@@ -130,7 +130,7 @@ def reviews(
     places: Mapping[str, str] | None = None,
     tree: str | None = None,
 ) -> Iterator[Element]:
-    """Every attempt's review with its findings. ``places``: where the page has lines of the change that makes ``tree``."""
+    """Yield every attempt's review with its findings. ``places``: the page's lines of the change that makes ``tree``."""
     if not reports:
         yield with_class("p", "note", "No review took place.")
     for task_id, report in reports.items():
@@ -166,7 +166,7 @@ class _Room:
 
 
 def tests(account: BundleAccount, reports: dict[str, TestReport], run_id: str, limits: PageLimits) -> Iterator[Element]:
-    """Every attempt's commands with exit code, duration and output."""
+    """Yield every attempt's commands with exit code, duration and output."""
     if not reports:
         yield with_class("p", "note", "No tests were run.")
     room = _Room(limits.outputs)

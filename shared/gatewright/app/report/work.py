@@ -1,4 +1,4 @@
-"""How the change was made: by which executor, with which command or given answer, by which worker, and how each task ended."""
+"""How the change was made: the executor, its command or given answer, the workers, and the end of each task."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from gatewright.worker_role import answers, ways
 
 
 def work(run: Run, history: RunHistory | None, limits: PageLimits) -> Iterator[Element]:
-    """The executor in words, then every worker's task: what it did, who did it, how it ended."""
+    """Yield the executor, then every worker's task: what it did, who did it, how it ended."""
     contract = run.contract
     executors = ways(contract) if contract is not None else ()
     if not executors:
-        yield with_class("p", "note", "There was no contract that says how the change is made.")
+        yield with_class("p", "note", "There was no contract that defines how the change is made.")
         return
     for kind in dict.fromkeys(executor.kind for executor in executors):
         yield tag("p", None, EXECUTOR_KINDS[kind].sentence)
@@ -42,7 +42,7 @@ def work(run: Run, history: RunHistory | None, limits: PageLimits) -> Iterator[E
 
 
 def _candidates(run: Run, history: RunHistory | None) -> Iterator[Element]:
-    """Who made each of several candidates, how it came out, and why the one that landed did; nothing where there was one."""
+    """Yield who made each of several candidates, its outcome, and why one landed; nothing for a single candidate."""
     rows = rows_of(run, history.gates if history is not None else ())
     if not rows:
         return
@@ -75,7 +75,7 @@ def _open(task: RunTask, run: Run) -> str:
 def _how(contract: TaskContract | None) -> Element | str:
     """The argv of this task, with its paths in their place; or the name and digest of what was given."""
     if contract is None or contract.executor is None:
-        return "not said"
+        return "not recorded"
     if EXECUTOR_KINDS[contract.executor.kind].asked_anew:
         return tag("code", None, " ".join(filter(None, (contract.executor.agent, contract.executor.model))) or "by default")
     given = answers(contract.executor)

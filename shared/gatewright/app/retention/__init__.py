@@ -1,1 +1,1 @@
-"""How long bundles are kept: what may be removed, what must stay, and what is left in their place."""
+"""Retention of bundles and runs: what may be removed, what must stay, and what replaces it."""

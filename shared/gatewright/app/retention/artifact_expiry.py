@@ -1,11 +1,11 @@
-"""One round of letting artifacts expire: those that nothing on the bus refers to, and that no one stored for some days.
+"""One round of expiring artifacts to which nothing on the bus refers, and which were not stored for some days.
 
-Artifacts are shared by all runs that have the same bytes. So they go by references and not by runs: a run that is whole in the
-ledger keeps all that it ever named, whether it is open, on hold, not sealed, or sealed and not old enough; so does a message
-that waits in a queue, and a dead letter. A run that has left the ledger names nothing any more.
+All runs with the same bytes share an artifact. So artifacts expire by references, not by runs. A run that is complete in
+the ledger keeps all artifacts that it ever named, whether it is open, on hold, unsealed, or sealed and recent; so does a
+queued message, and a dead letter. A run that has expired from the ledger names nothing any more.
 
-What is stored while a round goes on begins its age anew (``bus.jetstream.object_store``), and is looked at again just before it
-goes. If it was stored in that very moment, it is put back.
+Storing an artifact during a round restarts its age (``bus.jetstream.object_store``), and the age is checked again just
+before removal. An artifact stored in that very moment is stored again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from gatewright.errors import ArtifactError, GatewrightError
 
 @dataclass(frozen=True, slots=True)
 class ArtifactItem:
-    """An artifact that goes: its digest, as far as its writer was honest, and when it was stored last."""
+    """An artifact to remove: its digest, if its writer was honest, and its last use."""
 
     name: str
     use: LastUse
@@ -43,7 +43,8 @@ class ArtifactPlan:
 
 @dataclass(frozen=True)
 class ArtifactExpiry:
-    """``bus`` is the gatekeeper's, which reads and puts back; ``provisioner`` takes away. An artifact goes after ``days``."""
+    """``bus`` is the gatekeeper's, which reads and stores again; ``provisioner`` removes. An artifact expires after
+    ``days``."""
 
     bus: JetStreamBus
     provisioner: Connection
@@ -51,11 +52,11 @@ class ArtifactExpiry:
     clock: Clock
 
     async def names(self) -> frozenset[str]:
-        """All artifacts that there are. To be asked before the references are read. Raises BusError."""
+        """Return all artifacts. Call it before reading the references. Raises BusError."""
         return await stored_artifacts(self.provisioner)
 
     async def plan(self, names: frozenset[str], references: References) -> ArtifactPlan:
-        """What would go now; nothing is touched. Raises BusError."""
+        """Return what would be removed now, without changes. Raises BusError."""
         items, young = [], 0
         unneeded = sorted(names - references.digests)
         for name in unneeded:
@@ -67,7 +68,7 @@ class ArtifactExpiry:
         return ArtifactPlan(tuple(items), len(names) - len(unneeded), young)
 
     async def carry_out(self, items: Sequence[ArtifactItem]) -> tuple[ItemOutcome[ArtifactItem], ...]:
-        """Take ``items`` away, as far as it is still right. One that cannot go does not stop the others."""
+        """Remove ``items`` that still qualify. A failure of one does not stop the others."""
         done = []
         for item in items:
             try:
@@ -77,8 +78,10 @@ class ArtifactExpiry:
         return tuple(done)
 
     async def _expire(self, item: ArtifactItem) -> int:
-        """1. its bytes are read, unless they are not what the name says  2. no one has stored it meanwhile  3. it goes
-        4. if it was stored between 2 and 3, its bytes are stored again.
+        """Remove an artifact:
+
+        1. read its bytes, unless they differ from its name  2. check that it was not stored meanwhile  3. remove it 4.
+        store it again if it was stored between 2 and 3.
         """
         data = await self._bytes(item.name)  # 1
         now = await last_artifact_use(self.bus.connection, item.name)
@@ -92,7 +95,7 @@ class ArtifactExpiry:
         return removed
 
     async def _bytes(self, name: str) -> bytes | None:
-        """The artifact; None for what no reader would be given: other bytes than the name says, or a part of them."""
+        """Return the artifact; None if readers would not get it: other bytes than its name, or incomplete."""
         try:
             return await self.bus.get_artifact(stored_uri(name))
         except ArtifactError:

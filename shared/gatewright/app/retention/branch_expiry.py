@@ -1,7 +1,7 @@
-"""Which branches of runs expire in a repository, why each of the others stays, and deleting them.
+"""Expiry of run branches in a repository: which expire, why the others stay, and their deletion.
 
-A branch expires when all that it has is on a branch of the owner's own, it is checked out nowhere, and its run is sealed, old
-enough by its signed manifest, stored where bundles are kept with evidence that verifies, and on no hold.
+A branch expires if a branch of the owner contains it, it is checked out nowhere, and its run is sealed, old enough by its
+signed manifest, stored where bundles are kept with evidence that verifies, and on no hold.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ class RunRefs(Protocol):
 
     @property
     def place(self) -> str:
-        """Where the repository is."""
+        """Return the location of the repository."""
 
     def found(self) -> Sequence[RunRef]:
-        """All of them."""
+        """Return all run branches."""
 
     def again(self, name: str) -> RunRef | None:
-        """One of them as it is now; None where there is none any more."""
+        """Return the current state of one branch; None if it is gone."""
 
     def delete(self, found: RunRef) -> None:
         """Delete it, if it still is at that commit."""
@@ -37,7 +37,7 @@ class RunRefs(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class BranchItem:
-    """What is to be done about one branch, and why."""
+    """The planned action for one branch, with the reason."""
 
     branch: RunRef
     action: Literal["keep", "expire"]
@@ -45,8 +45,8 @@ class BranchItem:
     repository: str
 
 
-def _untold(_done: ItemOutcome[BranchItem]) -> None:
-    """For callers who look at what became of all of them."""
+def _report_nothing(_done: ItemOutcome[BranchItem]) -> None:
+    """Do nothing, for callers that only use the returned outcomes."""
 
 
 def _to_the_end() -> bool:
@@ -55,7 +55,7 @@ def _to_the_end() -> bool:
 
 @dataclass(frozen=True)
 class BranchExpiry:
-    """Of ``branches`` go those of runs that ended more than ``days`` ago, as ``evidence`` shows."""
+    """Expires those of ``branches`` whose runs ended more than ``days`` ago, as ``evidence`` shows."""
 
     branches: RunRefs
     evidence: StoredEvidence
@@ -63,7 +63,7 @@ class BranchExpiry:
     clock: Clock
 
     def plan(self) -> tuple[BranchItem, ...]:
-        """What would be done now about each of the branches; nothing is touched.
+        """Return what would be done now about each branch, without changes.
 
         Raises GitError, ConfigurationError (``holds_unreadable``), StoreError, UnavailableError (``bundle_unwritable``).
         """
@@ -86,12 +86,12 @@ class BranchExpiry:
     def carry_out(
         self,
         items: Sequence[BranchItem],
-        told: Callable[[ItemOutcome[BranchItem]], None] = _untold,
+        report: Callable[[ItemOutcome[BranchItem]], None] = _report_nothing,
         stopped: Callable[[], bool] = _to_the_end,
     ) -> tuple[ItemOutcome[BranchItem], ...]:
-        """Delete what is to expire, if no hold has come and it is merged still. One that is left does not stop the others.
+        """Delete the branches to expire that have no new hold and are still merged. A failure of one does not stop the others.
 
-        ``told`` hears of each at once; once ``stopped`` says so no further one is begun.
+        ``report`` is called with each outcome; once ``stopped`` returns True no further one is begun.
         """
         done = []
         for item in items:
@@ -105,7 +105,7 @@ class BranchExpiry:
                 done.append(ItemOutcome(item, code=error.reason, message=error.message))
             else:
                 done.append(ItemOutcome(item))
-            told(done[-1])
+            report(done[-1])
         return tuple(done)
 
     def _delete(self, branch: RunRef) -> None:

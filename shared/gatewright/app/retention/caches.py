@@ -1,7 +1,7 @@
-"""Prepared environments and mirrors of repositories, which a home folder keeps to save time: which of them go, and how.
+"""Prepared environments and repository mirrors, which a home folder keeps as caches: which to remove, and how.
 
-Both are made again when they are wanted. What an open run may need stays: nothing goes while a stack runs in the home. An
-unpacked image stays as well: a person unpacked it, and only a person can do so again.
+Both are made again on demand. Caches that an open run may need stay: nothing is removed while a stack runs in the home. An
+unpacked image stays as well, because only a person can unpack it again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _MIRRORS = "*/mirrors/*.git"
 
 @dataclass(frozen=True, slots=True)
 class Cache:
-    """One folder: ``source`` says what it was made from, ``unfinished`` that its making was cut short; ``size`` in bytes."""
+    """One folder: ``source`` is what it was made from, ``unfinished`` that its creation was interrupted; ``size`` in bytes."""
 
     kind: CacheKind
     path: Path
@@ -40,7 +40,7 @@ class Cache:
 
 @dataclass(frozen=True, slots=True)
 class CacheItem:
-    """What is to be done about one of them, and why."""
+    """The planned action for one cache, with the reason."""
 
     cache: Cache
     action: Literal["keep", "remove"]
@@ -48,13 +48,13 @@ class CacheItem:
 
 
 def find_caches(home: Path) -> tuple[Cache, ...]:
-    """All environments and mirrors of ``home``, the largest first. Reads every folder of them. Raises OSError."""
+    """Return all environments and mirrors of ``home``, the largest first. Reads every folder of them. Raises OSError."""
     found = (*_environments(home / MADE), *_mirrors(home))
     return tuple(sorted(found, key=lambda each: (-each.size, each.path)))
 
 
 def plan_caches(caches: Sequence[Cache], days: float, now: datetime, *, stack_runs: bool) -> tuple[CacheItem, ...]:
-    """One item each, in their order: what was not used for ``days`` goes. Pure."""
+    """Return one item per cache, in order: those unused for ``days`` are removed. Pure."""
     items = []
     for cache in caches:
         age = (now - cache.last_used).total_seconds() / 86400
@@ -72,7 +72,7 @@ def plan_caches(caches: Sequence[Cache], days: float, now: datetime, *, stack_ru
 
 
 def remove_caches(home: Path, items: Sequence[CacheItem]) -> tuple[Cache, ...]:
-    """Remove what the plan lets go; those that are gone. No stack starts meanwhile.
+    """Remove the caches of the plan; return those removed. No stack can start meanwhile.
 
     Raises UnavailableError (``home_in_use``) when one runs, OSError.
     """
@@ -84,14 +84,14 @@ def remove_caches(home: Path, items: Sequence[CacheItem]) -> tuple[Cache, ...]:
 
 
 def _remove(cache: Cache) -> bool:
-    """Whether it is gone: not while its maker, or another process of this host, has it."""
+    """Remove the cache unless its maker or another process uses it; return whether it is gone."""
     if cache.kind == "mirror":
         return remove_mirror(cache.path)
     try:
         held = lock_file(lock_of(cache.path))
     except BlockingIOError:
         return False
-    # The lock file stays, as another process may wait for it. Once it is empty, half an environment counts as none.
+    # The lock file stays, because another process may wait for it. Once it is empty, a partial environment is invalid.
     try:
         os.ftruncate(held, 0)
         remove_environment(cache.path)

@@ -1,4 +1,4 @@
-"""One round of collecting old bundles on a host: the inventory, the plan, and doing what it says."""
+"""One round of collecting old bundles on a host: inventory, plan, execution."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ class Collector:
         return self.home / "runs"
 
     def plan(self) -> tuple[Item, ...]:
-        """What would be done now; nothing is touched. Raises ConfigurationError (``holds_unreadable``)."""
+        """Return what would be done now, without changes. Raises ConfigurationError (``holds_unreadable``)."""
         held = HoldBook(self.home).held()
         return make_plan(self._inventory(), held, self.policy, self.clock.now(), self._fault)
 
     def carry_out(
         self, items: Sequence[Item], signer: Signer, disk: PruningDisk | None = None
     ) -> tuple[ItemOutcome[Item], ...]:
-        """Do what ``items`` say, as far as it is still right: no hold has come, and nothing has changed.
+        """Execute ``items`` that still qualify: without a new hold, and unchanged.
 
-        Raises ConfigurationError (``holds_unreadable``). One bundle that cannot be removed does not stop the others.
+        Raises ConfigurationError (``holds_unreadable``). A failure of one bundle does not stop the others.
         """
         book, done = HoldBook(self.home), []
         with book.locked():
@@ -65,7 +65,7 @@ class Collector:
         return tuple(done)
 
     def bundles(self, run_ids: Collection[str]) -> tuple[InventoryItem, ...]:
-        """What lies in the folder of these runs. Raises UnavailableError (``bundle_unwritable``)."""
+        """Return the entries of these runs in the folder. Raises UnavailableError (``bundle_unwritable``)."""
         return tuple(entry for entry in self._inventory() if entry.run_id in run_ids)
 
     def held(self) -> Mapping[str, LegalHold]:
@@ -93,7 +93,7 @@ class Collector:
             raise UnavailableError(f"{self.root} cannot be read: {error.strerror}", code="bundle_unwritable") from error
 
     def _fault(self, entry: InventoryItem) -> str:
-        """Why an entry may not be removed as far as its evidence goes; empty when it may."""
+        """Return why an entry's evidence forbids its removal; empty if it does not."""
         if entry.state == "half_pruned":
             try:
                 found = tombstone.read_tombstone(entry.folder, self.trusted)

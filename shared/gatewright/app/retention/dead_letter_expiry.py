@@ -1,7 +1,7 @@
-"""One round of letting dead letters expire, with what was decided about them.
+"""One round of expiring dead letters, with the decisions about them.
 
-A letter goes when it is old enough and every run that it mentions is sealed, or gone from the ledger, and on no hold. Its
-writer may have mentioned any run: that can keep a letter, and let none go that its own run keeps.
+A letter expires when it is old enough and every run that it mentions is sealed, or gone from the ledger, and on no hold.
+Its writer may have mentioned any run: that can keep a letter, but never expire one that its own run keeps.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _RUN = re.compile(rb"run-[0-9a-f]{20}")  # noqa: TID251 - linear: of a fixed len
 
 @dataclass(frozen=True, slots=True)
 class LetterItem:
-    """A letter that goes, and the places of the decisions about it, which go before it."""
+    """A dead letter to remove, and the sequences of the decisions about it, which are removed first."""
 
     sequence: int
     decisions: tuple[int, ...] = ()
@@ -45,7 +45,7 @@ class LetterPlan:
 
 @dataclass(frozen=True)
 class DeadLetterExpiry:
-    """``bus`` is the gatekeeper's, which reads bodies that lie apart; ``provisioner`` reads and takes away."""
+    """``bus`` is the gatekeeper's, which reads bodies stored separately; ``provisioner`` reads and removes."""
 
     bus: Bus
     provisioner: Connection
@@ -53,7 +53,7 @@ class DeadLetterExpiry:
     clock: Clock
 
     async def plan(self, references: References, held: Collection[str]) -> LetterPlan:
-        """What would go now; nothing is touched. Raises BusError."""
+        """Return what would be removed now, without changes. Raises BusError."""
         kept = {run_id.encode() for run_id in (*(references.whole - references.sealed), *held)}
         going: dict[int, list[int]] = {}
         needed = young = 0

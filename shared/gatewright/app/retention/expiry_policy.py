@@ -30,7 +30,7 @@ class BranchRetention(PolicyModel):
 
 
 class ArtifactRetention(PolicyModel):
-    """``days``: how long an artifact stays that nothing on the bus refers to, counted from when it was stored last."""
+    """``days``: how long an artifact without references stays after it was last stored."""
 
     days: int = Field(ge=7, le=36_500)
 
@@ -42,7 +42,7 @@ class DeadLetterRetention(PolicyModel):
 
 
 class ExpiryPolicy(PolicyModel):
-    """What of sealed runs expires; a part that is not there says never."""
+    """The expiry of sealed runs' data; a missing part never expires."""
 
     version: Literal["1"]
     ledger: LedgerRetention | None = None
@@ -51,7 +51,7 @@ class ExpiryPolicy(PolicyModel):
     dead: DeadLetterRetention | None = None
 
     def of_bus(self) -> ExpiryPolicy:
-        """Itself. Raises ConfigurationError (``nothing_expires``) where nothing that the bus keeps expires by it."""
+        """Return itself. Raises ConfigurationError (``nothing_expires``) if it expires nothing on the bus."""
         if self.ledger is None and self.artifacts is None and self.dead is None:
             words = f"nothing on the bus expires: {RETENTION_FILE} has no ledger, artifacts or dead"
             raise ConfigurationError(words, code="nothing_expires")
@@ -75,10 +75,10 @@ def load_expiry(folder: Path) -> ExpiryPolicy:
 
 
 def why_kept(entry: InventoryItem, held: Mapping[str, LegalHold], days: int, now: datetime) -> str:
-    """Why what is left of a run stays, as far as the place of its bundle tells; empty when it may go ``days`` after its end."""
+    """Return why a run's data stays, by the state of its bundle; empty if it may expire ``days`` after its end."""
     if (hold := held.get(entry.run_id)) is not None:
         return f"on hold since {hold.at} by {hold.by}: {hold.reason}"
     if entry.state != "sealed" or entry.finished_at is None:
-        return entry.note or f"its bundle is {entry.state.replace('_', ' ')}: the ledger alone tells of it"
+        return entry.note or f"its bundle is {entry.state.replace('_', ' ')}: only the ledger has the run"
     age = (now - entry.finished_at).total_seconds() / _DAY
     return "" if age >= days else f"{age:.1f} days old; kept for {days}"

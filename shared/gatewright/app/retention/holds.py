@@ -1,7 +1,7 @@
-"""Legal holds: bundles that must be kept, whatever the policy says. An append-only book beside the bundles.
+"""Legal holds: bundles that must be kept, despite any policy. An append-only book beside the bundles.
 
-The last act about a run counts. A book that cannot be read whole is not read at all: nothing may be pruned then (fail closed).
-A volume that outlives the process with the bundles outlives it with the book.
+The last act about a run applies. A book that cannot be read completely is not used at all: nothing may then be pruned (fail
+closed). The book is on the same volume as the bundles, and so lives as long as they do.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from gatewright.contracts import LegalHold, codec
 from gatewright.errors import ConfigurationError, MalformedError
 from gatewright.file_locks import lock_file
 
-#: In the home folder. Nothing whose name begins with a dot is a bundle.
+#: In the home folder. No bundle has a name that begins with a dot.
 BOOK: Final = "runs/.holds.jsonl"
-#: Where it lay before: one that is still there holds bundles, and stops everything until it is moved.
+#: Its former location: a book that is still there holds bundles, and blocks everything until it is moved.
 _FORMER: Final = "holds.jsonl"
-#: What a folder says that may only be read.
+#: Errors of a read-only folder.
 _READ_ONLY: Final = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
 
 
@@ -37,7 +37,7 @@ class HoldBook:
         return standing(self.acts())
 
     def acts(self) -> tuple[LegalHold, ...]:
-        """Everything that was written, oldest first. Raises ConfigurationError (``holds_unreadable``)."""
+        """Return all acts, oldest first. Raises ConfigurationError (``holds_unreadable``)."""
         self._refuse_former()
         try:
             data = self._path.read_bytes()
@@ -48,7 +48,7 @@ class HoldBook:
         return _parse(data, self._path)
 
     def write(self, act: LegalHold) -> None:
-        """One more act, durable when it returns; a line that a crash cut off before is taken away first.
+        """Append one act durably, after removing a line that a crash cut off.
 
         Raises MalformedError (``already_held``, ``not_held``), ConfigurationError (``holds_unreadable``).
         """
@@ -66,7 +66,7 @@ class HoldBook:
 
     @contextmanager
     def locked(self) -> Iterator[int]:
-        """The book, ours alone until it is left: no hold can come in between a look and what follows from it."""
+        """Yield the book, locked exclusively: no hold can be added between a check and the resulting action."""
         self._refuse_former()
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -121,7 +121,7 @@ def standing(acts: tuple[LegalHold, ...]) -> dict[str, LegalHold]:
 def _parse(data: bytes, path: Path) -> tuple[LegalHold, ...]:
     *lines, rest = data.split(b"\n")
     if rest:
-        words = f"{path}: the last line is not whole; the next `gatewright hold` mends it"
+        words = f"{path}: the last line is incomplete; the next `gatewright hold` repairs it"
         raise ConfigurationError(words, code="holds_unreadable")
     try:
         return tuple(codec.decode(line, LegalHold) for line in lines)

@@ -22,7 +22,7 @@ MAX_MANIFEST_BYTES = 64 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class InventoryItem:
-    """One entry of the folder. Everything after ``size`` is set for a sealed bundle only, as its manifest claims it."""
+    """An entry of the folder. All fields after ``size`` are set for a sealed bundle only, from its manifest."""
 
     run_id: str
     folder: Path
@@ -36,15 +36,15 @@ class InventoryItem:
 
 
 def take_inventory(root: Path) -> tuple[InventoryItem, ...]:
-    """Every entry of ``root`` by name; none when there is no such folder. Raises OSError."""
+    """Return every entry of ``root`` by name; none if the folder is missing. Raises OSError."""
     if not root.is_dir():
         return ()
-    # What begins with a dot is a draft of ours.
+    # Names that begin with a dot are our drafts.
     return tuple(look_at(folder) for folder in sorted(root.iterdir()) if not folder.name.startswith("."))
 
 
 def look_at(folder: Path) -> InventoryItem:
-    """One entry, as it is now. Raises OSError."""
+    """Return the current state of one entry. Raises OSError."""
     if not stat.S_ISDIR(folder.lstat().st_mode) or not layout.is_safe(folder.name):
         return InventoryItem(folder.name, folder, "odd", "it is no folder of a run; links are not followed")
     size, odd = _weigh(folder)
@@ -76,7 +76,7 @@ def _bundle(name: str, folder: Path, size: int) -> InventoryItem:
 
 
 def _weigh(folder: Path) -> tuple[int, bool]:
-    """The bytes of all plain files below, and whether anything is there that is neither file nor folder."""
+    """Return the bytes of all plain files below, and whether there is anything besides files and folders."""
     size, odd = 0, False
     for parent, folders, names in os.walk(folder):
         for name in (*folders, *names):

@@ -1,11 +1,11 @@
-"""One round of letting sealed runs expire from the ledger: which they are, why each of the others stays, and doing it.
+"""One round of expiring sealed runs from the ledger: which expire, why the others stay, and the execution.
 
-A run expires when it is sealed, old enough by its signed manifest, its bundle is stored where bundles are kept and verifies, is
-the one that the ledger names, and is on no hold. Two steps make it expire: the gatekeeper's identity appends the run's last
-transition, which says what must be known for good; then the provisioner's takes away all before that. Cut short in between, the
-run is whole, and the next round goes on. Of two rounds at once the ledger takes one transition.
+A run expires when it is sealed, old enough by its signed manifest, on no hold, and its bundle is stored where bundles are
+kept, verifies, and is the one in the ledger. This takes two steps: the gatekeeper's identity appends the run's last
+transition, which records what must stay known; then the provisioner's removes everything before it. If interrupted in
+between, the run is complete, and the next round continues. Of two concurrent rounds, the ledger accepts one transition.
 
-The evidence is asked in a thread: a store is slow, and a loop that stands still for it would lose both connections to the bus.
+The evidence is read in a thread: a store is slow, and a blocked event loop would lose both connections to the bus.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from gatewright.ledger.store import Ledger, Position
 
 
 class StoredEvidence(Protocol):
-    """Where sealed bundles are kept: a home folder or a store."""
+    """The storage of sealed bundles: a home folder or a store."""
 
     def bundles(self, run_ids: Collection[str]) -> Sequence[InventoryItem]:
-        """What lies there of these runs."""
+        """Return the entries of these runs."""
 
     def held(self) -> Mapping[str, LegalHold]:
         """Run id -> what holds its bundle. Raises ConfigurationError (``holds_unreadable``)."""
@@ -47,7 +47,8 @@ class StoredEvidence(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LedgerItem:
-    """What is to be done about a run. ``entries``: messages that the ledger has of it. ``expire`` also ends what was begun."""
+    """The planned action for a run. ``entries``: its messages in the ledger. ``expire`` also completes an interrupted
+    expiry."""
 
     run_id: str
     action: Literal["keep", "expire"]
@@ -58,7 +59,8 @@ class LedgerItem:
 
 @dataclass(frozen=True)
 class LedgerExpiry:
-    """``bus`` is the gatekeeper's, ``provisioner`` as named. A run goes ``days`` after its end, let by ``person``."""
+    """``bus`` is the gatekeeper's, ``provisioner`` as named. A run expires ``days`` after its end, on the order of
+    ``person``."""
 
     bus: Bus
     provisioner: Connection
@@ -68,10 +70,10 @@ class LedgerExpiry:
     person: str
 
     async def plan(self) -> tuple[LedgerItem, ...]:
-        """What would be done now, for each run of which the ledger has more than its last transition; nothing is touched.
+        """Return what would be done now, for each run with more in the ledger than its last transition; change nothing.
 
-        Which runs those are is told by the server's index, and how old they are by their bundles: of the ledger itself only
-        what would go is read. Raises BusError, ConfigurationError (``holds_unreadable``), StoreError.
+        The server's index lists these runs, and their bundles have their age: of the ledger itself, only the entries to
+        remove are read. Raises BusError, ConfigurationError (``holds_unreadable``), StoreError.
         """
         counted = {run_id: count for run_id, count in (await entries_by_run(self.provisioner)).items() if count > 1}
         held, items = await asyncio.to_thread(self.evidence.held), []
@@ -89,7 +91,7 @@ class LedgerExpiry:
         return tuple(items)
 
     async def carry_out(self, items: Sequence[LedgerItem]) -> tuple[ItemOutcome[LedgerItem], ...]:
-        """Do what ``items`` of ``plan`` say, as far as it is still right. One that cannot expire does not stop the others.
+        """Execute ``items`` of ``plan`` that still qualify. A failure of one does not stop the others.
 
         Raises ConfigurationError (``holds_unreadable``).
         """
@@ -115,7 +117,7 @@ class LedgerExpiry:
             book.__exit__(None, None, None)
 
     async def _expire(self, item: LedgerItem) -> int:
-        """1. no hold has come  2. the last transition stands in the ledger  3. what is before it goes."""
+        """Check holds, write the last transition to the ledger, remove everything before it."""
         if item.run_id in await asyncio.to_thread(self.evidence.held):  # 1
             raise UnavailableError(f"{item.run_id} is on hold now", code="bundle_changed")
         position = await self._load(item.run_id)
@@ -129,17 +131,17 @@ class LedgerExpiry:
                 position = await self._load(item.run_id)  # another round was quicker
         if position.run is None or position.run.expired is None:
             raise UnavailableError(f"{item.run_id} has changed meanwhile", code="bundle_changed")
-        # By its place, and not by counting: a message that is no entry may have come after it.
+        # By position, not by number: a message that is no entry may follow it.
         return await remove_entries(self.provisioner, item.run_id, position.sequences[-1])  # 3
 
     async def _load(self, run_id: str) -> Position:
         return await Ledger(self.bus).load(run_id)
 
     def _differs(self, position: Position, manifest_sha256: str) -> str:
-        """Why the ledger's own words keep a run; empty when it is sealed with this bundle."""
+        """Return why the ledger keeps a run; empty if it is sealed with this bundle."""
         sealed = position.run.sealed if position.run is not None else None
         if sealed is None:
-            return "the ledger does not say that it is sealed"
+            return "the ledger has no record that it is sealed"
         return (
             "" if sealed.manifest_sha256 == manifest_sha256 else "the ledger names another bundle than the one that is stored"
         )

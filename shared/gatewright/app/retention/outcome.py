@@ -1,4 +1,4 @@
-"""What became of what was to go: a bundle, a run, a dead letter, an artifact, a branch. It is gone, or a code says why not."""
+"""The outcome of a removal: a bundle, a run, a dead letter, an artifact, a branch. It is gone, or a code gives the reason."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class ItemOutcome(Generic[T_co]):
-    """``code`` is empty when ``item`` is gone, else why it was left. ``removed``: messages of the bus that went with it."""
+    """``code`` is empty if ``item`` is gone, else why it stays. ``removed``: messages removed from the bus with it."""
 
     item: T_co
     removed: int = 0

@@ -1,6 +1,6 @@
-"""Which bundles go and which stay, and why: decided before anything is touched. Pure.
+"""The choice of bundles to remove, with reasons, made before any change. Pure.
 
-A rule that keeps a bundle wins over every rule that would let it go.
+A rule that keeps a bundle takes precedence over every rule that would remove it.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Literal
 from gatewright.app.retention.inventory import InventoryItem
 from gatewright.contracts import LegalHold
 
-#: ``finish``: removing was cut short after the tombstone was set; the rest goes.
+#: ``finish``: removal was interrupted after the tombstone was set; complete it.
 Action = Literal["keep", "prune", "finish"]
 
 
 @dataclass(frozen=True, slots=True)
 class RetentionPolicy:
-    """``keep_last`` sealed bundles stay whatever their age; the others for so many days after the end of their run."""
+    """``keep_last`` sealed bundles stay at any age; the others for so many days after the end of their run."""
 
     keep_last: int = 20
     keep_days: float = 30
@@ -28,7 +28,7 @@ class RetentionPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """What is to be done about one entry; ``size`` is in bytes."""
+    """The planned action for one entry; ``size`` is in bytes."""
 
     run_id: str
     action: Action
@@ -36,14 +36,14 @@ class Item:
     size: int
 
 
-#: Says why a sealed bundle does not prove what it claims; empty when it does.
+#: Returns why a sealed bundle fails verification; empty if it passes.
 Check = Callable[[InventoryItem], str]
 
 
 def make_plan(
     entries: Sequence[InventoryItem], held: Mapping[str, LegalHold], policy: RetentionPolicy, now: datetime, check: Check
 ) -> tuple[Item, ...]:
-    """One item an entry, in the order of ``entries``; ``check`` is asked only about bundles that would go."""
+    """Return one item per entry, in the order of ``entries``; ``check`` is called only for bundles to remove."""
     sealed = sorted((entry for entry in entries if entry.state == "sealed"), key=_end_of, reverse=True)
     newest = {entry.run_id for entry in sealed[: policy.keep_last]}
     items = []

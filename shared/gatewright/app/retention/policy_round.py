@@ -1,7 +1,7 @@
-"""One round of all that ``retention.json`` lets expire: runs, dead letters, artifacts, branches; the plan, and doing it.
+"""One round of all that ``retention.json`` lets expire: runs, dead letters, artifacts, branches; plan and execution.
 
-Runs come first: what has left the ledger needs its artifacts no longer. Artifacts are listed before the references are read, so
-that one which is stored meanwhile is not among them.
+Runs come first: an expired run needs its artifacts no longer. Artifacts are listed before the references are read, so that
+none stored meanwhile is included.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from gatewright.git.host.user_checkout import UserCheckout
 
 @dataclass(frozen=True, slots=True)
 class RoundOutcome:
-    """What was planned, and what became of it. A part that the policy does not name is None, or empty."""
+    """The plan and the outcomes. A part that the policy does not name is None, or empty."""
 
     runs: tuple[LedgerItem, ...] | None = None
     artifacts: ArtifactPlan | None = None
@@ -41,11 +41,11 @@ class RoundOutcome:
 
     @property
     def left(self) -> int:
-        """How many items were to go and did not."""
+        """Return how many planned removals failed."""
         return sum(bool(each.code) for done in self.by_kind().values() for each in done)
 
     def by_kind(self) -> Mapping[str, Sequence[ItemOutcome[object]]]:
-        """What became of all items, by what they are."""
+        """Return all outcomes by kind."""
         return {
             "run": self.expired_runs,
             "dead_letter": self.expired_letters,
@@ -57,7 +57,8 @@ class RoundOutcome:
 
 @dataclass(frozen=True)
 class PolicyRound:
-    """``bus`` is the gatekeeper's, ``provisioner`` as named; ``repositories`` are those on this host whose branches may go."""
+    """``bus`` is the gatekeeper's, ``provisioner`` as named; ``repositories`` are those on this host whose branches may
+    expire."""
 
     bus: JetStreamBus
     provisioner: Connection
@@ -68,7 +69,7 @@ class PolicyRound:
     repositories: Sequence[UserCheckout] = ()
 
     async def play(self, *, yes: bool) -> RoundOutcome:
-        """The plan, and with ``yes`` what became of it. Raises GatewrightError: nothing of a later part was done then."""
+        """Return the plan, and with ``yes`` the outcomes. Raises GatewrightError: no later part was executed."""
         runs, expired_runs = await self._runs(yes=yes)
         letters, artifacts = None, None
         expired_letters: tuple[ItemOutcome[LetterItem], ...] = ()

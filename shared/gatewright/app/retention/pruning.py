@@ -1,7 +1,7 @@
-"""Removes a bundle and leaves a signed tombstone, so that a crash at any step is made good by doing it again.
+"""Removal of a bundle, leaving a signed tombstone; after a crash at any step, repeating it completes it.
 
-Until the tombstone stands in the folder by a rename, the bundle is whole and verifies; from then on it is pruned, whatever is
-still left of it. No link is followed, and nothing outside the folder is touched.
+Until a rename puts the tombstone into the folder, the bundle is complete and verifies; from then on it is pruned, even if
+files are left. No link is followed, and nothing outside the folder is touched.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class PruningDisk(Disk):
 def prune(root: Path, entry: InventoryItem, stone: Tombstone, signer: Signer, disk: PruningDisk | None = None) -> None:
     """Remove the sealed bundle ``entry`` of ``root``.
 
-    1. it is ours alone, and still what was looked at  2. the tombstone is written beside it, durably  3. it is renamed into
-    the bundle  4. everything else goes. Raises UnavailableError (``bundle_busy``, ``bundle_changed``, ``bundle_unwritable``).
+    1. lock it and check that it is unchanged  2. write the tombstone beside it, durably  3. rename it into the bundle  4.
+    remove all else. Raises UnavailableError (``bundle_busy``, ``bundle_changed``, ``bundle_unwritable``).
     """
     disk = disk or PruningDisk()
     with _ours(entry.folder) as folder:  # 1
@@ -52,7 +52,7 @@ def prune(root: Path, entry: InventoryItem, stone: Tombstone, signer: Signer, di
 
 
 def finish(entry: InventoryItem, disk: PruningDisk | None = None) -> None:
-    """Remove what is left beside a tombstone. Raises UnavailableError (``bundle_busy``, ``bundle_unwritable``)."""
+    """Remove all files beside a tombstone. Raises UnavailableError (``bundle_busy``, ``bundle_unwritable``)."""
     disk = disk or PruningDisk()
     with _ours(entry.folder) as folder:
         if tombstone.stands(entry.folder):
@@ -61,7 +61,7 @@ def finish(entry: InventoryItem, disk: PruningDisk | None = None) -> None:
 
 
 def _clear(folder: int, disk: PruningDisk) -> None:
-    """Everything below the open folder but the tombstone in it, innermost first."""
+    """Remove everything below the open folder except its tombstone, innermost first."""
     for _, folders, names, fd in os.fwalk(".", topdown=False, follow_symlinks=False, dir_fd=folder):
         top = os.path.sameopenfile(fd, folder)
         for name in names:

@@ -1,7 +1,7 @@
-"""What the bus still refers to: artifacts by their digests, and the runs that are not sealed or not gone from the ledger.
+"""References on the bus: artifacts by digest, and the runs that are unsealed or still in the ledger.
 
-Whatever looks like a digest counts as a reference, wherever it stands: an artifact is rather kept too long than lost. What of a
-run has expired from the ledger refers to nothing. Reads only.
+Any text that looks like a digest is a reference: keeping an artifact too long is better than losing it. The expired part of
+a run refers to nothing. Reads only.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from gatewright.foreign_documents import JsonReader
 from gatewright.run.events import BundleSealed, RunExpired
 
 _DIGEST = re.compile(rb"(?<![0-9a-fA-F])[0-9a-fA-F]{64}(?![0-9a-fA-F])")  # noqa: TID251 - linear: of a fixed length
-#: Queues whose messages may name what no entry of the ledger names yet. Publishers' uploads lie elsewhere; operators' do not.
+#: Queues whose messages may name what no ledger entry names yet. Publishers' uploads are stored elsewhere; operators' not.
 _QUEUES = ("gw.result.>", "gw.task.>", intake_stream(OPERATOR_PUBLISHER).subjects[0])
 
 
@@ -37,9 +37,9 @@ _ENTRY = JsonReader(_Entry)
 
 @dataclass
 class References:
-    """``digests``: of all artifacts that something refers to. ``whole``: runs of which the ledger has more than the last event.
+    """``digests``: all referenced artifacts. ``whole``: runs with more in the ledger than the last event.
 
-    ``sealed``: those of them whose bundle the ledger knows of.
+    ``sealed``: those of them whose bundle the ledger has recorded.
     """
 
     digests: set[str] = field(default_factory=set)
@@ -52,7 +52,7 @@ class References:
             self.digests.update(found.decode().lower() for found in _DIGEST.findall(text))
 
     def saw(self, run_id: str, data: bytes) -> None:
-        """Note an entry of the ledger, in order; what is no entry may stand there too, and refers as one does."""
+        """Record an entry of the ledger, in order; a message that is no entry is treated alike."""
         try:
             kinds = {event.event_type for event in _ENTRY.decode(data).events}
         except ValueError:
@@ -66,9 +66,9 @@ class References:
 
 
 async def read_references(bus: Bus, provisioner: Connection) -> References:
-    """All that there is now. ``bus`` is the gatekeeper's. Raises BusError.
+    """Return all current references. ``bus`` is the gatekeeper's. Raises BusError.
 
-    The queues come first: what leaves one meanwhile is found in the ledger.
+    Queues are read first: a message that leaves one meanwhile is found in the ledger.
     """
     found = References()
     async for letter in dead_letters(provisioner):

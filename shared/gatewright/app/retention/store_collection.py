@@ -1,6 +1,6 @@
-"""One round of collecting old bundles in a store: what lies there, the plan, and doing what it says.
+"""One round of collecting old bundles in a store: inventory, plan, execution.
 
-The rules are those of a folder. What the store itself locks stays, whatever they say.
+The rules are those of a folder. A bundle that the store itself locks stays regardless of them.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class StoreCollector:
     _locked: dict[str, str] = field(default_factory=dict)
 
     def plan(self) -> tuple[Item, ...]:
-        """What would be done now; nothing is touched. Raises ConfigurationError (``holds_unreadable``), StoreError."""
+        """Return what would be done now, without changes. Raises ConfigurationError (``holds_unreadable``), StoreError."""
         held = StoreHoldBook(self.store).held()
         items = make_plan(self._inventory(), held, self.policy, self.clock.now(), self._fault)
         return tuple(
@@ -55,7 +55,7 @@ class StoreCollector:
         )
 
     def carry_out(self, items: Sequence[Item], signer: Signer) -> tuple[ItemOutcome[Item], ...]:
-        """Do what ``items`` of ``plan`` say, as far as it is still right. One that cannot be removed does not stop the others.
+        """Execute ``items`` of ``plan`` that still qualify. A failure of one does not stop the others.
 
         Raises ConfigurationError (``holds_unreadable``).
         """
@@ -72,7 +72,7 @@ class StoreCollector:
         return tuple(done)
 
     def bundles(self, run_ids: Collection[str]) -> tuple[InventoryItem, ...]:
-        """What lies in the store of these runs. Raises StoreError."""
+        """Return the entries of these runs in the store. Raises StoreError."""
         return self._inventory(run_ids)
 
     def held(self) -> Mapping[str, LegalHold]:
@@ -80,20 +80,21 @@ class StoreCollector:
         return StoreHoldBook(self.store).held()
 
     def fault(self, entry: InventoryItem) -> str:
-        """Why a sealed bundle does not prove what it claims, whether or not the store locks it; empty when it does."""
+        """Return why a sealed bundle fails verification, whether or not the store locks it; empty if it passes."""
         try:
             return self._why_unverified(self._pointers[entry.run_id])
         except GatewrightError as error:
             return error.reason
 
     def holds_stand_still(self) -> AbstractContextManager[object]:
-        """A store has no lock: a hold that comes meanwhile keeps the bundle, which is whole."""
+        """Do nothing: a store has no lock, and a hold added meanwhile keeps the bundle, which is complete."""
         return nullcontext()
 
     def _remove(self, item: Item, signer: Signer) -> None:
-        """1. the tombstone is written, once  2. no hold has come meanwhile  3. the archive goes, and is seen to be gone.
+        """Write the tombstone once, check for a new hold, remove the archive and check that it is gone.
 
-        Until the archive goes the bundle is whole; the pointer stays, so that no other bundle takes the run's place.
+        Until the archive is removed the bundle is complete; the pointer stays, so that no other bundle takes the run's
+        place.
         """
         name, stone = archive_name(self._pointers[item.run_id].manifest_sha256), tombstone_name(item.run_id)
         fresh = item.action == "prune"
@@ -109,7 +110,7 @@ class StoreCollector:
             raise
         if self.store.lock_of(name) is not None:
             raise StoreError(
-                f"the store says that it has removed the bundle of {item.run_id}, and has it", code="store_refused"
+                f"the store confirmed the removal of the bundle of {item.run_id}, but still has it", code="store_refused"
             )
 
     def _inventory(self, run_ids: Collection[str] | None = None) -> tuple[InventoryItem, ...]:
@@ -144,7 +145,7 @@ class StoreCollector:
         )
 
     def _fault(self, entry: InventoryItem) -> str:
-        """Why an entry may not be removed as far as its evidence goes; empty when it may, or when the store locks it."""
+        """Return why an entry's evidence forbids its removal; empty if it does not, or if the store locks it."""
         pointer = self._pointers[entry.run_id]
         if words := _lock_words(self.store.lock_of(archive_name(pointer.manifest_sha256)), timestamp(self.clock.now())):
             self._locked[entry.run_id] = words
@@ -171,7 +172,7 @@ class StoreCollector:
                 return result.findings[0].code
             manifest = codec.decode((folder / layout.MANIFEST).read_bytes(), RunManifest)
         if manifest.finished_at != pointer.finished_at:
-            return "stored_bundle_altered"  # its age would be what the store says
+            return "stored_bundle_altered"  # its age would rest on the store's word alone
         self._manifests[pointer.run_id] = manifest
         return ""
 
@@ -195,7 +196,7 @@ class StoreCollector:
 
 
 def _run_of(name: str) -> str:
-    """The run whose pointer is called so."""
+    """Return the run whose pointer has this name."""
     return name.removeprefix(RUNS).removesuffix(".json")
 
 

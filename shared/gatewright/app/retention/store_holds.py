@@ -1,6 +1,6 @@
-"""Legal holds on bundles in a store: acts that are written once beside the bundles, and the store's own hold where it has one.
+"""Legal holds on bundles in a store: acts written once beside the bundles, and the store's own hold if it supports one.
 
-The last act about a run counts. One that cannot be read stops every removal (fail closed).
+The last act about a run applies. An unreadable act stops every removal (fail closed).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from gatewright.errors import ConfigurationError, MalformedError, UnavailableErr
 from gatewright.evidence.store.fetching import stored_pointer
 from gatewright.evidence.store.objects import HOLDS, ObjectStore, archive_name, hold_name, pointer_name, tombstone_name
 
-#: Times an act is numbered anew because another came in between.
+#: Maximum attempts to number an act when others are added concurrently.
 _TRIES = 20
 
 
@@ -35,10 +35,10 @@ class StoreHoldBook:
         return {of: act for of, act in acts.items() if act.act == "place"}
 
     def write(self, act: LegalHold) -> bool:
-        """One more act; whether the store itself holds the bundle, or lets go of it, besides.
+        """Append one act; return whether the store itself also holds or releases the bundle.
 
-        A hold is written first, then the store is told; a release the other way round: cut short, the bundle stays. A hold that
-        comes while the bundle is being removed sees the tombstone, or is seen by who removes it. Raises MalformedError
+        A hold is written first and then set in the store; a release happens in reverse order, so that an interruption keeps
+        the bundle. A hold during a removal either finds the tombstone, or the remover finds the hold. Raises MalformedError
         (``already_held``, ``not_held``), UnavailableError (``bundle_changed``), ConfigurationError, StoreError.
         """
         names = (archive_name(stored_pointer(self._store, act.run_id).manifest_sha256), pointer_name(act.run_id))
@@ -55,7 +55,7 @@ class StoreHoldBook:
         if self._store.read(tombstone_name(act.run_id)) is not None:
             words = f"{act.run_id} is being removed, or was: its tombstone stands"
             raise UnavailableError(words, code="bundle_changed")
-        told = [self._store.hold(name, on=True) for name in names]  # each of them, whatever the first one said
+        told = [self._store.hold(name, on=True) for name in names]  # each of them, regardless of the first result
         return all(told)
 
     def _append(self, act: LegalHold) -> None:

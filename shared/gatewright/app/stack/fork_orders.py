@@ -1,4 +1,4 @@
-"""What a supervisor and its fork server say to each other: orders one way, reports the other, one JSON object a line."""
+"""The protocol between a supervisor and its fork server: orders one way, reports the other, one JSON object a line."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ START_ORDER = ("gatekeeper", "pm", "techlead", "worker", "reviewer", "testrunner
 #: Those that look for secrets; the catalogue is loaded once for all of them.
 _SCANNING_ROLES = frozenset({"gatekeeper", "worker", "testrunner"})
 
-#: What is said of a process whose fork server was killed: the kernel has killed it too.
+#: Reported for a process whose fork server was killed: the kernel has killed it too.
 _KILLED = -9
 
 
@@ -103,13 +103,13 @@ class ForkServer:
         return await born
 
     async def kill(self) -> None:
-        """End it at once, whatever it imports. For one that has forked nothing."""
+        """Kill it immediately, even during imports. For one that has forked nothing."""
         if self._process.returncode is None:
             self._process.kill()
         await self.close()
 
     async def close(self) -> None:
-        """End the fork server, and with it whatever it forked and still lives. Safe to call twice."""
+        """End the fork server and all live processes that it forked. Safe to call twice."""
         if self._process.stdin is not None:
             self._process.stdin.close()
         await self._process.wait()
@@ -134,13 +134,13 @@ class ForkServer:
 
 
 class Ahead:
-    """A fork server that was opened before it is known whether it is needed; ``take`` it once."""
+    """A fork server that was started before it is known whether it is needed; ``take`` it once."""
 
     def __init__(self, fork_server: ForkServer | None = None) -> None:
         self._fork_server = fork_server
 
     def take(self) -> ForkServer | None:
-        """It, if it is there and lives; from then on it is the caller's."""
+        """Return the fork server if it is alive, and transfer its ownership to the caller."""
         taken, self._fork_server = self._fork_server, None
         return taken if taken is not None and taken.alive else None
 

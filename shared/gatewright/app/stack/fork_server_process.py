@@ -1,9 +1,9 @@
-"""The fork server's own process: imports what all roles need once, then forks one process for each that it is asked for.
+"""The fork server's own process: imports what all roles need once, then forks one process per order.
 
-A fresh interpreter spends most of its start on imports that are the same for every role. Here they are paid for once, and
-their memory is shared; so is the catalogue of the scanner for secrets, loaded in a thread beside the imports. That thread has
-ended before the first fork, and there is no event loop, so that forking is safe. It reads orders from standard input and
-reports on standard output, one JSON object a line; when its input ends it ends, and all that it forked with it.
+A fresh interpreter spends most of its start on imports that are the same for every role. Here they happen once, and their
+memory is shared; so is the catalogue of the secret scanner, loaded in a thread during the imports. That thread has ended
+before the first fork, and there is no event loop, so that forking is safe. The process reads orders from standard input and
+reports on standard output, one JSON object a line; when its input ends, it ends with all that it forked.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ _SCANNER = "GATEWRIGHT_SECRET_SCANNER"
 
 
 def preload(module: str) -> None:
-    """Import what the program of a package imports. What cannot be imported fails in its own process, with its own log."""
+    """Import the modules of a package's program. A failed import is reported later, in that program's own process and log."""
     try:
         importlib.import_module(f"{module}.__main__")
-        # It is run once more, as the main program, by the process that it is for.
+        # The process of this role runs it again as the main program.
         del sys.modules[f"{module}.__main__"]
     except ImportError as error:
         sys.stderr.write(f"{module} is not preloaded: {error}\n")
-    # What exists now stays: the collector of each child need not touch, and so copy, these pages.
+    # Freeze existing objects: the collector of each child need not touch, and so copy, these pages.
     gc.freeze()
 
 
 def load_secrets(fallback: Path) -> threading.Thread:
-    """Begin to load the catalogue. A role finds it loaded; where it cannot be had, each role says so itself."""
+    """Start loading the catalogue. A role finds it loaded; if it cannot be loaded, each role reports so itself."""
 
     def load() -> None:
         try:
@@ -61,10 +61,10 @@ def load_secrets(fallback: Path) -> threading.Thread:
 
 
 class Forks:
-    """Serves orders until its input ends. In a forked child, ``serve`` returns the order that the child has to carry out.
+    """Serves orders until its input ends. In a forked child, ``serve`` returns the order that the child must execute.
 
     ``modules`` are preloaded in that order whenever no order waits, so that the first role need not wait for the last one.
-    ``ahead`` is a thread that has to end before anything is forked.
+    ``ahead`` is a thread that must end before any fork.
     """
 
     def __init__(self, orders: int, reports: int, modules: Sequence[str], ahead: threading.Thread | None = None) -> None:
@@ -95,7 +95,7 @@ class Forks:
                     return None
 
     def _read_orders(self) -> bool:
-        """Take in what has been ordered; False when nothing will be any more."""
+        """Read new orders; return False after the end of input."""
         data = os.read(self._orders, 65536)
         *lines, self._rest = (self._rest + data).split(b"\n")
         self._waiting += [read_json(line, StartOrder) for line in lines]
@@ -120,7 +120,7 @@ class Forks:
         return pid
 
     def _leave(self) -> None:
-        """In a child: give up the fork server's own files, so that its end is noticed and its reports are its own."""
+        """Close the fork server's descriptors in a child, so that its end is noticed and only it writes reports."""
         self._selector.close()
         for descriptor in (self._orders, self._reports, *self._names):
             os.close(descriptor)
@@ -150,8 +150,8 @@ def become(order: StartOrder) -> None:
         os.dup2(source, target)
     os.close(log)
     os.close(nothing)
-    # What `ps` and `top` show: without it, every role would look like the fork server. Before the environment is changed: the
-    # library finds the room for a title by where the first environment lies, and does nothing where it does not.
+    # The title in `ps` and `top`; otherwise every role would look like the fork server. Before any change of the environment:
+    # the library finds the space for a title by the address of the first environment, and otherwise does nothing.
     setproctitle.setproctitle(f"{order.module} ({order.name})")
     setproctitle.setthreadtitle(order.name)
     os.environ.clear()
@@ -185,10 +185,10 @@ def _leave_at_once(code: int) -> NoReturn:
 
 def main() -> None:
     """Serve; in a child, run the module that was ordered as the main program."""
-    # Nothing of what is imported is garbage; a child collects its own.
+    # Imported objects are no garbage; a child enables its own collector.
     gc.disable()
     orders, reports = os.dup(0), os.dup(1)
-    # What an import prints must not stand between the reports.
+    # Output of an import must not appear among the reports.
     os.dup2(2, 1)
     modules, ahead = sys.argv[1:], None
     if modules[:1] == [SECRETS]:

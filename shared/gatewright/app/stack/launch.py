@@ -1,4 +1,4 @@
-"""What a process of the stack is started with, and the plain way to start it: a fresh interpreter."""
+"""The plan of a process of the stack, and its plain launch in a fresh interpreter."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LOG_LIMIT = 16 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class ProcessPlan:
-    """What to start: ``module`` is run as a program, with this environment and no other; ``name`` is ``worker-2``, say."""
+    """A process to start: ``module`` runs as a program, with only this environment; ``name`` is for example ``worker-2``."""
 
     name: str
     module: str
@@ -41,7 +41,7 @@ class Running(Protocol):
 
 
 def interpreter(module: str, *words: str) -> tuple[str, ...]:
-    """The argv that runs a module. ``-P``: a folder of that name where the user stands must not be taken for ours."""
+    """Return the argv that runs a module. ``-P``: a folder of that name in the user's directory must not be imported."""
     return (sys.executable, "-P", "-m", module, *words)
 
 
@@ -66,7 +66,7 @@ async def execute(plan: ProcessPlan) -> Running:
 
 
 def prepare_log(log: Path) -> None:
-    """Make the folder of a log, and room in it. Raises ConfigurationError when it cannot be written."""
+    """Create the folder of a log and rotate a large one. Raises ConfigurationError if it cannot be written."""
     try:
         log.parent.mkdir(parents=True, exist_ok=True)
         if log.exists() and log.stat().st_size > LOG_LIMIT:

@@ -1,6 +1,6 @@
 """A stack that stays for a while after the run that started it, so that the next run need not start one.
 
-A process of its own holds it (``gatewright up --linger MINUTES``), which ``gatewright run`` starts at a terminal. The states:
+A separate process holds it (``gatewright up --linger MINUTES``), which ``gatewright run`` starts at a terminal. The states:
 
     absent ----> starting ----> in use <----> idle ----> ending ----> absent
        a run starts it |           |  a command   |         ^
@@ -8,12 +8,13 @@ A process of its own holds it (``gatewright up --linger MINUTES``), which ``gate
                        |           |              +---------+  or a run with another fingerprint comes
                        +-----------+--------------+----> absent    the process dies: the kernel ends what it started
 
-- *Starting* holds ``stack.lock``: of two runs that start one at once, one wins, and the other uses it.
-- *In use* is a shared lock on ``stack.use`` that each command holds while it uses the stack. The kernel lets go of it with the
+- *Starting* holds ``stack.lock``: of two runs that start one concurrently, one wins, and the other uses it.
+- *In use* is a shared lock on ``stack.use`` that each command holds while it uses the stack. The kernel releases it with
+    the
   command, also after ``kill -9``.
-- *Ending* needs that lock alone: no command loses a stack that it has begun to use, and none begins to use one that ends.
-- The *fingerprint* is of all that the processes have read once: program, policies, settings, keys. A stack of another
-  fingerprint is ended when it is idle, and waited for while it is in use. Environments are no part of it: they are offered.
+- *Ending* needs that lock exclusively: no command loses a stack in use, and none begins to use one that ends.
+- The *fingerprint* covers all that the processes have read once: program, policies, settings, keys. A stack of another
+  fingerprint is ended when idle, and awaited while in use. Environments are not part of it: they can be added.
 """
 
 from __future__ import annotations
@@ -37,23 +38,24 @@ from gatewright.resources import policy_directory
 from gatewright.version import __version__
 
 USE_FILE: Final = "stack.use"
-#: How long a stack stays idle, unless a person says otherwise, and what its processes may take of the memory meanwhile.
+#: Default minutes that a stack stays idle, and the memory that its processes may use meanwhile.
 MINUTES: Final = 10.0
 MOST_BYTES: Final = 1 << 30
-#: Seconds between two looks at whether a stack is in use; until one that is to end must be gone.
+#: Seconds between two checks of use; seconds until an ending stack must be gone.
 _LOOK: Final = 1.0
 _END_SECONDS: Final = 20.0
 _PAUSE: Final = 0.02
-#: Seconds for which another process may look whether a stack is in use: that is no use.
+#: Seconds for which another process may hold the lock to check whether a stack is in use.
 _MOMENT: Final = 0.5
-#: Variables that change nothing of what a stack does: where it lies, and for how long it stays.
+#: Variables that do not affect the behaviour of a stack: its location, and how long it stays.
 _NO_SETTING: Final = frozenset({"GATEWRIGHT_HOME", "GATEWRIGHT_LINGER_MINUTES"})
 _FOLDERS: Final = ("GATEWRIGHT_POLICIES", "GATEWRIGHT_PROMPTS")
 _PACKAGE: Final = Path(__file__).resolve().parents[2]
 
 
 def fingerprint(options: StackOptions) -> str:
-    """Of all that a stack of these options reads once: two of one fingerprint do the same. Reads files: blocks."""
+    """Return a digest of all that a stack of these options reads once; equal digests mean equal behaviour. Reads files:
+    blocks."""
     said = hashlib.sha256(f"{__version__}\n{options.home}\n".encode())
     settings: dict[str, Mapping[str, str]] = {
         "all": {name: value for name, value in options.base_environment.items() if name not in _NO_SETTING},
@@ -106,7 +108,8 @@ def in_use(home: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def unused(home: Path, seconds: float = _MOMENT) -> Iterator[bool]:
-    """Whether no command uses the stack of ``home``; none begins to while this lasts, then. Blocks for ``seconds`` at most."""
+    """Yield whether no command uses the stack of ``home``; if so, none can begin to during the block. Blocks for at most
+    ``seconds``."""
     try:
         held = lock_file(home / USE_FILE, seconds=seconds)
     except BlockingIOError:
@@ -119,9 +122,9 @@ def unused(home: Path, seconds: float = _MOMENT) -> Iterator[bool]:
 
 
 async def until_idle(home: Path, minutes: float) -> contextlib.ExitStack:
-    """Wait until no command has used the stack for so long, or its processes take too much memory while none does.
+    """Wait until no command has used the stack for so long, or its idle processes use too much memory.
 
-    What comes back holds the stack against new commands: close it when the stack is gone.
+    The returned stack holds the lock against new commands: close it when the Gatewright stack is gone.
     """
     last_used = time.monotonic()
     while True:
@@ -148,9 +151,9 @@ def _bytes_of(pid: int) -> int:
 
 
 def ended_for(home: Path, options: StackOptions) -> bool:
-    """End the lingering stack of ``home`` where it does not fit ``options`` and no command uses it. Blocks.
+    """End the lingering stack of ``home`` if it does not fit ``options`` and no command uses it. Blocks.
 
-    False where a command uses it: it ends later. True where nothing is in the way.
+    Returns False if a command uses it: it ends later. True if none blocks the start.
     """
     running = read(home)
     if running is None or fits(running, options):
@@ -177,7 +180,7 @@ def make_way(home: Path) -> None:
 
 
 def is_kept(home: Path) -> bool:
-    """Whether a stack runs in ``home`` that ``make_way`` does not end."""
+    """Return whether a stack runs in ``home`` that ``make_way`` does not end."""
     running = read(home)
     if running is None or not running.linger:
         return running is not None
@@ -186,14 +189,14 @@ def is_kept(home: Path) -> bool:
 
 
 def fits(running: StackState, options: StackOptions) -> bool:
-    """Whether a run of these options may use the stack; one that a person keeps (``gatewright up``) fits as it is."""
+    """Return whether a run of these options may use the stack; one started by a person (``gatewright up``) always fits."""
     if not running.linger:
         return running.shared
     return running.workers >= options.workers and running.fingerprint == fingerprint(options)
 
 
 def end(running: StackState) -> None:
-    """Have the process of a stack stop it, and wait until it is gone. UnavailableError (``not_stopped``) for one that hangs."""
+    """Have the process of a stack stop it, and wait for its end. UnavailableError (``not_stopped``) if it hangs."""
     kill(running.pid, signal.SIGTERM)
     give_up = time.monotonic() + _END_SECONDS
     while identity(running.pid) == (running.boot, running.started):

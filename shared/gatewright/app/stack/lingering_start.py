@@ -17,7 +17,7 @@ _LOG: Final = "logs/stack.log"
 _TAIL: Final = 15
 #: The error that a command reports at its end.
 _REPORTED: Final = re.compile(r"^error: (.{1,100000}) \[([a-z0-9_]{1,100})\]\s{0,9}\Z", re.DOTALL | re.MULTILINE)  # noqa: TID251 - bounded, and of our own log
-#: What the log says where another run was first to start one.
+#: Log text when another run started one first.
 _LOST: Final = "[home_in_use]"
 
 
@@ -31,7 +31,7 @@ def start_error(output: str, log: Path) -> UnavailableError:
 
 @dataclass(frozen=True, slots=True)
 class LingeringStart:
-    """A process that has been started; ``begins`` is where its words begin in the ``log``."""
+    """A started process; ``begins`` is the offset of its output in the ``log``."""
 
     process: subprocess.Popen[bytes]
     log: Path
@@ -61,9 +61,9 @@ class LingeringStart:
         return cls(process, log, begins)
 
     def lost(self) -> bool:
-        """Whether it has ended because another process had the home folder.
+        """Return whether it has ended because another process holds the home folder.
 
-        Raises UnavailableError where it has ended for another reason, as ``start_error``.
+        Raises UnavailableError, as ``start_error``, if it has ended for another reason.
         """
         if self.process.poll() is None:
             return False

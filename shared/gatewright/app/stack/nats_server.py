@@ -1,7 +1,7 @@
 """The NATS server of the embedded stack: one child process on the loopback interface, with a configuration of its own.
 
-It finds the binary, writes the configuration, waits until JetStream is up, tells when the server ends and stops it. It
-creates no streams (``gatewright.bus.jetstream.setup`` does) and is not how a server for several hosts is run.
+It finds the binary, writes the configuration, waits until JetStream is up, reports the server's end, and stops it. It
+creates no streams (``gatewright.bus.jetstream.setup`` does) and is not meant for a server for several hosts.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _LAST_WORDS_BYTES = 2000
 
 
 class _Ports(msgspec.Struct):
-    """What the server writes into its ports file."""
+    """The content of the server's ports file."""
 
     nats: list[str]
     monitoring: list[str]
@@ -81,13 +81,19 @@ class NatsServer:
     async def start(
         cls, directory: Path, *, port: int = -1, keys: Path | None = None, binary: Path | None = None, partitions: int = 1
     ) -> Self:
-        """Start a server that keeps its files in ``directory`` and return when it serves.
+        """Start a server that keeps its files in ``directory``; return when it serves.
 
-        ``port`` -1 takes a free one. ``keys``: the folder of the identities (default: one in ``directory``); those that are
-        missing are made. ``partitions``: in how many streams the ledger lies. One server at a time may have the directory. It
-        dies with this process. Raises UnavailableError with
-        the server's last words (HostError where this host has no room or no rights), ConfigurationError when the identities
-        cannot be had.
+        Args:
+            directory: used by one server at a time; the server ends with this process.
+            port: -1 picks a free one.
+            keys: the folder of the identities (default: one in ``directory``); missing ones are created.
+            binary: the program; default: searched.
+            partitions: the number of streams of the ledger.
+
+        Raises:
+            UnavailableError: the server does not start; with the end of its log.
+            HostError: this host has no space or denies access.
+            ConfigurationError: the identities are unusable.
         """
         keys = (keys or directory / "identities").absolute()
         identities.make(keys)
@@ -125,11 +131,11 @@ class NatsServer:
 
     @property
     def url(self) -> str:
-        """Where clients connect; no credential in it."""
+        """Return the address for clients, without credentials."""
         return f"nats://{self._address}"
 
     def address(self, identity: str) -> BusAddress:
-        """Where and as whom to connect."""
+        """Return the address with the credentials of an identity."""
         return BusAddress(self.url, identities.credential_file(self._keys, identity), partitions=self._partitions)
 
     @property
@@ -141,7 +147,7 @@ class NatsServer:
         return self._process.pid
 
     async def ended(self) -> None:
-        """Wait until the server ends: returns when ``stop`` did it, else raises UnavailableError with its last words."""
+        """Wait for the server's end: return after ``stop``, else raise UnavailableError with the end of its log."""
         code = await self._process.wait()
         if not self._stopping:
             raise UnavailableError(f"nats-server ended by itself with code {code}: {self._last_words()}")
@@ -167,7 +173,7 @@ class NatsServer:
         await self.stop()
 
     async def _become_ready(self) -> None:
-        """1. It lives. 2. It has said which ports it took. 3. It says that JetStream and all streams are up."""
+        """Wait until 1. it is alive, 2. it has written its ports, 3. it reports that JetStream and all streams are up."""
         while not self._ready:
             if self._process.returncode is not None:
                 raise UnavailableError(f"nats-server ended with code {self._process.returncode}: {self._last_words()}")
@@ -225,7 +231,7 @@ def _prepare(directory: Path, port: int, table: Mapping[str, Any], trust: tuple[
 
 
 async def _spawn(binary: Path, config: Path) -> asyncio.subprocess.Process:
-    # The log takes what the server says before it opens it itself, and the traces of a crash.
+    # The log receives the server's output before it opens the file itself, and crash traces.
     with host_errors(), (config.parent / LOG_FILE).open("ab") as log:
         try:
             return await asyncio.create_subprocess_exec(

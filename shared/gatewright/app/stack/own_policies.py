@@ -1,9 +1,9 @@
 """The approval rule and the roster of a home folder whose operator has named no policies.
 
-There the account that owns the home decides about its own CI files: such a run waits before it lands, and lands by a decision
-that is signed with the home's key. Both files are ordinary policies (``approval_rules.json``, ``approvers.json``) in the folder
-``own-policies`` of the home, over the delivered ones. They are made anew from the account and the key, so a change of them
-does not last. A folder that ``GATEWRIGHT_POLICIES`` names takes their place.
+There the account that owns the home decides about its own CI files: such a run waits before it lands, and lands by a
+decision signed with the home's key. Both files are ordinary policies (``approval_rules.json``, ``approvers.json``) in the
+folder ``own-policies`` of the home, over the delivered ones. They are rewritten from the account and the key, so edits are
+lost. A folder that ``GATEWRIGHT_POLICIES`` names replaces them.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ def owner_name() -> str:
 
 
 def own_policies(home: Path) -> Path:
-    """Where these policies lie in ``home``."""
+    """Return the folder of these policies in ``home``."""
     return home / OWN_POLICIES
 
 
 def write_own_policies(home: Path, key: Path) -> Path:
-    """Write the rule and the roster for the owner of ``home``, whose private key is ``key``; returns their folder.
+    """Write the rule and the roster for the owner of ``home``, whose private key is ``key``; return their folder.
 
-    The key is made when there is none. A file that is right already is not touched. Raises ConfigurationError, OSError.
+    A missing key is created. A correct file stays untouched. Raises ConfigurationError, OSError.
     """
     # Imported late: only what starts a stack or signs needs it.
     from gatewright.ssh_signatures import public_line

@@ -1,6 +1,6 @@
-"""What the supervisor asks of the operating system: children that die with it, who descends from it, who a process is.
+"""Process functions of the operating system: children that die with it, descendants, identity of a process.
 
-Linux only, as the sandbox is. It starts and counts processes; it does not decide which ones to start or to start again.
+Linux only, like the sandbox. It starts and lists processes; it does not decide which ones to start or restart.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _PR_GET_CHILD_SUBREAPER = 37
 _SWEEP_PAUSE = 0.005
-#: Loaded before any fork: between fork and exec nothing may be imported.
+#: Loaded before any fork: imports are forbidden between fork and exec.
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 class Identity(NamedTuple):
-    """Which process a number meant: numbers are used again, start times since a boot are not."""
+    """The identity of a process: its number can be reused, but not its start time within a boot."""
 
     boot: str
     started: int
 
 
 def identity(pid: int) -> Identity | None:
-    """Which process has the number ``pid`` now; None when none that lives does (a zombie does not)."""
+    """Return the identity of the live process with the number ``pid``; None without one (a zombie is not live)."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
         boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
@@ -42,7 +42,7 @@ def identity(pid: int) -> Identity | None:
 
 
 def dies_with_parent() -> Callable[[], None]:
-    """What a child does before it becomes another program: ask the kernel for SIGKILL when its parent ends.
+    """Return a function for a child to call before exec: it requests SIGKILL when the parent ends.
 
     The parent is the thread that forks, so only a thread that lives as long as the process may start such children.
     """
@@ -50,7 +50,7 @@ def dies_with_parent() -> Callable[[], None]:
 
     def between_fork_and_exec() -> None:
         _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        # The parent may have ended before the request was made; then its end would never be told.
+        # The parent may have ended before the request; the signal would then never arrive.
         if os.getppid() != parent:
             os._exit(1)
 
@@ -58,9 +58,9 @@ def dies_with_parent() -> Callable[[], None]:
 
 
 def adopt_orphans() -> Callable[[], None]:
-    """From now on the descendants whose parents end become children of this process, so that none can slip away.
+    """Make orphaned descendants children of this process, so that none escapes.
 
-    Returns what makes the process as it was: a process that adopts has to ask for the end of each orphan, or it stays a zombie.
+    Returns a function that undoes it. An adopting process must reap each orphan, or it stays a zombie.
     """
     before = ctypes.c_int()
     _LIBC.prctl(_PR_GET_CHILD_SUBREAPER, ctypes.byref(before))
@@ -79,8 +79,8 @@ def own_children() -> Mapping[int, Identity]:
 
 
 def descendants(pid: int, spared: Mapping[int, Identity] = MappingProxyType({})) -> frozenset[int]:
-    """Every live process below ``pid``, however deep, but for those that are ``spared`` and what is below these."""
-    # Who has ended, and waits to be asked for, has no identity any more: the number is not given out again yet.
+    """Return every live process below ``pid``, at any depth, except ``spared`` ones and those below these."""
+    # A process that has ended and is not reaped has no identity, but its number is not reused yet.
     return _below(pid, _children(lambda child: child in spared and identity(child) in {None, spared[child]}))
 
 
@@ -104,7 +104,7 @@ def _below(pid: int, children: Mapping[int, list[int]]) -> frozenset[int]:
 
 
 def snapshot(pid: int) -> dict[int, Identity]:
-    """The descendants of ``pid`` with who they are, to be ended later even if their parent is gone by then."""
+    """Return the descendants of ``pid`` with their identities, to end them later even if their parent is gone."""
     return snapshots([pid])[pid]
 
 
@@ -135,9 +135,9 @@ def kill_all(processes: dict[int, Identity]) -> None:
 
 
 async def end_descendants(pid: int, spared: Mapping[int, Identity] = MappingProxyType({})) -> None:
-    """SIGKILL whatever still descends from ``pid`` until nothing does; for a process that has adopted its orphans.
+    """Kill all descendants of ``pid`` until none is left; for a process that has adopted its orphans.
 
-    ``spared``: children from before, which are another's to end, with all that is below them.
+    ``spared``: earlier children, which others must end, with all below them.
     """
     while remaining := descendants(pid, spared):
         for child in remaining:
@@ -147,7 +147,7 @@ async def end_descendants(pid: int, spared: Mapping[int, Identity] = MappingProx
 
 
 def kill(pid: int, number: signal.Signals = signal.SIGKILL) -> None:
-    """Send a signal to one process; that it is gone already is what was wanted."""
+    """Send a signal to one process; a missing process is no error."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, number)
 

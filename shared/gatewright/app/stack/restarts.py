@@ -1,4 +1,4 @@
-"""When a role process that died is started again, and when that is given up. Pure: it is told the time."""
+"""The restart policy of role processes: when to restart, and when to give up. Pure: times are passed in."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class RestartPolicy:
-    """``patience`` quick deaths in a row end the stack; one is quick that comes within ``settled`` seconds of the start.
+    """``patience`` quick deaths in a row end the stack; a death is quick within ``settled`` seconds of the start.
 
-    The first restart is immediate (a process that was killed must not hold up its task); after that the pause doubles
-    from ``pause`` up to ``longest`` seconds.
+    The first restart is immediate (a killed process must not delay its task); then the pause doubles from ``pause`` up to
+    ``longest`` seconds.
     """
 
     patience: int = 5
@@ -21,7 +21,7 @@ class RestartPolicy:
 
 @dataclass(frozen=True, slots=True)
 class RestartRecord:
-    """What has happened to one process so far."""
+    """The restart history of one process."""
 
     restarts: int = 0
     quick_deaths: int = 0

@@ -1,4 +1,4 @@
-"""How long the start of a stack is waited for: as long as it makes progress, on a busy host too, and never without end."""
+"""How long to wait for the start of a stack: as long as it makes progress, on a busy host too, but not for ever."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 
 from gatewright.app.stack.processes import cpu_seconds
 
-#: Processor time of a stack that counts as progress: importing takes more, and waiting for a message less.
+#: Processor time of a stack that is progress: imports use more, and waiting for a message less.
 _STEP: Final = 0.2
 #: Seconds between two looks, as each reads the list of all processes.
 _LOOK: Final = 1.0
@@ -17,7 +17,7 @@ _LOOK: Final = 1.0
 
 @dataclass
 class StartPatience:
-    """``seconds`` without progress are waited, and ``most`` altogether. ``now`` is a clock that only goes forward."""
+    """The wait ends after ``seconds`` without progress, or ``most`` in all. ``now`` is a monotonic clock."""
 
     seconds: float
     most: float
@@ -36,7 +36,8 @@ class StartPatience:
         return self.now() - self._begun
 
     def is_over(self, progress: Callable[[], float]) -> bool:
-        """``progress`` gives a number that grows while the stack gets on, see ``progress_of``; it is asked once a second."""
+        """Return whether to give up; ``progress`` returns a number that grows with progress (``progress_of``), called once a
+        second."""
         now = self.now()
         if now - self._looked >= _LOOK:
             self._looked, seen = now, progress()
@@ -46,5 +47,5 @@ class StartPatience:
 
 
 def progress_of(pid: int | None = None) -> float:
-    """Of the process ``pid`` (this one) and all below it: 1 for each step of processor time that they have used. Blocks."""
+    """Return the progress of the process ``pid`` (this one) and all below: 1 per step of processor time used. Blocks."""
     return cpu_seconds(pid or os.getpid()) / _STEP

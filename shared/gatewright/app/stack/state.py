@@ -1,7 +1,7 @@
-"""``stack.json``: how another command on this host finds the stack that serves a home folder, and knows that it lives.
+"""``stack.json``: shows other commands of this host where the stack of a home folder is, and that it is alive.
 
-The file says where the bus is and where its credentials lie. It is private to its owner, and a file that others could have
-written is not believed: a repository may carry a forged one. It says which processes exist; it starts and stops nothing.
+The file has the address of the bus and the path of the credentials. It is private to its owner; a file that others could
+have written is ignored, because a repository may contain a forged one. It lists the processes; it starts and stops nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 STATE_FILE = "stack.json"
 LOCK_FILE = "stack.lock"
-#: In a home folder that is being restored: what is there is not whole yet.
+#: Marks a home folder that is being restored and is incomplete.
 UNFINISHED = ".restoring"
 
 
@@ -51,9 +51,9 @@ class StackState(msgspec.Struct, frozen=True, kw_only=True):
     workers: int
     ready: bool = False
     environments: tuple[str, ...] = ()
-    #: In how many streams its ledger lies.
+    #: The number of streams of its ledger.
     ledger_partitions: int = 1
-    #: What its roles play in the place of models; empty where they ask them.
+    #: The cassette that its roles replay instead of calling models; empty if they call them.
     cassette: str = ""
     members: tuple[Member, ...] = ()
     #: The file in which the owner offers further environments; empty where its roles read none.
@@ -62,14 +62,14 @@ class StackState(msgspec.Struct, frozen=True, kw_only=True):
     policies: str = ""
     #: Idle minutes after which it ends by itself; 0 for one that a person keeps, and for that of one run.
     linger: float = 0.0
-    #: Of all that it has read once; empty unless it lingers.
+    #: Covers all that it has read once; empty unless it lingers.
     fingerprint: str = ""
-    #: Why the NATS server stores nothing; empty when it does.
+    #: Why the NATS server stores nothing; empty if it does.
     fault: str = ""
 
     def address(self, identity: str | None = None) -> BusAddress:
         """The bus as ``identity`` reaches it, by default the operator."""
-        # Imported late: whether a stack lives is asked before anything else.
+        # Imported late: whether a stack is alive is checked before anything else.
         from gatewright.bus.identities import OPERATOR, BusAddress, seed_file
 
         return BusAddress(self.url, seed_file(Path(self.keys), identity or OPERATOR), partitions=self.ledger_partitions)

@@ -1,7 +1,7 @@
-"""Whether the embedded NATS server still stores what it is sent, and whether a restart would help when it does not.
+"""Whether the embedded NATS server stores messages, and whether a restart would help if it does not.
 
-A stream that met a full disk stays in write error until the server is started again, and a server gives out the share of the
-disk that was free when it started. Both are seen from its monitoring address. It stops and starts nothing.
+A stream that met a full disk stays in write error until the server restarts, and a server reserves a share of the disk that
+was free at its start. The monitoring address shows both. This module stops and starts nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from gatewright.host_errors import LEAST_FREE, check_room
 
 #: Seconds between two looks.
 LOOK: Final = 1.0
-#: Of what is free or its own, what a server takes for its streams when it is not told otherwise.
+#: A server's default share of the free and own disk space for its streams.
 SHARE: Final = 0.75
 _ANSWER_SECONDS = 5.0
 
@@ -34,7 +34,7 @@ class _Config(msgspec.Struct):
 
 
 class _JetStream(msgspec.Struct):
-    """What is read of ``/jsz``."""
+    """The fields that are read of ``/jsz``."""
 
     storage: int = 0
     disabled: bool = False
@@ -42,10 +42,10 @@ class _JetStream(msgspec.Struct):
 
 
 async def fault(get: Get) -> str:
-    """Why the server does not store; empty when it does. Raises OSError when it cannot be asked."""
+    """Return why the server does not store; empty if it does. Raises OSError if it does not answer."""
     status, body = await get("/healthz")
     if status != 200:
-        return _error_in(body) or f"it says {status}"
+        return _error_in(body) or f"it answers with status {status}"
     jetstream = await _jetstream(get)
     if jetstream.disabled:
         return "JetStream is switched off"
@@ -55,7 +55,7 @@ async def fault(get: Get) -> str:
 
 
 async def restart_helps(get: Get, store: Path) -> bool:
-    """Whether there is room again, and more of it than the server has given out."""
+    """Return whether the disk has space again, and more of it than the server has reserved."""
     try:
         check_room(store)
     except UnavailableError:
@@ -74,7 +74,7 @@ def granted(store: Path, taken: int) -> int:
 
 
 async def until_restart_helps(get: Get, store: Path, changed: Callable[[str], None]) -> None:
-    """Return when the server stores nothing and would after a restart; ``changed`` is told its fault, empty when it is gone."""
+    """Return when the server stores nothing and would after a restart; ``changed`` receives its fault, empty when it ends."""
     known = ""
     while True:
         await asyncio.sleep(LOOK)
@@ -90,7 +90,7 @@ async def until_restart_helps(get: Get, store: Path, changed: Callable[[str], No
 
 
 async def get_page(address: str, path: str) -> tuple[int, bytes]:
-    """One page of a monitoring address (``http://host:port``). Raises OSError, TimeoutError."""
+    """Return one page of a monitoring address (``http://host:port``). Raises OSError, TimeoutError."""
     host, _, port = address.rpartition("/")[2].rpartition(":")
     async with asyncio.timeout(_ANSWER_SECONDS):
         reader, writer = await asyncio.open_connection(host, int(port))

@@ -1,6 +1,7 @@
-"""One process that is kept alive: started, started again when it dies, and stopped so that nothing of it stays.
+"""A supervised process: started, restarted when it dies, and stopped with all its descendants.
 
-It writes to a log file of its own. It does not know what the process does, nor when the stack as a whole has failed: it tells.
+It writes to a log file of its own. This module does not know what the process does, nor when the stack as a whole has
+failed.
 """
 
 from __future__ import annotations
@@ -20,18 +21,19 @@ from gatewright.app.stack.state import Member
 from gatewright.clock import Clock
 from gatewright.errors import UnavailableError
 
-#: How much of a log is shown when its process cannot be kept alive.
+#: Lines of a log that are shown if its process cannot be kept alive.
 LOG_TAIL_LINES = 12
-#: Seconds between two looks for room.
+#: Seconds between two checks for disk space.
 _LOOK_AGAIN = 1.0
 
 Launch = Callable[[ProcessPlan], Awaitable[Running]]
 
 
 class SupervisedProcess:
-    """Keeps the process of one plan, started by ``launch``; ``on_change`` is called after every start.
+    """Keeps the process of one plan running, started by ``launch``; ``on_change`` is called after every start.
 
-    ``room`` raises UnavailableError while this host has none: what dies then is started when there is some, and has not failed.
+    ``check_space`` raises UnavailableError while the disk is full: a process that dies then is restarted later, and has not
+    failed.
     """
 
     def __init__(
@@ -42,14 +44,14 @@ class SupervisedProcess:
         policy: RestartPolicy,
         clock: Clock,
         on_change: Callable[[], None],
-        room: Callable[[], None] = lambda: None,
+        check_space: Callable[[], None] = lambda: None,
     ) -> None:
         self._plan = plan
         self._launch = launch
         self._policy = policy
         self._clock = clock
         self._on_change = on_change
-        self._room = room
+        self._check_space = check_space
         self._record = RestartRecord()
         self._process: Running | None = None
         self._keeper: asyncio.Task[None] | None = None
@@ -81,9 +83,9 @@ class SupervisedProcess:
         number: signal.Signals = signal.SIGTERM,
         seen: Mapping[int, dict[int, Identity]] = MappingProxyType({}),
     ) -> None:
-        """That signal, ``grace`` seconds to end by itself, then SIGKILL to it and all that descends from it.
+        """Send the signal, wait ``grace`` seconds, then kill it with all its descendants.
 
-        ``seen``: what descends from which process, where one look is made for many.
+        ``seen``: descendants by process, from one scan for many.
         """
         self._stopping = True
         self._begun.set()
@@ -113,7 +115,7 @@ class SupervisedProcess:
             await process.wait()
             if self._stopping:
                 return
-            if await self._waited_for_room():
+            if await self._wait_for_space():
                 born = -math.inf
             self._record = self._record.died(self._policy, self._clock.monotonic() - born)
             if self._record.hopeless(self._policy):
@@ -121,12 +123,12 @@ class SupervisedProcess:
             await asyncio.sleep(self._record.delay(self._policy))
             self._process = process = await self._launch(self._plan)
 
-    async def _waited_for_room(self) -> bool:
-        """Return when there is room: at once, or, true, after a while in which there was none."""
+    async def _wait_for_space(self) -> bool:
+        """Wait for disk space; return whether there was a wait."""
         waited = False
         while True:
             try:
-                self._room()
+                self._check_space()
             except UnavailableError:
                 waited = True
                 await asyncio.sleep(_LOOK_AGAIN)

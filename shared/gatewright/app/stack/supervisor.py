@@ -51,13 +51,13 @@ _PING_PAUSE = 0.03
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackOptions:
-    """What to start. ``home`` is absolute; ``environments`` are prefixes that contracts may name.
+    """Options of a stack. ``home`` is absolute; ``environments`` are prefixes that contracts may name.
 
-    ``model_keys`` are variables that only the roles get which call models: they hold the keys of providers. ``repository_keys``
-    are those that single roles get, by role: credentials of repositories.
-    ``shared``: others may submit to it; otherwise it serves one run. ``base_environment`` is all that the roles inherit.
-    ``grace``: seconds that a process is given to end by itself. ``adopt``: what the roles leave behind is ended too, with all
-    that this process has started since. Each role is a package of ``package``, run as a program.
+    ``model_keys`` are variables with providers' keys, only for the roles that call models. ``repository_keys`` are
+    variables of single roles, by role: credentials of repositories. ``shared``: others may submit to it; otherwise it
+    serves one run. ``base_environment`` is all that the roles inherit. ``grace``: seconds that a process has to end by
+    itself. ``adopt``: also end what the roles leave behind, with all that this process has started since. Each role is a
+    package of ``package``, run as a program.
     """
 
     home: Path
@@ -72,7 +72,7 @@ class StackOptions:
     roles: tuple[str, ...] = START_ORDER
     policy: RestartPolicy = field(default_factory=RestartPolicy)
     package: str = SERVICES
-    #: See ``gatewright.app.stack.lingering``; 0 and nothing for a stack that does not linger.
+    #: See ``gatewright.app.stack.lingering``; 0 and empty for a stack that does not linger.
     linger: float = 0.0
     fingerprint: str = ""
     #: A fork server for these roles that may have been opened by now.
@@ -112,7 +112,7 @@ class Supervisor:
 
     @property
     def environments(self) -> tuple[str, ...]:
-        """The prefixes that contracts may name: those of the operator's own setting, and those of the options."""
+        """Return the prefixes that contracts may name: those of the operator's own setting, and those of the options."""
         settled = self.options.base_environment.get(_ENVIRONMENTS, "").split(os.pathsep)
         return tuple(dict.fromkeys(filter(None, (*settled, *map(str, self.options.environments)))))
 
@@ -124,7 +124,7 @@ class Supervisor:
 
     @property
     def _partitions(self) -> int:
-        """In how many streams the ledger lies. Raises ConfigurationError."""
+        """Return the number of streams of the ledger. Raises ConfigurationError."""
         return read_partitions(self.options.base_environment.get(PARTITIONS, ""))
 
     @property
@@ -136,10 +136,10 @@ class Supervisor:
         return (*members, *(kept.member for kept in self._kept))
 
     async def start(self) -> None:
-        """Start everything; returns when there is a process for each role, while these are still starting.
+        """Start everything; return when each role has a process, while these are still starting.
 
-        Raises UnavailableError (code ``home_in_use``) when another stack has the home folder, or when the NATS server does
-        not come up, ConfigurationError when a program is missing. Whatever was started is stopped then.
+        Raises UnavailableError (code ``home_in_use``) if another stack has the home folder, or if the NATS server does not
+        start, ConfigurationError if a program is missing. All started processes are stopped then.
         """
         await self.begin()
         try:
@@ -149,9 +149,9 @@ class Supervisor:
             raise
 
     async def begin(self) -> None:
-        """``start``, but returns when the NATS server answers: processes of roles may still have to come.
+        """``start``, but return when the NATS server answers: processes of roles may still be missing.
 
-        What goes wrong with these is told by ``broken`` and by ``ready``.
+        ``broken`` and ``ready`` report their failures.
         """
         self._held.enter_context(state.exclusive(self.options.home))
         self._running = True
@@ -175,7 +175,7 @@ class Supervisor:
             self._server_keeper = asyncio.create_task(self._keep_server(), name="keep nats-server")
             for plan in self._plans():
                 self._kept.append(self._keep(plan))
-            # The topology is made while the roles are still starting: they find it and have nothing to do.
+            # The topology is made while the roles are starting: they find it complete.
             making = ensure_topology(self._server.address(PROVISIONER), settings=self._streams)
             self._starting = asyncio.gather(*(kept.start() for kept in self._kept))
             await making
@@ -199,7 +199,7 @@ class Supervisor:
         self._announce()
 
     async def _until_answered(self, seconds: float, most: float, watching: asyncio.Future[None]) -> None:
-        """Ping the roles until each has answered. ``watching`` is ``broken``: what it raises ends the wait at once."""
+        """Ping the roles until each has answered. ``watching`` is ``broken``: an error in it ends the wait."""
         from gatewright.bus.jetstream.bus import JetStreamBus
         from gatewright.bus.jetstream.starting import repeat_until_answered
 
@@ -238,14 +238,14 @@ class Supervisor:
     async def stop(self, *, idle: bool = False) -> None:
         """End every process, the roles before the server, and leave nothing behind. Safe to call twice.
 
-        ``idle``: nothing is under way, so that no role waits for what it might still be given; were something given all the
-        same, the next stack would give it again after a while.
+        ``idle``: no work is in progress, so no role waits for pending deliveries; a message delivered anyway would be
+        redelivered to the next stack after a while.
         """
         if not self._running:
             return
         self._running = False
         if self._starting is not None:
-            # What is forked all the same ends with the fork server.
+            # A late fork ends with the fork server.
             self._starting.cancel()
             await asyncio.gather(self._starting, return_exceptions=True)
         number = signal.SIGINT if idle else signal.SIGTERM
@@ -281,7 +281,7 @@ class Supervisor:
             policy=self.options.policy,
             clock=self._clock,
             on_change=self._announce,
-            room=lambda: check_room(self.options.home),
+            check_space=lambda: check_room(self.options.home),
         )
 
     async def _launch(self, plan: ProcessPlan) -> Running:
@@ -292,16 +292,16 @@ class Supervisor:
         return await execute(plan)
 
     async def _keep_server(self) -> None:
-        """Start the server again under the same address when it ends by itself: clients come back by themselves.
+        """Restart the server under the same address when it ends by itself; clients reconnect.
 
-        The same when it stores nothing more and there is room again: only a new start cures it.
+        The same if it stores nothing although the disk has space again: only a restart cures that.
         """
         record = RestartRecord()
         while (server := self._server) is not None:
             born = self._clock.monotonic()
             try:
                 await self._until_restart(server)
-                log.warning("nats-server: there is room again; starting it anew")
+                log.warning("nats-server: the disk has space again; restarting it")
                 await server.stop()
                 self._server = await self._start_server(server.port)
             except UnavailableError:
@@ -313,7 +313,7 @@ class Supervisor:
             self._announce()
 
     async def _until_restart(self, server: NatsServer) -> None:
-        """Return when ``server`` is to be started anew; raises UnavailableError when it ended by itself."""
+        """Return when ``server`` must be restarted; raises UnavailableError if it ended by itself."""
         ending = asyncio.create_task(server.ended())
         watching = asyncio.create_task(until_restart_helps(server.page, self._store, self._tell_fault))
         try:
@@ -327,7 +327,7 @@ class Supervisor:
             await asyncio.gather(ending, watching, return_exceptions=True)
 
     async def _start_server(self, port: int = -1) -> NatsServer:
-        """Start it once there is room: without any it would end at once."""
+        """Start it once the disk has space: without any it would end immediately."""
         await until_room(self._store)
         self._fault = ""
         return await self._launch_server(port)
@@ -338,7 +338,7 @@ class Supervisor:
     def _tell_fault(self, fault: str) -> None:
         self._fault = fault
         if fault:
-            log.warning("nats-server stores nothing: %s; work waits until there is room", fault)
+            log.warning("nats-server stores nothing: %s; work waits until there is disk space", fault)
         self._announce()
 
     def _plans(self) -> Iterator[ProcessPlan]:
@@ -352,13 +352,13 @@ class Supervisor:
             _POLICIES: self._policies,
         }
         if not options.shared:
-            # No operator has the time to look at the metrics of a single run.
+            # A single run is too short to read metrics.
             environment["GATEWRIGHT_METRICS_PORT"] = "-1"
         for role in options.roles:
             for number in range(1, options.workers + 1 if role == "worker" else 2):
                 name = f"{role}-{number}" if role == "worker" else role
                 log = options.home / "logs" / f"{name}.log"
-                # One identity a process: what one of them is given, the others do not see.
+                # One identity per process: what one of them receives, the others do not see.
                 who = process_identity("worker", number) if role == "worker" else role
                 own = {**environment, "GATEWRIGHT_NATS_SEED": str(seed_file(bus_keys(options.home), who))}
                 own |= options.model_keys if role in MODEL_ROLES else {}
@@ -366,7 +366,7 @@ class Supervisor:
                 yield ProcessPlan(name, self.options.module(role), own, options.home, log)
 
     def _announce(self) -> None:
-        """Write ``stack.json`` anew: a process was started, or all are ready. A full disk keeps the old one."""
+        """Rewrite ``stack.json``: a process was started, or all are ready. On a full disk the old one stays."""
         who = identity(os.getpid())
         if who is None or self._server is None or not self._running:
             return

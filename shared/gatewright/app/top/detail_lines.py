@@ -1,4 +1,4 @@
-"""One run in a terminal, part by part: where it stands, its timeline, its change, what its agents say now. Pure."""
+"""One run in a terminal, part by part: state, timeline, change, live agent output. Pure."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ MOST_PATCH_BYTES: Final = 1_000_000
 
 
 def standing_lines(detail: RunDetail, needs: Sequence[Need], now: datetime) -> list[str]:
-    """Where it stands, what to do, who is asked for what, and every verdict."""
+    """Return the state, what to do, whose approval is requested, and every verdict."""
     return [line(each) for each in (*_standing(detail, now), *_need_lines(detail.run.run_id, needs), *_verdicts(detail.gates))]
 
 
 def event_lines(detail: RunDetail) -> list[str]:
-    """Every event, the newest last: time of the day (UTC), role, event, task."""
+    """Return every event, the newest last: time of the day (UTC), role, event, task."""
     return [line(_event(record)) for record in detail.records]
 
 
@@ -49,9 +49,9 @@ def change_lines(patch: bytes | None, run_id: str) -> list[str]:
 
 
 def agent_lines(said: Sequence[AgentActivity], run_id: str) -> list[str]:
-    """What agents have said since this board was opened; it is stored nowhere."""
+    """Return the agents' output since this board was opened; it is stored nowhere."""
     if not said:
-        return ["No agent of this run has said anything since this was opened.", f"  gatewright show {run_id} --log"]
+        return ["No agent of this run has reported anything since this was opened.", f"  gatewright show {run_id} --log"]
     return [line(f"{each.task_id.removeprefix(f'{run_id}.')}  {each.event:<11} {one_line(each.text)}") for each in said]
 
 
@@ -76,7 +76,7 @@ def _standing(detail: RunDetail, now: datetime) -> Iterator[str]:
     for task in row.in_hand:
         yield f"at work     {task.role} ({one_line(task.pool)}) on {one_line(task.task_id)} for {age_words(task.since, now)}"
         if task.process:
-            yield f"            says process {one_line(task.process)}"
+            yield f"            as reported by process {one_line(task.process)}"
     for holder in row.holders:
         yield f"waits for   {one_line(holder)}, which holds its paths"
 

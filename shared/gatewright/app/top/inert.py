@@ -1,6 +1,6 @@
-"""Words of publishers, repositories, models and logs, as a terminal may be given them. Pure.
+"""Text of publishers, repositories, models and logs, made safe for a terminal. Pure.
 
-Nothing of them is markup, moves the cursor or turns the direction of writing; a line is no longer than a reader can use.
+The result contains no markup, cursor control or direction mark, and its lines have a limited length.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def cell(text: str) -> str:
 
 
 def line(text: str) -> str:
-    """One line of a longer text: its spaces kept, the rest as in a cell."""
+    """Return one line of a longer text: its spaces kept, the rest as in a cell."""
     plain = " ".join(text[: 4 * MOST_LINE].expandtabs(_TAB).splitlines())
     return _cut(visible(plain), MOST_LINE)
 

@@ -1,4 +1,4 @@
-"""What the lists of the board in a terminal say, as plain text. Pure."""
+"""The content of the lists on the terminal board, as plain text. Pure."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ STAGE_WORDS: Final[dict[RunStage, str]] = {
 }
 EMPTY: Final[dict[ListName, str]] = {
     "runs": "No runs yet. Start one:\n\n"
-    '  gatewright run "what is wanted" --allow src --exec "python tool.py" \\\n'
+    '  gatewright run "describe the change" --allow src --exec "python tool.py" \\\n'
     '    --test "python -m pytest -q"',
-    "needs": "Nothing waits for a person. To be told when something does:\n\n  gatewright approvals watch",
-    "queues": "No queue is known. What is wrong with a stack says:\n\n  gatewright doctor",
-    "work": "No task is given out. What waits for a process to take it, the list of queues says (g u).",
+    "needs": "Nothing waits for a person. To be notified when something does:\n\n  gatewright approvals watch",
+    "queues": "No queue is known. To diagnose the stack:\n\n  gatewright doctor",
+    "work": "No task is in progress. The list of queues shows waiting tasks (g u).",
 }
 NOTHING_FITS: Final = "No run fits. All are shown again with:  /  and Enter"
 _KINDS: Final = {"approval": "approval", "silent_run": "silent", "dead_letter": "dead", "unreadable_run": "broken"}
@@ -50,7 +50,7 @@ MOST_LINES: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class ListedLine:
-    """One line of a list. ``key`` names it for good; ``run_id`` is the run that it is about, ``request_id`` what is asked."""
+    """A line of a list. ``key`` is its permanent name; ``run_id`` is its run, ``request_id`` its request."""
 
     key: str
     run_id: str
@@ -59,7 +59,7 @@ class ListedLine:
 
 
 def summary(board: Board, chosen: BoardFilter, needs: int) -> str:
-    """How many runs stand where, and how many things need a person."""
+    """Return the number of runs by stage, and of things that need a person."""
     counts = counts_of(board, chosen)
     words = "  ".join(f"{counts[stage]} {STAGE_WORDS[stage]}" for stage in STAGES)
     narrowed = f"only {cell(chosen.text)!r}: " if chosen.text else ""
@@ -75,7 +75,7 @@ def run_lines(board: Board, chosen: BoardFilter, now: datetime) -> list[ListedLi
 
 
 def need_lines(needs: Sequence[Need], now: datetime) -> list[ListedLine]:
-    """What needs a person, what has waited longest first."""
+    """Return what needs a person, the longest waiting first."""
     return [
         _line(
             need.key,
@@ -117,7 +117,7 @@ def work_lines(board: Board, surroundings: TopSurroundings, now: datetime) -> li
 
 
 def queue_lines(surroundings: TopSurroundings, now: datetime) -> list[ListedLine]:
-    """Every work queue; one that waits while no process asks is one whose role does not run, or is busy."""
+    """Return every work queue; one that waits without a requesting process has a role that is down, or busy."""
     found = []
     for state in surroundings.queues:
         depth = state.depth
@@ -129,7 +129,7 @@ def queue_lines(surroundings: TopSurroundings, now: datetime) -> list[ListedLine
 
 
 def _decision_columns(need: Need) -> tuple[str, str, str]:
-    """What is asked, how large the change is, and the verdict of the gates; a need that is no approval has its cause alone."""
+    """Return request, size of the change, and verdict of the gates; for other needs than approvals only the cause."""
     summary = need.summary
     if summary is None:
         return need.why, "", ""
@@ -138,12 +138,12 @@ def _decision_columns(need: Need) -> tuple[str, str, str]:
 
 
 def short(run_id: str) -> str:
-    """As much of a run id as commands want to find it."""
+    """Return as much of a run id as commands need to find it."""
     return run_id[:12]
 
 
 def age_words(moment: str, now: datetime) -> str:
-    """About how long it is since a timestamp; nothing for none."""
+    """Return the approximate time since a timestamp; empty for none."""
     return duration_words(seconds_since(moment, now)) if moment else ""
 
 
@@ -157,5 +157,5 @@ def _run_line(row: BoardRow, now: datetime) -> ListedLine:
 
 
 def _line(key: str, cells: Sequence[str], *, run_id: str = "", request_id: str = "") -> ListedLine:
-    """The one place where words from outside become cells."""
+    """Make a line: the only place where foreign text becomes cells."""
     return ListedLine(key, run_id, tuple(cell(each) for each in cells), request_id)

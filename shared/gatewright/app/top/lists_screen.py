@@ -19,10 +19,10 @@ from gatewright.app.top.run_screen import RunScreen
 from gatewright.app.top.sources import TopSources
 from gatewright.view.filters import BoardFilter, filter_of
 
-#: Seconds between two drawings at least, and after which ages are drawn anew.
+#: Minimum seconds between two drawings, and seconds after which ages are drawn again.
 SHORTEST_PAUSE: Final = 0.25
 TICK: Final = 1.0
-#: Cells that a column takes beside its text, and that stand at the side.
+#: Cells that a column uses besides its text, and cells at the sides.
 _PADDING, _MARGIN = 2, 2
 _NARROWEST: Final = 12
 
@@ -192,7 +192,7 @@ class ListsScreen(Screen[None]):
             self._show_words(NOTHING_FITS if narrowed else empty_words(self.listed, self._sources.surroundings))
 
     def _show_words(self, words: str) -> None:
-        """Words in the place of the list; none: the list."""
+        """Show text in place of the list; empty text shows the list."""
         empty = self.query_one("#empty", Static)
         self._table.display, empty.display = not words, bool(words)
         empty.update(Text(words))

@@ -43,7 +43,7 @@ def every_list(
 
 
 def empty_words(name: ListName, surroundings: TopSurroundings) -> str:
-    """What stands in the place of an empty list."""
+    """Return the text for an empty list."""
     if name == "queues" and surroundings.refused:
         return f"Queues are not known: {cell(surroundings.refused)}"
     return EMPTY[name]

@@ -1,4 +1,4 @@
-"""Small screens above the others: a few words, the question before a run is ended, the request that is approved."""
+"""Small screens above the others: a message, the confirmation of an abort, the request to approve."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ModalScreen { align: center middle; }
 
 
 class WordsScreen(ModalScreen[None]):
-    """A few words, gone with any of these keys."""
+    """A message, closed by any of these keys."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,enter,q,question_mark", "leave", "back")]
 
@@ -42,7 +42,7 @@ class WordsScreen(ModalScreen[None]):
 
 
 class AbortScreen(ModalScreen[bool]):
-    """Whether a run is to be ended; only `y` is a yes."""
+    """The confirmation of an abort; only `y` confirms."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y", "answer(True)", "end it"),

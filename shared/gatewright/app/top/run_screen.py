@@ -1,4 +1,4 @@
-"""One run, as it is and as it goes on: where it stands, its timeline, its change, what its agents say."""
+"""One run, updated live: state, timeline, change, live agent output."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gatewright.errors import GatewrightError
 from gatewright.view.detail import RunDetail, detail_of
 from gatewright.view.rows import with_processes
 
-#: Seconds between two looks at whether the run has moved.
+#: Seconds between two checks for changes of the run.
 LOOK: Final = 0.5
 _COLOURS: Final = {"+": "green", "-": "red", "@": "cyan"}
 
@@ -100,7 +100,7 @@ class RunScreen(Screen[None]):
             await asyncio.sleep(LOOK)
 
     async def _read(self) -> bool:
-        """Whether the run was read anew."""
+        """Read the run if it changed; return whether it did."""
         try:
             found = detail_of(await self._sources.link.client.events(self.run_id), self._sources.clock.now())
             if found is not None:

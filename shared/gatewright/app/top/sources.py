@@ -1,4 +1,4 @@
-"""What the screens draw from: the followed ledger, what stands around it, and what agents say. Kept up to date in one place."""
+"""The data of the screens: the followed ledger, the state of the system, and the agents' live output."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from gatewright.errors import GatewrightError
 from gatewright.view.board import Board
 from gatewright.view.needs import Need, needs_of
 
-#: Seconds between two looks at what stands around the runs, and at the connection.
+#: Seconds between two checks of the system, and of the connection.
 LOOK_AROUND: Final = 5.0
 _LOOK: Final = 1.0
 
 
 class TopSources:
-    """``connect`` gives a new connection each time. ``changed`` waits until anything is to be drawn anew."""
+    """``connect`` returns a new connection each time. ``changed`` waits until something must be redrawn."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class TopSources:
         self.link = LedgerLink(connect, warn=self._warn)
         self.clock = clock
         self.surroundings = TopSurroundings()
-        #: Why there is no connection, as far as that was told.
+        #: Why there is no connection, if known.
         self.trouble = ""
         self._look = look
         self._words = AgentWords(self.link)
@@ -48,22 +48,22 @@ class TopSources:
 
     @property
     def live(self) -> bool:
-        """Whether what is shown is the ledger of this moment."""
+        """Return whether the shown state is live."""
         return self.link.follower is not None and self.link.follower.connected
 
     def needs(self) -> tuple[Need, ...]:
-        """What needs a person now."""
+        """Return what needs a person now."""
         follower = self.link.follower
         if follower is None:
             return ()
         return needs_of(follower.board, follower.letters, self.clock.now(), follower.silent)
 
     def said(self, run_id: str) -> Sequence[AgentActivity]:
-        """What the agents of a run have said since this was opened, the newest last."""
+        """Return the agents' output of a run since this was opened, the newest last."""
         return tuple(each.said for each in self._words.said(run_id))
 
     async def changed(self, revision: int) -> int:
-        """As the follower's, once there is one."""
+        """See the follower's method; waits for a follower first."""
         follower = self.link.follower or await self.link.board_follower()
         return await follower.changed(revision)
 

@@ -1,4 +1,4 @@
-"""What may be done from the board: approve a request, end a run. How it is done is given to it; it decides nothing."""
+"""The actions of the board: approve a request, abort a run. Their implementation is passed in; it decides nothing."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 
 #: Does work that may need the terminal to itself (a passphrase, a touch of a token), and returns what that returned.
 WithTerminal = Callable[[Callable[[], Any]], Any]
-#: Approves one request with the words that its rule wants; returns what came of it. Raises GatewrightError.
+#: Approves one request with the phrase of its rule; returns the result. Raises GatewrightError.
 ApproveRequest = Callable[[str, str, WithTerminal], Awaitable[str]]
 
 
 @dataclass(frozen=True, slots=True)
 class Steering:
-    """``approve`` is None, and ``may_abort`` false, where this is only for looking. ``signer``: who signs, in words."""
+    """Without ``approve`` and ``may_abort`` the board is read-only. ``signer``: a description of the signer."""
 
     approve: ApproveRequest | None = None
     may_abort: bool = False

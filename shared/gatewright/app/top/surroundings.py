@@ -1,4 +1,4 @@
-"""The state of the system around the runs: how the work queues stand, and which processes answer. It only looks."""
+"""The state of the system around the runs: work queues, and responding processes. Read-only."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class TopSurroundings:
 
 
 async def look_around(client: Client) -> TopSurroundings:
-    """What an operator is told; for another identity, and on another bus than a NATS server, why it is nothing."""
+    """Return the state for an operator; for another identity or another bus, the reason why there is none."""
     if not isinstance(client.bus, JetStreamBus):
-        return TopSurroundings(refused="queues are told by a NATS server only")
-    if not client.bus.asks:
+        return TopSurroundings(refused="only a NATS server lists queues")
+    if not client.bus.may_request:
         return TopSurroundings(refused="a watcher sees the ledger alone: an operator's seed sees queues (GATEWRIGHT_NATS_SEED)")
     connection = client.bus.connection
     try:

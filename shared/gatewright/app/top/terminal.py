@@ -20,12 +20,12 @@ from gatewright.app.top.steering import Steering
 from gatewright.contracts.people.approvals import ApprovalRequest, ApprovalSummary
 from gatewright.errors import GatewrightError
 
-_WHY_ABORTED: Final = "asked for on the board in a terminal"
+_WHY_ABORTED: Final = "requested on the board in a terminal"
 HELP: Final = """j k, arrows   next, previous line     Enter   one run
 Tab           next list, next part    Esc     back
 g b  runs     g n  needs you     g u  queues     g w  at work
 /             only runs that hold a text (Enter on nothing: all)
-a             approve what is asked: signed with your key
+a             approve the request: signed with your key
 x             end a run, after a question
 ?  this       q, Ctrl-C  leave; runs go on
 
@@ -33,7 +33,7 @@ A request is rejected with `gatewright approvals reject`."""
 
 
 class TopApp(App[None]):
-    """``sources`` feed it; ``steering`` says what may be done from it."""
+    """``sources`` feed it; ``steering`` has its actions."""
 
     CSS = BOX_CSS
     ENABLE_COMMAND_PALETTE = False
@@ -70,12 +70,12 @@ class TopApp(App[None]):
             self.push_screen(AbortScreen(run_id, row.request), lambda yes: self._answered_abort(run_id, yes=bool(yes)))
 
     def ask_approve(self, request_id: str) -> None:
-        """Show what is asked, and bring a signed yes where that is the answer. Empty: nothing is asked here."""
+        """Show the request, and send a signed approval if confirmed. Empty id: nothing can be approved here."""
         found = self._request(request_id)
         if self.steering.approve is None:
             self.tell("This is only for looking (--read-only).")
         elif found is None:
-            self.tell("Nothing waits for an approval here. What does, the list of needs says: g n")
+            self.tell("Nothing here waits for an approval. The list of needs shows what does: g n")
         elif found[0].reason == "review":
             self.tell(f"This is a vote of a panel, which wants reasons:\n\n  gatewright review vote {request_id}")
         else:
@@ -83,13 +83,13 @@ class TopApp(App[None]):
             self.push_screen(asked, lambda phrase: self._answered_approve(request_id, phrase))
 
     def tell(self, words: str) -> None:
-        """A few words, until a key is pressed."""
+        """Show a message until a key is pressed."""
         self.push_screen(WordsScreen(words))
 
     def with_terminal(self, work: Callable[[], Any]) -> Any:
-        """Do work with the terminal as it was before; the board comes back whatever comes of it.
+        """Do work with the terminal in its normal state; the board always returns.
 
-        Ctrl-C ends the program that asks there, and not the board.
+        Ctrl-C ends the program that uses the terminal, not the board.
         """
         failed: GatewrightError | OSError | None = None
         done: Any = None
@@ -102,7 +102,7 @@ class TopApp(App[None]):
             except (GatewrightError, OSError) as error:
                 failed = error
             finally:
-                # As a timer: what came meanwhile is looked at before it.
+                # As a timer: pending input is processed first.
                 asyncio.get_running_loop().call_later(0, self._hear_signals)
         if failed is not None:
             raise failed
@@ -117,7 +117,7 @@ class TopApp(App[None]):
     def _leave_interrupts(self) -> None:
         with contextlib.suppress(ValueError, RuntimeError):
             asyncio.get_running_loop().remove_signal_handler(signal.SIGINT)
-            # Not ignored: that would be handed on to the program that asks.
+            # Not ignored: the started program would inherit that.
             signal.signal(signal.SIGINT, lambda _number, _frame: None)
 
     def _request(self, request_id: str) -> tuple[ApprovalRequest, ApprovalSummary] | None:

@@ -1,4 +1,4 @@
-"""What NATS says, in the words of this package: its errors as BusError with a reason, answers of the JetStream API decoded."""
+"""Translation of NATS replies: errors as BusError with a reason, and decoded answers of the JetStream API."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from gatewright.host_errors import BUS_FULL
 
 #: The consumer, or the stream, does not exist.
 MISSING: Final = frozenset({"jetstream_10014", "jetstream_10059"})
-#: What the servers of a cluster say while they elect a leader: nothing was done, and soon a leader will be there to do it.
+#: Replies of a cluster's servers while they elect a leader: nothing was done, and a leader will be there soon.
 _ELECTING: Final = frozenset({10008, 10009})
-#: The account, or the server, has no more room than it was given, or could give, to any stream.
+#: The account or the server has no space left for any stream.
 _NO_RESOURCES: Final = frozenset({10002, 10023})
-#: The stream has no more room than its limits give it. They are told by the server's words only.
+#: The stream has reached its own limits. Only the text of the server's reply shows it.
 _STORE_FAILED: Final = 10077
 _NO_MORE: Final = ("maximum bytes exceeded", "maximum messages exceeded")
 #: The same of one subject: a publisher's part of a queue.
@@ -35,13 +35,13 @@ class _ApiError(msgspec.Struct):
 
 
 class ApiReply(msgspec.Struct):
-    """What every answer of the JetStream API may hold; unknown fields are passed over."""
+    """The fields that every answer of the JetStream API can have; unknown fields are ignored."""
 
     error: _ApiError | None = None
 
 
 class StreamLimits(msgspec.Struct):
-    """How much a stream may keep; -1 is no limit."""
+    """The limits of a stream; -1 means no limit."""
 
     max_bytes: int = -1
     max_msgs: int = -1
@@ -49,7 +49,7 @@ class StreamLimits(msgspec.Struct):
 
 
 class StreamState(msgspec.Struct):
-    """What a stream holds. ``subjects``: messages by subject, where the question had a ``subjects_filter``."""
+    """The content of a stream. ``subjects``: messages by subject, if the request had a ``subjects_filter``."""
 
     messages: int = 0
     bytes: int = 0
@@ -59,7 +59,7 @@ class StreamState(msgspec.Struct):
 
 
 class StreamPeer(msgspec.Struct):
-    """One follower of a replicated stream."""
+    """A follower of a replicated stream."""
 
     name: str = ""
     current: bool = False
@@ -135,5 +135,5 @@ def _error_code(error: _ApiError) -> str:
 
 
 def is_stream_full(error: BusError) -> bool:
-    """Whether a stream's own limits refused a message, and not the room that its server has."""
+    """Return whether a stream's own limits refused a message, rather than the storage of its server."""
     return error.reason == BUS_FULL and error.message.endswith(_NO_MORE)

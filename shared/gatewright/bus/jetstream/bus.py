@@ -1,6 +1,6 @@
-"""The bus on NATS JetStream, through nats-py. What each part does stands in the modules it is put together from.
+"""The bus on NATS JetStream, through nats-py; the modules that it is composed of document each part.
 
-It creates no stream, consumer or bucket: ``setup.py`` does, before. It purges nothing.
+It creates no stream, consumer or bucket; ``setup.py`` does that first. It purges nothing.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ class JetStreamBus:
         self.connection = connection
         self.layout = LedgerLayout(connection.address.partitions)
         self._clock = clock or SystemClock()
-        #: Whether it has been seen that the ledger there lies in as many streams.
+        #: Whether this process has checked that the ledger has the configured number of streams.
         self._agreed = False
-        #: Which streams have been found to take no messages.
+        #: The streams that were found to accept no messages.
         self.streams = StreamStates(self._clock.monotonic)
         connection.watch(self._note_state_change)
         self._storage = Storage(connection, patience, self.streams)
@@ -54,11 +54,16 @@ class JetStreamBus:
     async def connect(
         cls, address: str | BusAddress, *, name: str, on_lost: OnLost | None = None, patience: float = PATIENCE_SECONDS
     ) -> Self:
-        """Connect as ``name`` (a role, a command) to ``address``; its seed says which identity that is to the server.
+        """Connect as ``name`` (a role, a command) to ``address``; its seed identifies this process to the server.
 
-        ``patience``: seconds that this call, and later every single one, waits for a server that is away. ``on_lost`` is
-        called once when the connection is closed for good, as with a credential that is no longer taken: the process
-        should end. Raises BusError, ConfigurationError for a name that cannot stand in a subject.
+        Args:
+            patience: seconds that this call, and later each single call, waits for a server that is away.
+            on_lost: called once when the connection is closed for good, for example when its credential is no longer
+                accepted. The process should then end.
+
+        Raises:
+            BusError: the server cannot be reached or refuses the credential.
+            ConfigurationError: ``name`` cannot be part of a subject.
         """
         return cls(await Connection.open(address, name=name, on_lost=on_lost, patience=patience), patience=patience)
 
@@ -78,18 +83,18 @@ class JetStreamBus:
 
     @property
     def reads_ledger(self) -> bool:
-        """Whether the server lets this connection read the ledger."""
+        """Return whether the server lets this connection read the ledger."""
         credential = self.connection.credential
         return credential is None or not is_publisher(credential.identity)
 
     @property
-    def asks(self) -> bool:
-        """Whether the server lets this connection ask for anything but the ledger: it refuses a watcher, and logs each try."""
+    def may_request(self) -> bool:
+        """Return whether the server lets this connection send requests; it refuses those of a watcher and logs each try."""
         credential = self.connection.credential
         return credential is None or credential.identity != WATCHER
 
-    def tell_operators(self, facts: Callable[[], Mapping[str, str]]) -> None:
-        """What this process says of itself when an operator asks which processes there are: words by name."""
+    def report_facts(self, facts: Callable[[], Mapping[str, str]]) -> None:
+        """Set the function that reports facts about this process, by name, when an operator lists processes."""
         self._services.facts = facts
 
     @property
@@ -114,7 +119,7 @@ class JetStreamBus:
         credential = self.connection.credential
         if credential is not None and stream in SHARED_STREAMS:
             message_id = credential.private_id(message_id)
-        runs = self.layout.stored(subject)[0] if self._is_divided(stream) else None
+        runs = self.layout.stored_runs(subject)[0] if self._is_divided(stream) else None
         if runs is not None:
             stream, subject = runs.stream, runs.subject
             expected = None if expected is None else self.layout.sequence(expected)
@@ -139,15 +144,16 @@ class JetStreamBus:
             return self._agreed_replay(subject, follow=follow, after=after)
         if self._is_divided(stream):
             return ledger_replay(self.layout, subject, self._replay, follow=follow, after=after)
-        return self._replay(stream, subject, follow=follow, after=LedgerLayout().seen(after)[0])
+        return self._replay(stream, subject, follow=follow, after=LedgerLayout().last_sequences(after)[0])
 
     async def _agreed_replay(self, subject: str, *, follow: bool, after: Seen) -> AsyncGenerator[Message, None]:
-        """The first one. Who looks for runs where this ledger has none would find none, and would not be told so.
+        """Replay a subject after the first check of the ledger's layout, which a wrong number of partitions would make look
+        empty.
 
         Raises ConfigurationError (``ledger_partitions_differ``).
         """
         begun = None
-        with contextlib.suppress(BusError):  # what is wrong is told by the reading itself
+        with contextlib.suppress(BusError):  # the replay below reports the error
             begun = await self._storage.following(LEDGER, run_subject(">"), 1)
         if begun is not None:
             self.layout.check(begun.subject)
@@ -155,7 +161,7 @@ class JetStreamBus:
         source = (
             ledger_replay(self.layout, subject, self._replay, follow=follow, after=after)
             if self.layout.partitions > 1
-            else self._replay(LEDGER, subject, follow=follow, after=self.layout.seen(after)[0])
+            else self._replay(LEDGER, subject, follow=follow, after=self.layout.last_sequences(after)[0])
         )
         async with contextlib.aclosing(source) as messages:
             async for message in messages:
@@ -178,7 +184,11 @@ class JetStreamBus:
     async def stored(self, stream: str, sequence: int) -> Message | None:
         if self._is_divided(stream):
             found = await self._storage.at(self.layout.stream_at(sequence), self.layout.sequence(sequence))
-            return None if found is None else Message(self.layout.named(found.subject), found.data, found.headers(), sequence)
+            return (
+                None
+                if found is None
+                else Message(self.layout.logical_subject(found.subject), found.data, found.headers(), sequence)
+            )
         found = await self._storage.at(stream, sequence)
         return None if found is None else Message(found.subject, found.data, found.headers(), found.seq)
 
@@ -226,7 +236,7 @@ class JetStreamBus:
         return await self._artifacts.get(digest_in(uri))
 
     async def get_upload(self, uri: str, publisher: str) -> bytes:
-        return await self._artifacts.uploaded(digest_in(uri), publisher)
+        return await self._artifacts.read_upload(digest_in(uri), publisher)
 
     async def kv_get(self, key: str) -> tuple[bytes, int] | None:
         found = await self._storage.last(LOCK_STREAM, _key_subject(key))

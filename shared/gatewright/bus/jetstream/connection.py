@@ -1,7 +1,7 @@
-"""One connection to a NATS server: how long it is waited for, and how it is lost.
+"""One connection to a NATS server: how long calls wait for it, and what happens when it is lost.
 
-It knows requests, subscriptions and the JetStream API as JSON; what they are used for stands in the modules beside it. It
-reconnects for ever. When it is closed for good (the credential was refused) every waiting call fails and ``on_lost`` is told.
+It offers requests, subscriptions and the JetStream API as JSON; the modules beside it use them. It reconnects for ever.
+When it is closed for good (the credential was refused), every waiting call fails and ``on_lost`` is called.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from gatewright.errors import BusError, ConfigurationError
 
 log = logging.getLogger(__name__)
 
-#: Called once, with the cause, when the connection is closed and will not come back.
+#: Called once, with the cause, when the connection is closed for good.
 OnLost = Callable[[BusError], None]
 Receiver = Callable[[Msg], Awaitable[None]]
 
-#: Seconds that one request is given, and that a call goes on trying while the server is away.
+#: Seconds that one request may take, and that a call keeps trying while the server is away.
 ANSWER_SECONDS: Final = 2.0
 PATIENCE_SECONDS: Final = 10.0
 
@@ -63,9 +63,9 @@ class Connection:
         self.address = address
         self.credential = credential
         self.client = Client()
-        #: Since when there is no connection (RFC 3339); empty while there is one.
+        #: When the connection was lost (RFC 3339); empty while connected.
         self.away_since = ""
-        #: Whether what hangs on it is to be given up at once instead of brought to an end, because its process is interrupted.
+        #: Whether to abandon pending work instead of finishing it, because the process is interrupted.
         self.hurried = False
         self._on_lost = on_lost
         self._opened = False
@@ -73,7 +73,7 @@ class Connection:
         self._goodbye: asyncio.Task[None] | None = None
         self._lost: BusError | None = None
         self._complaint = ""
-        #: What the file of the credential held when it was read last, and which file that was.
+        #: The credential that the file held when last read, and the identity of that file.
         self._file_held: Credential | None = None
         self._file_read: tuple[int, int, int] | None = None
         self._up = asyncio.Event()
@@ -90,11 +90,15 @@ class Connection:
         patience: float = PATIENCE_SECONDS,
         credential: Credential | None = None,
     ) -> Connection:
-        """Connect to an address, or to a URL (``nats://host:port``, several separated by commas).
+        """Connect to an address or a URL (``nats://host:port``, several separated by commas).
 
-        Waits up to ``patience`` seconds for the server. ``credential``: in the place of that of the address. Raises BusError,
-        at once when the credential is refused (``credential_refused``), and ConfigurationError when ``name`` cannot name an
-        inbox or a file of the address cannot be used.
+        Args:
+            patience: seconds to wait for the server.
+            credential: replaces the credential of the address.
+
+        Raises:
+            BusError: no server answered in time, or, immediately, the credential is refused (``credential_refused``).
+            ConfigurationError: ``name`` cannot name an inbox, or a file of the address cannot be used.
         """
         address = BusAddress(address) if isinstance(address, str) else address
         url = address.url
@@ -152,7 +156,7 @@ class Connection:
         )
 
     async def another(self) -> Connection:
-        """One more connection of the same name, to the same place: what floods it takes nothing away from this one."""
+        """Open another connection with the same name and address; a flood on one does not affect the other."""
         return await Connection.open(self.address, name=self.name, on_lost=self._on_lost, credential=self.credential)
 
     @property
@@ -161,12 +165,12 @@ class Connection:
 
     @property
     def lost(self) -> bool:
-        """Whether it is closed, and will not come back."""
+        """Return whether the connection is closed for good."""
         return self._lost is not None or self._closing
 
     @property
     def patient(self) -> bool:
-        """Whether an answer that is still to come is worth waiting for."""
+        """Return whether an outstanding answer is worth waiting for."""
         return self.connected and not self.hurried
 
     def check(self) -> None:
@@ -177,7 +181,7 @@ class Connection:
             raise BusError("the bus connection is closed")
 
     def watch(self, changed: Callable[[], None]) -> None:
-        """Call ``changed`` whenever the connection has come back or is lost."""
+        """Call ``changed`` whenever the connection returns or is lost."""
         self._watchers.add(changed)
 
     def unwatch(self, changed: Callable[[], None]) -> None:
@@ -217,9 +221,12 @@ class Connection:
         timeout: float,  # noqa: ASYNC109 - seconds that the answer may take
         survives_reconnect: bool = False,
     ) -> Msg:
-        """One question, one answer. Raises BusError (``NO_ANSWER``, ``NO_RESPONDERS``).
+        """Send one request and return its answer.
 
-        What was on its way when the connection broke is given up at the reconnect, unless it ``survives_reconnect``.
+        A request that was pending when the connection broke is given up at the reconnect, unless it ``survives_reconnect``.
+
+        Raises:
+            BusError: ``NO_ANSWER`` after ``timeout`` seconds, ``NO_RESPONDERS``.
         """
         self.check()
         self.check_size(data)
@@ -228,7 +235,7 @@ class Connection:
                 if not survives_reconnect:
                     self._open_requests.add(limit)
                 try:
-                    # The client's own limit is a second net: it swallows a cancellation while it flushes.
+                    # The client's own limit is only a second safeguard: it swallows a cancellation while it flushes.
                     return await self.client.request(
                         subject, data, timeout=timeout + 1, headers=dict(headers) if headers else None
                     )
@@ -236,16 +243,16 @@ class Connection:
                     self._open_requests.discard(limit)
 
     async def send(self, subject: str, data: bytes, *, reply: str = "", headers: Mapping[str, str] | None = None) -> None:
-        """Send without waiting for anything; kept back while the server is away. Raises BusError."""
+        """Send without waiting for an answer; buffered while the server is away. Raises BusError."""
         self.check()
         self.check_size(data)
         with translate_errors(f"send to {subject}"):
             await self.client.publish(subject, data, reply=reply, headers=dict(headers) if headers else None)
 
     async def subscribe(self, subject: str, receiver: Receiver, *, queue: str = "") -> Subscription:
-        """Hand every message on ``subject`` to ``receiver``, one after the other, also after a reconnect.
+        """Pass every message on ``subject`` to ``receiver``, in order, also after a reconnect.
 
-        Of all who name the same ``queue``, one gets it.
+        Of all subscribers that name the same ``queue``, one receives a message.
         """
         self.check()
         with translate_errors(f"subscribe to {subject}"):
@@ -265,7 +272,8 @@ class Connection:
                     written = asyncio.get_running_loop().create_future()
                     await queue.put(written)
                     await written
-            # Not the client's own flush: nats-py 2.16 cancels the answer that it gave up, and a late one then ends its reader.
+            # Not the client's own flush: nats-py 2.16 cancels the pong it no longer waits for, and a late pong then stops its
+            # reader.
             if self.client.is_closed:
                 raise nats.errors.ConnectionClosedError
             answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
@@ -284,7 +292,7 @@ class Connection:
 
     @property
     def guest(self) -> bool:
-        """Whether it reaches the bus from an account of its own, where it can make no consumer."""
+        """Return whether this identity uses an account of its own, where it cannot create consumers."""
         return self.credential is not None and self.credential.identity not in identities.RESIDENTS
 
     def check_size(self, data: bytes) -> None:
@@ -292,7 +300,7 @@ class Connection:
         check_size(data, self.client.max_payload)
 
     async def close(self) -> None:
-        """Say goodbye and disconnect; what was sent before reaches the server. Safe to call twice."""
+        """Send the last messages and disconnect; everything sent before reaches the server. Safe to call twice."""
         if self._closing:
             return
         self._closing = True
@@ -306,7 +314,7 @@ class Connection:
 
     async def _disconnect(self) -> None:
         if not self.client.is_connected:
-            # nats-py 2.16 would write what is pending to the transport that is gone, and stop closing half-way.
+            # nats-py 2.16 would write pending data to the closed transport and stop halfway through closing.
             self.client._pending_data_size = 0  # noqa: SLF001
         with contextlib.suppress(nats.errors.Error, OSError):
             await self.client.close()

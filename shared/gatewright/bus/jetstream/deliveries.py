@@ -1,9 +1,9 @@
-"""Work-queue deliveries over JetStream: taking one at a time, settling it, and giving back what comes uncalled for.
+"""Work-queue deliveries over JetStream: take one at a time, settle it, return messages that nothing waits for.
 
-Such a message is kept for a moment, and done next when the process comes for more. Else it is given back, to a process that
-waits or to another one whose request still lies open although it is busy by now. Each time counts as a delivery. So it is kept
-a little longer each time, until all requests of that moment have ended; and when one more delivery would be the last, it is
-kept and done next.
+A message that arrives while no task waits is kept for a moment, and is next when the process takes another. Otherwise it is
+returned to the queue, for a process that waits, or for one that is busy but still has an open request. Each return costs
+one delivery. Each time, the message is therefore kept a little longer, until all requests of that moment have ended. When
+the next delivery would be the last, the message is kept and handled next.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _ACK = b"+ACK"
 _NAK = b"-NAK"
 _TERM = b"+TERM"
 _PROGRESS = b"+WPI"
-#: Seconds that an uncalled for message is kept, by the number of its delivery. Together longer than any request lies open.
+#: Seconds to keep an unrequested message, by its delivery number. Their sum exceeds the life of any open request.
 _KEPT_SECONDS = (0.02, 0.08, 0.24, 0.4)
 
 
 class JetStreamDelivery:
-    """One delivery. The first settlement counts; later ones, and signs of life after it, do nothing."""
+    """One delivery. The first settlement applies; later settlements and progress reports do nothing."""
 
     def __init__(self, connection: Connection, raw: Msg) -> None:
         with translate_errors("delivery"):
@@ -84,7 +84,7 @@ class JetStreamSubscription:
     async def close(self) -> None:
         await self._pull.close()
         if (kept := self._take_kept()) is not None:
-            with contextlib.suppress(BusError):  # it comes again after ack_wait
+            with contextlib.suppress(BusError):  # the server redelivers it after ack_wait
                 await kept.nak()
 
     async def _came_uncalled_for(self, raw: Msg) -> None:
@@ -103,7 +103,7 @@ class JetStreamSubscription:
             seconds -= pause
             if seconds <= 0:
                 self._kept = None
-            with contextlib.suppress(BusError):  # it comes again after ack_wait
+            with contextlib.suppress(BusError):  # the server redelivers it after ack_wait
                 await (delivery.in_progress() if seconds > 0 else delivery.nak())
 
     def _take_kept(self) -> JetStreamDelivery | None:

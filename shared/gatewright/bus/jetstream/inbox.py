@@ -1,4 +1,4 @@
-"""An address of our own on the bus, to which a server or a service answers."""
+"""An inbox: a private subject to which a server or a service replies."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ class Inbox:
 
     @classmethod
     async def open(cls, connection: Connection, receiver: Receiver) -> Self:
-        """Hand everything to ``receiver`` from now on, also after a reconnect. Raises BusError."""
+        """Subscribe a new inbox and pass each message to ``receiver``, also after a reconnect. Raises BusError."""
         subject = connection.client.new_inbox()
         return cls(connection, subject, await connection.subscribe(f"{subject}.*", receiver))
 
     async def leave(self) -> None:
         """Give the inbox up after its receiver has seen all that the server sent there. Raises BusError."""
         if not self._connection.connected:
-            await self.forsake()
+            await self.abandon()
             return
         with translate_errors("leave an inbox"):
             await self._subscription.drain()  # type: ignore[no-untyped-call] # nats-py left it untyped
 
-    async def forsake(self) -> None:
-        """Give the inbox up at once. Raises BusError."""
-        with translate_errors("forsake an inbox"):
+    async def abandon(self) -> None:
+        """Unsubscribe immediately. Raises BusError."""
+        with translate_errors("abandon an inbox"):
             await self._subscription.unsubscribe()

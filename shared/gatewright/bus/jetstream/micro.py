@@ -1,7 +1,7 @@
-"""Request and reply by the NATS services protocol: what ``nats micro ls`` lists, and how a refusal travels.
+"""Request and reply by the NATS services protocol, which ``nats micro ls`` lists, and the encoding of refusals.
 
-The protocol is spoken here and not by the client's ``micro`` module, because that answers to whatever reply subject a
-request names: an asker could have the gatekeeper write its answer into the ledger. Here only inboxes are answered.
+Gatewright implements the protocol itself: the client's ``micro`` module replies to any subject that a request names, so a
+requester could make the gatekeeper write its reply into the ledger. This module replies to inboxes only.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ log = logging.getLogger(__name__)
 
 #: Requests of one endpoint that are worked on at the same time; the others wait.
 CONCURRENT_REQUESTS = 32
-#: The same of an endpoint whose requests do little but wait.
+#: Concurrent requests of an endpoint whose requests mostly wait.
 PATIENT_REQUESTS = 4096
 #: Requests of one endpoint that wait for their turn; more are refused.
 WAITING_REQUESTS = 1024
 #: Bytes of all requests of one connection that are worked on or wait: eight of the largest.
 HELD_BYTES = 64 << 20
-#: A pattern has a group of its own: what comes is seen there beside the endpoint of that very name, and left to it.
+#: A pattern has its own group: it also receives messages of an exact endpoint, and ignores them.
 _REST_GROUP = f"{QUEUE_GROUP}-rest"
 
 _ERROR_HEADER = "Nats-Service-Error"
 _CODE_HEADER = "Nats-Service-Error-Code"
 _LONGEST_WORDS = 1000
-#: An inbox, or the server's own name for one in another account.
+#: An inbox, or the server's reply subject for a requester in another account.
 _INBOX = re.compile(r"(_INBOX[A-Za-z0-9_-]*|_R_)\.")  # noqa: TID251 - linear: anchored, and no repetition can give to the next
 _VERBS = ("PING", "INFO", "STATS")
 
@@ -53,9 +53,9 @@ class Services:
         self._clock = clock
         self._tasks: set[asyncio.Task[None]] = set()
         self._apart: list[Connection] = []
-        #: How this process is, as it tells operators that ask for it.
+        #: The facts that this process reports to operators.
         self.facts: Callable[[], Mapping[str, str]] = dict
-        #: The id under which it does; empty while it offers nothing.
+        #: The id that it reports them under; empty while it serves nothing.
         self.process = ""
 
     async def register(
@@ -66,9 +66,9 @@ class Services:
         waiting: Collection[str] = (),
         apart: Collection[Collection[str]] = (),
     ) -> None:
-        """Offer ``endpoints`` (subject or pattern to handler) as ``service``. Raises BusError, ConfigurationError.
+        """Serve ``endpoints`` (subject or pattern to handler) as ``service``.
 
-        ``waiting`` and ``apart`` as the port says.
+        ``waiting`` and ``apart``: see the port. Raises BusError, ConfigurationError.
         """
         records = {subject: _record(check_pattern(subject)) for subject in endpoints}
         started = timestamp(self._clock.now())
@@ -80,19 +80,21 @@ class Services:
         )
         self.process = record.id
         together = set(endpoints).difference(*apart)
-        doors = [_Door(self._connection, sorted(together))]
+        all_served = [_ServedConnection(self._connection, sorted(together))]
         for group in apart:
-            door = _Door(await repeat_until_answered(self._connection.another, useless=self._is_lost), sorted(group))
-            self._apart.append(door.connection)
-            door.connection.watch(door.tell)
-            doors.append(door)
-        for door in doors:
-            for subject in door.subjects:
+            served = _ServedConnection(
+                await repeat_until_answered(self._connection.another, useless=self._is_lost), sorted(group)
+            )
+            self._apart.append(served.connection)
+            served.connection.watch(served.log_cut)
+            all_served.append(served)
+        for served in all_served:
+            for subject in served.subjects:
                 most = PATIENT_REQUESTS if subject in waiting else CONCURRENT_REQUESTS
                 left = frozenset(endpoints) if is_pattern(subject) else frozenset()
-                receiver = self._side_by_side(endpoints[subject], records[subject], most, door, left)
-                await door.connection.subscribe(subject, receiver, queue=records[subject].queue_group)
-            await repeat_until_answered(door.connection.flush, useless=self._is_lost)
+                receiver = self._side_by_side(endpoints[subject], records[subject], most, served, left)
+                await served.connection.subscribe(subject, receiver, queue=records[subject].queue_group)
+            await repeat_until_answered(served.connection.flush, useless=self._is_lost)
         for verb in _VERBS:
             for name in ("", f".{service}", f".{service}.{record.id}"):
                 await self._connection.subscribe(f"$SRV.{verb}{name}", self._presenter(record, verb))
@@ -119,8 +121,8 @@ class Services:
         return Message(subject, raw.data, answer)
 
     async def close(self) -> None:
-        """Stop what is being worked on, and what waits for its turn; who asked is told."""
-        await asyncio.sleep(0)  # a task that has not begun could not tell
+        """Cancel running and queued requests; each requester receives a refusal."""
+        await asyncio.sleep(0)  # a task that has not started could not send its refusal
         for task in self._tasks:
             task.cancel()
         if self._tasks:
@@ -134,25 +136,25 @@ class Services:
         return present
 
     def _side_by_side(
-        self, handler: Handler, record: EndpointRecord, most: int, door: _Door, left: Collection[str]
+        self, handler: Handler, record: EndpointRecord, most: int, served: _ServedConnection, left: Collection[str]
     ) -> Receiver:
-        """One slow request must not hold up the others; the client alone would hand them over one by one.
+        """Return a receiver that runs requests concurrently, so that a slow one does not delay the others.
 
-        Every request is answered: those that wait for their turn are told when the service closes, one too many at once. What
-        comes on a subject of ``left`` is left to another endpoint.
+        Every request gets an answer: queued requests when the service closes, and one beyond the limit immediately. The
+        receiver ignores subjects in ``left``; another endpoint serves them.
         """
         places = asyncio.Semaphore(most)
-        in_hand: set[asyncio.Task[None]] = set()
+        running: set[asyncio.Task[None]] = set()
 
         async def in_turn(message: Msg) -> None:
             try:
                 await places.acquire()
             except asyncio.CancelledError:
                 words = "the service is being stopped; ask again"
-                await _refuse(door.connection, message, record, 0.0, "service_stopping", words)
+                await _refuse(served.connection, message, record, 0.0, "service_stopping", words)
                 raise
             try:
-                await self._answer(handler, record, message, door.connection)
+                await self._answer(handler, record, message, served.connection)
             finally:
                 places.release()
 
@@ -160,22 +162,22 @@ class Services:
             if message.subject in left:
                 return
             size = len(message.data) + size_of_headers(message.headers or {}) + len(message.reply)
-            if len(in_hand) >= most + WAITING_REQUESTS or door.held + size > HELD_BYTES:
-                words = f"{len(in_hand)} requests with {door.held} bytes are in hand already; ask again"
-                await _refuse(door.connection, message, record, 0.0, "service_busy", words)
+            if len(running) >= most + WAITING_REQUESTS or served.held + size > HELD_BYTES:
+                words = f"{len(running)} requests with {served.held} bytes are already being handled; try again"
+                await _refuse(served.connection, message, record, 0.0, "service_busy", words)
                 return
             task = asyncio.get_running_loop().create_task(in_turn(message))
-            in_hand.add(task)
+            running.add(task)
             self._tasks.add(task)
-            door.hold(size, task)
-            task.add_done_callback(in_hand.discard)
+            served.hold(size, task)
+            task.add_done_callback(running.discard)
             task.add_done_callback(self._tasks.discard)
 
         return start
 
     async def _answer(self, handler: Handler, record: EndpointRecord, message: Msg, connection: Connection) -> None:
         start = self._clock.monotonic()
-        code, words = GatewrightError.code, "the service failed; its log tells why"
+        code, words = GatewrightError.code, "the service failed; see its log"
         reply: Reply | None = None
         try:
             answer = await handler(Message(message.subject, message.data, message.headers or {}))
@@ -185,7 +187,7 @@ class Services:
         except GatewrightError as error:
             code, words = error.reason, error.message[:_LONGEST_WORDS]
         finally:
-            # Also after a defect, whose exception goes on: who asked should not have to wait for nothing.
+            # Also after a defect, whose exception propagates: the requester must not wait in vain.
             if reply is not None:
                 record.count(self._clock.monotonic() - start)
                 await _reply(connection, message, reply.data, {SCHEMA_HEADER: reply.schema})
@@ -194,8 +196,8 @@ class Services:
 
 
 @dataclass
-class _Door:
-    """A connection, the endpoints that are heard there, and the bytes of their requests that are in hand."""
+class _ServedConnection:
+    """A connection, the endpoints that it serves, and the bytes of the requests being handled."""
 
     connection: Connection
     subjects: Sequence[str]
@@ -209,8 +211,8 @@ class _Door:
     def _let_go(self, size: int) -> None:
         self.held -= size
 
-    def tell(self) -> None:
-        """What was on its way when the server cut the connection is lost, and nothing else would say so."""
+    def log_cut(self) -> None:
+        """Log that the server cut the connection, because requests in flight are lost without any other sign."""
         if self.connection.connected:
             self.cuts += 1
             words = "bus: the connection for %s was cut and is back (%d times by now): requests that came too fast are lost"
@@ -233,5 +235,5 @@ def _record(subject: str) -> EndpointRecord:
 
 
 def _endpoint_name(pattern: str) -> str:
-    """What an endpoint is called in listings, where neither dots nor wildcards may stand."""
+    """Return an endpoint's name for listings, which allow neither dots nor wildcards."""
     return pattern.replace(".", "-").replace("*", "each").replace(">", "all")

@@ -1,12 +1,13 @@
-"""Artifacts in a JetStream stream: the bytes with a sha256, as one identity wrote them, in pieces.
+"""Artifacts in a JetStream stream: bytes named by their sha256, stored in pieces by one identity.
 
-Piece ``n`` of an artifact lies under ``gw.artifact.<writer>.<sha256>.<n>``. What a publisher uploads lies under
-``gw.upload.<publisher>.<sha256>.<n>``, in a stream of its own. The server holds a writer to its own name and takes one message
-per subject: what was written is never written over. Two identities that store the same bytes have a copy each, so that neither
-can spoil the other's. What is read is checked against its name.
+Piece ``n`` of an artifact has the subject ``gw.artifact.<writer>.<sha256>.<n>``. A publisher's uploads have the subject
+``gw.upload.<publisher>.<sha256>.<n>``, in a stream of their own. The server restricts a writer to its own name and accepts
+one message per subject, so stored data is never overwritten. Two identities that store the same bytes have a copy each, so
+that neither can corrupt the other's. Every read checks the bytes against their name.
 
-Artifacts that nothing refers to expire by age (``gatewright.app.retention.artifact_expiry``). So a role that stores once more
-what it had stored more than a day ago says so, on condition that the artifact is still there: its age begins anew.
+Artifacts that nothing refers to expire by age (``gatewright.app.retention.artifact_expiry``). A role that stores an
+artifact again after more than a day records that use, on condition that the artifact still exists. Its age then starts
+again.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ from gatewright.errors import ArtifactError, BusError, ConflictError, LimitError
 
 #: Fits into the default limit of a NATS server (1 MiB).
 PIECE_BYTES = 512 * 1024
-#: On the first piece: the size of the whole, in bytes.
+#: Header of the first piece: the size of the whole artifact in bytes.
 SIZE_HEADER = "Gw-Artifact-Size"
 
-#: Seconds after which storing once more is said anew.
+#: Seconds after which storing an artifact again records a new use.
 USE_SECONDS = 86_400.0
 
 _LONGEST_SIZE = len(str(MAX_ARTIFACT_BYTES))
@@ -42,27 +43,32 @@ class ArtifactStore:
         self._clock = clock
         self._credential = connection.credential
         self._writer = connection.credential.identity if connection.credential else connection.name
-        #: The publisher that this connection is, and nothing more: it stores in its own stream, and reads that alone.
+        #: The publisher, if this connection is only a publisher: it then uses its own stream, and reads nothing else.
         self._publisher = publisher_of(self._writer) if self._credential and is_publisher(self._writer) else None
         self._stream = upload_stream(self._publisher).name if self._publisher else ARTIFACTS.name
 
     async def put(self, data: bytes) -> str:
-        """Store ``data`` unless this identity has; returns its URI.
+        """Store ``data`` unless this identity already has.
 
-        Raises BusError, MalformedError when it is too large, LimitError (``uploads_full``) when a publisher's stream has no
-        room for it, ArtifactError (``artifact_damaged``) when a process of the same identity has written other bytes under
-        this name.
+        Returns:
+            The URI of the artifact.
+
+        Raises:
+            BusError: the bus cannot serve.
+            MalformedError: the data is too large.
+            LimitError: ``uploads_full``: the publisher's stream is full.
+            ArtifactError: ``artifact_damaged``: a process of the same identity stored other bytes under this name.
         """
         digest = digest_of(data)
         while (known := await self._store(digest, data)) is not None:
-            if self._publisher is not None or await self._say_used(digest, known):
+            if self._publisher is not None or await self._record_use(digest, known):
                 break
         return stored_uri(digest)
 
     async def _store(self, digest: str, data: bytes) -> StoredMessage | None:
         """Store what is not there yet; returns the first piece where that was there before."""
         pieces = max(1, math.ceil(len(data) / PIECE_BYTES))
-        # What was written first goes first, where uploads are kept for a time only.
+        # The oldest piece expires first, where uploads are kept for a limited time.
         if pieces > 1:
             known = await self._own(digest, 0)
             if _begins(known, data) and await self._own(digest, pieces - 1) is not None:
@@ -73,8 +79,8 @@ class ArtifactStore:
             known = await self._write(digest, number, data)
         return known
 
-    async def _say_used(self, digest: str, first: StoredMessage) -> bool:
-        """Whether the artifact is sure to stay for a while; False when it has just gone, and has to be stored again."""
+    async def _record_use(self, digest: str, first: StoredMessage) -> bool:
+        """Record that the artifact is in use; return False if it has just expired and must be stored again."""
         now = self._clock.now().timestamp()
         if first.time is not None and now - first.time.timestamp() < USE_SECONDS:
             return True
@@ -100,12 +106,14 @@ class ArtifactStore:
         return True
 
     async def get(self, digest: str) -> bytes:
-        """The bytes with this sha256, whichever role or operator wrote them; a publisher is given its own.
+        """Return the bytes with this sha256, whichever role or operator stored them; a publisher reads only its own uploads.
 
-        Raises ArtifactError when no identity has (``artifact_missing``) or none has written the right ones, BusError.
+        Raises:
+            ArtifactError: no identity stored them (``artifact_missing``), or no stored copy is intact.
+            BusError: the bus cannot serve.
         """
         if self._publisher is not None:
-            return await self.uploaded(digest, self._publisher)
+            return await self.read_upload(digest, self._publisher)
         spoilt: ArtifactError | None = None
         sequence = 0
         while first := await self._storage.following(ARTIFACTS.name, artifact_subject("*", digest, 0), sequence + 1):
@@ -116,10 +124,10 @@ class ArtifactStore:
                 spoilt = error
         raise spoilt or ArtifactError(f"there is no {stored_uri(digest)}", code="artifact_missing")
 
-    async def uploaded(self, digest: str, publisher: str) -> bytes:
-        """The bytes with this sha256 as this publisher stored them. Raises as ``get`` does.
+    async def read_upload(self, digest: str, publisher: str) -> bytes:
+        """Return the bytes with this sha256 as this publisher stored them. Raises the same errors as ``get``.
 
-        Operators store among the roles, and see what is there.
+        Operators store among the roles and can read all artifacts.
         """
         if publisher == OPERATOR_PUBLISHER:
             return await self.get(digest)
@@ -145,7 +153,7 @@ class ArtifactStore:
             if self._publisher is None or not is_stream_full(error):
                 raise
             raise LimitError(
-                f"what the publisher {self._publisher} has uploaded leaves no room for {len(data)} bytes more",
+                f"the upload stream of publisher {self._publisher} is full: {len(data)} more bytes do not fit",
                 code="uploads_full",
             ) from error
         except ConflictError as error:
@@ -159,7 +167,7 @@ class ArtifactStore:
             if not ack.duplicate:
                 return None
             there = await self._own(digest, number)
-        # It may just have expired, while the server still knows the id that it had.
+        # The piece may have just expired while the server still remembers its message id.
         return there or await self._write(digest, number, data, suffix=f".{new_id()}")
 
     def _message_id(self, what: str) -> str:
@@ -175,7 +183,7 @@ class ArtifactStore:
         return artifact_subject(self._writer, digest, number)
 
     async def _read(self, first: StoredMessage, digest: str) -> bytes:
-        """All pieces of one writer. Raises ArtifactError when they cannot be an artifact."""
+        """Return all pieces of one writer, joined. Raises ArtifactError if they cannot be an artifact."""
         kind, writer = first.subject.split(".")[1:3]
         uploaded = kind == "upload"
         stream = upload_stream(writer).name if uploaded else ARTIFACTS.name
@@ -190,7 +198,7 @@ class ArtifactStore:
 
 
 def _begins(first: StoredMessage | None, data: bytes) -> bool:
-    """Whether ``first`` is the first piece of ``data``."""
+    """Return whether ``first`` is the first piece of ``data``."""
     return first is not None and first.header(SIZE_HEADER) == str(len(data)) and first.data == data[:PIECE_BYTES]
 
 
@@ -198,5 +206,5 @@ def _size(first: StoredMessage) -> int:
     text = first.header(SIZE_HEADER)
     size = int(text) if text.isascii() and text.isdigit() and len(text) <= _LONGEST_SIZE else -1
     if not 0 <= size <= MAX_ARTIFACT_BYTES:
-        raise ArtifactError(f"{first.subject} does not say how large the artifact is", code="artifact_damaged")
+        raise ArtifactError(f"{first.subject} has no valid artifact size in its header", code="artifact_damaged")
     return size

@@ -1,4 +1,4 @@
-"""What a NATS server offers the streams of the topology, as far as the caller may ask: its account's limit, what is used."""
+"""The storage that a NATS server offers and uses, as far as the caller may read it."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class Offered:
 
 
 async def offered(connection: Connection) -> Offered:
-    """What the account of this connection may keep. Raises BusError; an operator may ask."""
+    """Return the used and available storage of this connection's account. Raises BusError; needs an operator's rights."""
     reply = await connection.api("INFO", {}, _AccountReply)
     return Offered(reply.storage, reply.limits.max_storage if reply.limits.max_storage >= 0 else None)
 
 
 async def fullness(connection: Connection, stream: str) -> float:
-    """How full a stream is, of 1: by bytes or by messages, whichever is more; 0 without a limit. Raises BusError."""
+    """Return how full a stream is, from 0 to 1, the higher of bytes and messages; 0 without a limit. Raises BusError."""
     reply = await connection.api(f"STREAM.INFO.{stream}", {}, StreamInfoReply)
     taken = ((reply.state.bytes, reply.config.max_bytes), (reply.state.messages, reply.config.max_msgs))
     return max((used / limit for used, limit in taken if limit > 0), default=0.0)

@@ -1,6 +1,6 @@
-"""Which processes of the roles are there, by what each says of itself when an operator asks all services at once.
+"""The running processes of roles, as each reports itself when an operator asks all services.
 
-One that was taken over can say what it likes: this is for finding a mistake in a deployment, and no proof of anything.
+A compromised process can report anything: this helps to find deployment mistakes and proves nothing.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from gatewright.foreign_documents import UnreadableDocumentError, read_json
 
 #: Seconds within which a process that is there has answered.
 ANSWER_SECONDS = 0.5
-#: How a gatekeeper names the dead letters that no operator has decided about, for those who may not count them.
+#: Key of the number of undecided dead letters, which a gatekeeper reports to those who cannot read them.
 DEAD_LETTERS: Final = "dead_letters"
 _MOST = 4096
 _MOST_DIGITS = 18
 
 
 class Process(msgspec.Struct, frozen=True):
-    """One process; ``metadata`` names the identity that it has on the bus, and how it is.
+    """One process; ``metadata`` holds its identity on the bus and the facts that it reports.
 
-    ``heard``: when its answer came, in seconds since 1970 by the clock of who asked.
+    ``heard``: when its answer arrived, in seconds since 1970 by the requester's clock.
     """
 
     id: str
@@ -63,7 +63,7 @@ async def ask_processes(connection: Connection) -> tuple[Process, ...]:
 
 
 def reported_dead_letters(processes: Iterable[Process]) -> int:
-    """What gatekeepers report of open dead letters: the most that one does; 0 where none reports any."""
+    """Return the highest number of open dead letters that a gatekeeper reports; 0 if none reports any."""
     told = (each.metadata.get(DEAD_LETTERS, "") for each in processes if each.role == "gatekeeper")
     return max((int(words) for words in told if words.isdecimal() and len(words) <= _MOST_DIGITS), default=0)
 

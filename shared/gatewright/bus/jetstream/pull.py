@@ -1,10 +1,10 @@
-"""A standing pull request on one JetStream consumer, and the watch over it.
+"""A standing pull request on one JetStream consumer, and its supervision.
 
-While ``next`` is called one short request lies open at the server and is renewed as it ends, so that a message comes the moment
-it is stored. Nothing takes a request back: a server that has chosen one sends the message, whatever it hears meanwhile, and
-where the inbox is gone the message is lost until ``ack_wait`` is over. So the inbox lives as long as the pull, a request that
-is no longer wanted ends by itself, and what it brings after all is handed to ``give_back``. What the messages are for (a work
-queue, a replay) is not known here.
+While ``next`` waits, one short request is open at the server and is renewed when it ends, so that a message arrives as soon
+as it is stored. A request cannot be withdrawn: a server that has chosen it sends the message, and if the inbox is gone, the
+message is lost until ``ack_wait`` is over. The inbox therefore lives as long as the pull, an unneeded request ends by
+itself, and a message that it still brings goes to ``give_back``. This module does not know the use of the messages (a work
+queue, a replay).
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from gatewright.errors import BusError
 
 #: Reason of the error when the consumer is not, or no longer, there.
 NO_CONSUMER: Final = "consumer_missing"
-#: For how long a request lies open at the server: so long may one that is not wanted any more still bring a message.
+#: How long a request stays open at the server, and so how long an unneeded one can still bring a message.
 OPEN_SECONDS: Final = 0.5
 
 _NANOSECONDS = 1_000_000_000
-#: The server's word that a request has ended may take so long.
+#: Seconds that the server's notice of an ended request may take.
 _WORD_SECONDS = 0.25
-#: Requests in a row without a word, after which the inbox is taken for forgotten.
+#: Requests in a row without a notice after which the server is assumed to have lost the inbox.
 _SILENT = 2
 _PAUSE_SECONDS = 0.2
 
 
 class Pull:
-    """``batch`` messages at most are on their way at a time. One task at a time calls ``next``.
+    """A pull of at most ``batch`` messages at a time. One task at a time may call ``next``.
 
-    ``give_back`` is called for a message that comes while no task waits in ``next``. Without it, as for a consumer of our own,
+    ``give_back`` receives a message that arrives while no task waits in ``next``. Without it, as for a private consumer,
     such messages wait for the next call.
     """
 
@@ -83,7 +83,7 @@ class Pull:
         try:
             while not self._arrived:
                 self._connection.check()
-                look_again = await self._tend(clock())
+                look_again = await self._keep_request_open(clock())
                 if clock() >= deadline:
                     return None
                 await self._change(min(deadline, look_again))
@@ -92,13 +92,13 @@ class Pull:
             await self._want_no_more()
 
     async def take(self) -> Msg | None:
-        """What there is at this moment; None when there is nothing, or when the server is away."""
+        """Return a message that is available now; None if there is none or the server is away."""
         return await self._peek.take()
 
     async def close(self) -> None:
-        """Stop, once nothing can come any more; what came and was not taken is given back. Safe to call twice.
+        """Stop once no message can arrive; return the messages that were not taken. Safe to call twice.
 
-        With a connection in a hurry at once: what the open request may still bring comes again after ``ack_wait``.
+        If the connection is hurried, stop immediately: the server redelivers outstanding messages after ``ack_wait``.
         """
         self._connection.unwatch(self._changed.set)
         clock = asyncio.get_running_loop().time
@@ -110,12 +110,12 @@ class Pull:
         for inbox in (self._inbox, self._former):
             if inbox is not None:
                 with contextlib.suppress(BusError):
-                    await inbox.forsake()
+                    await inbox.abandon()
         self._inbox = self._former = None
         await self._peek.close()
 
     async def _want_no_more(self) -> None:
-        """What comes from now on is given back, and so is what has come and was not taken."""
+        """Return to the queue all messages that were not taken and all that still arrive."""
         if self._give_back is None:
             return
         self._wanted = False
@@ -129,8 +129,8 @@ class Pull:
                 await self._changed.wait()
         self._changed.clear()
 
-    async def _tend(self, now: float) -> float:
-        """See that a request lies open; returns the time at which to look again."""
+    async def _keep_request_open(self, now: float) -> float:
+        """Keep a request open; return the time of the next check."""
         if not self._connection.connected:
             return math.inf  # the reconnect wakes us
         if self._awaited and now >= self._ends:
@@ -148,7 +148,7 @@ class Pull:
         former, self._former, self._inbox = self._former, self._inbox, None
         if former is not None:
             with contextlib.suppress(BusError):
-                await former.forsake()
+                await former.abandon()
 
     async def _ask(self, now: float) -> None:
         if self._inbox is None:
@@ -161,7 +161,7 @@ class Pull:
         )
 
     async def _consumer_exists(self, now: float) -> bool:
-        """False while the server cannot tell; nothing is asked unless the last request was refused."""
+        """Return whether the consumer exists, asking the server only after a refused request; False while it cannot answer."""
         if not self._doubtful:
             return True
         try:
@@ -190,23 +190,24 @@ class Pull:
         self._changed.set()
 
     def _note(self, message: Msg) -> None:
-        """What the server says about the open request: it has ended."""
+        """Process the server's notice that the open request has ended."""
         self._awaited = 0
         if (message.headers or {}).get("Status") not in ("404", "408"):
-            # The consumer is gone, its leader moves, or JetStream is not up yet.
+            # The consumer is gone, its leader is moving, or JetStream has not started yet.
             self._doubtful = True
             self._not_before = asyncio.get_running_loop().time() + _PAUSE_SECONDS
 
     async def _return(self, message: Msg) -> None:
         if self._give_back is not None:
-            with contextlib.suppress(BusError):  # it comes again after ack_wait
+            with contextlib.suppress(BusError):  # the server redelivers it after ack_wait
                 await self._give_back(message)
 
 
-# One look into a JetStream consumer: what lies there now is taken, and nothing is waited for.
-# It has an inbox of its own: a message comes under the subject that it was stored under, by which one cannot tell which
-# question it answers. So one question is open at a time, and what comes when none is goes back.
-#: Where a delivery is settled begins with this.
+# A single look into a JetStream consumer: take a message that is available now, without waiting. It has an inbox of its own.
+# A message arrives under its stored subject, which does not show which request it answers. So one request is open at a time,
+# and a message that arrives while none is open is returned.
+
+#: Prefix of the subjects on which deliveries are settled.
 ACK_PREFIX: Final = "$JS.ACK."
 _WHAT_IS_THERE = msgspec.json.encode({"batch": 1, "no_wait": True})
 
@@ -223,7 +224,10 @@ class Peek:
         self._answer: asyncio.Future[Msg | None] | None = None
 
     async def take(self) -> Msg | None:
-        """A message that is there now; None when there is none, or the server does not tell. Raises BusError when closed."""
+        """Return a message that is available now; None if there is none or the server does not answer.
+
+        Raises BusError when closed.
+        """
         self._connection.check()
         if not self._connection.connected:
             return None

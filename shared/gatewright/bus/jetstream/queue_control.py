@@ -1,7 +1,7 @@
-"""The work queues in an operator's hands: which there are, how they stand, and stopping one for a while.
+"""The work queues for operators: list them, show their state, pause them for a time.
 
-A paused queue takes in messages and hands none out; what is in hand is finished. A pause ends by itself at its deadline, by the
-clock of the server. JetStream only: the bus in memory has no operators.
+A paused queue accepts messages and delivers none; deliveries in progress are finished. A pause ends at its deadline by the
+server's clock. JetStream only: the in-memory bus has no operators.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _TASKS = "TASKS"
 
 @dataclass(frozen=True, slots=True)
 class QueueState:
-    """``paused_until`` is None while the queue hands out messages."""
+    """The state of a work queue; ``paused_until`` is None while it delivers messages."""
 
     depth: QueueDepth
     paused_until: datetime | None
@@ -62,7 +62,7 @@ class _PauseReply(ApiReply):
 
 
 async def queues(connection: Connection) -> tuple[Consumer, ...]:
-    """Every work queue that the server has: the gatekeeper's own, and those of each role, pool and class. Raises BusError."""
+    """Return every work queue of the server: the gatekeeper's, and those of each role, pool and class. Raises BusError."""
     reply = await connection.api(f"CONSUMER.NAMES.{_TASKS}", {}, _NamesReply)
     found = [queue for name in reply.consumers or () if (queue := queue_named(name)) is not None]
     found.sort(key=lambda queue: (TASK_ROLES.index(queue.owner), queue.subject.split(".")[3], class_rank(queue)))
@@ -99,7 +99,7 @@ def class_rank(queue: Consumer) -> int:
 
 
 async def state_of(connection: Connection, queue: Consumer) -> QueueState | None:
-    """How a queue stands; None when it does not exist. Raises BusError."""
+    """Return the state of a queue; None if it does not exist. Raises BusError."""
     try:
         depth, paused = await asyncio.gather(queue_depth(connection, queue), _info(connection, queue))
     except BusError as error:
@@ -110,9 +110,14 @@ async def state_of(connection: Connection, queue: Consumer) -> QueueState | None
 
 
 async def pause(connection: Connection, queue: Consumer, seconds: float) -> datetime:
-    """Hand out nothing for ``seconds``, counted by the server's clock; returns when the pause ends. Raises BusError.
+    """Stop deliveries for ``seconds`` by the server's clock, replacing a pause that is in force.
 
-    A pause that is there already is replaced. Raises MalformedError (``queue_unknown``, ``pause_too_long``).
+    Returns:
+        When the pause ends.
+
+    Raises:
+        BusError: the server does not answer or refuses.
+        MalformedError: ``queue_unknown``, ``pause_too_long``.
     """
     if not 0 < seconds <= LONGEST_PAUSE:
         raise MalformedError(f"a queue is paused for at most {LONGEST_PAUSE / 86_400:.0f} days", code="pause_too_long")
@@ -124,7 +129,7 @@ async def pause(connection: Connection, queue: Consumer, seconds: float) -> date
 
 
 async def resume(connection: Connection, queue: Consumer) -> bool:
-    """Hand out messages again; whether it had been paused. Raises BusError, MalformedError (``queue_unknown``)."""
+    """Resume deliveries; return whether the queue was paused. Raises BusError, MalformedError (``queue_unknown``)."""
     was_paused = (await _consumer_state(connection, queue)).paused
     await connection.api(_call(queue), {}, _PauseReply)
     return was_paused

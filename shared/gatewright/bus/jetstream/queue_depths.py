@@ -1,6 +1,6 @@
-"""A look at the work queues from outside: how much waits, how long, and whether a worker asks for it. It changes nothing.
+"""Read-only depth of the work queues: messages waiting, their age, and whether a worker requests them.
 
-All figures are the server's own, its clock included, so that clocks of hosts that differ do not make messages old.
+All figures, times included, come from the server, so that differing clocks of hosts do not distort ages.
 """
 
 from __future__ import annotations
@@ -16,18 +16,19 @@ from gatewright.bus.jetstream.storage import MessageReply
 from gatewright.bus.topology import DEAD_LETTER_DECIDER, Consumer, dead_subject
 from gatewright.errors import BusError
 
-#: No message there: it was taken between two looks.
+#: No such message: it was taken between two calls.
 _NO_MESSAGE = "jetstream_10037"
 _DEAD = "DEAD"
-#: What an answer without a time says.
+#: Value of a missing time in an answer.
 _NEVER = datetime.fromtimestamp(0, UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class QueueDepth:
-    """``waiting``: not delivered yet; ``in_hand``: delivered, not settled; ``pulls``: requests for work that lie open.
+    """The depth of a queue. ``waiting``: not delivered yet; ``in_hand``: delivered, not settled; ``pulls``: open requests for
+    work.
 
-    ``oldest``: seconds that the oldest waiting message has waited, 0 when none waits; ``at_most``: it is not longer than that.
+    ``oldest``: seconds that the oldest message has waited, 0 when none waits; ``at_most``: this is an upper bound.
     """
 
     queue: Consumer
@@ -53,9 +54,9 @@ class _QueueReply(ApiReply):
 
 
 async def queue_depth(connection: Connection, queue: Consumer, *, reads_messages: bool = True) -> QueueDepth:
-    """How it stands with one queue. Raises BusError, with a reason of ``answers.MISSING`` when it does not exist.
+    """Return the depth of one queue. Raises BusError, with a reason of ``answers.MISSING`` if it does not exist.
 
-    ``reads_messages``: of an identity that may not, the age is that of the oldest message of the whole stream, at most.
+    ``reads_messages``: without that right, the age of the whole stream's oldest message is returned as an upper bound.
     """
     found = await connection.api(f"CONSUMER.INFO.{queue.stream}.{queue.durable}", {}, _QueueReply)
     since = None
@@ -75,13 +76,13 @@ async def queue_depth(connection: Connection, queue: Consumer, *, reads_messages
 
 
 async def _oldest_of_stream(connection: Connection, stream: str) -> datetime | None:
-    """When the oldest message that a stream holds was stored, in whatever queue it lies, or in hand; None for an empty one."""
+    """Return when the oldest message of a stream was stored, in any queue and state; None for an empty stream."""
     state = (await connection.api(f"STREAM.INFO.{stream}", {}, StreamInfoReply)).state
     return state.first_ts if state.messages else None
 
 
 async def _oldest(connection: Connection, queue: Consumer, sequence: int) -> datetime | None:
-    """When the first message of the queue from ``sequence`` on was stored; None when there is none any more."""
+    """Return when the queue's first message from ``sequence`` on was stored; None if there is none left."""
     try:
         reply = await connection.api(
             f"STREAM.MSG.GET.{queue.stream}", {"seq": sequence, "next_by_subj": queue.subject}, MessageReply

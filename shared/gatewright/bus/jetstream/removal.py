@@ -1,7 +1,6 @@
-"""What expiry lists and removes of the bus: entries of the ledger, artifacts, dead letters. JetStream only.
+"""Listing and removal of expired data on the bus: ledger entries, artifacts, dead letters. JetStream only.
 
-For the provisioner, the only identity that the server lets remove them; the gatekeeper reads. ``gatewright.app.retention``
-decides what may go.
+Only the provisioner has the right to remove them; the gatekeeper reads. ``gatewright.app.retention`` decides what expires.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ _NO_MESSAGE = "jetstream_10037"
 
 
 async def entries_by_run(connection: Connection) -> dict[str, int]:
-    """Run id -> messages under its subject, told by the server's index: no message is read. Raises BusError."""
+    """Return the number of messages per run id, from the server's index, without reading messages. Raises BusError."""
     found: dict[str, int] = {}
-    for runs in LedgerLayout(connection.address.partitions).stored(run_subject("*")):
+    for runs in LedgerLayout(connection.address.partitions).stored_runs(run_subject("*")):
         found |= await _entries_of_partition(connection, runs)
     return found
 
@@ -44,12 +43,12 @@ async def _entries_of_partition(connection: Connection, runs: StoredRuns) -> dic
 
 
 async def remove_entries(connection: Connection, run_id: str, before: int) -> int:
-    """Take away the messages of a run whose place in the ledger is before ``before``; returns how many there were.
+    """Remove the messages of a run whose ledger position is before ``before``; return how many there were.
 
-    Doing it again takes nothing. Raises BusError.
+    Idempotent. Raises BusError.
     """
     layout = LedgerLayout(connection.address.partitions)
-    (runs,) = layout.stored(run_subject(run_id))
+    (runs,) = layout.stored_runs(run_subject(run_id))
     sequence = layout.sequence(before)
     if sequence < 1 or layout.stream_at(before) != runs.stream:
         raise BusError(f"{before} is no place of {run_id} in the ledger")  # the server would take all of them
@@ -62,16 +61,17 @@ async def remove_entries(connection: Connection, run_id: str, before: int) -> in
 
 @dataclass(frozen=True, slots=True)
 class LastUse:
-    """When, and at which place of the stream, any identity last stored an artifact or said that it had."""
+    """The time and stream sequence at which any identity last stored an artifact or recorded its use."""
 
     at: datetime
     sequence: int
 
 
 async def stored_artifacts(connection: Connection) -> frozenset[str]:
-    """The names that artifacts have, digests as far as their writers were honest; told by the server's index. Raises BusError.
+    """Return the names of stored artifacts from the server's index. A dishonest writer's name may be no digest. Raises
+    BusError.
 
-    What is stored or goes while it is read may be missing.
+    Artifacts that are added or removed during the call may be missing.
     """
     names: set[str] = set()
     seen = 0
@@ -97,14 +97,14 @@ async def last_artifact_use(connection: Connection, name: str) -> LastUse | None
         raise
     found = reply.message
     if found is None or found.time is None:
-        raise BusError(f"the server does not tell when {name} was stored")
+        raise BusError(f"the server does not report when {name} was stored")
     return LastUse(found.time, found.seq)
 
 
 async def remove_artifact(connection: Connection, name: str, through: int) -> int:
-    """Take away all that lies under a name up to the place ``through``; returns how many messages there were.
+    """Remove everything stored under a name up to the sequence ``through``; return how many messages there were.
 
-    What was stored behind that place stays. Doing it again takes nothing. Raises BusError.
+    Later messages stay. Idempotent. Raises BusError.
     """
     if through < 1:
         raise BusError(f"{through} is no place among the artifacts")  # the server would take all of them
@@ -116,14 +116,14 @@ async def remove_artifact(connection: Connection, name: str, through: int) -> in
 
 
 def _artifact_subject(name: str) -> str:
-    """All writers' pieces of an artifact. Raises BusError for a name that covers others' too."""
+    """Return the pattern of all writers' pieces of an artifact. Raises BusError for a name that would match other artifacts."""
     if not name or any(char in name for char in ".*> \t\r\n"):
         raise BusError(f"{name!r} is no name of one artifact")
     return f"gw.artifact.*.{name}.*"
 
 
 async def dead_letters(connection: Connection) -> AsyncGenerator[StoredMessage, None]:
-    """Every letter and every decision about one, in the order of the stream. Raises BusError."""
+    """Yield every dead letter and every decision about one, in stream order. Raises BusError."""
     sequence = 0
     while (found := await _next_letter(connection, sequence + 1)) is not None:
         sequence = found.seq
@@ -131,7 +131,7 @@ async def dead_letters(connection: Connection) -> AsyncGenerator[StoredMessage, 
 
 
 async def remove_letter(connection: Connection, sequence: int) -> None:
-    """Take a letter or a decision away; it is no error when it is gone. Raises BusError."""
+    """Remove a dead letter or a decision; a missing one is no error. Raises BusError."""
     try:
         await connection.api(DELETE_DEAD, {"seq": sequence, "no_erase": True}, StreamRemovalReply)
     except BusError:

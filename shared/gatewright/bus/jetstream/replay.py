@@ -1,7 +1,7 @@
-"""Reading what a JetStream stream holds, in order and without gaps, and then what is added to it.
+"""Replay of a JetStream stream: stored messages in order and without gaps, then new ones.
 
-By an ordered consumer: ephemeral, kept in the server's memory, without acknowledgements. When a message is missing or
-the consumer is gone (a restarted server forgets it), a new one is made that starts after the last message handed out.
+It uses an ordered consumer: ephemeral, in the server's memory, without acknowledgements. When a message is missing or the
+consumer is gone (a restarted server forgets it), a new one starts after the last message that was yielded.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ class _CreateReply(ApiReply):
 async def replay(
     connection: Connection, stream: str, pattern: str, *, follow: bool, after: int = 0
 ) -> AsyncGenerator[Message, None]:
-    """Every message beyond ``after`` that ``pattern`` covers; without ``follow`` it ends with the last one of now.
+    """Yield every message beyond ``after`` that ``pattern`` matches; without ``follow``, end with the last one stored now.
 
     Raises BusError when the stream cannot be read; with ``follow`` it waits for a server that is away.
     """
     patience = math.inf if follow else PATIENCE_SECONDS
     seen = after
-    left: int | None = None  # how many of the messages that existed at the start are still to come
+    left: int | None = None  # messages that existed at the start and are still outstanding
     while True:
         async with _OrderedConsumer(connection, stream, pattern, seen + 1, patience) as consumer:
             left = consumer.waiting if left is None else min(left, consumer.waiting)
@@ -54,9 +54,9 @@ async def replay(
 
 
 class _OrderedConsumer:
-    """One consumer from ``start`` on, good until the first irregularity. ``patience``: seconds between two messages.
+    """A consumer from ``start`` on, usable until the first irregularity. ``patience``: seconds between two messages.
 
-    ``waiting`` is the number of messages that there were for it when it was made.
+    ``waiting`` is the number of messages that were available when it was created.
     """
 
     def __init__(self, connection: Connection, stream: str, pattern: str, start: int, patience: float) -> None:
@@ -89,7 +89,7 @@ class _OrderedConsumer:
         return self
 
     async def next(self) -> Msg | None:
-        """The next message; None when this consumer can no longer give it. Raises BusError when nothing comes in time."""
+        """Return the next message; None if this consumer can no longer deliver it. Raises BusError after a timeout."""
         try:
             raw = await self._pull.next(self._patience)
         except BusError as error:
@@ -97,7 +97,7 @@ class _OrderedConsumer:
                 return None
             raise
         if raw is None:
-            raise BusError(f"the replay of {self._pattern} came to a stop")
+            raise BusError(f"the replay of {self._pattern} stopped: no message arrived in time")
         if raw.metadata.sequence.consumer != self._next_number:
             return None
         self._next_number += 1

@@ -1,7 +1,8 @@
-"""What the server says that a connection may do: who sets up the bus learns from it which publishers there are. And which
-identities it accepts, found out by offering it each: no word of a configuration is as good.
+"""The rights of a connection as the server reports them, and tests of the credentials that servers accept.
 
-The server's configuration is rendered from the identities; no other list of publishers could say more, or go out of date less.
+The rights name the publishers of a system. A credential is tested by connecting with it.
+
+The server's configuration is rendered from the identities; no separate list of publishers could go out of date.
 """
 
 from __future__ import annotations
@@ -39,9 +40,9 @@ class _UserReply(ApiReply):
 
 
 async def known_publishers(connection: Connection, patience: float) -> Sequence[str]:
-    """The publishers whose streams this connection may make. Raises BusError.
+    """Return the publishers whose streams this connection may create. Raises BusError.
 
-    On a server without identities it is the one that needs no name.
+    A server without identities has only the publisher without a name.
     """
     if connection.credential is None:
         return (DEFAULT_PUBLISHER,)
@@ -49,7 +50,7 @@ async def known_publishers(connection: Connection, patience: float) -> Sequence[
         answer = await connection.patiently(lambda: connection.request(OWN_RIGHTS, b"", timeout=ANSWER_SECONDS), patience)
     except BusError as error:
         raise BusError(
-            f"the NATS server does not say what {connection.credential.identity} may do: where its configuration is of an "
+            f"the NATS server does not report what {connection.credential.identity} may do: if its configuration is of an "
             "older version, render it anew (`gatewright topology --format nats-conf`) and have the server read it "
             f"({error.message})",
             code=error.reason,
@@ -72,9 +73,9 @@ async def accepts(address: BusAddress, credential: Credential) -> bool:
 async def differing(
     address: BusAddress, accepted: Iterable[Credential], refused: Iterable[Credential], seconds: float
 ) -> tuple[str, ...]:
-    """What the servers of an address do not do as they should, after ``seconds`` at most: in words, one for each.
+    """Return descriptions of how servers of an address deviate from the expected credentials, after at most ``seconds``.
 
-    A server in a list of several is asked by itself: each reads a configuration of its own. Raises BusError.
+    Each server of a list is tried by itself, because each has its own configuration. Raises BusError.
     """
     wanted = [(credential, True) for credential in accepted] + [(credential, False) for credential in refused]
     open_pairs = [(part.strip(), credential, should) for part in address.url.split(",") for credential, should in wanted]
@@ -94,9 +95,9 @@ async def differing(
 
 
 async def cut_off(address: BusAddress, held: Iterable[Credential], seconds: float) -> tuple[str, ...]:
-    """The identities that can connect and reach nothing of the bus, after ``seconds`` at most. Raises BusError.
+    """Return the identities that can connect but cannot use the bus, after at most ``seconds``. Raises BusError.
 
-    The bus is to be set up: a publisher asks for an upload that is not there, and is told so.
+    The bus must be set up: a publisher is tried by a request for an upload that does not exist.
     """
     left = list(held)
     deadline = time.monotonic() + seconds
@@ -125,7 +126,7 @@ async def _reaches(address: BusAddress, credential: Credential) -> bool:
 
 
 def _harmless(identity: str) -> str | None:
-    """A call of JetStream that an identity may make, and that changes nothing."""
+    """Return a JetStream call that an identity may make and that changes nothing."""
     publisher = publisher_of(identity)
     calls = access_of(identity, publishers=(publisher,) if publisher else (DEFAULT_PUBLISHER,)).calls()
     looks = (call.replace(">", f"{'0' * 64}.0") for call in calls if ".INFO." in call or call.startswith("DIRECT.GET."))

@@ -1,8 +1,8 @@
-"""Makes the bus be what the topology says: streams, durable consumers and the key-value bucket.
+"""Setup of the bus as the topology defines it: streams, durable consumers and the key-value bucket.
 
-Explicit and idempotent: what is missing is created, what differs is updated (by the provisioner, which alone may), and a
-difference that the server will not update is named and stops the start. Settings that the topology does not speak of (replicas,
-limits on size) stay as an operator has set them. Any number of processes may do this at the same time.
+Explicit and idempotent: it creates what is missing and updates what differs (only the provisioner may update). A difference
+that the server cannot update stops the start with an error that names it. Settings outside the topology (replicas, limits
+on size) stay as an operator set them. Any number of processes may do this at the same time.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ _DEAF: Config = {
 _NANOSECONDS = 1_000_000_000
 _PATIENCE_SECONDS = 15.0
 _LOOK_AGAIN_SECONDS = 0.05
-#: Seconds between looks. Of several processes that set up a server at once, one is refused because of another's stream before
-#: it can see that stream.
+#: Seconds between checks. When several processes set up a server at once, one may be refused because of another's stream
+#: before it can see that stream.
 _PAUSES = (0.0, 0.02, 0.05, 0.1, 0.2)
-#: What it says when there is not so much to reserve: of the server, or of the account.
+#: Replies of a server or account that has too little storage to reserve.
 _NO_STORAGE = frozenset({"jetstream_10047", BUS_FULL})
 
 
-#: What it says when it is to keep a stream on more servers than there are: one alone, and a cluster that is too small.
+#: Replies when a stream needs more replicas than there are servers: a single server, or a small cluster.
 _NO_SERVERS = frozenset({"jetstream_10074", "jetstream_10005"})
 
 
@@ -79,21 +79,23 @@ async def ensure_topology(
     replicas: int | None = None,
     settings: StreamSettings | None = None,
 ) -> Mapping[str, int]:
-    """Create or update everything that a system of these queues needs (default: every role with the default pool).
+    """Create or update everything that a system with these queues needs.
 
-    ``streams``: by default those of the topology, for a ledger of as many partitions as the bus is said to have.
+    Args:
+        bus: a connected bus, or the address of a server to connect to for this call.
+        queues: durable consumers; default: every role with the default pool.
+        streams: default: those of the topology, for the number of ledger partitions that the bus is configured with.
+        replicas: servers of a cluster that keep each stream; None leaves it unchanged (one for a new stream).
+        settings: sizes and ages set by the operator; only the provisioner changes an existing stream.
 
-    Returns the streams that had to be made smaller than the topology has them, for want of storage: name -> bytes.
+    Returns:
+        Name -> bytes of the streams that are smaller than in the topology, because the server lacks storage.
 
-    ``replicas``: servers of a cluster that keep each stream; None leaves it as it is, which is one for a new stream.
-
-    ``settings``: sizes and ages that the operator has said; a stream that is there is changed by the provisioner only.
-
-    ``bus`` is a connected bus or the address of a server, which is then connected to for this only. Raises BusError when the
-    server cannot be had, ConfigurationError naming the difference when it keeps something that cannot be updated, or
-    (``stream_replicas_too_many``) when there are fewer servers than ``replicas`` or (``ledger_partitions_differ``) when its
-    ledger lies in another number of streams, HostError (``bus_storage_too_small``) when it
-    has not the room that the streams need at the least.
+    Raises:
+        BusError: the server cannot be reached.
+        ConfigurationError: a difference that cannot be updated, ``stream_replicas_too_many`` (fewer servers than
+            ``replicas``), ``ledger_partitions_differ`` (the ledger has another number of streams).
+        HostError: ``bus_storage_too_small``: the streams do not fit even at their least size.
     """
     queues = consumers() if queues is None else tuple(queues)
     settings = settings or StreamSettings()
@@ -119,9 +121,10 @@ async def ensure_queues(bus: Bus, queues: Iterable[Consumer]) -> None:
 async def await_queues(
     bus: JetStreamBus, queues: Iterable[Consumer], stop: asyncio.Event, missing: Callable[[str], None]
 ) -> None:
-    """Return when these consumers exist, or ``stop`` is set; ``missing`` is told which one is waited for.
+    """Return when these consumers exist or ``stop`` is set; call ``missing`` with the name of each that is awaited.
 
-    Who sets up the bus is the gatekeeper or an operator; a role has no right to. Raises BusError when the server cannot be had.
+    The gatekeeper or an operator sets up the bus; a role has no right to. Raises BusError when the server cannot be
+    reached.
     """
     for queue in queues:
         while not stop.is_set() and not await _exists(bus.connection, queue):
@@ -152,13 +155,13 @@ async def _ensure(
         await check_partitions(connection)
     publishers = await known_publishers(connection, _PATIENCE_SECONDS)
     own = (stream for publisher in publishers for stream in publisher_streams(publisher))
-    streams = tuple(settings.applied(stream) for stream in (*streams, *own))
+    streams = tuple(settings.apply_to(stream) for stream in (*streams, *own))
     queues = tuple(dict.fromkeys((*queues, *intake_consumers(publishers))))
 
     async def agree(configs: Iterable[Config]) -> None:
         kept = ({**config, **copies} for config in configs)
         making = (_Kept(connection, f"STREAM.{{}}.{config['name']}", config).agree() for config in kept)
-        # All of them are waited for: what is refused is tried again with less, and must not meet itself.
+        # Await all of them: a retry with less must not collide with calls that still run.
         for outcome in await asyncio.gather(*making, return_exceptions=True):
             if isinstance(outcome, BaseException):
                 raise outcome
@@ -171,16 +174,16 @@ async def _ensure(
 
 
 async def check_partitions(connection: Connection) -> None:
-    """A ledger stays in the number of streams that it was begun in: where a run lies follows from it.
+    """Check that the ledger has the configured number of streams, which cannot change: a run's stream follows from it.
 
-    Raises ConfigurationError (``ledger_partitions_differ``) where this process was told another, BusError.
+    Raises ConfigurationError (``ledger_partitions_differ``), BusError.
     """
     for subject in ((await _server_config(connection, f"STREAM.INFO.{LEDGER}")) or {}).get("subjects", ()):
         LedgerLayout(connection.address.partitions).check(subject)
 
 
 async def _server_config(connection: Connection, call: str) -> Config | None:
-    """How the server keeps what this call asks about; None where there is none. Raises BusError."""
+    """Return the server's configuration of the stream or consumer in ``call``; None if it is missing. Raises BusError."""
     try:
         reply = await connection.patiently(lambda: connection.api(call, {}, _ConfigReply), _PATIENCE_SECONDS)
     except BusError as error:
@@ -193,7 +196,7 @@ async def _server_config(connection: Connection, call: str) -> Config | None:
 async def _reserve_streams(
     streams: Sequence[StreamSpec], agree: Callable[[Iterable[Config]], Awaitable[None]]
 ) -> Mapping[str, int]:
-    """Streams whose room the server reserves: all halved until it has so much. Returns the bytes of each."""
+    """Create streams that reserve storage, halving all sizes until they fit; return the bytes of each."""
     for sizes in halved_sizes(streams):
         try:
             for wave in _waves(streams):
@@ -212,7 +215,8 @@ async def _reserve_streams(
 
 
 def _waves(streams: Sequence[StreamSpec]) -> tuple[Sequence[StreamSpec], Sequence[StreamSpec]]:
-    """The intakes of publishers with names come last: a store of before has one stream for all, which is narrowed first."""
+    """Split streams into two steps: intakes of named publishers come last, after the shared intake of older versions is
+    narrowed."""
     named = tuple(stream for stream in streams if intake_publisher(stream.name) not in (None, DEFAULT_PUBLISHER))
     return tuple(stream for stream in streams if stream not in named), named
 
@@ -237,7 +241,7 @@ class _Kept:
         self._wanted = wanted
         identity = connection.credential.identity if connection.credential else PROVISIONER
         self._may_update = identity == PROVISIONER
-        #: How much room there is, was found out by the provisioner, as was what the operator said of sizes and ages.
+        #: The provisioner determined the available storage and applied the operator's sizes and ages.
         self._given = frozenset() if self._may_update else frozenset({"max_bytes", "max_age"})
 
     @property
@@ -304,7 +308,7 @@ class _Kept:
 
 
 class _KeptConsumer(_Kept):
-    """A durable consumer: created and updated by one call, which says which of the two is meant."""
+    """A durable consumer; one server call creates or updates it, and states which is meant."""
 
     def __init__(self, connection: Connection, queue: Consumer) -> None:
         super().__init__(connection, f"CONSUMER.{{}}.{queue.stream}.{queue.durable}", consumer_config(queue))
@@ -324,7 +328,7 @@ class _KeptConsumer(_Kept):
 
 
 def stream_config(stream: StreamSpec) -> Config:
-    """The server's form of a stream of the topology. ``discard: new``: a full stream refuses, it forgets nothing."""
+    """Return the server's form of a stream of the topology. ``discard: new``: a full stream refuses and drops nothing."""
     return {
         "name": stream.name,
         "description": stream.description,

@@ -16,7 +16,7 @@ from gatewright.errors import BusError
 
 log = logging.getLogger(__name__)
 
-#: Seconds for which a start goes on trying.
+#: Seconds for which a start keeps retrying.
 START_SECONDS: Final = 300.0
 #: Seconds of the first pause, which doubles after each attempt, and of the longest.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
@@ -33,10 +33,16 @@ async def repeat_until_answered(
     useless: Callable[[], bool] = lambda: False,
     passing: frozenset[str] = PASSING,
 ) -> T:
-    """Repeat ``attempt``, which must bear repetition, until the bus answers. Returns its result.
+    """Repeat ``attempt``, which must be repeatable, until the bus answers; return its result.
 
-    ``useless``: whether no further attempt can succeed, as after the loss of a connection for good. Raises what ``attempt``
-    raises: at once for a reason that is not among ``passing``, and BusError after ``seconds`` without an answer.
+    Args:
+        seconds: how long to keep trying.
+        useless: whether no further attempt can succeed, for example after the connection is closed for good.
+        passing: reasons that may pass with time.
+
+    Raises:
+        GatewrightError: from ``attempt``; immediately if its reason is not in ``passing``.
+        BusError: ``seconds`` passed without an answer.
     """
     loop = asyncio.get_running_loop()
     deadline, pause = loop.time() + seconds, _FIRST_PAUSE

@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 _EXPECTED_HEADER = "Nats-Expected-Last-Subject-Sequence"
 _EXPECTED_OF_HEADER = "Nats-Expected-Last-Subject-Sequence-Subject"
 _STREAM_HEADER = "Nats-Expected-Stream"
-#: On a message that was read by direct get.
+#: Headers of a message that was read by direct get.
 SUBJECT_HEADER = "Nats-Subject"
 _SEQUENCE_HEADER = "Nats-Sequence"
 
@@ -43,9 +43,9 @@ class _PubAck(ApiReply):
 
 
 class StoredMessage(msgspec.Struct, frozen=True):
-    """A message as the stream's leader holds it; ``hdrs`` is the header block of the protocol.
+    """A message as the stream's leader stores it; ``hdrs`` is the header block of the protocol.
 
-    ``time``: when it was stored; None where that was not told.
+    ``time``: when it was stored; None if unknown.
     """
 
     subject: str
@@ -117,7 +117,7 @@ class Storage:
             if expected is None or not ack.duplicate:
                 return ack
         last = await self.last(stream, subject)
-        # The same id over other bytes is another writer that counts as we do, not our own message.
+        # The same id with other bytes was written by another process that numbers its messages alike.
         if last is not None and last.header(MESSAGE_ID_HEADER) == message_id and last.data == data:
             return PublishAck(stream, last.seq, duplicate=True)
         raise ConflictError(f"{subject} has moved on: its last message is {last.seq if last else 0}, not {expected}")
@@ -129,9 +129,9 @@ class Storage:
         return await self._get(stream, {"last_by_subj": pattern})
 
     async def _direct(self, stream: str, subject: str) -> StoredMessage | None:
-        """The last message under a subject, by the call that names it: all that an identity may read which reads its own only.
+        """Return the last message of a subject by direct get, the only read open to identities that read just their own data.
 
-        Any server of the stream may answer; one that is behind does not have the newest.
+        Any server of the stream may answer; one that lags does not have the newest message.
         """
         call = f"DIRECT.GET.{stream}.{subject}"
         raw = await self._connection.patiently(
@@ -144,7 +144,7 @@ class Storage:
         return StoredMessage(found[SUBJECT_HEADER], int(found[_SEQUENCE_HEADER]), raw.data, f"NATS/1.0\r\n{lines}".encode())
 
     async def following(self, stream: str, subject: str, sequence: int) -> StoredMessage | None:
-        """The first message under ``subject`` whose sequence is at least ``sequence``."""
+        """Return the first message under ``subject`` with a sequence of at least ``sequence``."""
         return await self._get(stream, {"seq": sequence, "next_by_subj": subject})
 
     async def at(self, stream: str, sequence: int) -> StoredMessage | None:
@@ -152,7 +152,7 @@ class Storage:
         return await self._get(stream, {"seq": sequence})
 
     async def remove(self, stream: str, sequence: int) -> None:
-        """Delete one message; it is no error when it is gone. Raises BusError."""
+        """Delete one message; a missing one is no error. Raises BusError."""
         question = {"seq": sequence, "no_erase": True}
         try:
             await self._connection.patiently(
@@ -181,6 +181,6 @@ class Storage:
 
 
 def _queue_full(publisher: str, stream: str, error: BusError) -> BusError:
-    """A full intake is its publisher's own trouble, and passes as the gatekeeper takes from it: no storage has failed."""
+    """Return a publisher's own error for its full intake; it clears as the gatekeeper consumes, so it is no storage failure."""
     words = f"what {publisher} has left in its queue, and the gatekeeper has not taken yet, fills {stream}"
     return BusError(f"{words}: {REASONS['queue_full'].advice} ({error.message})", code="queue_full")

@@ -1,7 +1,7 @@
-"""Which streams of the server take messages, as far as this process has found out by sending some.
+"""The streams that currently accept no messages, as far as this process has seen from its own publishes.
 
-A stream that met a full disk answers to nothing that is to be stored, also when there is room again, until its server is
-restarted; no call of the JetStream API tells of it. So it is known from what becomes of messages. It asks nothing itself.
+A stream that met a full disk does not answer publishes until its server restarts, even after space is freed. No call of the
+JetStream API reports this, so it is derived from the outcome of publishes. This module sends no requests.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from gatewright.bus.port import NO_ANSWER
 from gatewright.errors import BusError
 from gatewright.host_errors import BUS_FULL
 
-#: Seconds after which a refusal says nothing about now. Silence stays: it ends with the server, or with a message taken.
+#: Seconds after which a refusal is out of date. Silence lasts until the server restarts or accepts a message.
 REFUSAL_HOLDS = 60.0
 
 
@@ -38,13 +38,13 @@ class StreamStates:
     def failed(self, stream: str, error: BusError, *, connected: bool) -> None:
         """A message was not stored. ``connected``: the server was there, so silence was the stream's."""
         if error.reason == NO_ANSWER and connected:
-            words = "takes no messages: look for a write error in the server's log, make room, restart the server"
+            words = "takes no messages: look for a write error in the server's log, free disk space, restart the server"
             self._failures[stream] = _Failure(words, silent=True, at=self.now())
         elif error.reason == BUS_FULL:
             self._failures[stream] = _Failure(error.message, silent=False, at=self.now())
 
     def forget_states(self) -> None:
-        """The connection was made anew: what was found out is about another server, or about this one before its restart."""
+        """Forget all states: after a reconnect, they describe another server or the time before a restart."""
         self._failures.clear()
 
     def failing(self) -> dict[str, str]:

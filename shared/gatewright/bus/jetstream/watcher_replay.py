@@ -1,7 +1,7 @@
-"""Reading the ledger from an account that may make no consumer: message by message, woken by what the server repeats.
+"""Replay of the ledger for an account that may not create consumers: message by message, driven by republished messages.
 
-A consumer has a place to deliver to, which its maker chooses; who may only read is not given that. What the server repeats is
-taken as news that there is something to read, never as the thing itself: whatever got lost on the way is read all the same.
+The creator of a consumer chooses where it delivers to, so a read-only identity may not create one. A republished message is
+only a signal that something new can be read; a lost signal loses no message.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _PAUSE = 0.2
 async def watcher_replay(
     connection: Connection, storage: Storage, stream: str, pattern: str, *, follow: bool, after: int = 0
 ) -> AsyncGenerator[Message, None]:
-    """Every message beyond ``after`` that ``pattern`` covers, in order; with ``follow`` it goes on with new ones.
+    """Yield every message beyond ``after`` that ``pattern`` matches, in order; with ``follow``, continue with new ones.
 
-    Without ``follow`` it ends with the last message that there is. Raises BusError when the stream cannot be read; with
-    ``follow`` it waits for a server that is away.
+    Without ``follow`` it ends with the last stored message. Raises BusError when the stream cannot be read; with ``follow``
+    it waits for a server that is away.
     """
     woken = asyncio.Event()
 

@@ -1,1 +1,1 @@
-"""The bus in the memory of one process: the same rules, nothing kept."""
+"""The in-memory bus of one process: the same rules, nothing stored."""

@@ -1,6 +1,6 @@
-"""The bus in the memory of one process, for programs that need no server: the same rules as JetStream, nothing is kept.
+"""The in-memory bus of one process, for programs without a server: the rules of JetStream, nothing stored.
 
-Every party connects its own MemoryBus to a shared MemoryServer. All of them live in one event loop.
+Each party connects its own MemoryBus to a shared MemoryServer. All of them run in one event loop.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _PING = "$SRV.PING"
 
 
 class MemoryDelivery:
-    """One delivery. The first settlement counts; later ones, and signs of life after it, do nothing."""
+    """One delivery. The first settlement applies; later settlements and progress reports do nothing."""
 
     def __init__(self, server: MemoryServer, queue: MemoryQueue, message: Message, attempts: int) -> None:
         self.message = message
@@ -99,7 +99,7 @@ class MemorySubscription:
         return None if taken is None else MemoryDelivery(self._bus.server, self._queue, *taken)
 
     async def close(self) -> None:
-        """Nothing is on its way between two calls of ``next``."""
+        """Do nothing: no message is in flight between two calls of ``next``."""
 
 
 class MemoryBus:
@@ -143,7 +143,7 @@ class MemoryBus:
         header = {**check_headers(headers), MESSAGE_ID_HEADER: header_id(message_id), SCHEMA_HEADER: check_schema(schema)}
         layout, expected = self.layout, expected_subject_sequence
         if self._is_divided(stream_of(check_subject(subject))):
-            runs = layout.stored(subject)[0]
+            runs = layout.stored_runs(subject)[0]
             last = None if expected is None else layout.sequence(expected)
             ack = self.server.stream_named(runs.stream).append(runs.subject, check_size(data), header, last)
             ack = replace(ack, sequence=layout.place(runs.partition, ack.sequence))
@@ -160,7 +160,7 @@ class MemoryBus:
         if self._is_divided(stream_of(check_pattern(subject))):
             return ledger_replay(self.layout, subject, self._replay, follow=follow, after=after)
         name = self.server.stream(subject).config.name
-        return self._replay(name, subject, follow=follow, after=LedgerLayout().seen(after)[0])
+        return self._replay(name, subject, follow=follow, after=LedgerLayout().last_sequences(after)[0])
 
     def _is_divided(self, stream: str) -> bool:
         return stream == LEDGER and self.layout.partitions > 1
@@ -192,7 +192,9 @@ class MemoryBus:
         self.check()
         if self._is_divided(stream):
             found = self.server.stream_named(self.layout.stream_at(sequence)).get(self.layout.sequence(sequence))
-            return None if found is None else replace(found, subject=self.layout.named(found.subject), sequence=sequence)
+            return (
+                None if found is None else replace(found, subject=self.layout.logical_subject(found.subject), sequence=sequence)
+            )
         return self.server.stream_named(stream).get(sequence)
 
     async def remove(self, stream: str, sequence: int) -> None:
@@ -265,7 +267,7 @@ class MemoryBus:
         return check_digest(digest, self.server.artifacts[digest])
 
     async def get_upload(self, uri: str, publisher: str) -> bytes:  # noqa: ARG002 - the port's
-        """There are no identities here: what any party stored, this publisher did."""
+        """Return an artifact that any party stored: the in-memory bus has no identities."""
         return await self.get_artifact(uri)
 
     async def kv_get(self, key: str) -> tuple[bytes, int] | None:
@@ -307,14 +309,14 @@ async def _hand_on(inbox: asyncio.Queue[Message], listener: Listener) -> None:
 
 
 async def _answer(handler: Handler, question: Message, answer: asyncio.Future[Message | BusError]) -> None:
-    outcome: Message | BusError = BusError("the service failed; its log tells why", code="internal_error")
+    outcome: Message | BusError = BusError("the service failed; see its log", code="internal_error")
     try:
         reply = await handler(question)
         outcome = Message(question.subject, check_size(reply.data), {SCHEMA_HEADER: check_schema(reply.schema)})
     except GatewrightError as error:
         outcome = BusError(error.message, code=error.reason)
     finally:
-        # Also after a defect, whose exception goes on.
+        # Also after a defect, whose exception propagates.
         if not answer.done():
             answer.set_result(outcome)
 

@@ -26,7 +26,7 @@ _EXHAUSTED = "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES"
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Listening:
-    """A subscriber: what comes in is put into ``inbox``."""
+    """A subscriber; incoming messages are put into ``inbox``."""
 
     pattern: str
     inbox: asyncio.Queue[Message]
@@ -34,7 +34,7 @@ class Listening:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Offer:
-    """What a bus serves, by subject; ``start`` runs a piece of work until that bus is closed."""
+    """The endpoints of a bus, by subject; ``start`` runs a task until that bus is closed."""
 
     service: str
     endpoints: Mapping[str, Handler]
@@ -43,9 +43,10 @@ class Offer:
 
 
 class MemoryServer:
-    """One for all buses of an event loop. ``clock`` decides on redelivery, delays and the dedupe window.
+    """The server shared by all in-memory buses of an event loop. ``clock`` decides on redelivery, delays and the dedupe
+    window.
 
-    ``partitions``: in how many streams the ledger lies.
+    ``partitions``: the number of streams of the ledger.
     """
 
     def __init__(self, clock: Clock | None = None, partitions: int = 1) -> None:
@@ -79,7 +80,7 @@ class MemoryServer:
     def stream(self, subject: str) -> MemoryStream:
         """The stream that keeps a subject; raises BusError when it was not set up."""
         name = stream_of(subject)
-        # There are no identities here, and so none has an intake of its own.
+        # Without identities, all publishers share one intake.
         return self.stream_named(INTAKE_CONSUMER.stream if intake_publisher(name) else name)
 
     def stream_named(self, name: str) -> MemoryStream:
@@ -113,7 +114,7 @@ class MemoryServer:
         return self._revision
 
     def _report(self, queue: Consumer, sequence: int, deliveries: int) -> None:
-        """Store what a server says of a message that it delivers no more, where a stream keeps that."""
+        """Store the server's report of a message that reached its last delivery, if a stream keeps such reports."""
         subject = f"{_EXHAUSTED}.{queue.stream}.{queue.durable}"
         kept = next((each for each in self._streams.values() if any(matches(p, subject) for p in each.config.subjects)), None)
         if kept is not None:
@@ -129,7 +130,7 @@ class MemoryServer:
                 future.set_result(None)
 
     async def wait(self, seconds: float = math.inf) -> None:
-        """Until the next ``wake``, at most ``seconds`` of real time."""
+        """Wait until the next ``wake``, at most ``seconds`` of real time."""
         future = asyncio.get_running_loop().create_future()
         self._waiting.add(future)
         try:

@@ -1,7 +1,6 @@
-"""What the in-memory bus keeps: streams and work queues that follow JetStream's rules. Nothing here waits or is async.
+"""Streams and work queues of the in-memory bus, by JetStream's rules. Nothing here waits or is async.
 
-Time is told by the clock that is passed in: redelivery after ``ack_wait``, the delay of a nak and the dedupe window are
-all decided when a client looks.
+The clock is passed in: redelivery after ``ack_wait``, the delay of a nak and the dedupe window are decided at each access.
 """
 
 from __future__ import annotations
@@ -76,7 +75,7 @@ class MemoryStream:
     def _remember(self, message_id: str, sequence: int, now: float) -> None:
         for old, (_, when) in tuple(self._seen.items()):
             if now - when < self.config.dedupe_seconds:
-                break  # ids stand in the order of their time
+                break  # ids are in order of their time
             del self._seen[old]
         self._seen.pop(message_id, None)
         self._seen[message_id] = (sequence, now)
@@ -96,7 +95,7 @@ class MemoryQueue:
     def __init__(
         self, config: Consumer, stream: MemoryStream, clock: Clock, exhausted: Callable[[Consumer, int, int], None]
     ) -> None:
-        """``exhausted`` is told of a message that is delivered no more: the queue, the message, the number of deliveries."""
+        """Create a queue; ``exhausted`` is called with queue, sequence and delivery count of an exhausted message."""
         self.config = config
         self._exhausted = exhausted
         self.stream = stream
@@ -126,7 +125,7 @@ class MemoryQueue:
         return None
 
     def next_due(self) -> float:
-        """When, by the clock, a message that was handed out may come again."""
+        """Return the clock time at which an unsettled message may be delivered again."""
         return min((pending.due for pending in self._pending.values()), default=math.inf)
 
     def settle(self, sequence: int) -> None:
@@ -134,7 +133,7 @@ class MemoryQueue:
         self.stream.settle(sequence)
 
     def postpone(self, sequence: int, seconds: float) -> None:
-        """Hand the message out again after so long, unless it has been settled."""
+        """Deliver the message again after ``seconds``, unless it has been settled."""
         if sequence in self._pending:
             self._pending[sequence].due = self._clock.monotonic() + seconds
 

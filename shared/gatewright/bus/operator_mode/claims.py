@@ -1,7 +1,7 @@
-"""Accounts as claims, made of the very block that a configuration file holds: both ways cannot say different things.
+"""Accounts as JWT claims, derived from the same block as the configuration file, so that both cannot differ.
 
-What a configuration says by naming accounts (``accounts`` of an export) is said here by activations: an export needs a token,
-and the token is for one account. Accounts of others under the same operator thereby reach nothing.
+Where a configuration names accounts (``accounts`` of an export), claims use activations: an export needs a token, and the
+token is for one account. Other accounts of the same operator therefore reach nothing.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from gatewright.errors import ConfigurationError
 
 _NANOSECONDS = 1_000_000_000
 _UNLIMITED = -1
-#: All users of an account, in its list of the revoked.
+#: The entry for all users in an account's revocation list.
 _EVERY_USER = "*"
 
 
@@ -26,10 +26,13 @@ def account_claims(
     revoked: Mapping[str, int],
     issued: int,
 ) -> dict[str, Any]:
-    """The claims of an account. ``block``: what the configuration file says of it; ``keys``: those of every account by name.
-    ``scopes``: of its users (``scope_claims``).
+    """Return the claims of an account.
 
-    ``revoked``: public keys of users, and the time up to which what was issued to them counts no more.
+    Args:
+        block: the account's part of the configuration file.
+        keys: the keys of every account, by name.
+        scopes: the claims of its users (``scope_claims``).
+        revoked: public keys of users, with the Unix time up to which tokens issued to them are invalid.
     """
     return {
         "type": "account",
@@ -44,15 +47,16 @@ def account_claims(
 
 
 def closed_claims(issued: int) -> dict[str, Any]:
-    """The claims of an account that is no more: no user of it is accepted, and it reaches nothing."""
+    """Return the claims of a removed account: it accepts no user and reaches nothing."""
     return {"type": "account", "limits": {**_limits({}), "conn": 0}, "revocations": {_EVERY_USER: issued}}
 
 
 def scope_claims(key: SigningNkey, identity: str, user: Mapping[str, Any]) -> dict[str, Any]:
-    """What a user may do that this key of the account has signed: the account says it, so that it can change for users that are
-    there, and a user's own token stays so short that every server takes it when it connects.
+    """Return the permissions of users signed with this key. They are part of the account, so they can change for existing
+    users.
 
-    An empty list would let it do anything, so there is none. Raises ConfigurationError.
+    A user's own token thereby stays short enough for every server to accept it at connect time. An empty list would permit
+    everything, so it is refused. Raises ConfigurationError.
     """
     permissions = user["permissions"]
     allowed = {side: permissions[side]["allow"] for side in ("publish", "subscribe")}

@@ -1,7 +1,8 @@
-"""The files of operator mode: keys that sign, accounts as a server keeps them, users' credentials, lines of a configuration.
+"""The files of operator mode: signing keys, accounts as a server stores them, users' credentials, lines of a configuration.
 
-The keys of accounts lie in the folder of the identities (``accounts/<name>.nk``, for its users ``accounts/<name>.scope.nk``).
-They stay: what they signed is known by them. All else is made anew each time, in a folder of its own.
+The keys of accounts are in the folder of the identities (``accounts/<name>.nk``, for its users
+``accounts/<name>.scope.nk``). They stay, because signatures refer to them. All else is created again each time, in a folder
+of its own.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from gatewright.bus.operator_mode.tokens import KeyKind, SigningNkey, new_seed_o
 from gatewright.bus.server_config import BUS_ACCOUNT, accounts, quote_string
 from gatewright.errors import ConfigurationError
 
-#: The operator's own key, the account in which servers speak of themselves, and the user that may give them accounts.
+#: The operator's key, the system account of servers, and the user that may push accounts to them.
 OPERATOR_KEY = "OPERATOR"
 SYSTEM = "SYS"
 
@@ -27,7 +28,7 @@ _SCOPE = ".scope"
 
 @dataclass(frozen=True, slots=True)
 class OperatorTrust:
-    """What a server in operator mode is configured with: whom it trusts, and the accounts that it knows from the start."""
+    """The configuration of a server in operator mode: the operator it trusts and the accounts it has from the start."""
 
     operator: str
     system_account: str
@@ -53,10 +54,16 @@ class JwtIdentities:
 def make_jwt(
     directory: Path, pools: tuple[str, ...], issued: int, *, self_signed: bool = False, partitions: int = 1
 ) -> JwtIdentities:
-    """Accounts and users of the identities in ``directory``, with the permissions that a configuration file would give them.
+    """Return accounts and users for the identities in ``directory``, with the permissions of the configuration file.
 
-    ``self_signed``: accounts are signed with their own keys, for an operator whose tools import and sign them. ``issued`` in
-    seconds of Unix time: what is made later counts before what was made earlier. Raises ConfigurationError.
+    Args:
+        directory: the folder of the identities.
+        pools: the pools of roles.
+        issued: seconds of Unix time; a later token replaces an earlier one.
+        self_signed: sign accounts with their own keys, for an operator whose tools import and sign them.
+
+    Raises:
+        ConfigurationError: a key cannot be read or written.
     """
     limits = identity_limits.read(directory)
     table = accounts(identities.public_keys(directory), pools, identities.earlier_keys(directory), limits, partitions)
@@ -102,7 +109,7 @@ def write_jwt(made: JwtIdentities, into: Path) -> None:
 
 
 def system_credential(directory: Path, issued: int) -> Credential:
-    """Who may give accounts to servers; made for one use, and kept nowhere. Raises ConfigurationError."""
+    """Return a single-use credential that may push accounts to servers; it is stored nowhere. Raises ConfigurationError."""
     account = _key(directory, SYSTEM, "account")
     seed = new_seed_of("user")
     user = SigningNkey.of(seed)
@@ -116,14 +123,14 @@ def system_credential(directory: Path, issued: int) -> Credential:
 
 
 def token_of(directory: Path, user: Credential, issued: int) -> str:
-    """What the account of an identity signs for its key. Raises ConfigurationError."""
+    """Return the token that an identity's account signs for its key. Raises ConfigurationError."""
     account = BUS_ACCOUNT if user.identity in RESIDENTS else user.identity
     claim = claims.user_claims(_key(directory, account, "account"))
     return sign_token(_scope(directory, user.identity), SigningNkey.of(user.seed).public, user.identity, claim, issued)
 
 
 def _users(directory: Path, issued: int) -> dict[str, Credential]:
-    """Those whose seed is here; the server learns nothing from it."""
+    """Return the users whose seed is in the folder; the server learns nothing from it."""
     paths = (seed_file(directory, identity) for identity in identities.public_keys(directory))
     held = [identities.load(path) for path in paths if path.exists()]
     return {user.identity: replace(user, token=token_of(directory, user, issued)) for user in held}

@@ -1,4 +1,4 @@
-"""Gives servers in operator mode their accounts while they run: what was revoked is refused at once, what is new accepted."""
+"""Pushing of accounts to running servers in operator mode: revocations and new identities take effect immediately."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _UPDATE = "$SYS.REQ.CLAIMS.UPDATE"
 
 
 class _Outcome(msgspec.Struct):
-    """What one server of a cluster says; the others are told by it."""
+    """The reply of one server of a cluster, which forwards the account to the others."""
 
     data: dict[str, Any] | None = None
     error: dict[str, Any] | None = None
 
 
 async def give_accounts(address: BusAddress, system: Credential, made: JwtIdentities) -> int:
-    """Give the servers every account that was made; returns how many. ``system``: who may. Raises BusError.
+    """Push every account to the servers; return how many. ``system``: the credential for it. Raises BusError.
 
-    Those that are closed come first: nothing that was revoked waits for what is added.
+    Closed accounts come first, so that no revocation waits for an addition.
     """
     server = BusAddress(address.url, ca=address.ca)
     connection = await repeat_until_answered(lambda: Connection.open(server, name="accounts", credential=system))
@@ -42,7 +42,7 @@ async def give_accounts(address: BusAddress, system: Credential, made: JwtIdenti
                 words = outcome.error.get("description", "")
                 raise BusError(f"the NATS server refuses the account {name}: {words}", code="account_refused")
     except UnreadableDocumentError as error:
-        raise BusError(f"the NATS server does not say what became of an account: {error}", code="account_refused") from error
+        raise BusError(f"the NATS server did not confirm an account: {error}", code="account_refused") from error
     finally:
         await connection.close()
     return len(names)

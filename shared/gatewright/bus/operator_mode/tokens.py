@@ -1,7 +1,7 @@
-"""Signed claims as NATS has them: JSON Web Tokens of version 2, signed with an nkey (``ed25519-nkey``).
+"""Signed claims of NATS: JSON Web Tokens of version 2, signed with an nkey (``ed25519-nkey``).
 
-The format is that of github.com/nats-io/jwt; there is no library for it in Python. Only what a server of ours needs is written,
-and nothing is read: claims of others are judged by the server.
+The format is that of github.com/nats-io/jwt, for which no Python library exists. This module writes what our servers need
+and reads nothing: the server judges the claims of others.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class SigningNkey:
 
 
 def new_seed_of(kind: KeyKind) -> str:
-    """A seed that nothing has yet."""
+    """Return a new random seed."""
     import nkeys
 
     prefix = {"operator": nkeys.PREFIX_BYTE_OPERATOR, "account": nkeys.PREFIX_BYTE_ACCOUNT, "user": nkeys.PREFIX_BYTE_USER}[
@@ -58,9 +58,13 @@ def new_seed_of(kind: KeyKind) -> str:
 
 
 def sign_token(issuer: SigningNkey, subject: str, name: str, claims: Mapping[str, Any], issued: int) -> str:
-    """A token. ``claims``: the part that is NATS' own, with its ``type``; ``issued`` in seconds of Unix time.
+    """Return a signed token.
 
-    The id is the digest of the rest, as the Go library makes it.
+    Args:
+        claims: the NATS part of the token, with its ``type``.
+        issued: seconds of Unix time.
+
+    The token id is the digest of the other fields, as in the Go library.
     """
     body: dict[str, Any] = {
         "jti": "",

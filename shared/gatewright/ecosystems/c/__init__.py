@@ -1,1 +1,1 @@
-"""C and C++: CTest and Meson tell each declared test, and tests are planted where the suite declares its own."""
+"""C and C++: CTest and Meson report each declared test; planted tests are declared beside the suite's own."""

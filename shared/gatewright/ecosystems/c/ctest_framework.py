@@ -1,4 +1,4 @@
-"""CTest: a program of ours stands in the place of ``ctest``, and starts the real one with a report that it tells from."""
+"""CTest: our program replaces ``ctest`` and starts the real one with a report, from which it takes the tests."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LISTS = "CMakeLists.txt"
 _DECLARES = TextPattern(r"(?im)^\s*(?:add_test|\w*discover_tests|\w*add_\w*tests?)\s*\(")
 _ENTERS = TextPattern(r"(?i)\badd_subdirectory\s*\(\s*[^\s)$]+")
 _BUILDS = TextPattern(r"(?i)\badd_executable\s*\(\s*[A-Za-z0-9_.+-]+\s[^()]*\)")
-#: What the planted program has in common with the one that it is modelled on.
+#: Properties that the planted program copies from its model.
 _SAME = (
     "LINK_LIBRARIES",
     "LINK_OPTIONS",
@@ -45,7 +45,7 @@ class CTest:
     tells_files: bool = False
 
     def may_start(self, argv: Sequence[str]) -> bool:
-        """By its plain name alone: another path would not lead to the program of ours."""
+        """Return whether the program is named plainly; with another path our program would not be found."""
         return bool(argv) and argv[0] == "ctest"
 
     async def recognises(self, argv: Sequence[str], tree: TreeFiles) -> bool:
@@ -75,7 +75,7 @@ class CTest:
 
 
 def _declare_tests(source: ProgramSource, folder: str, model: SuiteProgram | None, failing: str, passing: str) -> str:
-    """The one that must fail comes last: a command may stop at the first failure."""
+    """Return the declarations, the failing test last: a command may stop at the first failure."""
     target = posixpath.splitext(posixpath.basename(source.path))[0]
     lines = ["", f"add_executable({target} {posixpath.relpath(source.path, folder or '.')})"]
     if model is not None:
@@ -86,7 +86,7 @@ def _declare_tests(source: ProgramSource, folder: str, model: SuiteProgram | Non
             f'    set_property(TARGET {target} PROPERTY ${{each}} "${{value}}")',
             "  endif()",
             "endforeach()",
-            # What another's program includes is no matter of warnings here.
+            # Warnings about the included source of another program are irrelevant.
             f"target_compile_options({target} PRIVATE -w)",
         ]
     lines += [

@@ -1,4 +1,4 @@
-"""Where a suite of C or C++ declares its tests, and what they are written like: in which files a further one is planted."""
+"""The declarations of a C or C++ suite's tests, and the style and files for planting another."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TESTS = TextPattern(r"(?i)test")
 
 
 class ProgramSource(NamedTuple):
-    """A program at ``path`` that fails for the word ``failing`` and succeeds for ``passing``."""
+    """A program at ``path`` that fails for the argument ``failing`` and succeeds for ``passing``."""
 
     path: str
     text: str
@@ -61,10 +61,10 @@ def models(text: str, folder: str, tree: TreeFiles, building: TextPattern) -> li
 
 
 async def write_source(tree: TreeFiles, folder: str, model: SuiteProgram | None, draw: Random) -> ProgramSource:
-    """A program beside ``model``'s source, which it includes, so that it is linked and started with all that the suite is.
+    """Return a program beside ``model``'s source, which it includes, so that it is linked and started like the suite.
 
-    Without one: a program in ``folder`` in the language of the sources there. With ``assert`` where they have it, which a
-    build may leave out.
+    Without a model: a program in ``folder`` in the language of the sources there. It uses ``assert`` if they do, which a
+    build may compile out.
     """
     if model is not None:
         looked_at = [model.source]
@@ -88,7 +88,7 @@ def _program(cxx: bool, asserts: bool, included: str, failing: str, draw: Random
     headers = [*(["cassert" if cxx else "assert.h"] if asserts and not included else []), "cstring" if cxx else "string.h"]
     lines = [
         *(f"#include <{header}>" for header in headers),
-        # The suite's own, with the assert that it has; its main, if there is one, is not the one that starts.
+        # The suite's own source, with its assert; its main, if any, is renamed and does not start.
         *(["#define main suite_main", f'#include "{included}"', "#undef main"] if included else []),
         "",
         "int main(int count, char **given)",
@@ -112,6 +112,6 @@ def _from(path: str, folder: str) -> str:
 
 
 def draw_model(found: Sequence[SuiteProgram], declarations: str, draw: Random) -> SuiteProgram | None:
-    """One of ``found`` that is declared as a test; None where none is."""
+    """Return a random program of ``found`` that is declared as a test; None if none is."""
     tested = [model for model in found if declarations.count(model.target) > 1]
     return draw.choice(tested) if tested else None

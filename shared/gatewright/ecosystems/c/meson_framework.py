@@ -1,4 +1,4 @@
-"""Meson: a program of ours stands in the place of ``meson``, and tells from the log that ``meson test`` writes."""
+"""Meson: our program replaces ``meson`` and takes the tests from the log that ``meson test`` writes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class MesonTest:
     tells_files: bool = False
 
     def may_start(self, argv: Sequence[str]) -> bool:
-        """By its plain name alone: another path would not lead to the program of ours."""
+        """Return whether the program is named plainly; with another path our program would not be found."""
         return list(argv[:2]) == ["meson", "test"]
 
     async def recognises(self, argv: Sequence[str], tree: TreeFiles) -> bool:
@@ -68,7 +68,7 @@ class MesonTest:
 
 
 def _build_rule(text: str, model: SuiteProgram | None, target: str, source: str) -> str:
-    """What builds the planted program: as that of ``model`` is built, with other words for name and source."""
+    """Return the build rule of the planted program: that of ``model`` with another name and source."""
     if model is None:
         return f"executable('{target}', '{source}')"
     call = next(each for each in _BUILDS.findall(text) if f"'{model.target}'" in each)

@@ -1,1 +1,1 @@
-"""What manifests and lock files say of packages and where they come from, and of what kind a change of them is."""
+"""Packages and their sources in manifests and lock files, and descriptions of changes to them."""

@@ -1,4 +1,4 @@
-"""Of what kind a change of a manifest or lock file is, in words for people. Pure; the input is hostile."""
+"""Descriptions for people of a change to a manifest or lock file. Pure; the input is hostile."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ __all__ = ["MOST_BYTES", "changed_programs", "dependency_changes", "is_dependenc
 
 
 def dependency_changes(path: bytes, old: bytes | None, new: bytes | None) -> Iterator[str]:
-    """What changes, the most telling first; None is a file that is not there.
+    """Yield descriptions of the change, the most significant first; None is a missing file.
 
-    1. what else decides which code is fetched or run  2. packages from other places than the usual registry  3. a summary of
-    all packages. A version that cannot be read is told as such.
+    1. other settings that decide which code is fetched or run  2. packages from other places than the usual registry  3. a
+    summary of all packages. An unreadable version is reported as such.
     """
     try:
         before, after = _facts(path, old), _facts(path, new)
@@ -45,9 +45,9 @@ def dependency_changes(path: bytes, old: bytes | None, new: bytes | None) -> Ite
 
 
 def changed_programs(path: bytes, old: bytes | None, new: bytes | None) -> frozenset[str]:
-    """The commands that the new version installs and the old one did not, or that lead elsewhere now.
+    """Return the commands that only the new version installs, or installs from another place.
 
-    None is a file that is not there. Nothing for a file that cannot be read.
+    None is a missing file. Empty for an unreadable file.
     """
     try:
         before, after = _facts(path, old), _facts(path, new)
@@ -101,8 +101,8 @@ def _summary(before: Facts, after: Facts) -> str:
             len(moved), "in another version", [f"{name} {versions[name][0]} to {versions[name][1]}" for name in moved[:_QUOTED]]
         ),
     ]
-    told = [part for part in parts if part]
-    return f"Packages: {'; '.join(told)}." if told else ""
+    shown = [part for part in parts if part]
+    return f"Packages: {'; '.join(shown)}." if shown else ""
 
 
 def _list_names(number: int, words: str, names: list[str]) -> str:

@@ -1,4 +1,4 @@
-"""What a manifest or lock file says: its packages with their sources, and what else decides which code runs. Pure."""
+"""The content of a manifest or lock file: its packages with their sources, and other settings that run code. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 
 class Source(StrEnum):
-    """Where a package comes from."""
+    """The source of a package."""
 
     REGISTRY = "a registry"
     GIT = "git"
@@ -20,7 +20,7 @@ class Source(StrEnum):
 
 
 class Kind(StrEnum):
-    """What else a file says, as people read it before its name."""
+    """The other settings of a file; the values are shown to people before a name."""
 
     INDEX = "package index"
     SCRIPT = "script that runs on installation"
@@ -31,14 +31,14 @@ class Kind(StrEnum):
 
 
 class Package(NamedTuple):
-    """``place`` is the address or folder, or the host of a registry; empty where the file does not say."""
+    """A package. ``place`` is its address or folder, or the host of a registry; empty if the file has none."""
 
     version: str
     source: Source = Source.REGISTRY
     place: str = ""
 
 
-#: Registries that programs ask where nothing else is said; a package of one of these needs no remark.
+#: Default registries; a package from one of these needs no remark.
 USUAL_HOSTS: Final = frozenset(
     {
         *(
@@ -59,25 +59,25 @@ USUAL_HOSTS: Final = frozenset(
 
 @dataclass
 class Facts:
-    """What one version of a file says. ``others`` are values by kind and name."""
+    """The content of one version of a file. ``others`` are values by kind and name."""
 
     packages: dict[str, Package] = field(default_factory=dict)
     others: dict[tuple[Kind, str], str] = field(default_factory=dict)
 
-    def package(self, name: object, said: object) -> None:
+    def package(self, name: object, given: object) -> None:
         """A package as most files write one: a version with a source in it, or a table."""
         if isinstance(name, str) and name:
-            self.packages[name] = package_of(said)
+            self.packages[name] = package_of(given)
 
-    def say(self, kind: Kind, name: str, value: object) -> None:
-        """Anything else; nothing for a value that is not there."""
+    def record(self, kind: Kind, name: str, value: object) -> None:
+        """Record another setting; a missing value is ignored."""
         if value is not None and value not in ([], {}):
             self.others[kind, name] = in_words(value)
 
     def tables(self, kind: Kind, prefix: str, values: object) -> None:
-        """One for each name of a table, however deep."""
+        """Record one setting for each leaf of a nested table."""
         for name, value in leaves(values, prefix):
-            self.say(kind, name, value)
+            self.record(kind, name, value)
 
 
 #: Tables in tables that are looked into.
@@ -86,13 +86,13 @@ _GIT_STARTS: Final = ("git+", "git:", "git@", "ssh:", "github:", "gitlab:", "bit
 _PATH_STARTS: Final = ("file:", "link:", "portal:", "path:", "workspace:", "./", "../", "/", "~/")
 
 
-def package_of(said: object) -> Package:
+def package_of(given: object) -> Package:
     """The version and source of a package, by a requirement or a table of one."""
-    if isinstance(said, dict):
-        return _of_table(said)
-    if isinstance(said, list):
-        return package_of(said[0]) if said else Package("")
-    text = in_words(said).strip()
+    if isinstance(given, dict):
+        return _of_table(given)
+    if isinstance(given, list):
+        return package_of(given[0]) if given else Package("")
+    text = in_words(given).strip()
     requirement = text.partition(" @ ")[2].strip() or text
     if requirement.startswith(_PATH_STARTS):
         return Package("", Source.PATH, requirement)
@@ -105,13 +105,13 @@ def package_of(said: object) -> Package:
     return Package(text)
 
 
-def _of_table(said: Mapping[Any, Any]) -> Package:
-    version = in_words(said.get("version", said.get("ref", "")))
+def _of_table(given: Mapping[Any, Any]) -> Package:
+    version = in_words(given.get("version", given.get("ref", "")))
     for key, source in (("git", Source.GIT), ("url", Source.URL), ("file", Source.URL), ("path", Source.PATH)):
-        if key in said:
-            more = "".join(f" {each}={in_words(said[each])}" for each in ("branch", "tag", "rev", "ref") if each in said)
-            return Package(version, source, in_words(said[key]) + more)
-    place = in_words(said.get("registry", said.get("index", said.get("source", ""))))
+        if key in given:
+            more = "".join(f" {each}={in_words(given[each])}" for each in ("branch", "tag", "rev", "ref") if each in given)
+            return Package(version, source, in_words(given[key]) + more)
+    place = in_words(given.get("registry", given.get("index", given.get("source", ""))))
     return Package(version, Source.REGISTRY, place)
 
 
@@ -122,7 +122,7 @@ def _is_shorthand(text: str) -> bool:
 
 
 def from_address(version: str, address: str) -> Package:
-    """A package of a lock file that names where its archive lies."""
+    """Return a package of a lock file that names the address of its archive."""
     if not address:
         return Package(version)
     if address.startswith(_GIT_STARTS) or address.split("#", maxsplit=1)[0].endswith(".git"):

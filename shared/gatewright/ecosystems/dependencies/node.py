@@ -41,27 +41,27 @@ def package_json(content: bytes) -> Facts:
     """``package.json``."""
     document, facts = read_json(content), Facts()
     for group in _GROUPS:
-        for name, said in table(document.get(group)).items():
-            facts.package(name, said)
+        for name, given in table(document.get(group)).items():
+            facts.package(name, given)
     for name, command in table(document.get("scripts")).items():
         if name in _LIFECYCLE:
-            facts.say(Kind.SCRIPT, f"scripts.{name}", command)
+            facts.record(Kind.SCRIPT, f"scripts.{name}", command)
     for key in ("overrides", "resolutions"):
         facts.tables(Kind.OVERRIDE, key, document.get(key))
     pnpm = table(document.get("pnpm"))
     for key in ("overrides", "packageExtensions", "patchedDependencies", "onlyBuiltDependencies", "neverBuiltDependencies"):
         facts.tables(Kind.OVERRIDE, f"pnpm.{key}", pnpm.get(key))
     facts.tables(Kind.OVERRIDE, "patchedDependencies", document.get("patchedDependencies"))
-    facts.say(Kind.OVERRIDE, "trustedDependencies", document.get("trustedDependencies"))
-    facts.say(Kind.BACKEND, "packageManager", document.get("packageManager"))
-    facts.say(Kind.BACKEND, "gypfile", document.get("gypfile"))
+    facts.record(Kind.OVERRIDE, "trustedDependencies", document.get("trustedDependencies"))
+    facts.record(Kind.BACKEND, "packageManager", document.get("packageManager"))
+    facts.record(Kind.BACKEND, "gypfile", document.get("gypfile"))
     facts.tables(Kind.INDEX, "publishConfig", document.get("publishConfig"))
     binaries = document.get("bin")
     if isinstance(binaries, str):
         binaries = {str(document.get("name", "")).rpartition("/")[2]: binaries}
     for name, place in table(binaries).items():
-        facts.say(Kind.PROGRAM, name, place)
-    facts.say(Kind.PROGRAM, "directories.bin", table(document.get("directories")).get("bin"))
+        facts.record(Kind.PROGRAM, name, place)
+    facts.record(Kind.PROGRAM, "directories.bin", table(document.get("directories")).get("bin"))
     for key in _ENTRIES:
         facts.tables(Kind.ENTRY, key, document.get(key))
     return facts
@@ -70,25 +70,25 @@ def package_json(content: bytes) -> Facts:
 def package_lock(content: bytes) -> Facts:
     """``package-lock.json`` and ``npm-shrinkwrap.json``, versions 1 to 3."""
     document, facts = read_json(content), Facts()
-    for path, said in table(document.get("packages")).items():
-        if path and isinstance(said, dict):
+    for path, given in table(document.get("packages")).items():
+        if path and isinstance(given, dict):
             name = path.removeprefix("node_modules/")
-            linked = bool(said.get("link")) or "node_modules" not in path
+            linked = bool(given.get("link")) or "node_modules" not in path
             facts.packages[name] = (
-                Package(in_words(said.get("version")), Source.PATH, in_words(said.get("resolved", path)))
+                Package(in_words(given.get("version")), Source.PATH, in_words(given.get("resolved", path)))
                 if linked
-                else from_address(in_words(said.get("version")), in_words(said.get("resolved")))
+                else from_address(in_words(given.get("version")), in_words(given.get("resolved")))
             )
-            if said.get("hasInstallScript"):
-                facts.say(Kind.SCRIPT, f"of {name}", said.get("version", "any version"))
+            if given.get("hasInstallScript"):
+                facts.record(Kind.SCRIPT, f"of {name}", given.get("version", "any version"))
     waiting = [("", table(document.get("dependencies")))] if "packages" not in document else []
     while waiting:
         above, some = waiting.pop()
-        for name, said in some.items():
-            if isinstance(said, dict):
-                address = in_words(said.get("resolved", said.get("version")))
-                facts.packages[above + name] = from_address(in_words(said.get("version")), address if "/" in address else "")
-                waiting.append((f"{above}{name}/", table(said.get("dependencies"))))
+        for name, given in some.items():
+            if isinstance(given, dict):
+                address = in_words(given.get("resolved", given.get("version")))
+                facts.packages[above + name] = from_address(in_words(given.get("version")), address if "/" in address else "")
+                waiting.append((f"{above}{name}/", table(given.get("dependencies"))))
     return facts
 
 
@@ -126,14 +126,14 @@ def _by_protocol(version: str, protocol: str) -> Package:
 
 
 def pnpm_lock(content: bytes) -> Facts:
-    """``pnpm-lock.yaml``: what stands below ``packages`` and ``overrides``."""
+    """Read ``pnpm-lock.yaml``: the entries below ``packages`` and ``overrides``."""
     facts, section, name = Facts(), b"", ""
     for line in content.split(b"\n"):
         if line and not line.startswith((b" ", b"#")):
             section = line.partition(b":")[0]
         elif section == b"overrides" and line.startswith(b"  ") and b":" in line:
             key, _, value = line.strip().decode("utf-8", "replace").rpartition(": ")
-            facts.say(Kind.OVERRIDE, f"overrides.{key.strip(chr(39))}", value)
+            facts.record(Kind.OVERRIDE, f"overrides.{key.strip(chr(39))}", value)
         elif (
             section == b"packages" and line.startswith(b"  ") and not line.startswith(b"    ") and line.rstrip().endswith(b":")
         ):
@@ -141,7 +141,7 @@ def pnpm_lock(content: bytes) -> Facts:
             version = name.removeprefix("@").partition("@")[2]
             facts.packages[name] = Package(version) if not version.startswith(("http", "git", "file")) else from_pnpm(version)
         elif section == b"packages" and name and line.strip().startswith(b"requiresBuild: true"):
-            facts.say(Kind.SCRIPT, f"of {name}", "requiresBuild")
+            facts.record(Kind.SCRIPT, f"of {name}", "requiresBuild")
         elif section == b"packages" and name and b"tarball:" in line:
             address = line.partition(b"tarball:")[2].strip().split(b",")[0].strip(b"'\" }").decode("utf-8", "replace")
             facts.packages[name] = Package(facts.packages[name].version, Source.URL, address)
@@ -149,7 +149,7 @@ def pnpm_lock(content: bytes) -> Facts:
 
 
 def from_pnpm(version: str) -> Package:
-    """A package whose version is an address."""
+    """Return a package whose version is an address."""
     if version.startswith("file"):
         return Package("", Source.PATH, version)
     is_git = version.startswith("git") or "codeload.github.com" in version
@@ -159,10 +159,10 @@ def from_pnpm(version: str) -> Package:
 def bun_lock(content: bytes) -> Facts:
     """``bun.lock``."""
     document, facts = read_jsonc(content), Facts()
-    for name, said in table(document.get("packages")).items():
-        resolved = in_words(said[0]) if isinstance(said, list) and said else ""
+    for name, given in table(document.get("packages")).items():
+        resolved = in_words(given[0]) if isinstance(given, list) and given else ""
         version = resolved.removeprefix("@").partition("@")[2]
-        index = in_words(said[1]) if isinstance(said, list) and len(said) > 1 and isinstance(said[1], str) else ""
+        index = in_words(given[1]) if isinstance(given, list) and len(given) > 1 and isinstance(given[1], str) else ""
         facts.packages[name] = from_address(version, version if ":" in version else index)
     for key in ("overrides", "patchedDependencies", "trustedDependencies"):
         facts.tables(Kind.OVERRIDE, key, document.get(key))
@@ -218,9 +218,9 @@ def npm_settings(content: bytes) -> Facts:
         key, _, value = (part.strip().strip('"') for part in text.partition(separator))
         small = key.casefold().rpartition(":")[2]
         if small in _INDEX_KEYS or key.casefold().endswith(":registry"):
-            facts.say(Kind.INDEX, key, value)
+            facts.record(Kind.INDEX, key, value)
         elif small in _LOOSE_KEYS:
-            facts.say(Kind.BACKEND, key, value)
+            facts.record(Kind.BACKEND, key, value)
     return facts
 
 
@@ -231,9 +231,9 @@ def pnpm_workspace(content: bytes) -> Facts:
         if line and not line.startswith((" ", "#", "-")):
             section, _, value = line.partition(":")
             if value.strip() and section in {"overrides", "dangerouslyAllowAllBuilds", "registry"}:
-                facts.say(Kind.OVERRIDE, section, value.strip())
+                facts.record(Kind.OVERRIDE, section, value.strip())
         elif section in {"overrides", "patchedDependencies", "onlyBuiltDependencies", "packageExtensions", "allowBuilds"}:
             name, _, value = line.strip().removeprefix("- ").partition(": ")
             if name and not name.startswith("#"):
-                facts.say(Kind.OVERRIDE, f"{section}.{name}", value or "listed")
+                facts.record(Kind.OVERRIDE, f"{section}.{name}", value or "listed")
     return facts

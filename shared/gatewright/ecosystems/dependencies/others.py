@@ -1,6 +1,6 @@
 """Manifests and lock files of Rust, Go, Ruby, PHP, the JVM, .NET, Dart, Elixir, Swift, C and Nix. Pure; the input is hostile.
 
-Files that are programs (``Gemfile``, ``build.gradle``) are read line by line: what stands there letter by letter is known.
+Files that are programs (``Gemfile``, ``build.gradle``) are read line by line: only literal text is understood.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ def cargo_toml(content: bytes) -> Facts:
     places = [document, table(document.get("workspace")), *table(document.get("target")).values()]
     for place in places:
         for group in _CARGO:
-            for name, said in table(table(place).get(group)).items():
+            for name, given in table(table(place).get(group)).items():
                 facts.package(
                     name,
-                    said
-                    if isinstance(said, str) or not table(said).get("package")
-                    else {"path": f"package {said['package']}", **said},
+                    given
+                    if isinstance(given, str) or not table(given).get("package")
+                    else {"path": f"package {given['package']}", **given},
                 )
     for source, packages in table(document.get("patch")).items():
-        for name, said in table(packages).items():
-            facts.say(Kind.OVERRIDE, f"patch.{source}.{name}", said)
+        for name, given in table(packages).items():
+            facts.record(Kind.OVERRIDE, f"patch.{source}.{name}", given)
     facts.tables(Kind.OVERRIDE, "replace", document.get("replace"))
     package = table(document.get("package"))
     for key in ("build", "links", "proc-macro"):
-        facts.say(Kind.SCRIPT, f"package.{key}", package.get(key))
+        facts.record(Kind.SCRIPT, f"package.{key}", package.get(key))
     library = table(document.get("lib"))
-    facts.say(Kind.SCRIPT, "lib.proc-macro", library.get("proc-macro"))
-    facts.say(Kind.ENTRY, "lib.path", library.get("path"))
+    facts.record(Kind.SCRIPT, "lib.proc-macro", library.get("proc-macro"))
+    facts.record(Kind.ENTRY, "lib.path", library.get("path"))
     for number, target in enumerate(each for each in document.get("bin", ()) if isinstance(each, dict)):
-        facts.say(Kind.PROGRAM, in_words(target.get("name", f"bin {number}")), target.get("path", "src"))
+        facts.record(Kind.PROGRAM, in_words(target.get("name", f"bin {number}")), target.get("path", "src"))
     return facts
 
 
@@ -71,16 +71,16 @@ def go_mod(content: bytes) -> Facts:
             if verb == "require" and len(rest) >= 2:
                 facts.packages[rest[0]] = Package(rest[1])
             elif verb in {"replace", "exclude"} and rest:
-                facts.say(Kind.OVERRIDE, f"{verb} {rest[0]}", " ".join(rest[1:]) or "all versions")
+                facts.record(Kind.OVERRIDE, f"{verb} {rest[0]}", " ".join(rest[1:]) or "all versions")
             elif verb == "tool" and rest:
-                facts.say(Kind.PROGRAM, rest[0].rpartition("/")[2], rest[0])
+                facts.record(Kind.PROGRAM, rest[0].rpartition("/")[2], rest[0])
             elif verb in {"toolchain", "go", "godebug"}:
-                facts.say(Kind.BACKEND, verb, " ".join(rest))
+                facts.record(Kind.BACKEND, verb, " ".join(rest))
     return facts
 
 
 def go_sum(content: bytes) -> Facts:
-    """``go.sum``: modules whose content is used, not those of which only the manifest is."""
+    """Read ``go.sum``: modules whose content is used, not those with only a used manifest."""
     facts = Facts()
     for line in content.decode("utf-8", "replace").split("\n"):
         words = line.split()
@@ -113,9 +113,9 @@ def gemfile(content: bytes) -> Facts:
         )
         facts.packages[quoted[0]] = Package(version, source, place)
     for line in _GEM_LINE.groups(content):
-        facts.say(Kind.INDEX, line.decode("utf-8", "replace").strip(), "used")
+        facts.record(Kind.INDEX, line.decode("utf-8", "replace").strip(), "used")
     for value in _GEM_PROGRAMS.groups(content):
-        facts.say(
+        facts.record(
             Kind.SCRIPT if b"ext" in value else Kind.PROGRAM, value.decode("utf-8", "replace").strip(" []'\""), "of the gem"
         )
     return facts
@@ -131,7 +131,7 @@ def gemfile_lock(content: bytes) -> Facts:
         elif line.startswith("  remote: "):
             remote = line.partition(": ")[2].strip()
             if section == "GEM":
-                facts.say(Kind.INDEX, f"remote {remote}", "used")
+                facts.record(Kind.INDEX, f"remote {remote}", "used")
         elif section in sources and line.startswith("    ") and not line.startswith("     ") and "(" in line:
             name, _, version = line.strip().rstrip(")").partition(" (")
             source = sources[section]
@@ -143,22 +143,22 @@ def composer_json(content: bytes) -> Facts:
     """``composer.json``."""
     document, facts = read_json(content), Facts()
     for group in ("require", "require-dev"):
-        for name, said in table(document.get(group)).items():
-            facts.package(name, said)
+        for name, given in table(document.get(group)).items():
+            facts.package(name, given)
     repositories = document.get("repositories")
     listed = {str(n): each for n, each in enumerate(repositories)} if isinstance(repositories, list) else table(repositories)
-    for name, said in listed.items():
-        facts.say(Kind.INDEX, f"repositories.{name}", said)
+    for name, given in listed.items():
+        facts.record(Kind.INDEX, f"repositories.{name}", given)
     for event, command in table(document.get("scripts")).items():
         if event.startswith(("pre-", "post-")):
-            facts.say(Kind.SCRIPT, f"scripts.{event}", command)
+            facts.record(Kind.SCRIPT, f"scripts.{event}", command)
     for key in ("replace", "provide", "conflict"):
         facts.tables(Kind.OVERRIDE, key, document.get(key))
     for key in ("autoload", "autoload-dev"):
         facts.tables(Kind.ENTRY, key, document.get(key))
     facts.tables(Kind.BACKEND, "config.allow-plugins", table(document.get("config")).get("allow-plugins"))
     for place in document.get("bin", ()) if isinstance(document.get("bin"), list) else ():
-        facts.say(Kind.PROGRAM, in_words(place).rpartition("/")[2], place)
+        facts.record(Kind.PROGRAM, in_words(place).rpartition("/")[2], place)
     return facts
 
 
@@ -167,23 +167,23 @@ def composer_lock(content: bytes) -> Facts:
     document, facts = read_json(content), Facts()
     for group in ("packages", "packages-dev"):
         packages = document.get(group)
-        for said in packages if isinstance(packages, list) else ():
-            place = table(table(said).get("dist")) or table(table(said).get("source"))
-            address, version = in_words(place.get("url")), in_words(table(said).get("version"))
+        for given in packages if isinstance(packages, list) else ():
+            place = table(table(given).get("dist")) or table(table(given).get("source"))
+            address, version = in_words(place.get("url")), in_words(table(given).get("version"))
             if place.get("type") == "path":
-                facts.packages[in_words(said.get("name"))] = Package(version, Source.PATH, address)
-            elif said:
+                facts.packages[in_words(given.get("name"))] = Package(version, Source.PATH, address)
+            elif given:
                 named = from_address(version, address)
                 usual = "github.com" in named.place[:40] and named.place.startswith(
                     ("api.github.com", "https://github.com", "github.com")
                 )
-                facts.packages[in_words(said.get("name"))] = Package(version) if usual else named
-            if table(said).get("type") == "composer-plugin":
-                facts.say(Kind.SCRIPT, f"of the plugin {in_words(said.get('name'))}", version)
+                facts.packages[in_words(given.get("name"))] = Package(version) if usual else named
+            if table(given).get("type") == "composer-plugin":
+                facts.record(Kind.SCRIPT, f"of the plugin {in_words(given.get('name'))}", version)
     return facts
 
 
-#: Each by itself: with one pattern for all, a part that is never closed would be looked for again and again.
+#: One pattern each: a combined pattern would search for an unclosed part repeatedly.
 _POM: Final = tuple(
     BytesPattern(b"(?s)<" + name + b">(.*?)</" + name + b">") for name in (b"dependency", b"plugin", b"extension", b"parent")
 )
@@ -206,7 +206,7 @@ def pom(content: bytes) -> Facts:
         facts.packages[f"{found['groupId']}:{found['artifactId']}"] = Package(found["version"], source, found["systemPath"])
     for part in (part for pattern in _POM_INDEX for part in pattern.groups(content)):
         for address in _URL.groups(part):
-            facts.say(Kind.INDEX, f"repository {address.decode('utf-8', 'replace').strip()}", "used")
+            facts.record(Kind.INDEX, f"repository {address.decode('utf-8', 'replace').strip()}", "used")
     return facts
 
 
@@ -225,7 +225,7 @@ def _lines(
             facts.packages[name] = Package(version.strip().strip("\"'"))
         for pattern, kind in ((index, Kind.INDEX), (script, Kind.SCRIPT)):
             for each in pattern.groups(content) if pattern is not None else ():
-                facts.say(kind, " ".join(each.decode("utf-8", "replace").split()), "used")
+                facts.record(kind, " ".join(each.decode("utf-8", "replace").split()), "used")
         return facts
 
     return read
@@ -281,7 +281,7 @@ cabal = _lines(
 
 
 def pubspec(content: bytes) -> Facts:
-    """``pubspec.yaml`` and ``pubspec.lock``: names by their place below a section, and where they come from."""
+    """Read ``pubspec.yaml`` and ``pubspec.lock``: names and sources of the packages in each section."""
     facts, section, name = Facts(), "", ""
     for line in content.decode("utf-8", "replace").split("\n"):
         text = line.strip()
@@ -296,7 +296,7 @@ def pubspec(content: bytes) -> Facts:
                 name = key
                 facts.packages[name] = Package(value)
                 if section == "dependency_overrides":
-                    facts.say(Kind.OVERRIDE, name, value or "set")
+                    facts.record(Kind.OVERRIDE, name, value or "set")
             elif name and key in {"git", "url", "path"} and value:
                 source = {"git": Source.GIT, "path": Source.PATH}.get(key, facts.packages[name].source)
                 if source is not Source.REGISTRY or value.rstrip("/") not in {"https://pub.dev", "https://pub.dartlang.org"}:
@@ -308,7 +308,7 @@ def pubspec(content: bytes) -> Facts:
             elif name and key == "version":
                 facts.packages[name] = Package(value, *facts.packages[name][1:])
         elif section == "executables":
-            facts.say(Kind.PROGRAM, key, value or key)
+            facts.record(Kind.PROGRAM, key, value or key)
     return facts
 
 
@@ -316,22 +316,22 @@ def nuget_lock(content: bytes) -> Facts:
     """``packages.lock.json``."""
     facts = Facts()
     for framework, packages in table(read_json(content).get("dependencies")).items():
-        for name, said in table(packages).items():
-            is_project = table(said).get("type") == "Project"
-            found = Package(in_words(table(said).get("resolved")), Source.PATH if is_project else Source.REGISTRY)
+        for name, given in table(packages).items():
+            is_project = table(given).get("type") == "Project"
+            found = Package(in_words(table(given).get("resolved")), Source.PATH if is_project else Source.REGISTRY)
             facts.packages[name if name not in facts.packages else f"{name} for {framework}"] = found
     return facts
 
 
 def swift_resolved(content: bytes) -> Facts:
-    """``Package.resolved``: packages of Swift lie in repositories, and each address counts."""
+    """Read ``Package.resolved``: Swift packages are in repositories, so each address is relevant."""
     document, facts = read_json(content), Facts()
     pins = document.get("pins", table(document.get("object")).get("pins"))
     for pin in pins if isinstance(pins, list) else ():
-        said = table(pin)
-        version = in_words(table(said.get("state")).get("version", table(said.get("state")).get("revision")))
-        address = in_words(said.get("location", said.get("repositoryURL")))
-        facts.packages[in_words(said.get("identity", said.get("package")))] = Package(version, Source.GIT, address)
+        given = table(pin)
+        version = in_words(table(given.get("state")).get("version", table(given.get("state")).get("revision")))
+        address = in_words(given.get("location", given.get("repositoryURL")))
+        facts.packages[in_words(given.get("identity", given.get("package")))] = Package(version, Source.GIT, address)
     return facts
 
 
@@ -352,13 +352,13 @@ def flake_lock(content: bytes) -> Facts:
 def vcpkg(content: bytes) -> Facts:
     """``vcpkg.json`` and ``vcpkg-configuration.json``."""
     document, facts = read_json(content), Facts()
-    for said in document.get("dependencies", ()) if isinstance(document.get("dependencies"), list) else ():
-        name = in_words(table(said).get("name")) or in_words(said)
-        facts.packages[name] = Package(in_words(table(said).get("version>=")))
-    for said in document.get("overrides", ()) if isinstance(document.get("overrides"), list) else ():
-        facts.say(Kind.OVERRIDE, in_words(table(said).get("name")), said)
+    for given in document.get("dependencies", ()) if isinstance(document.get("dependencies"), list) else ():
+        name = in_words(table(given).get("name")) or in_words(given)
+        facts.packages[name] = Package(in_words(table(given).get("version>=")))
+    for given in document.get("overrides", ()) if isinstance(document.get("overrides"), list) else ():
+        facts.record(Kind.OVERRIDE, in_words(table(given).get("name")), given)
     for key in ("default-registry", "registries", "overlay-ports", "overlay-triplets"):
-        facts.say(Kind.INDEX, key, document.get(key))
+        facts.record(Kind.INDEX, key, document.get(key))
     return facts
 
 
@@ -366,10 +366,10 @@ def plain_packages(content: bytes) -> Facts:
     """``libs.versions.toml``."""
     facts = Facts()
     for section, values in toml(content).items():
-        for name, said in table(values).items():
-            known = table(said)
-            module = in_words(known.get("module", known.get("id", said)))
+        for name, given in table(values).items():
+            known = table(given)
+            module = in_words(known.get("module", known.get("id", given)))
             facts.packages[f"{section}.{name} {module}".strip() if section != "versions" else f"versions.{name}"] = (
-                package_of(in_words(known.get("version", ""))) if known else Package(in_words(said))
+                package_of(in_words(known.get("version", ""))) if known else Package(in_words(given))
             )
     return facts

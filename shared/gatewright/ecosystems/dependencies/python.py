@@ -16,7 +16,7 @@ from gatewright.patterns import BytesPattern, TextPattern
 _MOST_TOML: Final = 512 << 10
 #: Lines of a file of requirements.
 _MOST_LINES: Final = 100_000
-_NAME: Final = TextPattern(r"^\s*(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*(?:\[[^\]]{0,200}\])?)\s*(?P<said>[^;]*)(?:;.*)?$")
+_NAME: Final = TextPattern(r"^\s*(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*(?:\[[^\]]{0,200}\])?)\s*(?P<given>[^;]*)(?:;.*)?$")
 
 
 def toml(content: bytes) -> dict[str, Any]:
@@ -35,9 +35,9 @@ def requirement(facts: Facts, text: str) -> None:
         name = words.partition("#egg=")[2].partition("&")[0] or words
         facts.packages[name] = package_of(words)
         return
-    said = named.get("said", "").strip()
+    given = named.get("given", "").strip()
     facts.packages[_normal(named["name"])] = package_of(
-        f"{named['name']} @ {said[1:].strip()}" if said.startswith("@") else said
+        f"{named['name']} @ {given[1:].strip()}" if given.startswith("@") else given
     )
 
 
@@ -60,51 +60,51 @@ def pyproject(content: bytes) -> Facts:
         requirement(facts, text)
     build = table(document.get("build-system"))
     for key in ("build-backend", "backend-path", "requires"):
-        facts.say(Kind.BACKEND, f"build-system.{key}", build.get(key))
+        facts.record(Kind.BACKEND, f"build-system.{key}", build.get(key))
     for scripts in (project.get("scripts"), project.get("gui-scripts"), table(tool.get("poetry")).get("scripts")):
         for name, place in table(scripts).items():
-            facts.say(Kind.PROGRAM, name, place)
+            facts.record(Kind.PROGRAM, name, place)
     for group_name, points in table(project.get("entry-points")).items():
         kind = Kind.PROGRAM if group_name in {"console_scripts", "gui_scripts"} else Kind.ENTRY
         for name, place in table(points).items():
-            facts.say(kind, name if kind is Kind.PROGRAM else f"entry-points.{group_name}.{name}", place)
+            facts.record(kind, name if kind is Kind.PROGRAM else f"entry-points.{group_name}.{name}", place)
     _sources(facts, tool)
     _build_hooks(facts, tool)
     return facts
 
 
 def _sources(facts: Facts, tool: dict[str, Any]) -> None:
-    """What the tables of poetry, uv and pdm say of packages and indexes."""
+    """Record the packages and indexes in the tables of poetry, uv and pdm."""
     poetry, uv, pdm = (table(tool.get(name)) for name in ("poetry", "uv", "pdm"))
     places = [poetry, *table(poetry.get("group")).values()]
     packages = [table(table(place).get(key)) for place in places for key in ("dependencies", "dev-dependencies")]
     for some in (*packages, table(uv.get("sources"))):
-        for name, said in some.items():
-            facts.package(_normal(name), said)
+        for name, given in some.items():
+            facts.package(_normal(name), given)
     for name, sources in (
         ("poetry.source", poetry.get("source")),
         ("uv.index", uv.get("index")),
         ("pdm.source", pdm.get("source")),
     ):
-        for number, said in enumerate(_tables(sources)):
-            facts.say(Kind.INDEX, f"tool.{name}.{said.get('name', number)}", said.get("url"))
+        for number, given in enumerate(_tables(sources)):
+            facts.record(Kind.INDEX, f"tool.{name}.{given.get('name', number)}", given.get("url"))
     for key in ("index-url", "extra-index-url", "find-links", "index-strategy", "no-index", "allow-insecure-host"):
-        facts.say(Kind.INDEX, f"tool.uv.{key}", uv.get(key))
+        facts.record(Kind.INDEX, f"tool.uv.{key}", uv.get(key))
     for key in ("override-dependencies", "constraint-dependencies", "build-constraint-dependencies"):
-        facts.say(Kind.OVERRIDE, f"tool.uv.{key}", uv.get(key))
+        facts.record(Kind.OVERRIDE, f"tool.uv.{key}", uv.get(key))
     facts.tables(Kind.OVERRIDE, "tool.pdm.resolution", pdm.get("resolution"))
 
 
 def _build_hooks(facts: Facts, tool: dict[str, Any]) -> None:
-    """What runs when a package is built, and which folders it is made of."""
+    """Record what runs when a package is built, and its source folders."""
     poetry, pdm, hatch, setuptools = (table(tool.get(name)) for name in ("poetry", "pdm", "hatch", "setuptools"))
-    facts.say(Kind.BACKEND, "tool.poetry.build", poetry.get("build"))
+    facts.record(Kind.BACKEND, "tool.poetry.build", poetry.get("build"))
     facts.tables(Kind.BACKEND, "tool.pdm.build", pdm.get("build"))
     facts.tables(Kind.BACKEND, "tool.hatch.build.hooks", table(hatch.get("build")).get("hooks"))
     facts.tables(Kind.BACKEND, "tool.hatch.metadata.hooks", table(hatch.get("metadata")).get("hooks"))
     facts.tables(Kind.BACKEND, "tool.setuptools.cmdclass", setuptools.get("cmdclass"))
     for name, place in table(setuptools.get("package-dir")).items():
-        facts.say(Kind.ENTRY, f"tool.setuptools.package-dir.{name or 'top'}", place)
+        facts.record(Kind.ENTRY, f"tool.setuptools.package-dir.{name or 'top'}", place)
 
 
 def _tables(value: object) -> list[dict[str, Any]]:
@@ -138,7 +138,7 @@ def requirements(content: bytes) -> Facts:
             continue
         option, _, value = text.replace("=", " ", 1).partition(" ") if text.startswith("-") else ("", "", "")
         if option in _OPTIONS:
-            facts.say(Kind.INDEX, f"{_OPTIONS[option]} {value.strip()}", "set")
+            facts.record(Kind.INDEX, f"{_OPTIONS[option]} {value.strip()}", "set")
         elif option in {"-e", "--editable"}:
             place = text.partition(" ")[2].strip() or value
             name = place.partition("#egg=")[2] or place
@@ -160,16 +160,16 @@ def setup_cfg(content: bytes) -> Facts:
             for line in lines:
                 requirement(facts, line)
         elif section == "options" and key in {"dependency_links", "cmdclass"}:
-            facts.say(Kind.INDEX if key == "dependency_links" else Kind.BACKEND, key, list(lines))
+            facts.record(Kind.INDEX if key == "dependency_links" else Kind.BACKEND, key, list(lines))
         elif section == "options.entry_points":
             for line in lines:
                 name, _, place = line.partition("=")
                 kind = Kind.PROGRAM if key in {"console_scripts", "gui_scripts"} else Kind.ENTRY
-                facts.say(kind, name.strip() if kind is Kind.PROGRAM else f"{key}.{name.strip()}", place.strip())
+                facts.record(kind, name.strip() if kind is Kind.PROGRAM else f"{key}.{name.strip()}", place.strip())
         elif section == "options" and key == "package_dir":
-            facts.say(Kind.ENTRY, "package_dir", list(lines))
+            facts.record(Kind.ENTRY, "package_dir", list(lines))
         elif section in {"easy_install", "build_ext", "sdist", "install", "develop"}:
-            facts.say(Kind.INDEX if "index" in key or "links" in key else Kind.BACKEND, f"{section}.{key}", list(lines))
+            facts.record(Kind.INDEX if "index" in key or "links" in key else Kind.BACKEND, f"{section}.{key}", list(lines))
     return facts
 
 
@@ -183,38 +183,38 @@ _SETUP_HOOKS: Final = BytesPattern(
 
 
 def setup_py(content: bytes) -> Facts:
-    """What stands in ``setup.py`` letter by letter; it is a program, and what it computes is not known."""
+    """Read the literal text of ``setup.py``; it is a program, and computed values are unknown."""
     facts = Facts()
     for text in _SETUP_REQUIREMENTS.groups(content):
         requirement(facts, text.decode("utf-8", "replace"))
     for name in _SETUP_PROGRAMS.groups(content):
-        facts.say(Kind.PROGRAM, name.decode("utf-8", "replace"), "in setup.py")
+        facts.record(Kind.PROGRAM, name.decode("utf-8", "replace"), "in setup.py")
     for word in _SETUP_HOOKS.groups(content):
-        facts.say(Kind.BACKEND, word.decode(), "in setup.py")
+        facts.record(Kind.BACKEND, word.decode(), "in setup.py")
     return facts
 
 
 def pipfile(content: bytes) -> Facts:
     """``Pipfile``."""
     document, facts = toml(content), Facts()
-    for number, said in enumerate(_tables(document.get("source"))):
-        facts.say(Kind.INDEX, f"source.{said.get('name', number)}", said.get("url"))
+    for number, given in enumerate(_tables(document.get("source"))):
+        facts.record(Kind.INDEX, f"source.{given.get('name', number)}", given.get("url"))
     for key, group in document.items():
         if key not in {"source", "requires", "scripts", "pipenv"}:
-            for name, said in table(group).items():
-                facts.package(_normal(name), said)
+            for name, given in table(group).items():
+                facts.package(_normal(name), given)
     return facts
 
 
 def pipfile_lock(content: bytes) -> Facts:
     """``Pipfile.lock``."""
     document, facts = read_json(content), Facts()
-    for said in _tables(table(document.get("_meta")).get("sources")):
-        facts.say(Kind.INDEX, f"source.{said.get('name')}", said.get("url"))
+    for given in _tables(table(document.get("_meta")).get("sources")):
+        facts.record(Kind.INDEX, f"source.{given.get('name')}", given.get("url"))
     for group, packages in document.items():
-        for name, said in table(packages).items() if group != "_meta" else ():
-            if isinstance(said, dict):
-                known = {key: value for key, value in said.items() if key != "index"}
+        for name, given in table(packages).items() if group != "_meta" else ():
+            if isinstance(given, dict):
+                known = {key: value for key, value in given.items() if key != "index"}
                 facts.packages[name] = package_of(known)
     return facts
 
@@ -228,7 +228,7 @@ def index_settings(content: bytes) -> Facts:
         if equals and any(
             each in small for each in ("index", "links", "trusted", "proxy", "cert", "pre", "target", "prefix", "binary")
         ):
-            facts.say(Kind.INDEX, key, value)
+            facts.record(Kind.INDEX, key, value)
     return facts
 
 
@@ -239,7 +239,7 @@ def uv_settings(content: bytes) -> Facts:
         if any(each in name for each in ("index", "links", "host", "sources", "repositories", "installer", "certificates")):
             facts.tables(Kind.INDEX, name, value if isinstance(value, dict) else in_words(value))
         elif name.endswith("dependencies"):
-            facts.say(Kind.OVERRIDE, name, value)
+            facts.record(Kind.OVERRIDE, name, value)
     return facts
 
 
@@ -251,7 +251,7 @@ def conda_environment(content: bytes) -> Facts:
             section = line.partition(":")[0]
         text = line.strip()
         if text.startswith("- ") and section == "channels":
-            facts.say(Kind.INDEX, f"channel {text[2:].strip()}", "used")
+            facts.record(Kind.INDEX, f"channel {text[2:].strip()}", "used")
         elif text.startswith("- ") and section == "dependencies" and not text.endswith(":"):
             requirement(facts, text[2:].strip().replace("=", "==", 1) if "==" not in text else text[2:].strip())
     return facts
@@ -301,11 +301,11 @@ _IN_TABLE: Final = TextPattern(r'\{\s*(?P<key>\w+)\s*=\s*"(?P<value>[^"]*)".*\}'
 def _add_locked(facts: Facts, found: dict[str, str], usual: str) -> None:
     name, version = found["name"].strip('"'), found.get("version", "").strip('"')
     key = f"{name} {version}" if name in facts.packages else name
-    said = _IN_TABLE.fullmatch(found.get("source", ""))
+    given = _IN_TABLE.fullmatch(found.get("source", ""))
     plain = found.get("source", "").strip('"')
     kind, address = "", ""
-    if said is not None:
-        kind, address = said["key"], said["value"]
+    if given is not None:
+        kind, address = given["key"], given["value"]
     elif plain:
         kind, _, address = plain.partition("+")
     elif "source.url" in found or "source.path" in found:

@@ -1,4 +1,4 @@
-"""Which reader takes which manifest, lock file or file of settings apart: by the name of the file. Pure."""
+"""The reader of each manifest, lock file or settings file, by the name of the file. Pure."""
 
 from __future__ import annotations
 
@@ -93,12 +93,12 @@ _BY_PART: Final[tuple[tuple[str, tuple[str, ...], Reader], ...]] = (
 
 
 def is_dependency_file(path: bytes) -> bool:
-    """Whether a reader knows the file at ``path``."""
+    """Return whether a reader exists for the file at ``path``."""
     return _reader(path) is not None
 
 
 def read_facts(path: bytes, content: bytes) -> Facts:
-    """What a version of the file says. Raises UnreadableError."""
+    """Return the content of one version of the file. Raises UnreadableError."""
     read = _reader(path)
     if read is None:
         raise UnreadableError("no reader knows this kind of file")

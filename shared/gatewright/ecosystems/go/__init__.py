@@ -1,5 +1,5 @@
-"""Go: ``go test``. ``GOFLAGS`` has ``-exec`` start each test binary by ``runner.sh``, which is a process of its own.
+"""Go: ``go test``. ``GOFLAGS`` has ``-exec`` start each test binary through ``runner.sh``, a separate process.
 
-Told are the tests, examples and fuzz tests of a package, not their subtests: those are known only once they have run. A
-toolchain must be shown to the sandbox, and the modules that the tests need.
+It reports the tests, examples and fuzz tests of a package, not their subtests, which are unknown until they run. The
+sandbox needs read access to a toolchain, and to the modules that the tests need.
 """

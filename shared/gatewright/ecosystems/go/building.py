@@ -1,8 +1,8 @@
-"""What Go may build before a command runs, by the compiler alone: which words say what, and what its cache does not see.
+"""Compilation of Go before a command runs: the options that decide it, and the gaps of its cache.
 
-Go's cache is kept by the contents of what was compiled, by the compiler and its options. It has two gaps, of packages with C or
-assembler: files that these include from elsewhere in the repository are in no digest. A tree that has such a package gets no
-cache. Results of tests are in it as well; none comes to be here, because no test is started.
+Go's cache is keyed by the compiled content, the compiler and its options. It has two gaps, in packages with C or assembler:
+files that these include from elsewhere in the repository are in no digest. A tree with such a package gets no cache. The
+cache also holds test results; none exist here, because no test starts.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from gatewright.ecosystems.port import TreeFiles
 
 #: Below the home of a command.
 CACHE: Final = ".cache/go-build"
-#: Files that say which modules are compiled.
+#: Files that decide which modules are compiled.
 MODULES: Final = frozenset({"go.mod", "go.sum", "go.work", "go.work.sum"})
-#: Of what the words of a command say, this decides how packages are compiled, and starts no program.
+#: The options of a command that decide how packages are compiled, and start no program.
 _DECIDING: Final = frozenset({"-tags", "-race", "-msan", "-asan", "-mod", "-trimpath"})
 #: The folders of packages in which something is included that no digest has.
 _UNTOLD: Final = "{{if or .CgoFiles .SFiles .SwigFiles .SwigCXXFiles}}{{.Dir}}{{end}}"
@@ -35,7 +35,8 @@ class GoBuild:
 
     @property
     def compiling(self) -> tuple[str, ...]:
-        """Compiles the packages and their tests, looks at them as `go test` does, and has ``true`` stand for each test."""
+        """Return the command that compiles and vets packages and tests as `go test` does, with ``true`` in place of each
+        test."""
         return ("go", "test", *self.options, "-exec=true", "-count=1", *self.packages)
 
     @property
@@ -45,19 +46,19 @@ class GoBuild:
 
 
 def is_told(listed: bytes, workspace: str) -> bool:
-    """Whether all that is compiled of ``workspace`` is in the digests by which the cache is kept; modules do not change."""
+    """Return whether the cache keys include all compiled files of ``workspace``; modules do not change."""
     folders = listed.decode("utf-8", "replace").split("\n")
     return not any(posixpath.normpath(each).startswith(workspace) for each in folders)
 
 
 async def go_build(argv: Sequence[str], tree: TreeFiles) -> GoBuild | None:
-    """What the first `go test` that ``argv`` starts has compiled; None when it starts none by that name."""
+    """Return the build of the first `go test` that ``argv`` starts; None if it starts none by that name."""
     commands = (tuple(argv), *await commands_of_make(argv, tree))
     return next((_build(words) for words in commands if _is_told(words)), None)
 
 
 def _is_told(words: Sequence[str]) -> bool:
-    # In another folder, ``-C``, packages are called otherwise.
+    # In another folder (``-C``), packages have other names.
     return GO_TEST.may_start(words) and words[0] == "go" and not any(option_of(word) in {*NOT_RUN, "-C"} for word in words)
 
 

@@ -15,7 +15,7 @@ from gatewright.ecosystems.subtree import read_text
 from gatewright.patterns import TextPattern
 
 _PACKAGE = TextPattern(r"(?m)^package [A-Za-z0-9_]+")
-#: What makes a file one of some builds only.
+#: A build constraint of a file.
 _CONSTRAINED = TextPattern(r"(?m)^//(?:go:build|\s*\+build)")
 #: Options with which another program runs the tests, or none does.
 NOT_RUN = frozenset({"-exec", "-c", "-list"})
@@ -45,7 +45,7 @@ _MOST_READ = 40
 
 @dataclass(frozen=True, slots=True)
 class GoTest:
-    """Tests of Go's own package ``testing``."""
+    """The tests of Go's package ``testing``."""
 
     name: str = "go test"
     languages: frozenset[str] = frozenset({"go"})
@@ -56,7 +56,7 @@ class GoTest:
         return len(argv) > 1 and posixpath.basename(argv[0]) == "go" and argv[1] == "test"
 
     async def recognises(self, argv: Sequence[str], tree: TreeFiles) -> bool:
-        """See ``Framework.recognises``: unless the command has a runner of its own, or builds only."""
+        """See ``Framework.recognises``; False if the command has a runner of its own, or builds only."""
         del tree
         return self.may_start(argv) and not any(option_of(word) in NOT_RUN for word in argv)
 
@@ -64,7 +64,7 @@ class GoTest:
         """See ``Framework.instruments``. `go vet` takes three times as long as building: once is enough."""
         del argv, tree
         program = (resources.files("gatewright.ecosystems.go") / "runner.sh").read_bytes()
-        # One word each: before 1.20 Go knows no quotes in this variable. What the command says of -vet counts more.
+        # One word each: before 1.20 Go supports no quotes in this variable. The command's own -vet option takes precedence.
         flags = f"-exec=@FOLDER@/{PROGRAMS}runner.sh" + ("" if order.checks else " -vet=off")
         return Instruments({**order_files(order), f"{PROGRAMS}runner.sh": program}, {"GOFLAGS": flags})
 
@@ -89,7 +89,7 @@ def option_of(word: str) -> str:
 
 
 def _is_tested(path: str, argv: Sequence[str]) -> bool:
-    """Whether the package of ``path`` is among those that the command names; the top one when it names none."""
+    """Return whether the command names the package of ``path``; the top package if it names none."""
     folder = posixpath.dirname(path)
     hidden = any(part in {"vendor", "testdata"} or part.startswith(("_", ".")) for part in folder.split("/") if part)
     named = []

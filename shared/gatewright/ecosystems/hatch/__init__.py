@@ -1,1 +1,1 @@
-"""hatch: what ``hatch run`` starts is told where hatch installs nothing for it; variables go through."""
+"""hatch: commands of ``hatch run`` can be instrumented if hatch installs nothing for them; it passes variables on."""

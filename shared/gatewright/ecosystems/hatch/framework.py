@@ -1,4 +1,4 @@
-"""What hatch starts: a command, or a script of its settings, in an environment that may have to be installed first."""
+"""Commands that hatch starts: a command or a script of its settings, in an environment that may need installation."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from gatewright.ecosystems.shell import likely_tests
 from gatewright.ecosystems.subtree import read_tables
 from gatewright.patterns import TextPattern
 
-#: Of hatch itself: what is there already is used, and nothing is installed. It has no scripts.
+#: hatch's environment that uses installed packages and installs nothing. It has no scripts.
 HERE = "system"
 _DEFAULT = "default"
-#: What ``hatch test`` runs in, and starts there unless its settings say otherwise.
+#: The environment of ``hatch test``, and its default command.
 _TESTS = "hatch-test"
 _USUAL = {"run": "pytest {args}"}
 _NEEDS = ("dependencies", "extra-dependencies", "features", "dependency-groups")
@@ -28,7 +28,7 @@ _MOST_STEPS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class _Started:
-    """One ``hatch run``: ``words`` in ``environment``, with what the settings say of that."""
+    """One ``hatch run``: ``words`` in ``environment``, with its settings."""
 
     environment: str
     words: tuple[str, ...]
@@ -36,7 +36,7 @@ class _Started:
 
     @property
     def installs(self) -> bool:
-        """Whether hatch has to install anything before the words run."""
+        """Return whether hatch must install anything before the command runs."""
         if self.environment == HERE:
             return False
         has_project = not (self.settings.get("skip-install") or self.settings.get("detached"))
@@ -44,24 +44,24 @@ class _Started:
         return has_project or usual or any(self.settings.get(each) for each in _NEEDS)
 
     def commands(self) -> Iterator[tuple[str, ...]]:
-        """The words themselves, or what the script of this name has, with the rest of the words in it."""
+        """Yield the command itself, or those of the script with its name, with the remaining words inserted."""
         scripts = self.settings.get("scripts") if self.environment != HERE else None
         yield from _expand_scripts(self.words, scripts if isinstance(scripts, dict) else {})
 
 
 def is_hatch(argv: Sequence[str]) -> bool:
-    """Whether ``argv`` starts hatch."""
+    """Return whether ``argv`` starts hatch."""
     return bool(argv) and posixpath.basename(argv[0]) == "hatch"
 
 
 async def commands_of_hatch(argv: Sequence[str], tree: TreeFiles) -> tuple[tuple[str, ...], ...]:
-    """What ``argv`` has hatch start without installing anything."""
+    """Return the commands that ``argv`` makes hatch start without installing anything."""
     started = await _started_command(argv, tree)
     return tuple(started.commands()) if started is not None and not started.installs else ()
 
 
 async def why_hatch_is_unproven(argv: Sequence[str], tree: TreeFiles) -> str:
-    """Why what hatch starts cannot be told, and what to do; empty when that is not so."""
+    """Return why the tests of a hatch command cannot be reported, and what to do; empty if they can."""
     started = await _started_command(argv, tree)
     if started is None or not started.installs:
         return ""
@@ -89,7 +89,7 @@ async def _started_command(argv: Sequence[str], tree: TreeFiles) -> _Started | N
 
 
 async def _settings(environment: str, tree: TreeFiles) -> dict[str, Any]:
-    """Of one environment, over those of the default one, from which all others take what they lack."""
+    """Return the settings of one environment, completed by those of the default one."""
     own = (await read_tables(tree, "hatch.toml")).get("envs")
     if not isinstance(own, dict):
         found: Any = await read_tables(tree, "pyproject.toml")

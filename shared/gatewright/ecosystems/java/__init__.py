@@ -1,1 +1,1 @@
-"""Java: Maven tells tests by its reports, held against its own summary; Gradle tells them as its build hears of them."""
+"""Java: Maven's tests come from its reports, checked against its own summary; Gradle's from a listener in the build."""

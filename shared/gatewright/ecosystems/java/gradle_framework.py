@@ -1,4 +1,4 @@
-"""Gradle: a program of ours stands in the place of ``gradle``, and adds a script that hears of each test as the build does."""
+"""Gradle: our program replaces ``gradle`` and adds a script that listens to each test in the build."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _NAMES = TextPattern(r"['\"][A-Za-z0-9_.:-]+['\"]")
 
 @dataclass(frozen=True, slots=True)
 class Gradle:
-    """See ``Framework``: the tests of tasks of the type ``Test``, whatever they are written with."""
+    """See ``Framework``: the tests of tasks of the type ``Test``, in any language."""
 
     name: str = "gradle"
     languages: frozenset[str] = frozenset({"java", "kotlin"})
     tells_files: bool = False
 
     def may_start(self, argv: Sequence[str]) -> bool:
-        """By its plain name alone: another path would not lead to the program of ours."""
+        """Return whether the program is named plainly; with another path our program would not be found."""
         return bool(argv) and argv[0] == "gradle" and not {"test", "check"}.isdisjoint(argv)
 
     async def recognises(self, argv: Sequence[str], tree: TreeFiles) -> bool:

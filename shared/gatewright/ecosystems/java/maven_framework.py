@@ -1,4 +1,4 @@
-"""Maven: a program of ours stands in the place of ``mvn``, and tells the tests from its reports."""
+"""Maven: our program replaces ``mvn`` and takes the tests from its reports."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _MODULE = TextPattern(r"<module>\s*[^<>\s]+\s*</module>")
 
 @dataclass(frozen=True, slots=True)
 class Maven:
-    """See ``Framework``: the tests of Surefire and Failsafe, whatever they are written with."""
+    """See ``Framework``: the tests of Surefire and Failsafe, in any language."""
 
     name: str = "maven"
     languages: frozenset[str] = frozenset({"java", "kotlin"})
     tells_files: bool = False
 
     def may_start(self, argv: Sequence[str]) -> bool:
-        """By its plain name alone: another path would not lead to the program of ours."""
+        """Return whether the program is named plainly; with another path our program would not be found."""
         return bool(argv) and argv[0] == "mvn" and not {"test", "verify"}.isdisjoint(argv)
 
     async def recognises(self, argv: Sequence[str], tree: TreeFiles) -> bool:

@@ -1,4 +1,4 @@
-"""A class with two planted tests, beside a class of the suite and written as that one is: JUnit 4, JUnit 5 or TestNG."""
+"""A class with two planted tests, beside a class of the suite and in its style: JUnit 4, JUnit 5 or TestNG."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gatewright.patterns import TextPattern
 
 _TESTS = "src/test/java/"
 _PACKAGE = TextPattern(r"(?m)^\s*package\s+[A-Za-z0-9_.]+\s*;")
-#: What a file asks for -> the annotation of a test, and how equality is asserted.
+#: A file's import -> the annotation of a test, and the assertion of equality.
 _KINDS = {
     "org.junit.jupiter": ("@org.junit.jupiter.api.Test", "org.junit.jupiter.api.Assertions.assertEquals({0}, {1})"),
     "org.junit.": ("@org.junit.Test", "org.junit.Assert.assertEquals({0}, {1})"),
@@ -24,7 +24,7 @@ MOST_READ = 40
 
 
 async def plant_class(folders: Iterable[str], tree: TreeFiles, draw: Random) -> Sentinel | None:
-    """In the package of one of the suite, in one of the modules ``folders``; None where no class of tests is known."""
+    """Plant a class in a package of the suite, in one of the modules ``folders``; None if no test class is known."""
     places = tuple(posixpath.join(folder, _TESTS) for folder in folders)
     files = sorted(path for path in tree.paths if path.endswith("Test.java") and path.startswith(places))
     draw.shuffle(files)

@@ -1,1 +1,1 @@
-"""``make test`` and ``make check``: whatever test command the rule runs is recognised, and told through its own framework."""
+"""``make test`` and ``make check``: the rule's test command is recognised, and reported through its own framework."""

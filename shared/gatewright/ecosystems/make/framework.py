@@ -1,4 +1,4 @@
-"""What make starts. Variables reach it through make."""
+"""Commands that make starts. It passes variables on."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from gatewright.ecosystems.shell import Command, commands_of
 
 _PROGRAMS = frozenset({"make", "gmake"})
 _TARGETS = frozenset({"test", "check"})
-#: Programs whose tests are not found by where they run.
+#: Programs that find their tests in any folder.
 _ANYWHERE = frozenset({"ctest", "meson"})
 
 
 def is_make(argv: Sequence[str]) -> bool:
-    """Whether ``argv`` starts make."""
+    """Return whether ``argv`` starts make."""
     return bool(argv) and posixpath.basename(argv[0]) in _PROGRAMS
 
 
@@ -26,7 +26,7 @@ def target_of_make(argv: Sequence[str]) -> str | None:
 
 
 async def commands_of_make(argv: Sequence[str], tree: TreeFiles) -> tuple[tuple[str, ...], ...]:
-    """What ``argv`` has make start at the top of the tree; nothing when it is no ``make test``."""
+    """Return the commands that ``argv`` makes make start at the top of the tree; empty unless it is ``make test``."""
     if (target := target_of_make(argv)) is None:
         return ()
     lines = await recipe_lines(tree, target)
@@ -34,5 +34,5 @@ async def commands_of_make(argv: Sequence[str], tree: TreeFiles) -> tuple[tuple[
 
 
 def _told_there(command: Command) -> bool:
-    """Whether it does not matter in which folder the command runs, or that is the top."""
+    """Return whether the command runs at the top, or in any folder alike."""
     return not command.folder or command.words[0] in _ANYWHERE

@@ -1,7 +1,7 @@
-"""What the rule of a target runs, read from a makefile as far as that can be without make: names, plain variables, recipes.
+"""The commands of a make target, read from a makefile without make: names, plain variables, recipes.
 
-Conservative: a line that uses more than plain variables is given up, and with it what it would have run. Included files are
-not read. The result says what to look for; whether it is what really runs is found out by running.
+Conservative: a line with more than plain variables is skipped, with the commands it would run. Included files are not read.
+The result is a guess; running the command shows what really starts.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from gatewright.ecosystems.port import TreeFiles
 from gatewright.ecosystems.subtree import read_text
 from gatewright.patterns import TextPattern
 
-#: In the order in which make takes the first that is there.
+#: In make's order of preference.
 MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
 _VARIABLE = TextPattern(r"\s*(?:export\s+)?(?P<name>[A-Za-z_][A-Za-z0-9_.-]*)\s*(?P<sign>[:?+]{0,3}=)\s*(?P<value>.*)")
 _RULE = TextPattern(r"(?P<targets>[^:=#\t][^:=#]*)::?(?P<needed>[^=].*|)")
 _USE = TextPattern(r"\$[({][A-Za-z_][A-Za-z0-9_.-]*[)}]")
 _DEEPEST = 5
 _MOST_LINES = 5_000
-#: What make sets itself.
+#: Variables that make itself sets.
 _BUILT_IN = {"CURDIR": ".", "MAKE": "make", "SHELL": "/bin/sh"}
 
 
@@ -32,7 +32,7 @@ class _Makefile:
 
 
 async def recipe_lines(tree: TreeFiles, target: str) -> tuple[str, ...]:
-    """The lines that ``make target`` hands to a shell, those of what it needs first."""
+    """Return the shell lines of ``make target``, those of its prerequisites first."""
     name = next((each for each in MAKEFILES if each in tree.paths), None)
     if name is None:
         return ()
@@ -40,7 +40,7 @@ async def recipe_lines(tree: TreeFiles, target: str) -> tuple[str, ...]:
 
 
 async def has_target(tree: TreeFiles, target: str) -> bool:
-    """Whether there is a makefile with a rule for ``target``."""
+    """Return whether a makefile has a rule for ``target``."""
     name = next((each for each in MAKEFILES if each in tree.paths), None)
     return name is not None and target in _parse(await read_text(tree, name)).needed
 
@@ -78,7 +78,7 @@ def _set(variables: dict[str, str], parts: dict[str, str]) -> None:
 
 
 def _lines_of(makefile: _Makefile, target: str, depth: int, seen: set[str]) -> Iterator[str]:
-    """Each target once, as make runs it: a hostile file could have the same few targets needed any number of times."""
+    """Yield each target's lines once, as make does: a hostile file could require the same few targets any number of times."""
     if depth == 0 or target in seen:
         return
     seen.add(target)
@@ -91,7 +91,7 @@ def _lines_of(makefile: _Makefile, target: str, depth: int, seen: set[str]) -> I
 
 
 def _expand_variables(line: str, variables: dict[str, str]) -> str | None:
-    """``line`` with its variables put in, what is not set being empty; None when more is asked for than plain variables."""
+    """Return ``line`` with its variables expanded, unset ones as empty; None if it has more than plain variables."""
     for _ in range(_DEEPEST):
         uses = set(_USE.findall(line))
         if not uses:

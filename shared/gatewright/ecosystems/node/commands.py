@@ -1,4 +1,4 @@
-"""Which test runner of Node a command starts, and where: directly, or through a package manager and package.json."""
+"""The test runner of Node that a command starts, and its folder: directly, or through a package manager and package.json."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from gatewright.ecosystems.port import TreeFiles
 from gatewright.ecosystems.shell import Command, commands_of
 from gatewright.ecosystems.subtree import below, read_text
 
-#: What the bundle records, by program.
+#: The name that the bundle records, by program.
 RUNNERS = {"mocha": "mocha", "_mocha": "mocha", "jest": "jest", "vitest": "vitest"}
 NODE_TEST = "node:test"
-#: Coverage tools and their kind, which run the rest of their words as a command.
+#: Coverage tools and similar, which run the rest of their words as a command.
 _AROUND = frozenset({"c8", "nyc"})
 _MANAGERS = frozenset({"npm", "yarn", "pnpm"})
-#: Mocha's own reporters: ours is one of these, and tells besides.
+#: Mocha's own reporters: ours extends one of these.
 _OF_MOCHA = frozenset(
     {"doc", "dot", "json", "json-stream", "landing", "list", "markdown", "min", "nyan", "progress", "spec", "tap", "xunit"}
 )
@@ -30,7 +30,7 @@ _DEEPEST = 4
 
 @dataclass(frozen=True, slots=True)
 class NodeCommand:
-    """A runner with its words, in a folder of the tree. ``hindrance`` says why it cannot be made to tell its tests."""
+    """A runner with its words, in a folder of the tree. ``hindrance`` is why it cannot report its tests."""
 
     runner: str
     words: tuple[str, ...]
@@ -39,7 +39,7 @@ class NodeCommand:
 
 
 def may_start_node(argv: Sequence[str]) -> bool:
-    """Whether ``argv`` alone lets it be that a runner of Node is started."""
+    """Return whether ``argv`` may start a runner of Node, judged without the tree."""
     program = posixpath.basename(argv[0]) if argv else ""
     return program in {"node", "npx", "pnpx", *_AROUND, *_MANAGERS, *RUNNERS}
 
@@ -101,7 +101,7 @@ def _count_options(words: tuple[str, ...], options: tuple[str, ...]) -> int:
 
 
 def _reporters(words: tuple[str, ...]) -> set[str]:
-    """The names that mocha's words give it of reporters."""
+    """Return the reporters that mocha's words name."""
     pairs = zip(words, (*words[1:], ""), strict=False)
     split = [(word.partition("="), after) for word, after in pairs]
     return {value if sign else after for (option, sign, value), after in split if option in {"-R", "--reporter"}}
@@ -135,7 +135,7 @@ async def _through_script(words: tuple[str, ...], tree: TreeFiles, folder: str, 
 
 
 def _script_name(words: tuple[str, ...]) -> tuple[str | None, tuple[str, ...]]:
-    """The script that a package manager is told to run, and the words that it hands on to it."""
+    """Return the script that a package manager runs, and the words that it passes on."""
     plain: list[str] = []
     left = list(words[1:])
     rest: tuple[str, ...] = ()
@@ -196,7 +196,7 @@ async def scripts_of(tree: TreeFiles) -> dict[str, str]:
 
 
 async def runner_folder(line: str, tree: TreeFiles) -> str:
-    """The folder of the tree that a command line works in: its runner's, or the one that its words name; else the top."""
+    """Return the folder that a command line works in: its runner's, or the one that its words name; else the top."""
     try:
         argv = shlex.split(line)
     except ValueError:

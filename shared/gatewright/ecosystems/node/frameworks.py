@@ -21,7 +21,7 @@ _PRELOADED = (
     *("tell.cjs", "origins.cjs", "preload.cjs", "part_of_suite.cjs"),
     *("mocha.cjs", "jest.cjs", "jest_part.cjs", "vitest.mjs"),
 )
-#: What is loaded for each runner.
+#: The files that each runner loads.
 _FILES = {
     NODE_TEST: ("tell.cjs", "origins.cjs", "node_test.mjs"),
     "mocha": _PRELOADED,
@@ -48,7 +48,7 @@ class NodeTests:
         return started is not None and started.runner == self.name and not started.hindrance
 
     async def unproven(self, argv: Sequence[str], tree: TreeFiles) -> str:
-        """Why this runner, which ``argv`` starts, cannot be made to tell its tests; empty when that is not so."""
+        """Return why this runner, which ``argv`` starts, cannot report its tests; empty if it can."""
         started = await runner_of(argv, tree)
         return started.hindrance if started is not None and started.runner == self.name else ""
 
@@ -88,13 +88,13 @@ NODE_FRAMEWORKS = tuple(NodeTests(name) for name in _FILES)
 
 
 def _node_test_options(started: NodeCommand | None, order: ReporterOrder) -> str:
-    """Our reporter, and one for people: the command's own if it names one, which must get a destination then."""
+    """Return our reporter with one for people: the command's own if it names one, which then needs a destination."""
     own = started is not None and any(word.partition("=")[0] == "--test-reporter" for word in started.words)
     placed = started is not None and any(word.partition("=")[0] == "--test-reporter-destination" for word in started.words)
     ours = "--test-reporter=@FOLDER@/node_test.mjs --test-reporter-destination=/dev/null"
     people = "" if own and placed else " --test-reporter-destination=stdout"
     reporter = "" if own else " --test-reporter=spec"
-    # Of the planted tests alone it is said that they are to be run alone.
+    # Only the planted tests are marked to run alone.
     return f"{ours}{reporter}{people}{' --test-only' if order.purpose == 'control' else ''}"
 
 

@@ -23,7 +23,7 @@ _LONGEST = 300
 
 
 async def members_of(tree: TreeFiles, tops: Iterable[str] = ("",)) -> dict[str, str]:
-    """Folder of the repository by name of the package, as the workspaces of each package.json in the folders ``tops`` say."""
+    """Return the folder of each package by name, from the workspaces of each package.json in the folders ``tops``."""
     found: dict[str, str] = {}
     for top in sorted(set(tops)):
         globs = await workspace_globs(below(tree, top))
@@ -35,7 +35,7 @@ async def members_of(tree: TreeFiles, tops: Iterable[str] = ("",)) -> dict[str, 
 
 
 async def workspace_globs(tree: TreeFiles) -> tuple[str, ...]:
-    """What the package at the top of ``tree`` says of its workspaces, negations too."""
+    """Return the workspace patterns of the package at the top of ``tree``, including negations."""
     given = (await manifest_of(tree)).get("workspaces")
     if isinstance(given, dict):
         given = given.get("packages")

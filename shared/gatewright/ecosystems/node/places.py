@@ -1,4 +1,4 @@
-"""Where a runner of Node looks for tests, and a new place among them: beside a file of the suite, named as that one is."""
+"""The places where a runner of Node looks for tests, and a new path among them: beside a suite file, named like it."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from gatewright.patterns import TextPattern
 
 _SCRIPT = TextPattern(r".*\.[cm]?[jt]sx?")
 _PLAIN = TextPattern(r".*\.[cm]?js")
-#: What ``node --test`` takes outside of folders that are called ``test``.
+#: Files that ``node --test`` runs outside folders named ``test``.
 _NODE_NAME = TextPattern(r"(?:test|test-.+|.+[.\-_]test)\.[cm]?js")
 _SPEC_NAME = TextPattern(r".*[.](?:spec|test)\.[cm]?[jt]sx?")
-#: The three ways in which a name says that it is a test.
+#: The three forms of a test file's name.
 _AFFIXED = (
     TextPattern(r"(?P<before>test[-_])(?P<stem>.+)(?P<after>\.[cm]?[jt]sx?)"),
     TextPattern(r"(?P<before>)(?P<stem>.+)(?P<after>[._-](?:test|tests|spec|specs)\.[cm]?[jt]sx?)"),
@@ -69,7 +69,7 @@ class SuiteFile:
 
 
 def runs_only_some(started: NodeCommand) -> bool:
-    """Whether the command runs only some of its tests."""
+    """Return whether the command selects some of its tests."""
     return any(word.partition("=")[0] in _CHOOSING for word in started.words)
 
 
@@ -99,7 +99,7 @@ def _operands(started: NodeCommand) -> tuple[str, ...]:
 
 
 def _accepts(started: NodeCommand, tree: TreeFiles, settings: RunnerSettings) -> Accepts:
-    """Which paths the runner takes, as far as its words and its settings say."""
+    """Return a predicate for the paths that the runner accepts, by its words and settings."""
     operands = _operands(started)
     among = _among(started.runner, settings, given=bool(operands))
     if not operands:
@@ -112,14 +112,14 @@ def _accepts(started: NodeCommand, tree: TreeFiles, settings: RunnerSettings) ->
 
 
 def _among(runner: str, settings: RunnerSettings, *, given: bool) -> Accepts:
-    """What the runner takes where its words name nothing."""
+    """Return a predicate for the paths that the runner accepts when its words name none."""
     usual = _usual(runner, given=given)
     chosen_by = usual if not settings.choose() else lambda path: _SCRIPT.fullmatch(path) is not None and settings.include(path)
     return lambda path: chosen_by(path) and not settings.exclude(path)
 
 
 def _named_by_words(started: NodeCommand, tree: TreeFiles, operands: tuple[str, ...], usual: Accepts) -> Accepts:
-    """What the words of the command name."""
+    """Return a predicate for the paths that the words of the command name."""
     if started.runner in {"jest", "vitest"}:  # parts of a path (vitest), or a pattern of one (jest)
         return lambda path: usual(path) and any(operand.strip("^$.*\\") in path for operand in operands)
     globs = [TextPattern(glob_pattern(operand)) for operand in operands if any(sign in operand for sign in "*?[{")]
@@ -140,13 +140,13 @@ def _named_by_words(started: NodeCommand, tree: TreeFiles, operands: tuple[str, 
 
 
 def _above(path: str) -> Iterator[str]:
-    """The folders that a path lies in."""
+    """Yield the folders above a path."""
     while path := posixpath.dirname(path):
         yield path
 
 
 def _usual(runner: str, *, given: bool) -> Accepts:
-    """What the runner takes where nothing says otherwise."""
+    """Return a predicate for the paths that the runner accepts by default."""
     if runner == NODE_TEST:
         return lambda path: (
             _PLAIN.fullmatch(path) is not None
@@ -171,7 +171,7 @@ def _beside(path: str, draw: Random) -> str | None:
 
 
 async def _is_module(path: str, text: str, tree: TreeFiles) -> bool:
-    """Whether a file with the ending of ``path`` is an ECMAScript module: by its ending, its neighbour, or package.json."""
+    """Return whether a file like ``path`` is an ECMAScript module: by its ending, its neighbour, or package.json."""
     ending = posixpath.splitext(path)[1]
     if ending != ".js":
         return ending != ".cjs"
@@ -188,5 +188,5 @@ async def _is_module(path: str, text: str, tree: TreeFiles) -> bool:
 
 
 def usual_places(started: NodeCommand) -> Accepts:
-    """Which paths the runner takes when its words name none."""
+    """Return a predicate for the paths that the runner accepts when its words name none."""
     return _usual(started.runner, given=False)

@@ -1,7 +1,7 @@
-"""What the settings of mocha, jest and vitest say of the files that are tests: read as text, never run.
+"""The test files that the settings of mocha, jest and vitest select: read as text, never run.
 
-Only literal strings are seen. What is computed is not, and a setting that is not understood says nothing: then the runner's
-usual places count, and whether planted tests are run is shown by the control.
+Only literal strings are read. Computed values and unknown settings are ignored: the runner's default places then apply, and
+the control run shows whether planted tests run.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from gatewright.ecosystems.subtree import read_text
 from gatewright.patterns import BytesPattern, TextPattern, is_pattern
 
 _SCRIPTS = ("ts", "mts", "cts", "js", "mjs", "cjs")
-#: In the order in which each runner looks for them; the first one that is there counts.
+#: In each runner's search order; the first existing file applies.
 _FILES = {
     "mocha": tuple(f".mocharc.{ending}" for ending in ("js", "cjs", "mjs", "yaml", "yml", "jsonc", "json")),
     "jest": tuple(f"jest.config.{ending}" for ending in ("js", "ts", "mjs", "cjs", "json")),
     "vitest": (*(f"vitest.config.{each}" for each in _SCRIPTS), *(f"vite.config.{each}" for each in _SCRIPTS)),
 }
-#: Names of what is run, and of what is not; for jest as patterns of paths, where the name says so.
+#: Names of settings that include and exclude files; for jest as patterns of paths, if the name requires it.
 _INCLUDES = {"mocha": ("spec",), "jest": ("testMatch",), "vitest": ("include",)}
 _EXCLUDES = {"mocha": ("ignore", "exclude"), "jest": (), "vitest": ("exclude",)}
 _PATTERNS = {"jest": ("testRegex",)}
@@ -38,7 +38,7 @@ _MOST = 200
 
 @dataclass(frozen=True, slots=True)
 class RunnerSettings:
-    """Globs of files and folders, and patterns that are searched for in paths. All empty: nothing is said."""
+    """Globs of files and folders, and patterns searched for in paths. All empty: no setting applies."""
 
     includes: tuple[str, ...] = ()
     excludes: tuple[str, ...] = ()
@@ -47,15 +47,15 @@ class RunnerSettings:
     recursive: bool = False
 
     def choose(self) -> bool:
-        """Whether they say which files are tests."""
+        """Return whether they select test files."""
         return bool(self.includes or self.patterns)
 
     def include(self, path: str) -> bool:
-        """Whether a path is among what is run."""
+        """Return whether a path is included."""
         return any(_meets(each, path, self.recursive) for each in self.includes) or _is_searched(self.patterns, path)
 
     def exclude(self, path: str) -> bool:
-        """Whether a path is among what is not."""
+        """Return whether a path is excluded."""
         return any(_meets(each, path, deep=True) for each in self.excludes) or _is_searched(self.not_patterns, path)
 
 
@@ -126,7 +126,7 @@ def _values(text: str, names: Iterable[str]) -> Iterator[str]:
 
 
 def _usable(patterns: Iterable[str]) -> Iterator[str]:
-    """Without those that cannot be used, and with the backslashes that a string of JavaScript doubles."""
+    """Yield the usable patterns, with the doubled backslashes of JavaScript strings undone."""
     for each in patterns:
         pattern = each.replace("\\\\", "\\").replace("<rootDir>", "")
         if is_pattern(pattern):
@@ -138,7 +138,7 @@ def _is_searched(patterns: Iterable[str], path: str) -> bool:
 
 
 def _meets(glob: str, path: str, deep: bool) -> bool:
-    """Whether ``path`` is what ``glob`` means, or lies in it; further below only with ``deep``."""
+    """Return whether ``glob`` matches ``path`` or a folder above it; folders several levels above only with ``deep``."""
     pattern = TextPattern(glob_pattern(glob))
     if pattern.fullmatch(path) is not None:
         return True

@@ -1,4 +1,5 @@
-"""What nox starts: ``session.run`` with literal words, in the functions of its file that are sessions. Variables go through."""
+"""Commands that nox starts: ``session.run`` with literal words, in the session functions of its file. It passes variables
+on."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ _FILE = "noxfile.py"
 _RUNS = frozenset({"run", "run_always"})
 _INSTALLS = frozenset({"install", "conda_install", "run_install"})
 _SESSIONS = frozenset({"-s", "-e", "--session", "--sessions"})
-#: Sessions run with what is there already, and install nothing.
+#: Options with which sessions use installed packages, and install nothing.
 HERE = frozenset({"--no-venv", "--no-install"})
 #: Bytes of a file that is parsed.
 _LARGEST = 200_000
@@ -29,7 +30,7 @@ class _Session:
 
 
 def is_nox(argv: Sequence[str]) -> bool:
-    """Whether ``argv`` starts nox."""
+    """Return whether ``argv`` starts nox."""
     return bool(argv) and posixpath.basename(argv[0]) == "nox"
 
 
@@ -41,7 +42,7 @@ async def commands_of_nox(argv: Sequence[str], tree: TreeFiles) -> tuple[tuple[s
 
 
 async def why_nox_is_unproven(argv: Sequence[str], tree: TreeFiles) -> str:
-    """Why what nox starts cannot be told, and what to do; empty when that is not so."""
+    """Return why the tests of a nox command cannot be reported, and what to do; empty if they can."""
     sessions = await _chosen_sessions(argv, tree) if is_nox(argv) and not HERE.issubset(argv) else ()
     if not any(session.installs for session in sessions):
         return ""
@@ -62,7 +63,7 @@ async def _chosen_sessions(argv: Sequence[str], tree: TreeFiles) -> tuple[_Sessi
 
 
 def _named_sessions(argv: Sequence[str]) -> frozenset[str]:
-    """``-s tests-3.12 lint`` and ``--session=tests``: names, without the interpreter that stands behind one."""
+    """Return the sessions of ``-s tests-3.12 lint`` and ``--session=tests``: names without an interpreter suffix."""
     names: list[str] = []
     taking = False
     for word in argv[1:]:
@@ -95,7 +96,7 @@ def _method(call: ast.Call) -> str:
 
 
 def _literal(call: ast.Call) -> Iterator[str]:
-    """The words that stand there letter by letter; none where the first does not."""
+    """Yield the literal words of a call; none if the first is not literal."""
     for number, argument in enumerate(call.args):
         if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
             yield argument.value

@@ -1,1 +1,1 @@
-"""PHP: PHPUnit tells each test through a log of its own, which a file of ours that PHP loads first turns into records."""
+"""PHP: PHPUnit reports each test in a log of its own, which our file, loaded first by PHP, converts to records."""

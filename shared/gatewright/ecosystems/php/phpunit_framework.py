@@ -1,4 +1,4 @@
-"""PHPUnit: PHP is given one more settings file, which has it load a file of ours first; that one adds a log that is told."""
+"""PHPUnit: an additional settings file makes PHP load our file first, which adds a log of the tests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _USES = TextPattern(r"(?m)^(?:use\s[^;\n]+;|(?:require|include)(?:_once)?\b[^;\n
 _EXTENDS = TextPattern(r"\bclass\s+[A-Za-z0-9_]+\s+extends\s+[A-Za-z0-9_\\]+")
 _CHOOSING = ("--filter", "--testsuite", "--group", "--exclude-")
 _VALUED = frozenset({"--order-by"})
-#: Test files that are looked at for one to plant beside.
+#: Maximum number of test files read to find one to plant beside.
 _MOST_READ = 40
 
 
@@ -44,7 +44,8 @@ class PhpUnit:
         return self.may_start(argv)
 
     async def instruments(self, argv: Sequence[str], tree: TreeFiles, order: ReporterOrder) -> Instruments:
-        """See ``Framework.instruments``. The baseline is run as a whole: a list of PHPUnit does not say what skips itself."""
+        """See ``Framework.instruments``. The baseline runs completely: PHPUnit's list does not show tests that skip
+        themselves."""
         del argv, tree
         names = "|".join(each.rpartition("::")[2] for each in order.only)
         told = {
@@ -58,11 +59,11 @@ class PhpUnit:
             "php/order.json": json.dumps(told).encode(),
             "php/settings.ini": f'auto_prepend_file="{first}"\n'.encode(),
         }
-        # An empty place in the list stands for PHP's own.
+        # An empty entry in the list stands for PHP's own folder.
         return Instruments(files, {"GATEWRIGHT_REPORT_TOKEN": order.token, "PHP_INI_SCAN_DIR": ":@FOLDER@/php"})
 
     async def sentinel(self, argv: Sequence[str], tree: TreeFiles, draw: Random) -> Sentinel | None:
-        """A class beside one of the suite, of the same kind."""
+        """Return a class beside one of the suite, of the same kind."""
         places = _operands(argv)
         if any(word.startswith(_CHOOSING) for word in argv) or any(place.endswith(".php") for place in places):
             return None

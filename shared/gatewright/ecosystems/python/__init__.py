@@ -1,1 +1,1 @@
-"""Python: how its tests are told, planted and counted, and which folders of a candidate its modules come from."""
+"""Python: reporting, planting and listing of its tests, and the folders of a candidate's modules."""

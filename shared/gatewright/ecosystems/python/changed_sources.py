@@ -1,10 +1,10 @@
-"""Which changed files a test could have loaded: modules, and neither documentation nor settings of tools. Pure."""
+"""Changed files that a test could load: modules, not documentation or settings of tools. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-#: Folders whose modules no test is expected to load.
+#: Folders whose modules tests need not load.
 _NOT_TESTED = frozenset(
     {"doc", "docs", "example", "examples", "sample", "samples", "demo", "demos", "fixture", "fixtures", "template", "templates"}
     | {
@@ -25,12 +25,12 @@ _TOOLS = frozenset(("setup.py", "noxfile.py", "tasks.py", "fabfile.py", "dodo.py
 
 
 def is_apart(path: str) -> bool:
-    """Whether ``path`` lies in a folder that is beside the program: documents, examples, vendored code."""
+    """Return whether ``path`` is in a folder outside the program: documents, examples, vendored code."""
     return not _NOT_TESTED.isdisjoint(path.split("/")[:-1])
 
 
 def loadable(changed: Iterable[str]) -> list[str]:
-    """Those of ``changed`` that the reporter tells when a test loads them, sorted."""
+    """Return the changed files whose loading the reporter reports, sorted."""
     found = []
     for path in changed:
         name = path.rpartition("/")[2]

@@ -1,11 +1,11 @@
-"""Which module or program a command starts with Python, through whatever stands before it. Pure; only words are read."""
+"""The module or program that a command starts with Python, through wrappers. Pure; only words are read."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
-#: What starts another program with the words that follow, in this environment: first words, and options that take a value.
+#: Programs that start another program in this environment: their first words, and options that take a value.
 _WRAPPERS = (
     (
         ("uv", "run"),
@@ -23,16 +23,16 @@ _WRAPPERS = (
     (("env",), frozenset[str]()),
     (("xvfb-run",), frozenset({"-s", "-e", "-n"})),
 )
-#: Of these, the tools of Python projects that start a program in the project's environment.
+#: The tools of Python projects among them that start a program in the project's environment.
 PROJECT_RUNNERS = tuple(first for first, _ in _WRAPPERS if first[-1] == "run")
-#: Options of an interpreter that take the next word, and those with which nothing leads it to a reporter.
+#: Options of an interpreter that take the next word, and options with which it ignores a reporter's variables.
 _VALUED = frozenset({"-W", "-X", "--check-hash-based-pycs"})
 _DEAF = frozenset("EIS")
 _COVERAGE = frozenset({"--rcfile", "--source", "--include", "--omit", "--context", "--data-file", "--concurrency"})
 
 
 class PythonCommand(NamedTuple):
-    """``name`` of a module (``python -m``, or a program that is one) or the path of a script, and the words after it."""
+    """A module ``name`` (``python -m``, or a program that is one) or the path of a script, and the words after it."""
 
     name: str
     words: tuple[str, ...]
@@ -40,7 +40,7 @@ class PythonCommand(NamedTuple):
 
 
 def what_starts(argv: Sequence[str]) -> PythonCommand | None:
-    """None where no Python is started, or one that can be told nothing."""
+    """Return the Python command that ``argv`` starts; None if it starts none, or one that ignores its environment."""
     words = list(argv)
     for first, valued in _WRAPPERS:
         if tuple(words[: len(first)]) == first:
@@ -60,7 +60,7 @@ def what_starts(argv: Sequence[str]) -> PythonCommand | None:
 
 
 def is_python(program: str) -> bool:
-    """Whether a program of this name is an interpreter."""
+    """Return whether a program of this name is an interpreter."""
     return program.removeprefix("python").replace(".", "").isdigit() if program != "python" else True
 
 
@@ -81,7 +81,7 @@ def _by_python(words: list[str]) -> PythonCommand | None:
 
 
 def _without_options(words: list[str], valued: frozenset[str], stop: str = "--") -> list[str]:
-    """What follows the options; ``stop`` ends them, and is left where it means something."""
+    """Return the words after the options; ``stop`` ends the options, and stays unless it is ``--``."""
     left = list(words)
     while left and left[0].startswith("-") and left[0] != stop:
         left = left[2:] if left[0] in valued else left[1:]

@@ -1,7 +1,7 @@
-"""Which folders of a tree must come before whatever is installed, so that the tree's own modules are what runs.
+"""The folders of a tree that must precede installed packages, so that the tree's own modules run.
 
-Flat and src layouts, what build backends are told, namespace packages, the members of a repository with several projects. Pure
-over names and a few small files; nothing of the tree is run.
+Flat and src layouts, settings of build backends, namespace packages, the members of a repository with several projects.
+Pure over names and a few small files; nothing of the tree runs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gatewright.ecosystems.python.project_settings import Layout, layout_in_pypr
 _READERS = {"pyproject.toml": layout_in_pyproject, "setup.cfg": layout_in_setup_cfg, "setup.py": layout_in_setup_py}
 #: Projects of one repository that are looked at, the one at the top among them.
 _MOST_PROJECTS = 200
-#: How deep below a root a namespace package may hide its first module.
+#: Maximum depth of a namespace package's first module below a root.
 _DEEPEST_NAMESPACE = 5
 #: Folders that hold no project of the repository, and no module that is installed from it.
 _AUXILIARY = frozenset(
@@ -63,19 +63,19 @@ _AUXILIARY = frozenset(
         "lib",
     }
 )
-#: Of those, what may hold projects, or be a package all the same.
+#: Folders among them that may still hold projects, or be a package.
 _SOURCES = frozenset({"src", "lib"})
 #: Modules at the top of a project that are settings of a tool.
 _TOOLS = frozenset(["setup", "conftest", "noxfile", "tasks", "fabfile", "dodo", "versioneer", "manage", "ez_setup", "conf"])
-#: Of the standard library, and yet nothing that an interpreter needs: a common name for a folder of tests.
+#: Modules of the standard library that no interpreter needs: a common name for a folder of tests.
 _HARMLESS = frozenset({"test"})
 
 
 @dataclass(frozen=True, slots=True)
 class ImportRoots:
-    """``folders`` in the order in which they are searched, ``""`` for the top of the tree.
+    """The import roots. ``folders`` are in search order, ``""`` for the top of the tree.
 
-    ``names`` are modules, dotted below a namespace package, that must come from the tree whenever they are imported.
+    ``names`` are modules, dotted below a namespace package, that must be imported from the tree.
     """
 
     folders: tuple[str, ...]
@@ -83,7 +83,7 @@ class ImportRoots:
 
 
 async def import_roots(tree: TreeFiles) -> ImportRoots:
-    """Where the modules of ``tree`` lie. The project at the top comes first, then the others by name."""
+    """Return the import roots of ``tree``: the project at the top first, then the others by name."""
     below = _modules_by_folder(tree.paths)
     folders: dict[str, None] = {}
     names: set[str] = set()
@@ -101,9 +101,9 @@ async def import_roots(tree: TreeFiles) -> ImportRoots:
 
 
 def hiding_modules(paths: Iterable[str], roots: ImportRoots) -> dict[str, str]:
-    """Top-level modules in the folders of ``roots`` and at the top, wherever commands may look first: name -> path.
+    """Return top-level modules in ``roots`` and at the top, which commands may find first: name -> path.
 
-    Not those of tests, tools and documents; nor parts of a namespace, which hide nothing.
+    Without those of tests, tools and documents, and without parts of a namespace, which hide nothing.
     """
     found: dict[str, str] = {}
     for path in sorted(paths):
@@ -117,7 +117,7 @@ def hiding_modules(paths: Iterable[str], roots: ImportRoots) -> dict[str, str]:
 
 
 async def _layout(tree: TreeFiles, project: str) -> Layout:
-    """What the project's files say, the newer kind first; what a later one adds is added."""
+    """Return the layout in the project's files, newer kinds first; later ones only add to it."""
     roots: list[str] = []
     moved: list[str] = []
     for name, read in _READERS.items():
@@ -156,7 +156,7 @@ def _modules_by_folder(paths: Iterable[str]) -> Mapping[str, set[str]]:
 
 
 def _usual_roots(below: Mapping[str, set[str]], project: str) -> tuple[str, ...]:
-    """``src`` where it holds modules and is none itself, else the project's own folder, else ``lib``."""
+    """Return ``src`` if it holds modules and is no module itself, else the project's own folder, else ``lib``."""
     source, library = (f"{project}/{name}".lstrip("/") for name in ("src", "lib"))
     if source in below and "__init__.py" not in below[source]:
         return (source,)
@@ -166,7 +166,7 @@ def _usual_roots(below: Mapping[str, set[str]], project: str) -> tuple[str, ...]
 
 
 def _names(below: Mapping[str, set[str]], root: str, *, flat: bool) -> Iterator[str]:
-    """``flat``: the root is the project's own folder, where there is more than what is installed."""
+    """Yield module names. ``flat``: the root is the project's own folder, which also holds modules that are not installed."""
     for name in sorted(below.get(root, ())):
         module = name.removesuffix("/").removesuffix(".py")
         folder = f"{root}/{module}".lstrip("/")

@@ -11,7 +11,7 @@ from gatewright.ecosystems.port import Instruments, ReporterOrder
 from gatewright.ecosystems.python.import_roots import ImportRoots
 from gatewright.ecosystems.python.reporter.channel import ORDER, TOKEN
 
-#: What the reporter is called inside.
+#: The reporter's name inside the sandbox.
 PACKAGE = "gatewright_reporter"
 _SOURCES = ("__init__.py", "channel.py", "originals.py", "pytest_plugin.py", "tracing.py", "unittest_hook.py", "watching.py")
 
@@ -24,7 +24,8 @@ def reporter_sources() -> Mapping[str, bytes]:
 
 
 def python_instruments(order: ReporterOrder, roots: ImportRoots, more: Mapping[str, bytes]) -> Instruments:
-    """``roots`` say what of the workspace comes before all that is installed, and what must come from it; ``more`` files."""
+    """Return the instruments: ``roots`` are the tree's folders and names that precede installed packages; ``more`` adds
+    files."""
     told = {
         "purpose": order.purpose,
         "pipe": order.pipe,
@@ -37,7 +38,7 @@ def python_instruments(order: ReporterOrder, roots: ImportRoots, more: Mapping[s
     files = {**reporter_sources(), ORDER: json.dumps(told).encode(), **more}
     places = ["@FOLDER@", *(f"{order.workspace}/{root}".rstrip("/") for root in roots.folders)]
     variables = {TOKEN: order.token, "PYTHONPATH": ":".join(places)}
-    # mypy, which some suites start, does not look where PYTHONPATH says. The top it finds by itself.
+    # mypy, which some suites start, ignores PYTHONPATH. It finds the top by itself.
     if below := [f"{order.workspace}/{root}" for root in roots.folders if root.strip("/")]:
         variables["MYPYPATH"] = ":".join(below)
     return Instruments(files, variables)

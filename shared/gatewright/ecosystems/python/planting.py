@@ -1,4 +1,4 @@
-"""Two tests in the style of a Python suite, that no one can tell by their name: words, place and values are drawn."""
+"""Two tests in the style of a Python suite, unrecognisable by name: words, place and values are random."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _TEXT: Final = (
     " scan schema shape size slice sort span split state stream suffix table token trim unit update value window wrap"
 )
 _WORDS: Final = tuple(_TEXT.split())
-#: Folders whose tests are often what other tests work on.
+#: Folders whose tests are often input of other tests.
 _DATA: Final = frozenset(
     {"data", "fixture", "fixtures", "example", "examples", "resources", "samples", "templates", "testdata"}
 )
@@ -36,12 +36,12 @@ def draw_folder(paths: Sequence[str], draw: Random) -> str:
 
 
 def draw_words(draw: Random) -> str:
-    """Some words that may name a test."""
+    """Return random words that may name a test."""
     return "_".join(draw.sample(_WORDS, draw.randint(2, 3))) + draw.choice(("", f"_{draw.randint(2, 99)}"))
 
 
 def plant_functions(draw: Random, prefix: str = "test") -> Planted:
-    """As functions with assertions."""
+    """Plant functions with assertions."""
     failing, passing = _names(draw, prefix)
     values = _values(draw)
     tests = [
@@ -53,7 +53,7 @@ def plant_functions(draw: Random, prefix: str = "test") -> Planted:
 
 
 def plant_methods(draw: Random) -> Planted:
-    """As methods of a ``unittest.TestCase``."""
+    """Plant methods of a ``unittest.TestCase``."""
     failing, passing = _names(draw, "test")
     owner, values = "".join(word.title() for word in draw_words(draw).split("_")) + "Test", _values(draw)
     tests = [

@@ -1,7 +1,7 @@
-"""Where a project says that its packages lie: pyproject.toml of the usual build backends, setup.cfg, setup.py. Pure.
+"""The package folders in a project's settings: pyproject.toml of the usual build backends, setup.cfg, setup.py. Pure.
 
-The texts are hostile: none is run, each is bounded, and one that cannot be read says nothing. What setup.py
-computes is not known.
+The texts are hostile: none runs, each is bounded, and an unreadable one is ignored. Values that setup.py computes are
+unknown.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ _FOUND_IN_SETUP = BytesPattern(rb"""find_(?:namespace_)?packages\(\s{0,99}(?:whe
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """``roots`` are folders that hold top-level modules, relative to the project's own; ``"."`` is that folder itself.
+    """A package layout. ``roots`` are folders of top-level modules, relative to the project's own; ``"."`` is that folder
+    itself.
 
     ``moved`` are packages whose folder has another name, so that no search path leads to them.
     """
@@ -33,7 +34,7 @@ class Layout:
 
 
 def layout_in_pyproject(content: bytes) -> Layout:
-    """What the backends' tables say: setuptools, hatch, poetry, pdm, uv, maturin, scikit-build-core."""
+    """Read the backends' tables: setuptools, hatch, poetry, pdm, uv, maturin, scikit-build-core."""
     tool = read_toml(content).get("tool")
     backends = tool if isinstance(tool, dict) else {}
     setuptools = _table(backends, "setuptools")
@@ -55,7 +56,7 @@ def layout_in_pyproject(content: bytes) -> Layout:
 
 
 def layout_in_setup_cfg(content: bytes) -> Layout:
-    """What ``[options]`` and ``[options.packages.find]`` say."""
+    """Read ``[options]`` and ``[options.packages.find]``."""
     settings = read_cfg(content)
     pairs = (line.partition("=") for line in settings.get(("options", "package_dir"), ()))
     mapped, moved = _mapped_roots({name.strip(): place.strip() for name, _, place in pairs})
@@ -63,7 +64,7 @@ def layout_in_setup_cfg(content: bytes) -> Layout:
 
 
 def layout_in_setup_py(content: bytes) -> Layout:
-    """What stands in it letter by letter: ``package_dir={"": "src"}``, ``find_packages("src")``."""
+    """Read literal values: ``package_dir={"": "src"}``, ``find_packages("src")``."""
     text = content[:_MOST_BYTES]
     found = [*_TOP_IN_SETUP.groups(text), *_FOUND_IN_SETUP.groups(text)]
     return Layout(tuple(dict.fromkeys(root.decode("ascii") for root in found)))
@@ -148,7 +149,7 @@ def _strings(value: object) -> Iterator[str]:
 
 
 def _tops(sources: object) -> object:
-    """Of a table of folders and what they are called in a wheel, those whose content goes to its top."""
+    """Return, from a table of folders and their names in a wheel, those whose content goes to its top."""
     return [folder for folder, name in sources.items() if name == ""] if isinstance(sources, dict) else sources
 
 

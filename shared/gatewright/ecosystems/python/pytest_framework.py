@@ -1,4 +1,4 @@
-"""pytest: told by a plugin that is named in a variable, planted beside the tests that the command looks at."""
+"""pytest: reported by a plugin that a variable names, with tests planted beside those that the command collects."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gatewright.ecosystems.python.pytest_settings import PytestSettings, read_se
 _PROGRAMS = frozenset({"pytest", "py.test", "pytest-3"})
 #: Test files that are looked at for the suite's style.
 _LOOKED_AT = 5
-#: What pytest does not enter by itself.
+#: Folders that pytest skips by default.
 _NEVER_ENTERED = frozenset({"build", "dist", "node_modules", "venv", "CVS", "_darcs", "__pycache__"})
 
 
@@ -33,7 +33,7 @@ class Pytest:
         return started is not None and not started.script and started.name in _PROGRAMS
 
     async def recognises(self, argv: Sequence[str], tree: TreeFiles) -> bool:  # noqa: ARG002 - of the port
-        """By its words alone. An interpreter that reads no variables (``-I``, ``-E``) could not find the plugin."""
+        """Decide by the words alone. An interpreter that ignores variables (``-I``, ``-E``) could not find the plugin."""
         return self.may_start(argv)
 
     async def instruments(self, argv: Sequence[str], tree: TreeFiles, order: ReporterOrder) -> Instruments:  # noqa: ARG002 - of the port
@@ -42,7 +42,7 @@ class Pytest:
         return Instruments(made.files, {**made.variables, "PYTEST_PLUGINS": f"{PACKAGE}.pytest_plugin"})
 
     async def sentinel(self, argv: Sequence[str], tree: TreeFiles, draw: Random) -> Sentinel | None:
-        """A new module beside a module of tests; the plugin adds it to what the command looks at."""
+        """Return a new module beside a test module; the plugin adds it to the command's collection."""
         settings = await read_settings(tree)
         looked_at = _looked_at(argv, settings, _modules(tree, settings))
         if not looked_at:
@@ -64,7 +64,7 @@ async def modules_looked_at(argv: Sequence[str], tree: TreeFiles) -> list[str]:
 
 
 def is_rewritten(path: str, settings: PytestSettings) -> bool:
-    """Whether pytest rewrites the assertions of the module ``path`` by its name alone."""
+    """Return whether pytest rewrites the assertions of the module ``path``, by its name."""
     name = posixpath.basename(path)
     return name == "conftest.py" or any(_matches(name, path, pattern) for pattern in settings.files)
 
@@ -80,7 +80,7 @@ def _modules(tree: TreeFiles, settings: PytestSettings) -> list[str]:
 
 
 def _looked_at(argv: Sequence[str], settings: PytestSettings, modules: list[str]) -> list[str]:
-    """Those of ``modules`` that lie where the command's words, or else the settings, lead; all where that leads to none."""
+    """Return the ``modules`` below the command's paths, or those of the settings; all if these match none."""
     started = what_starts(argv)
     words = started.words if started is not None else ()
     named = [posixpath.normpath(word.partition("::")[0]) for word in words if not word.startswith("-")]
@@ -92,7 +92,7 @@ def _looked_at(argv: Sequence[str], settings: PytestSettings, modules: list[str]
 
 
 async def _in_style(tree: TreeFiles, paths: Sequence[str], settings: PytestSettings, draw: Random) -> Planted:
-    """As functions or as methods, as one of ``paths`` has it: drawn, so that a suite of both is shown to be alive by both."""
+    """Plant functions or methods, like a random one of ``paths``, so that both styles of a mixed suite are proved."""
     content = await tree.read(draw.choice(paths)) or b""
     if b"TestCase)" in content:
         return plant_methods(draw)
@@ -113,7 +113,7 @@ def _name_like(like: str, settings: PytestSettings, draw: Random) -> str:
 
 
 def _matches(name: str, path: str, pattern: str) -> bool:
-    """One ``*`` each, as patterns of test files have it; another kind of pattern matches what it begins and ends with."""
+    """Match one ``*`` as in patterns of test files; of other patterns only the beginning and the end."""
     subject = path if "/" in pattern else name
     before, star, _ = pattern.partition("*")
     after = pattern.rpartition("*")[2]

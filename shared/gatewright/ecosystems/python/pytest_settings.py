@@ -1,4 +1,4 @@
-"""What a repository tells pytest about the names of its tests, as far as planting one needs it. The input is hostile."""
+"""A repository's settings of pytest for the names of tests, as far as planting needs them. The input is hostile."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Final
 from gatewright.ecosystems.port import TreeFiles
 from gatewright.foreign_documents import UnreadableDocumentError, read_toml
 
-#: In pytest's own order: the first that has a section of its decides. The name of the section, or the path of the table.
+#: In pytest's own order: the first file with such a section applies. The section's name, or the table's path.
 _FILES: Sequence[tuple[str, str]] = (
     ("pytest.toml", "pytest"),
     (".pytest.toml", "pytest"),
@@ -35,7 +35,7 @@ class PytestSettings:
 
 
 async def read_settings(tree: TreeFiles) -> PytestSettings:
-    """The settings at the top of ``tree``; pytest's own where there are none that can be read."""
+    """Return the settings at the top of ``tree``; pytest's defaults if none can be read."""
     for name, section in _FILES:
         content = await tree.read(name) if name in tree.paths else None
         table = _table(name, section, content.decode("utf-8", "replace")) if content is not None else None

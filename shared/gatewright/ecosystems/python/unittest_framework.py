@@ -1,4 +1,4 @@
-"""unittest: told by its own runner, which is changed when Python has loaded it."""
+"""unittest: reported by its own runner, which is patched once Python has loaded it."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ class Unittest:
         return b"unittest.main(" in content and b"testRunner" not in content
 
     async def instruments(self, argv: Sequence[str], tree: TreeFiles, order: ReporterOrder) -> Instruments:  # noqa: ARG002 - of the port
-        """A ``sitecustomize`` of ours, which lets that of the environment come after it."""
+        """Return our ``sitecustomize``, which then runs that of the environment."""
         return python_instruments(order, await import_roots(tree), {"sitecustomize.py": _CUSTOMISE})
 
     async def sentinel(self, argv: Sequence[str], tree: TreeFiles, draw: Random) -> Sentinel | None:  # noqa: ARG002 - of the port
-        """A new module beside a module of tests; the hook adds it to what the command looks at."""
+        """Return a new module beside a test module; the hook adds it to the command's tests."""
         beside = [path for path in sorted(tree.paths) if _is_test(path)]
         if not beside:
             return None

@@ -1,1 +1,1 @@
-"""Ruby: minitest and RSpec tell each test through a module of ours that they load, started directly or through rake."""
+"""Ruby: minitest and RSpec report each test through our module, started directly or through rake."""

@@ -1,4 +1,4 @@
-"""Minitest and RSpec, on the port: told by a module of ours, which each of them loads because a variable names it."""
+"""The port's frameworks minitest and RSpec: each loads our module because a variable names it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _MOST_READ = 40
 
 @dataclass(frozen=True, slots=True)
 class RubyTests:
-    """One framework of Ruby."""
+    """A framework of Ruby."""
 
     name: str
     languages: frozenset[str] = frozenset({"ruby"})
@@ -59,13 +59,13 @@ class RubyTests:
         return program == "rspec" and self.name == RSPEC
 
     async def recognises(self, argv: Sequence[str], tree: TreeFiles) -> bool:
-        """See ``Framework.recognises``: rake runs whatever library the tests ask for, minitest where they name it."""
+        """See ``Framework.recognises``: rake runs the library that the tests require, minitest if they name it."""
         if not self.may_start(argv) or await self.unproven(argv, tree):
             return False
         return self.name == RSPEC or await _has_minitest(tree)
 
     async def unproven(self, argv: Sequence[str], tree: TreeFiles) -> str:
-        """Why this framework, which ``argv`` starts, cannot be made to tell its tests; empty when that is not so."""
+        """Return why this framework, which ``argv`` starts, cannot report its tests; empty if it can."""
         if self.name == MINITEST and self.may_start(argv) and _MINITEST_6.is_in(await read_text(tree, "Gemfile.lock")):
             return "minitest 6 loads no reporter by itself"
         return ""
@@ -88,7 +88,7 @@ class RubyTests:
         return Instruments({**files, "ruby/order.json": json.dumps(told).encode()}, {_TOKEN: order.token, **variable})
 
     async def sentinel(self, argv: Sequence[str], tree: TreeFiles, draw: Random) -> Sentinel | None:
-        """A file beside one of the suite, which asks for what that one asks for; the reporter adds it to what is loaded."""
+        """Return a file beside one of the suite, with its require lines; the reporter adds it to what is loaded."""
         _, rest = _program(argv)
         if any(word.startswith(_CHOOSING) or not _is_place(word) for word in rest):
             return None
@@ -113,7 +113,7 @@ def _program(argv: Sequence[str]) -> tuple[str, tuple[str, ...]]:
 
 
 def _is_place(word: str) -> bool:
-    """Whether ``word`` is an option, a task or a folder; a single file leaves no room for another."""
+    """Return whether ``word`` is an option, a task or a folder; a single file cannot include another."""
     return not word.endswith(".rb") and ":" not in word
 
 

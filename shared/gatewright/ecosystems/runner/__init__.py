@@ -1,1 +1,1 @@
-"""What decides which tests run: tests by their names, settings of runners, and the files that commands read for it."""
+"""What decides which tests run: tests by name, settings of runners, and the files that commands read for it."""

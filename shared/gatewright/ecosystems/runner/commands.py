@@ -1,7 +1,7 @@
-"""Which files of a tree a command reads to decide what it runs: its script, the makefile and its includes, npm's scripts. Pure.
+"""The files of a tree that decide what a command runs: its script, the makefile with includes, npm's scripts. Pure.
 
-An estimate that errs towards more: what it names may not change unseen. A program of the product is no script: only what a
-command starts by its path, hands to an interpreter, or names as its settings. All of it is linear in the words.
+An estimate that prefers too many: a named file may not change unnoticed. A program of the product is no script: only what a
+command starts by path, passes to an interpreter, or names as its settings. All of it is linear in the words.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ MOST_BYTES = 256 << 10
 _MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
 _MAKES = frozenset({"make", "gmake"})
 _NPMS = frozenset({"npm", "pnpm", "yarn", "bun"})
-#: Programs whose first word that is no option is a program of its own.
+#: Programs whose first non-option word is another program.
 _WRAPPERS = frozenset(
     {"env", "time", "nice", "exec", "uv", "poetry", "pipenv", "hatch", "pdm", "npx", "bundle", "run", "coverage", "command"}
 )
@@ -24,7 +24,7 @@ _FILE_OPTIONS = frozenset(
     {"-c", "-f", "-r", "--config", "--config-file", "--file", "--makefile", "--rcfile", "--require", "--import", "--inifile"}
     | {"--conf", "--configuration", "--project", "--bootstrap", "--loader", "--noxfile", "--justfile", "--options", "--setup"}
 )
-#: What only looks at the files that it names, or compiles them: its short options name no settings.
+#: Programs that only read or compile the files that they name: their short options name no settings.
 _READERS = frozenset(
     {"test", "[", "grep", "egrep", "fgrep", "cat", "cmp", "diff", "ls", "true", "sleep", "compileall", "doctest"}
 )
@@ -33,7 +33,7 @@ _ENDS_OF_COMMANDS = ("&&", "||", ";", "|", "(", ")", "{", "}")
 
 @dataclass
 class CommandReads:
-    """What commands read. ``files`` are paths as the commands name them, ``globs`` the ends of paths that they include."""
+    """Input of commands. ``files`` are paths as the commands name them, ``globs`` the endings of included paths."""
 
     files: set[str] = field(default_factory=set)
     ends: set[str] = field(default_factory=set)
@@ -65,7 +65,7 @@ class CommandReads:
             self._interpreter(rest[1:])
 
     def holds(self, path: str) -> bool:
-        """Whether ``path`` is one of the files."""
+        """Return whether ``path`` is one of the files."""
         return path in self.files or any(path == end or path.endswith(end) for end in self.ends)
 
     def _options(self, words: Sequence[str]) -> None:
@@ -115,7 +115,7 @@ class CommandReads:
         self.files.add("package.json")
 
 
-#: Programs that check or test, beside those that start others: none of them is what a project is about.
+#: Programs that check or test, or start others: none of them is the subject of a project.
 _TOOLS = frozenset(
     {
         *(
@@ -167,16 +167,16 @@ _TOOLS = frozenset(
         *("npm", "pnpm", "yarn", "npx", "make", "gmake", "gem", "bundle", "uvx", "hypothesis", "pdm", "doctest"),
     }
 )
-#: What commands start without naming it.
+#: Programs that commands start without naming them.
 _STARTED = frozenset(
     {"sh", "bash", "env", "python", "python3", "node", "ruby", "perl", "php", "uv", "poetry", "hatch", "pipenv"}
 )
 
 
 def tools_of(commands: Iterable[Sequence[str]]) -> frozenset[str]:
-    """The tools that ``commands`` name, and what is started by every one of them: shells and the usual small programs.
+    """Return the tools that ``commands`` name, and those that any command may start: shells and the usual small programs.
 
-    A program of the project itself is none, whatever its commands run.
+    Programs of the project itself are excluded, even if a command runs them.
     """
     named = {_base(word) for words in commands for word in words}
     known = {each for each in named if each in _TOOLS or each.rstrip("0123456789.") in _INTERPRETERS}

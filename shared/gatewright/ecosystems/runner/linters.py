@@ -1,7 +1,7 @@
 """The parts of a manifest that decide what linters, type checkers and formatters report. Pure; the input is hostile.
 
-The files that are theirs by name are listed in the policy. Here are the files of which only a part is: compared by its meaning,
-and what cannot be read counts as changed.
+The policy lists files that are settings as a whole. This module handles files with such a part: parts are compared by
+meaning, and an unreadable part is treated as changed.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def changed_linter_settings(path: bytes, old: bytes | None, new: bytes | None) -
 
 
 def may_set_linters(path: bytes) -> bool:
-    """Whether parts of ``path`` could decide what linters report."""
+    """Return whether parts of ``path`` could decide what linters report."""
     return _reader(path) is not None
 
 

@@ -1,7 +1,8 @@
-"""Which files are tests, which hold what tests compare with, and which are settings of what runs them, by their names. Pure.
+"""Test files, test data and runner settings, recognised by name. Pure.
 
-This is the one definition of test names: the policy's class of tests, the reviewer and the test runner all use it. The policy
-lists settings of runners, and an operator may change that list; the list here only says what a change of tests brings along.
+This is the one definition of test names: the policy's class of tests, the reviewer and the test runner all use it. The
+policy lists settings of runners, and an operator may change that list; the list here only shows what a change of tests
+includes.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _DATA_DIRECTORIES: Final = frozenset(
         *(b"test_data", b"testfixtures", b"cassettes", b"vcr_cassettes", b"golden", b"goldens"),
     }
 )
-#: Folders of RSpec, Jasmine and busted. Specifications of other kinds lie in folders of the same names, so only code counts.
+#: Folders of RSpec, Jasmine and busted. Other kinds of specifications use the same names, so only code is included.
 _CODE_DIRECTORIES: Final = frozenset({b"spec", b"specs"})
 _CODE: Final = (
     rb"(?:pyi?|rb|[cm]?[jt]sx?|vue|svelte|astro|coffee|go|rs|java|kts?|scala|sc|groovy|cs|fsx?|vb|php|swift|mm?|exs?|erl|dart"
@@ -55,8 +56,8 @@ _SMALL_NAMES: Final = BytesPattern(
     + _CODE
     + rb"|.*\.(?:t\.sol|t|phpt|bats|robot|feature|tftest\.hcl|tftest\.json)|test_.*\.tavern\.ya?ml|runtests\.jl|conftest\.py"
 )
-#: Names whose capital letters say where the word begins: ``PriceTests.cs``, and not ``Requests.cs`` or ``Latest.java``.
-#: ``Spec`` alone is what many call a description, as ``PodSpec.java``.
+#: Names in which a capital letter starts the word: ``PriceTests.cs``, not ``Requests.cs`` or ``Latest.java``. ``Spec`` alone
+#: often means a description, as in ``PodSpec.java``.
 _CAPITAL_NAMES: Final = BytesPattern(
     rb".*Test(?:s|Case|Cases|Suite)?\.(?:java|kts?|scala|groovy|cs|fsx?|vb|php|swift|mm?|cpp|cc|cxx|hs|elm|dart|[jt]sx?|pas|d|cls)"
     rb"|.*[a-z0-9]IT(?:Case)?\.(?:java|kt|scala|groovy)|.*Spec\.(?:kt|scala|groovy|hs|php)|.*Specs\.(?:cs|fs|vb|swift)"
@@ -80,14 +81,14 @@ _SETTINGS = BytesPattern(
     rb"|phpunit\.xml.*|phpunit\.dist\.xml|pest\.php|\.rspec(?:-local)?|nextest\.toml"
     rb"|ctest(?:config|custom|testfile)\.cmake|cmakepresets\.json|.*\.runsettings|xunit\.runner\.json|.*\.xctestplan"
     rb"|testng.*\.xml|junit-platform\.properties"
-    # Metadata that brings a plugin in wherever it is found, what stands in the place of a source, and what rewrites tests.
+    # Metadata that loads a plugin wherever it is found, substitutes for sources, and rewriters of tests.
     rb"|entry_points\.txt|.*\.pyc|hatch\.toml|babel\.config\..*|\.babelrc.*|\.swcrc|node\.config\.json"
 )
 _IN_FOLDERS = BytesPattern(rb"(?i)(?:.*/)?(?:\.cargo/config(?:\.toml)?|\.mvn/.*)")
 
 
 def is_test(path: bytes) -> bool:
-    """Whether ``path`` is a test, or lies among tests, by the usual names of every ecosystem."""
+    """Return whether ``path`` is a test, or among tests, by the usual names of every ecosystem."""
     *directories, name = path.lower().split(b"/")
     if not _DIRECTORIES.isdisjoint(directories) or _is_among_projects(path) or has_test_name(path):
         return True
@@ -95,13 +96,13 @@ def is_test(path: bytes) -> bool:
 
 
 def is_test_data(path: bytes) -> bool:
-    """Whether ``path`` holds what tests read or compare with: fixtures, snapshots, recorded answers."""
+    """Return whether ``path`` is test data: fixtures, snapshots, recorded answers."""
     *directories, name = path.lower().split(b"/")
     return not _DATA_DIRECTORIES.isdisjoint(directories) or _DATA_NAMES.fullmatch(name)
 
 
 def has_test_name(path: bytes) -> bool:
-    """Whether the name of the file itself is one that runners collect."""
+    """Return whether runners collect a file of this name."""
     name = path.rpartition(b"/")[2]
     return _SMALL_NAMES.fullmatch(name.lower()) or _CAPITAL_NAMES.fullmatch(name)
 
@@ -111,5 +112,5 @@ def _is_among_projects(path: bytes) -> bool:
 
 
 def is_runner_setting(path: bytes) -> bool:
-    """Whether ``path`` is a file that is there for a runner of tests alone, or starts one."""
+    """Return whether ``path`` is a file that only configures or starts a test runner."""
     return _SETTINGS.fullmatch(path.rpartition(b"/")[2]) or _SETTINGS_AT_THE_TOP.fullmatch(path) or _IN_FOLDERS.fullmatch(path)

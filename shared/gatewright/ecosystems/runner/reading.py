@@ -15,7 +15,7 @@ _MOST_INCLUDED = 5
 
 
 async def what_is_read(commands: Iterable[Sequence[str]], contents: Contents) -> CommandReads:
-    """What ``commands`` read to decide what they run. Raises what ``contents`` raises."""
+    """Return the files that decide what ``commands`` run. Raises the errors of ``contents``."""
     reading = CommandReads()
     for words in commands:
         reading.command(words)

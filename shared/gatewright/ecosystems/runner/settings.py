@@ -1,7 +1,7 @@
 """The parts of a manifest that decide which tests run, and whether a change touches them. Pure; the input is hostile.
 
-A manifest changes every day: versions, dependencies, names. Only what a test runner reads of it is compared here, by its
-meaning: ``parts_of`` a version are names with values, and what cannot be read counts as changed. Everything is linear in the
+A manifest changes often: versions, dependencies, names. Only the parts that a test runner reads are compared, by meaning:
+``parts_of`` a version are names with values, and an unreadable part is treated as changed. All of it is linear in the
 content.
 """
 
@@ -16,10 +16,8 @@ from gatewright import foreign_documents
 from gatewright.foreign_documents import UnreadableDocumentError
 from gatewright.patterns import BytesPattern
 
-# Tests that a build file of C or C++ declares (CMake, Meson), and what it sets for them. Pure, linear; the input is
-# hostile.
-# A test that a file declares anew changes nothing that was there before; one that is declared otherwise, or no more,
-# does.
+# Tests that a build file of C or C++ declares (CMake, Meson), with their properties. Pure, linear; the input is hostile.
+# Declaring a new test does not change existing ones; changing or removing a declaration does.
 #: Before the name of a declared test.
 DECLARED = "declared test: "
 _ARGUMENTS = rb"\s*\(([^()]*(?:\([^()]*\)[^()]*){0,20})\)"
@@ -31,7 +29,7 @@ _MESON = BytesPattern(rb"(?m)^[ \t]*((?:test|benchmark)" + _ARGUMENTS + rb")")
 _MESON_LINES = BytesPattern(
     rb"\b(?:should_fail|add_test_setup|b_ndebug|testcase|override_find_program|expected_exitcode)\b|^\s*test\s*="
 )
-#: Words of a declaration that say what follows.
+#: Keywords of a declaration that introduce the next word.
 _NAMES = frozenset({"name", "target"})
 
 
@@ -60,11 +58,11 @@ def _spoken_of(content: bytes, wanted: BytesPattern) -> Mapping[str, int]:
     return {f"{line.decode('utf-8', 'backslashreplace')}": n for line, n in Counter(filter(wanted.first, lines)).items()}
 
 
-#: Bytes of a manifest that are read; a larger one counts as changed.
+#: Maximum bytes of a manifest; a larger one is treated as changed.
 MOST_BYTES = 256 << 10
 #: Characters that are shown of why a manifest cannot be read.
 _MOST_WORDS = 200
-#: The part that a manifest has of which nothing else is known.
+#: The only part of an unreadable manifest.
 UNREADABLE = "what cannot be read"
 _PLUGINS = "pytest11"
 
@@ -73,7 +71,7 @@ Reader = Callable[[bytes], Parts]
 
 
 class UnreadableError(ValueError):
-    """This version of the file cannot be taken apart."""
+    """This version of the file cannot be parsed."""
 
 
 def changed_settings(path: bytes, old: bytes | None, new: bytes | None) -> tuple[str, ...]:
@@ -100,7 +98,7 @@ def changed_parts(
 
 
 def _is_new(name: str) -> bool:
-    """Whether what was there before is as it was: a test or name more is declared, or a script that nothing runs by it."""
+    """Return whether a part only adds something: a test, a name, or a script that is not run automatically."""
     if name.startswith((DECLARED, "imports.")):
         return True
     script = name.removeprefix("scripts.")
@@ -108,7 +106,7 @@ def _is_new(name: str) -> bool:
 
 
 def is_manifest(path: bytes) -> bool:
-    """Whether parts of ``path`` could decide which tests run."""
+    """Return whether parts of ``path`` could decide which tests run."""
     return _name(path) in _READERS
 
 
@@ -175,7 +173,7 @@ def _package_json(content: bytes) -> Parts:
     scripts = document.get("scripts", {})
     found = {name: document[name] for name in _NODE_KEYS if name in document}
     imports = document.get("imports")
-    # Where ``#name`` leads: tests may ask for the sources by it.
+    # Targets of ``#name`` imports: tests may import the sources through them.
     found |= {f"imports.{name}": place for name, place in imports.items()} if isinstance(imports, dict) else {}
     if isinstance(scripts, dict):
         return found | {f"scripts.{name}": command for name, command in scripts.items()}
@@ -205,7 +203,7 @@ def table_of(document: Any, *names: str) -> dict[str, Any]:
 
 
 _PYTHON_TOOLS = ("pytest", "tox", "coverage", "nox", "nose2", "poe", "taskipy", "pixi", "ward", "green", "unittest")
-#: What a test environment of hatch or pdm needs changes with the dependencies.
+#: The dependencies of a hatch or pdm test environment change with the project's dependencies.
 _NEEDS = frozenset({"dependencies", "extra-dependencies", "features", "python", "description"})
 
 
@@ -227,7 +225,7 @@ _TARGET_KEYS = ("test", "doctest", "harness", "bench")
 
 
 def _cargo_toml(content: bytes) -> Parts:
-    """Test targets, and switches of any target; which members there are, for one that goes takes its tests along."""
+    """Read test targets, flags of any target, and the members: a removed member removes its tests."""
     document = read_toml(content)
     found: dict[str, Any] = {name: document[name] for name in ("test", "bench") if name in document}
     package, workspace = table_of(document, "package"), table_of(document, "workspace")
@@ -249,7 +247,7 @@ def _list(value: Any) -> list[Any]:
 
 
 def sections_of(is_wanted: Callable[[str], bool]) -> Reader:
-    """For files of sections: the lines of those that are wanted."""
+    """Return a reader of sectioned files: the lines of the wanted sections."""
 
     def read(content: bytes) -> Parts:
         found: dict[str, list[bytes]] = {}
@@ -278,7 +276,7 @@ def _setup_cfg(content: bytes) -> Parts:
 
 
 def lines_of(wanted: BytesPattern) -> Reader:
-    """For a manifest that is a program: the lines that speak of tests, wherever they stand."""
+    """Return a reader of a manifest that is a program: the lines that mention tests, in any order."""
 
     def read(content: bytes) -> Parts:
         lines = (b" ".join(line.split()) for line in content.split(b"\n"))

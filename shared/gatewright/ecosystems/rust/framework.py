@@ -18,10 +18,10 @@ from gatewright.patterns import TextPattern
 #: Hosts that cargo may take for its target; of the variables, the one of the host that it runs on counts.
 _TRIPLES = tuple(f"{cpu}_UNKNOWN_LINUX_{libc}" for cpu in ("X86_64", "AARCH64") for libc in ("GNU", "MUSL"))
 _CONFIGURATIONS = (".cargo/config.toml", ".cargo/config")
-#: Words after which not every target is tested: planted tests, which are a target of their own, would be left out.
+#: Options that exclude targets: planted tests, which are a separate target, would be left out.
 _CHOOSING = frozenset({"--lib", "--bins", "--bin", "--test", "--doc", "--example", "--examples", "--bench", "--benches"})
 _VALUED = frozenset({"-p", "--package", "-j", "--jobs", "-F", "--features", "--profile", "--exclude", "--target"})
-#: Of nextest: words with a value, and words and settings that choose among the tests.
+#: Options of nextest: those with a value, and those that select tests.
 _VALUED_OF_NEXTEST = frozenset(
     {"-P", "--test-threads", "--build-jobs", "--cargo-profile", "--status-level", "--final-status-level"}
     | {"--success-output", "--failure-output", "--retries"}
@@ -51,7 +51,7 @@ class CargoTest:
         return self.may_start(argv) and not await self.unproven(argv, tree)
 
     async def unproven(self, argv: Sequence[str], tree: TreeFiles) -> str:
-        """Why ``argv`` cannot be made to tell its tests; empty when that is not so."""
+        """Return why ``argv`` cannot report its tests; empty if it can."""
         if not self.may_start(argv):
             return ""
         if "--target" in argv:
@@ -72,7 +72,7 @@ class CargoTest:
         return Instruments(files, variables)
 
     async def sentinel(self, argv: Sequence[str], tree: TreeFiles, draw: Random) -> Sentinel | None:
-        """See ``Framework.sentinel``: an integration test, which is a crate of its own in the folder ``tests``."""
+        """See ``Framework.sentinel``: an integration test, which is a separate crate in the folder ``tests``."""
         before = list(argv[: argv.index("--")] if "--" in argv else argv)
         chooses = _CHOOSING | (_CHOOSING_OF_NEXTEST if self.is_nextest else frozenset())
         if any(word.partition("=")[0] in chooses for word in before) or self._filters(before) or "--" in argv:
@@ -93,7 +93,7 @@ class CargoTest:
         return Sentinel({path: text.encode()}, f"{path}::{failing}", f"{path}::{passing}")
 
     def _runner_words(self, argv: Sequence[str]) -> Sequence[str] | None:
-        """What comes behind the words that start it; None where they do not."""
+        """Return the words after those that start it; None if they do not."""
         if not argv or posixpath.basename(argv[0]) != "cargo":
             return None
         verbs = (("nextest", "run"), ("nextest", "r")) if self.is_nextest else (("test",), ("t",))
@@ -145,7 +145,7 @@ def _named_packages(before: Sequence[str]) -> list[str]:
 
 
 def _is_member(folder: str, given: str) -> bool:
-    """``crates/*`` and ``crates/one``; nothing else is used for members in practice."""
+    """Match ``crates/*`` and ``crates/one``; other forms are not used for members in practice."""
     given = posixpath.normpath(given)
     if given.endswith("/*"):
         return posixpath.dirname(folder) == given[:-2]

@@ -1,4 +1,4 @@
-"""Which comments and attributes of a file silence a tool, and which of them a change adds.
+"""Comments and attributes that silence a tool, and those that a change adds.
 
 Pure, linear; the input is hostile.
 """
@@ -20,14 +20,14 @@ from gatewright.patterns import BytesPattern
 
 #: Bytes of a file that are looked through.
 MOST_BYTES: Final = 1 << 20
-#: Suppressions of one file that are told apart.
+#: Maximum suppressions distinguished in one file.
 MOST_OF_ONE_FILE: Final = 2000
 #: Suppressions, old and new, and bytes of all files of a change that are compared.
 _MOST_OF_ALL: Final = 20_000
 _MOST_BYTES_OF_ALL: Final = 512 << 20
-#: Bytes of the words that are quoted.
+#: Maximum quoted bytes.
 _MOST_WORDS: Final = 80
-#: git's own rule of thumb: a NUL this early makes a file binary.
+#: git's heuristic: a NUL this early makes a file binary.
 _SNIFFED: Final = 8000
 _BLANKS: Final = b" \t\r\n\f\v"
 _ENDS_OF_COMMENTS: Final = (b"*/", b"-->", b"-}", b"#}", b"*)")
@@ -36,10 +36,10 @@ _Identity = tuple[bytes, str, bytes]
 
 
 class Suppression(NamedTuple):
-    """``words`` in ``line`` (from 1) silence ``tools``; ``reach`` says how far, for people.
+    """A suppression: ``words`` in ``line`` (from 1) silence ``tools``; ``reach`` describes the extent for people.
 
-    ``whole_file``: for all of the file, or from there to its end. ``key`` is the same for a suppression that only moved: it is
-    made of the line, and of the next one where a comment stands alone.
+    ``whole_file``: for all of the file, or from there to its end. ``key`` stays the same if a suppression only moves: it is
+    made of the line, and of the next one if a comment is alone on its line.
     """
 
     tools: str
@@ -51,7 +51,7 @@ class Suppression(NamedTuple):
 
 
 def suppressions_in(path: bytes, content: bytes) -> tuple[Suppression, ...]:
-    """The suppressions of a file, in its order, at most ``MOST_OF_ONE_FILE``; nothing for a large or binary file."""
+    """Return the suppressions of a file in order, at most ``MOST_OF_ONE_FILE``; none for a large or binary file."""
     language = language_of(path)
     if language is None or not is_searched(content) or not _any_of(language).is_in(content):
         return ()
@@ -60,15 +60,16 @@ def suppressions_in(path: bytes, content: bytes) -> tuple[Suppression, ...]:
 
 
 def is_searched(content: bytes) -> bool:
-    """Whether a file is text, and small enough to be looked through."""
+    """Return whether a file is text and small enough to be searched."""
     return len(content) <= MOST_BYTES and b"\0" not in content[:_SNIFFED]
 
 
 class SuppressionDiff:
     """Gathers the suppressions that a change adds, file by file.
 
-    One that moved is not new, wherever in the change it stood before. For a whole file only that file counts, or one that is
-    gone: elsewhere it silences what was not silenced. ``unsearched`` are the files that were too large, or too many.
+    A moved suppression is not new, wherever in the change it was before. One for a whole file is only compared with the
+    same file or a deleted one: elsewhere it silences new code. ``unsearched`` are the files that were too large or too
+    many.
     """
 
     def __init__(self) -> None:
@@ -99,7 +100,7 @@ class SuppressionDiff:
                 self._new.append((path, each))
 
     def added(self) -> Iterator[tuple[bytes, Suppression]]:
-        """Path and suppression of each that is new in the change."""
+        """Yield path and suppression of each new one in the change."""
         removed = self._removed.copy()
         for path, each in self._new:
             places = (_identity(each, path), _identity(each, b""))
@@ -111,7 +112,7 @@ class SuppressionDiff:
 
 
 def silences(suppression: Suppression, tool: str) -> bool:
-    """Whether a suppression switches ``tool`` off for a whole file."""
+    """Return whether a suppression disables ``tool`` for a whole file."""
     return suppression.whole_file and tool in suppression.tools.split(", ")
 
 
@@ -126,7 +127,7 @@ def _identity(suppression: Suppression, home: bytes) -> _Identity:
 
 
 class _Lines:
-    """Where the lines of a content begin, and what they say."""
+    """The lines of a content, with their offsets."""
 
     def __init__(self, content: bytes) -> None:
         self.lines = content.split(b"\n")
@@ -138,23 +139,23 @@ class _Lines:
         self._first = next((number for number, line in enumerate(self.lines, start=1) if line.strip()), len(self.lines) + 1)
 
     def number(self, offset: int) -> int:
-        """From 1."""
+        """Return the line number, from 1."""
         return bisect_right(self._starts, offset)
 
     def words(self, offset: int) -> bytes:
-        """The line that ``offset`` is in, from there on, as far as it is quoted."""
+        """Return the rest of the line from ``offset``, as far as it is quoted."""
         number = self.number(offset)
         begin = offset - self._starts[number - 1]
         return self.lines[number - 1][begin : begin + _MOST_WORDS + 1]
 
     def is_blank(self, number: int) -> bool:
-        """Whether a line has blanks only."""
+        """Return whether a line has blanks only."""
         if number not in self._blank:
             self._blank[number] = not self.lines[number - 1].strip()
         return self._blank[number]
 
     def begin_with(self, number: int) -> bool:
-        """Whether nothing but blanks stands before a line."""
+        """Return whether only blanks precede a line."""
         return number <= self._first
 
     def key(self, number: int, *, with_next: bool) -> bytes:
@@ -222,7 +223,7 @@ def _quote_words(words: bytes) -> str:
 
 @cache
 def _together(rows: tuple[Row, ...]) -> BytesPattern:
-    """One group for each of ``rows``."""
+    """Return a pattern with one group for each of ``rows``."""
     return BytesPattern(b"|".join(b"(" + row.pattern + b")" for row in rows))
 
 

@@ -1,6 +1,6 @@
-"""How languages write comments and strings, as far as a comment must be told from a string. Pure, linear; the input is hostile.
+"""The syntax of comments and strings by language, as far as needed to separate them. Pure, linear; the input is hostile.
 
-No parser: where a string could not be closed, all of the file counts as code and comments, so that nothing hides in it.
+This is no parser: if a string is unterminated, the whole file is both code and comments, so that nothing can hide in it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from gatewright.patterns import BytesPattern
 
-#: Every byte but the end of a line becomes a blank.
+#: Turns every byte except line ends into a blank.
 _BLANK: Final = bytes(each if each == 0x0A else 0x20 for each in range(256))
 _TRIPLE: Final = (
     rb'"""(?:[^"\\]|\\(?s:.)|"{1,2}(?:[^"\\]|\\(?s:.)))*(?:"""|"{0,2}\z)',
@@ -22,18 +22,18 @@ _SINGLE: Final = rb"'(?:[^'\\\n]|\\[^\n])*'"
 _CHARACTER: Final = rb"'(?:[^'\\\n]{1,4}|\\[^\n]{1,9})'"
 _BACKTICKS: Final = rb"`(?:[^`\\]|\\(?s:.))*(?:`|\z)"
 _RAW_BACKTICKS: Final = rb"`[^`]*(?:`|\z)"
-#: A regular expression of JavaScript, where one may stand: a quote in it opens no string.
+#: A regular expression of JavaScript, at a valid position: a quote in it opens no string.
 _REGEX: Final = (
     rb"(?:[=(,:\[!&|?{};]|=>|\breturn)[ \t]*/(?:[^/*\\\[\n]|\\[^\n]|\[(?:[^\]\\\n]|\\[^\n])*\])"
     rb"(?:[^/\\\[\n]|\\[^\n]|\[(?:[^\]\\\n]|\\[^\n])*\])*/"
 )
-#: What opens and closes a string of several lines.
+#: Delimiters of multi-line strings.
 _MARKS: Final = (b'"""', b"'''", b"`")
 
 SLASHES: Final = rb"//[^\n]*"
 STARS: Final = rb"/\*(?:[^*]|\*+[^*/])*(?:\*+/|\**\z)"
 HASH: Final = rb"#[^\n]*"
-#: In a language in which ``#`` may also stand inside a word.
+#: For languages in which ``#`` may also be inside a word.
 SPACED_HASH: Final = rb"(?m:^|[ \t;&|(])#[^\n]*"
 DASHES: Final = rb"--[^\n]*"
 SEMICOLONS: Final = rb";[^\n]*"
@@ -83,7 +83,7 @@ class Split(NamedTuple):
 
 
 def split(content: bytes, syntax: Syntax) -> Split:
-    """What of ``content`` is comment, and what is code."""
+    """Split ``content`` into comments and code."""
     blank = content.translate(_BLANK)
     comments, code, rest = bytearray(blank), bytearray(content), bytearray(content)
     for group, start, end in _tokens(syntax).spans(content):

@@ -1,4 +1,4 @@
-"""The comments and attributes that silence a tool, language by language. Data; ``finding.py`` says where they stand."""
+"""The comments and attributes that silence a tool, by language. Data; ``finding.py`` finds them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 from gatewright.ecosystems.suppressions import syntax
 from gatewright.ecosystems.suppressions.rows import OPEN, Language, Reach, Row, any_words, code_words, leading_words
 
-#: Of tools for many languages.
+#: For tools of many languages.
 _EVERYWHERE: Final = (
     any_words("SonarQube", r"\bNOSONAR\b"),
     any_words("semgrep", r"\bnosem(?:grep)?\b"),

@@ -1,1 +1,1 @@
-"""tox: the commands of its environments are read from its settings, and told through their own framework."""
+"""tox: the commands of its environments are read from its settings, and reported through their own framework."""

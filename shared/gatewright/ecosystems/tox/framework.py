@@ -1,4 +1,4 @@
-"""What tox starts: in environments of its own, which it hands few variables on to, unless its settings are overridden."""
+"""Commands that tox starts: in environments of its own, with few variables passed on unless its settings are overridden."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from gatewright.ecosystems.tox.settings import BASE, ToxSettings, read_tox
 #: The environment that tox takes when its settings list none.
 _USUAL = "py"
 _VALUED = frozenset({"-e", "-f", "-m", "-x", "-c", "--override", "--workdir", "--root", "--runner"})
-#: Of the plugin ``tox-current-env``: the commands run with what is there already.
+#: Option of the plugin ``tox-current-env``: the commands use installed packages.
 CURRENT = "--current-env"
 
 
 def is_tox(argv: Sequence[str]) -> bool:
-    """Whether ``argv`` starts tox."""
+    """Return whether ``argv`` starts tox."""
     return bool(argv) and posixpath.basename(argv[0]) == "tox"
 
 
@@ -30,7 +30,7 @@ async def commands_of_tox(argv: Sequence[str], tree: TreeFiles) -> tuple[tuple[s
 
 
 async def why_tox_is_unproven(argv: Sequence[str], tree: TreeFiles) -> str:
-    """Why what tox starts cannot be told, and what to do; empty when that is not so."""
+    """Return why the tests of a tox command cannot be reported, and what to do; empty if they can."""
     settings = await read_tox(tree) if is_tox(argv) else None
     if settings is None or CURRENT in argv:
         return ""
@@ -42,7 +42,7 @@ async def why_tox_is_unproven(argv: Sequence[str], tree: TreeFiles) -> str:
 
 
 async def hand_on_through_tox(argv: Sequence[str], tree: TreeFiles, variables: Mapping[str, str]) -> Mapping[str, str]:
-    """Every environment that may run gets the variables, also one with a list of its own, which asks nothing of the base."""
+    """Pass the variables to every environment that may run, including those with an own list, which ignore the base."""
     settings = await read_tox(tree)
     names = ",".join(variables)
     sections = [BASE] if settings is None else settings.override_places(_environments(argv, settings))

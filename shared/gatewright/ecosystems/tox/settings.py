@@ -1,4 +1,4 @@
-"""What a repository tells tox about its environments, as far as the commands in them need it. The input is hostile."""
+"""A repository's settings of tox environments, as far as their commands need them. The input is hostile."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ToxSettings:
     """``sections`` by name (``testenv``, ``testenv:py``, ``tox``), each a text or a list by key."""
 
     sections: Mapping[str, Mapping[str, Any]]
-    #: Whether they are written in TOML as tox 4 has it, where sections have other names.
+    #: Whether they are in the TOML form of tox 4, with other section names.
     native: bool = False
 
     @property
@@ -36,11 +36,11 @@ class ToxSettings:
         if isinstance(value, list):
             return tuple(each for each in value if isinstance(each, str))[:_MOST]
         names = [name.strip() for name in str(value or "").replace("\n", ",").split(",")]
-        # ``py{311,312}`` is several, whose commands are those of the base as a rule.
+        # ``py{311,312}`` is several environments, usually with the commands of the base.
         return tuple(name for name in names[:_MOST] if name and not {"{", "}"} & set(name))
 
     def commands(self, environment: str) -> tuple[tuple[str, ...], ...]:
-        """What runs in ``environment``, with nothing after ``--``; what cannot be read is left out."""
+        """Return the commands of ``environment``, without words for ``--``; unreadable ones are left out."""
         value = self._of(environment, "commands")
         if isinstance(value, list):
             lines = [[word for word in each if isinstance(word, str)] for each in value if isinstance(each, list)]
@@ -49,7 +49,7 @@ class ToxSettings:
         return tuple(tuple(words) for line in lines if (words := _plain(line)))
 
     def installs(self, environment: str) -> bool:
-        """Whether tox has to install anything before the commands run."""
+        """Return whether tox must install anything before the commands run."""
         if any(self._of(environment, key) for key in ("deps", "extras", "dependency_groups")):
             return True
         skips = [self._of(environment, "skip_install"), self._core("skipsdist", "no_package")]
@@ -57,7 +57,7 @@ class ToxSettings:
         return not any(str(each).strip().casefold() in {"true", "1"} for each in skips) and package != "skip"
 
     def override_places(self, environments: Sequence[str]) -> list[str]:
-        """What overrides call the base and ``environments``."""
+        """Return the names of the base and ``environments`` for overrides."""
         base, before = ("env_run_base", "env.") if self.native else (BASE, f"{BASE}:")
         return [base, *(f"{before}{each}" for each in environments)]
 
@@ -73,7 +73,7 @@ class ToxSettings:
 
 
 async def read_tox(tree: TreeFiles) -> ToxSettings | None:
-    """The settings at the top of ``tree``, from the first file that has any, in tox's own order; None for none."""
+    """Return the settings at the top of ``tree``, from the first file with any, in tox's own order; None for none."""
     for name, section in (("tox.ini", ""), ("setup.cfg", "tox:tox")):
         text = await read_text(tree, name)
         if text and (sections := _ini(text)) is not None and (not section or section in sections):
@@ -119,7 +119,7 @@ def _line_words(line: str) -> list[str]:
 
 
 def _plain(words: list[str]) -> list[str]:
-    """Without what tox would put in; empty where the program itself is not known."""
+    """Return the words without tox's substitutions; empty if the program itself is unknown."""
     found = []
     for word in words:
         for name, value in _PLACES.items():

@@ -1,1 +1,1 @@
-"""How git gets at repositories of other hosts: whose they are, with which credential, and what must not be seen of it."""
+"""Access to repositories of other hosts: policy, credentials, and hiding of credentials in output."""

@@ -1,8 +1,8 @@
-"""The program that git asks for a password: it answers for one repository, and the proxy on the way to it, and for no other.
+"""The credential helper that git starts: it answers for one repository and its proxy, and for no other.
 
-``python -I -S credential_helper.py DESCRIPTOR get``, as git's credential protocol has it. What it may answer lies in the memory
-file that ``DESCRIPTOR`` is inherited from: no argument, no variable and no file of a disk holds it. It keeps nothing, forgets
-nothing and imports nothing of the package, since it is started for every question.
+Called as ``python -I -S credential_helper.py DESCRIPTOR get``, by git's credential protocol. The credentials are in the
+memory file inherited as ``DESCRIPTOR``, never in an argument, a variable or a file on disk. The helper stores and erases
+nothing, and imports nothing of the package, because git starts it for every request.
 """
 
 import json
@@ -14,7 +14,7 @@ _EXACT = ("protocol", "host", "path")
 
 
 def answer(question: str, known: str) -> str:
-    """The lines that git is told; none for a question that is not exactly about what is ``known`` (JSON)."""
+    """Return the lines for git's request; none if the request does not match an entry of ``known`` (JSON) exactly."""
     asked = dict(line.split("=", 1) for line in question.splitlines() if "=" in line)
     for each in json.loads(known):
         user = each["username"]
@@ -26,7 +26,7 @@ def answer(question: str, known: str) -> str:
 def main(argv: list[str]) -> int:
     """Answer ``get``; ``store`` and ``erase`` are of no concern here."""
     if len(argv) == 3 and argv[2] == "get":
-        # From the beginning, wherever an earlier question left the descriptor that all of them share.
+        # Read from the start: all helpers share the descriptor, and an earlier request may have moved its offset.
         known = os.pread(int(argv[1]), _MOST, 0).decode()
         sys.stdout.write(answer(sys.stdin.read(_MOST), known))
     return 0

@@ -1,7 +1,7 @@
-"""What a role may use for one repository, resolved when git is about to be started, and how that git is told of it.
+"""Access of a role to one repository, resolved when git is about to start, and passing of the credentials to git.
 
-A token reaches git through a memory file that its processes inherit and our credential helper reads. It is never an argument, a
-variable of git, or a part of an address, and what a server says of it is not repeated.
+A token reaches git through a memory file that its processes inherit and our credential helper reads. It is never an
+argument, a variable of git, or a part of an address. Messages of a server that contain it are redacted.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _HIDDEN = b"[credential]"
 
 @dataclass(frozen=True, slots=True)
 class HelperAnswer:
-    """What the credential helper may tell git, and for exactly which address."""
+    """A credential that the helper may give git, for one exact address."""
 
     protocol: str
     host: str
@@ -54,7 +54,8 @@ class HelperAnswer:
 
 @dataclass(frozen=True, slots=True)
 class ResolvedAccess:
-    """How one git process gets at one repository: ``settings`` and variables of git, none of them secret, and ``answers``."""
+    """The access of one git process to one repository: ``settings`` and variables of git, none of them secret, and
+    ``answers``."""
 
     settings: Mapping[str, str]
     environment: Mapping[str, str]
@@ -76,7 +77,7 @@ class ResolvedAccess:
             os.close(descriptor)
 
     def without_credentials(self, said: bytes) -> bytes:
-        """What git or a server said, without the credentials in the forms in which they travel."""
+        """Return the output of git or a server with all forms of the credentials removed."""
         for each in self.answers:
             pair = f"{each.username}:{each.password}".encode()
             secret = each.password.encode()
@@ -85,13 +86,13 @@ class ResolvedAccess:
         return said
 
 
-#: For repositories that no entry covers: their servers are asked as a stranger would.
+#: For repositories without an entry: access without credentials.
 ANONYMOUS: Final = ResolvedAccess({}, {})
 
 
 @dataclass(frozen=True, slots=True)
 class RepositoryAccess:
-    """The policy as it holds for ``role``. Keys are read anew for every git process: they can be replaced at any time."""
+    """The policy as it applies to ``role``. Keys are read for every git process, because they can be replaced at any time."""
 
     policy: RepositoriesPolicy
     role: AccessRole
@@ -102,7 +103,7 @@ class RepositoryAccess:
         return cls(REPOSITORIES_FILE.load(folder).policy, role)
 
     def resolve(self, source: Source, purpose: Purpose) -> ResolvedAccess:
-        """How git gets at a repository of another host.
+        """Return the access to a repository of another host.
 
         Raises DeniedError (``repository_role_not_allowed``), GitError (``repository_credentials_missing``).
         """
@@ -134,7 +135,7 @@ class RepositoryAccess:
         return ResolvedAccess(settings, {} if credential.agent else {"SSH_AUTH_SOCK": ""})
 
 
-#: Where no policy was read.
+#: Access without any policy.
 NO_ACCESS: Final = RepositoryAccess(NO_CREDENTIALS, "operator")
 
 
@@ -149,7 +150,7 @@ def _by_https(source: Source, entry: RepositoryEntry | None, credential: Reposit
         password = _read(credential.token)
         answers.append(HelperAnswer("https", where.netloc, where.path.strip("/"), credential.user, password))
     if entry.ca_file is not None:
-        # git lets these variables stand above its settings, and the host's own authorities beside a single file.
+        # These variables override git's settings, and the host's authorities would be trusted besides a single file.
         environment |= {"GIT_SSL_CAINFO": str(entry.ca_file), "GIT_SSL_CAPATH": "/dev/null"}
     if entry.proxy is not None:
         where = urlsplit(entry.proxy.url)
@@ -163,7 +164,7 @@ def _by_https(source: Source, entry: RepositoryEntry | None, credential: Reposit
 
 
 def _read(key: KeyReference) -> str:
-    """The key as it is now. A task that lacks one may find it when it is tried again."""
+    """Return the current key. A task that lacks one may find it when it is retried."""
     try:
         return key.read(_OWNER)
     except ConfigurationError as error:
@@ -175,7 +176,7 @@ def _missing(source: Source, purpose: Purpose) -> GitError:
     return GitError(words, code=MISSING)
 
 
-# The ssh command that git is given: no configuration file, one identity, known hosts only, and nothing that could ask.
+# The ssh command for git: no configuration file, one identity, known hosts only, and no prompts.
 _ALWAYS = {
     "BatchMode": "yes",
     "StrictHostKeyChecking": "yes",
@@ -195,7 +196,7 @@ _ALWAYS = {
 
 
 def ssh_command(credential: RepositoryCredential, known_hosts: Path | None) -> str:
-    """The value of ``core.sshCommand``. A shell takes it apart; every word is quoted, and none is a secret."""
+    """Return the value of ``core.sshCommand``. A shell splits it, so every word is quoted; none is a secret."""
     options = dict(_ALWAYS)
     if credential.key_file is not None:
         options |= {"IdentitiesOnly": "yes", "IdentityFile": str(credential.key_file), "IdentityAgent": "none"}

@@ -14,13 +14,13 @@ from gatewright.git.refs import Source
 from gatewright.host_errors import REPOSITORY_HOST_BUSY
 from gatewright.outside_calls import CallLimits, OutsideCalls
 
-#: Calls to one host at a time: fewer than half of the inputs that a gatekeeper handles at a time, so that two hanging hosts
-#: leave room for others.
+#: Concurrent calls to one host: fewer than half of the inputs that a gatekeeper handles concurrently, so that two hanging
+#: hosts leave capacity for others.
 LIMITS: Final = CallLimits(places=6, patience=5.0)
 
 
 class HostCalls:
-    """The calls to each host, kept while anything works with one of its repositories. For one event loop."""
+    """The calls to each host, kept while any of its repositories is in use. For one event loop."""
 
     def __init__(self, limits: CallLimits = LIMITS) -> None:
         self._limits = limits

@@ -14,10 +14,10 @@ from gatewright.git.access.repository_patterns import EVERYTHING, check_pattern,
 from gatewright.git.refs import Source
 from gatewright.policy_files import EnvironmentKey, KeyReference, PolicyFile, PolicyModel
 
-#: Who asks: a service, or the command line of a person (``operator``).
+#: The accessing role: a service, or a person's command line (``operator``).
 AccessRole = Literal["gatekeeper", "pm", "techlead", "worker", "reviewer", "testrunner", "operator"]
 Purpose = Literal["read", "push"]
-#: Who may push at all, whatever a policy says.
+#: The roles that may push; policies cannot add others.
 PUSHING: Final[frozenset[AccessRole]] = frozenset({"gatekeeper", "operator"})
 #: ssh expands tokens and variables in the names of files, and splits them at blanks.
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./+@=-")
@@ -54,9 +54,8 @@ Place = Annotated[str, AfterValidator(_place)]
 
 
 class RepositoryCredential(PolicyModel):
-    """One of: ``token``, sent to https servers as the password of ``user``; ``key_file``, a private key for ssh; ``agent``, the
-    account's own ssh agent and keys.
-    """
+    """Exactly one of: ``token``, sent to https servers as the password of ``user``; ``key_file``, a private key for ssh;
+    ``agent``, the account's own ssh agent and keys."""
 
     token: SecretKey | None = None
     user: str = Field(default="x-access-token", pattern=_USER)
@@ -81,7 +80,7 @@ class ReadCredential(RepositoryCredential):
 
 
 class HttpProxy(PolicyModel):
-    """The proxy on the way to https servers. ``password`` belongs to ``user``."""
+    """The proxy for https servers. ``password`` is that of ``user``."""
 
     url: str = Field(max_length=2000)
     user: str | None = Field(default=None, pattern=_USER)
@@ -93,7 +92,7 @@ class HttpProxy(PolicyModel):
         parts = urlsplit(url)
         plain = parts.hostname and not (parts.path.strip("/") or parts.query or parts.fragment or "@" in parts.netloc)
         if parts.scheme not in {"http", "https"} or not plain:
-            raise ValueError("a proxy is http(s)://HOST[:PORT], without a user: `user` and `password` say that")
+            raise ValueError("a proxy is http(s)://HOST[:PORT], without a user: use `user` and `password`")
         return url.rstrip("/")
 
     @model_validator(mode="after")
@@ -104,9 +103,9 @@ class HttpProxy(PolicyModel):
 
 
 class RepositoryEntry(PolicyModel):
-    """What holds for the repositories at ``places`` and below them.
+    """The access to the repositories at ``places`` and below them.
 
-    ``known_hosts`` and ``ca_file`` are all that their servers are known by; without them it is what the host knows.
+    ``known_hosts`` and ``ca_file`` are the only trust in their servers; without them the host's own apply.
     """
 
     places: tuple[Place, ...] = Field(min_length=1)
@@ -118,7 +117,7 @@ class RepositoryEntry(PolicyModel):
 
     @model_validator(mode="after")
     def _fitting(self) -> RepositoryEntry:
-        """No credential for a place that it would not be sent to, and no token or key for every place that there is."""
+        """Refuse a credential for a place it would not be sent to, and a token or key for all places."""
         for credential in (self.read, self.push):
             if credential is None:
                 continue
@@ -159,7 +158,7 @@ class RepositoriesPolicy(PolicyModel):
     repositories: tuple[RepositoryEntry, ...]
 
     def entry(self, source: Source) -> RepositoryEntry | None:
-        """What holds for a repository of another host."""
+        """Return the entry for a repository of another host."""
         return next((each for each in self.repositories if covers_address(source.address, each.places)), None)
 
     def variables(self, role: str) -> frozenset[str]:

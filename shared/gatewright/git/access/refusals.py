@@ -1,4 +1,4 @@
-"""What git, ssh and the library that git speaks HTTP with say when a server does not let them in, as stable codes."""
+"""Messages of git, ssh and git's HTTP library about refused access, translated to stable codes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ REDIRECTED: Final = "repository_redirected"
 PROXY: Final = "repository_proxy_refused"
 TOO_LARGE: Final = "repository_too_large"
 
-#: Words of git and its helpers in the C locale; the first that is found counts. The server's own lines begin with "remote:".
+#: Messages of git and its helpers in the C locale; the first match applies. Lines of the server begin with "remote:".
 _CODES: Final = {
     "died of signal 25": TOO_LARGE,
     "File too large": TOO_LARGE,
@@ -40,7 +40,7 @@ _CODES: Final = {
     "returned error: 307": REDIRECTED,
     "returned error: 308": REDIRECTED,
 }
-#: What is left to say of an index-pack that says nothing: a limit ended it.
+#: Output of an index-pack that a size limit ended without a message of its own.
 _SILENT_END: Final = "fatal: fetch-pack: invalid index-pack output"
 _ADVICE: Final = {
     DENIED: "the server refuses the credential",
@@ -53,12 +53,12 @@ _ADVICE: Final = {
 
 
 def refusal(address: str, error: CommandFailedError) -> GitError | None:
-    """What the failure of git at the repository ``address`` stands for, with its words; None for what is no refusal."""
+    """Return the refusal that git's failure at the repository ``address`` stands for; None for any other failure."""
     lines = (line.strip() for line in error.stderr.decode("utf-8", "replace").splitlines())
     own = "\n".join(line for line in lines if line and not line.startswith("remote:"))
     for words, code in _CODES.items():
         if words in own:
-            return GitError(f"{address}: {_ADVICE[code]}: {error.said}", code=code)
+            return GitError(f"{address}: {_ADVICE[code]}: {error.output}", code=code)
     if own == _SILENT_END:
         return GitError(f"{address}: {_ADVICE[TOO_LARGE]}", code=TOO_LARGE)
     return None

@@ -11,15 +11,15 @@ from gatewright.git.access.refusals import refusal
 from gatewright.git.command import CommandFailedError, GitCommand, executable
 from gatewright.git.refs import Source
 
-#: Bytes of memory that git may take while a server has a say in it: it keeps what is told of refs, and single files.
+#: Bytes of memory for a git that talks to a server: it holds the server's ref advertisement, and single files.
 MOST_MEMORY: Final = 4 << 30
 
-#: What comes is kept as the one file that it came as, so that its bound is a bound on all of it.
+#: Keep a fetched pack as one file, so that a file size limit bounds all of it.
 _ONE_PACK: Final = {"fetch.unpackLimit": "1"}
 
 
 def limit_words(*, memory: int = MOST_MEMORY, file: int | None = None) -> tuple[str, ...]:
-    """Words before a command that bound its memory, and each file that it writes, in bytes."""
+    """Return a command prefix that limits memory, and the size of each file written, in bytes."""
     return (executable("prlimit"), f"--data={memory}", *(() if file is None else (f"--fsize={file}",)), "--")
 
 
@@ -38,12 +38,15 @@ class RemoteGit:
         timeout: float,
         limit: int | None = None,
         pass_fds: tuple[int, ...] = (),
-        room: int | None = None,
+        space: int | None = None,
         stdin: bytes | None = None,
     ) -> bytes:
-        """Run git; ``room`` bounds the pack that it writes, in bytes.
+        """Run git; ``space`` bounds the pack that it writes, in bytes.
 
-        GitError with a code of ``refusals``, CommandFailedError for what is none, and what ``RepositoryAccess.resolve`` raises.
+        Raises:
+            GitError: with a code of ``refusals``.
+            CommandFailedError: any other failure.
+            DeniedError: as ``RepositoryAccess.resolve``.
         """
         access = self.access.resolve(self.source, purpose)
         with access.opened() as (settings, descriptors):
@@ -56,7 +59,7 @@ class RemoteGit:
                     pass_fds=(*pass_fds, *descriptors),
                     environment=access.environment,
                     settings={**settings, **_ONE_PACK},
-                    walls=limit_words(file=room),
+                    confinement=limit_words(file=space),
                 )
             except CommandFailedError as error:
                 cleaned = error.with_clean_words(access.without_credentials)

@@ -1,8 +1,8 @@
-"""Which repositories and refs a policy names: addresses compared by whole components, never as text.
+"""Matching of repositories and refs against a policy: addresses are compared by whole components, never as text.
 
 ``https://forge.example/acme`` covers ``https://forge.example/acme/tool.git`` and neither ``.../acme-evil/tool`` nor
-``https://forge.example.evil/acme``. A local repository must lie where its address says: a link, or a worktree of a repository
-elsewhere, is covered only where that one is. What cannot be compared with certainty is covered by nothing but ``*``.
+``https://forge.example.evil/acme``. A local repository must be at its real path: a link, or a worktree of a repository
+elsewhere, is covered only if its target is. An address that cannot be compared with certainty is covered only by ``*``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from gatewright.git.refs import check_landing_ref, parse_url
 EVERYTHING = "*"
 _BELOW = "/*"
 _DEFAULT_PORTS = {"https": 443, "ssh": 22}
-#: In the path of a remote address: an encoded slash or dot means one thing here and another thing there.
+#: In the path of a remote address, servers interpret an encoded slash or dot differently.
 _AMBIGUOUS = re.compile(r"[%\\?#\x00-\x20\x7f]")  # noqa: TID251 - linear: single characters
 
 
@@ -37,13 +37,13 @@ class RepositoryAddress:
         return "/" + "/".join(self.parts)
 
     def covers(self, other: RepositoryAddress) -> bool:
-        """Whether ``other`` is this place or lies below it."""
+        """Return whether ``other`` is this place or below it."""
         same = (self.protocol, self.authority) == (other.protocol, other.authority)
         return same and other.parts[: len(self.parts)] == self.parts
 
 
 def place_of(address: str) -> RepositoryAddress:
-    """Where ``address`` points. Raises MalformedError (``bad_url``) for what could be read in two ways."""
+    """Return the parsed form of ``address``. Raises MalformedError (``bad_url``) for an ambiguous address."""
     source = parse_url(address, PROTOCOLS)
     if source.local:
         return RepositoryAddress("file", "", _parts(source.address, address))
@@ -59,7 +59,8 @@ def place_of(address: str) -> RepositoryAddress:
 
 
 def check_pattern(pattern: str) -> str:
-    """``pattern`` when it can stand in a policy: ``*``, the address of a repository, or of a place (it ends in ``/`` or ``:``).
+    """Return ``pattern`` if it is valid in a policy: ``*``, or the address of a repository or of a place (ends in ``/`` or
+    ``:``).
 
     Raises MalformedError (``bad_url``).
     """
@@ -69,7 +70,7 @@ def check_pattern(pattern: str) -> str:
 
 
 def covers_address(address: str, patterns: tuple[str, ...]) -> bool:
-    """Whether one of ``patterns`` covers ``address``. Looks at the file system for a local one."""
+    """Return whether one of ``patterns`` covers ``address``. Reads the file system for a local address."""
     if EVERYTHING in patterns:
         return True
     try:
@@ -93,7 +94,7 @@ def check_ref_pattern(pattern: str) -> str:
 
 
 def ref_covered(ref: str, patterns: tuple[str, ...]) -> bool:
-    """Whether one of ``patterns`` is ``ref``, or a folder that it lies in."""
+    """Return whether one of ``patterns`` is ``ref`` or a folder above it."""
     return any(ref.startswith(each[:-1]) if each.endswith(_BELOW) else ref == each for each in patterns)
 
 
@@ -113,5 +114,5 @@ def _plain(path: str) -> str:
 def _parts(path: str, address: str) -> tuple[str, ...]:
     parts = tuple(part for part in path.split("/") if part)
     if not {".", ".."}.isdisjoint(parts):
-        raise MalformedError(f"a path that leads elsewhere than it says: {address[:200]!a}", code="bad_url")
+        raise MalformedError(f"a path with . or .. in it: {address[:200]!a}", code="bad_url")
     return parts

@@ -1,7 +1,7 @@
-"""The attributes of paths in a tree, as git itself reads them from the tree's own ``.gitattributes``.
+"""The attributes of paths in a tree, as git reads them from the tree's own ``.gitattributes``.
 
-The mirror has attributes of its own that stand above them, so git is asked in an empty repository beside it, which has the
-mirror's objects and an index of the files of attributes alone.
+The mirror's own attributes would override them. So git runs in an empty repository beside the mirror, which borrows the
+mirror's objects and has an index of the attribute files only.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ SECONDS = 20.0
 _FILE = b".gitattributes"
 _NAMES = ("text", "crlf", "eol", "working-tree-encoding", "ident", "filter")
 
-#: Ids of trees -> what lies directly in each.
+#: Ids of trees -> the direct entries of each.
 Directories = Callable[[Iterable[str]], Mapping[str, tuple[Node, ...]]]
 
 
 class AttributeReader:
-    """Reads attributes in the mirror of ``git``; ``directory`` is for the repository beside it."""
+    """Reads attributes in the mirror of ``git``; ``directory`` holds the auxiliary repository."""
 
     def __init__(self, git: GitCommand, directory: Path, indexes: IndexCache) -> None:
         self._git = git
@@ -37,9 +37,9 @@ class AttributeReader:
     def read(
         self, tree: str, paths: Sequence[bytes], directories: Directories, sizes: Callable[[Iterable[str]], Mapping[str, int]]
     ) -> Mapping[bytes, Attributes]:
-        """The attributes of ``paths`` of ``tree``; empty where no file of attributes has a say.
+        """Return the attributes of ``paths`` of ``tree``; empty if no attribute file applies.
 
-        GitError (``attributes_too_large``, ``git_timeout``) when git cannot be asked in time.
+        Raises GitError (``attributes_too_large``, ``git_timeout``).
         """
         files = _files(tree, paths, directories)
         if not files:

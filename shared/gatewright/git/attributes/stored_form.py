@@ -1,8 +1,8 @@
-"""In which form git stores a file, as its attributes say, and whether a blob has it. Pure; linear in the content.
+"""The stored form of a file that its attributes require, and a check of blobs against it. Pure; linear in the content.
 
-``git add`` makes LF of CRLF, UTF-8 of other encodings, ``$Id$`` of an expanded keyword, and what a filter says of anything. A
-blob that was made without git may have another form. A checkout shows it as modified then, or a secret lies open that a filter
-encrypts. The rules are those of git's ``convert.c`` (gitattributes(5), "Checking-out and checking-in").
+``git add`` converts CRLF to LF, other encodings to UTF-8, expanded keywords to ``$Id$``, and runs filters. A blob that was
+made without git may have another form. A checkout then shows it as modified, or exposes a secret that a filter should
+encrypt. The rules are those of git's ``convert.c`` (gitattributes(5), "Checking-out and checking-in").
 """
 
 from __future__ import annotations
@@ -44,14 +44,15 @@ class Attributes(NamedTuple):
 
 
 class LineEndRemark(NamedTuple):
-    """What a change does to the line ends of a file; ``line`` is the first one of the rarer kind."""
+    """An observation about changed line ends of a file; ``line`` is the first line of the rarer kind."""
 
     words: str
     line: int | None = None
 
 
 class FormFault(NamedTuple):
-    """Why a blob has not the form that its attributes say. ``earlier``: the file had the same fault before."""
+    """The reason why a blob differs from the form that its attributes require. ``earlier``: the file had the same fault
+    before."""
 
     code: str
     words: str
@@ -59,7 +60,8 @@ class FormFault(NamedTuple):
 
 
 def form_fault(attributes: Attributes, content: bytes, before: bytes | None) -> FormFault | None:
-    """What is wrong with ``content`` at a path of ``attributes``, where it replaces ``before``; None: git would store it so."""
+    """Return the fault of ``content`` at a path with ``attributes``, replacing ``before``; None if git would store it
+    unchanged."""
     fault = _filter_fault(attributes.filter, content)
     if fault is not None:
         return fault
@@ -93,7 +95,7 @@ def line_end_remark(before: bytes | None, content: bytes) -> LineEndRemark | Non
 
 
 def is_lfs_pointer(content: bytes) -> bool:
-    """Whether ``content`` is a whole pointer of Git LFS."""
+    """Return whether ``content`` is a complete pointer of Git LFS."""
     lines = content.split(b"\n")
     if len(content) > _LFS_LARGEST or len(lines) < 4 or lines[0] not in _LFS_VERSIONS or lines[-1]:
         return False
@@ -150,12 +152,12 @@ def _line_end_fault(attributes: Attributes, content: bytes, before: bytes | None
 
 
 def _has_crlf(content: bytes | None) -> bool:
-    """Of what lies there already git converts no line ends by itself (gitattributes(5), ``text=auto``)."""
+    """Return whether content has CRLF: git then converts no line ends on its own (gitattributes(5), ``text=auto``)."""
     return content is not None and b"\r\n" in content and not _looks_binary(content)
 
 
 def _text_rule(attributes: Attributes) -> tuple[str, bool]:
-    """The attributes that make git convert line ends, in words, and whether it looks for text first; empty for none."""
+    """Return the attributes that make git convert line ends (empty for none), and whether it first checks for text."""
     name, value = ("text", attributes.text) if attributes.text != _UNSPECIFIED else ("crlf", attributes.crlf)
     eol = f" eol={attributes.eol}" if attributes.eol in {"lf", "crlf"} else ""
     if value == _UNSET:
@@ -168,7 +170,7 @@ def _text_rule(attributes: Attributes) -> tuple[str, bool]:
 
 
 def _line_ends(content: bytes) -> tuple[int, int]:
-    """How many lines end in CRLF, and how many in LF alone."""
+    """Return how many lines end in CRLF, and how many in LF alone."""
     crlf = content.count(b"\r\n")
     return crlf, content.count(b"\n") - crlf
 
@@ -182,7 +184,7 @@ def _first_line(content: bytes, kind: str) -> int:
 
 
 def _looks_binary(content: bytes) -> bool:
-    """git's own guess: a NUL, a CR alone, or too much that cannot be printed."""
+    """Apply git's heuristic: a NUL, a lone CR, or too many unprintable bytes."""
     if b"\0" in content or content.count(b"\r") != content.count(b"\r\n"):
         return True
     text = content.removesuffix(b"\x1a")

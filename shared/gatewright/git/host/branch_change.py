@@ -1,6 +1,6 @@
-"""What a branch of a repository that a person works in adds to another branch, as one patch.
+"""The changes of a branch in a person's repository relative to another branch, as one patch.
 
-Nothing is written to it, and nothing that its configuration names (hooks, filters, merge drivers) is started.
+It writes nothing to the repository and starts nothing that the configuration names (hooks, filters, merge drivers).
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ CONFLICTS: Final = "branch_conflicts"
 _USAGE: Final = 129
 #: Conflicting files that an error names.
 _MOST_NAMED: Final = 5
-#: The most bytes that git may say about conflicts.
+#: Largest output of git about conflicts, in bytes.
 _CONFLICTS_LIMIT: Final = 16 << 20
-#: Commits of a branch whose authors are looked at.
+#: Maximum commits of a branch whose authors are read.
 _MOST_COMMITS = 10_000
-#: The most bytes that git may say about them.
+#: Largest output of git about them, in bytes.
 _LIMIT = 64 << 20
 #: Fields end with it: the names of authors and the subjects of commits, which strangers write, cannot hold it.
 _END = "\0"
@@ -34,11 +34,12 @@ _END = "\0"
 
 @dataclass(frozen=True, slots=True)
 class BranchChange:
-    """What ``head`` has that ``onto`` lacks: ``patch`` leads from ``onto`` to the merge of both. ``base`` is where they parted.
+    """The changes in ``head`` that ``onto`` lacks: ``patch`` leads from ``onto`` to the merge of both. ``base`` is their merge
+    base.
 
-    Where git is older than 2.38 and cannot compute the merge, ``patch`` leads from ``base`` to ``head``.
+    Before git 2.38, which cannot compute the merge, ``patch`` leads from ``base`` to ``head``.
 
-    ``authors`` are (name, address) of its commits without repetition, ``subject`` is the first line of the last commit.
+    ``authors`` are the distinct (name, address) pairs of its commits, ``subject`` is the first line of the last commit.
     """
 
     head: str
@@ -50,12 +51,14 @@ class BranchChange:
 
 
 def branch_change(checkout: UserCheckout, branch: str, onto: str) -> BranchChange:
-    """What the branch (or tag, or commit) ``branch`` adds to ``onto``.
+    """Return the changes of the branch (or tag, or commit) ``branch`` relative to ``onto``.
 
-    GitError: ``ref_not_found``, ``no_common_history``, ``branch_conflicts``, ``repository_partial``, ``repository_damaged``,
-    ``repository_shallow``;
-    ``branch_has_nothing`` when ``onto`` has all of it already, also as a squashed commit; MalformedError (``bad_ref``);
-    PatchError (``patch_too_large``).
+    Raises:
+        GitError: ``ref_not_found``, ``no_common_history``, ``branch_conflicts``, ``repository_partial``,
+            ``repository_damaged``,
+            ``repository_shallow``; ``branch_has_nothing`` if ``onto`` already has all of it, also as a squashed commit.
+        MalformedError: ``bad_ref``.
+        PatchError: ``patch_too_large``.
     """
     try:
         return _branch_change(checkout, branch, onto)
@@ -94,11 +97,10 @@ def _branch_change(checkout: UserCheckout, branch: str, onto: str) -> BranchChan
 
 
 def _merge_change(common: Path, target: str, head: str) -> bytes | None:
-    """The patch from ``target`` to its merge with ``head`` (two commit ids); empty when ``target`` has all of ``head``.
+    """Return the patch from ``target`` to its merge with ``head`` (two commit ids); empty if ``target`` has all of ``head``.
 
-    It is computed in a bare repository of our own, which borrows the objects. It has no configuration and no attributes, so
-    no merge driver of the repository's owner is started. None where git is older than 2.38, which cannot merge without a work
-    tree.
+    It is computed in a bare repository of our own that borrows the objects. That repository has no configuration and no
+    attributes, so no merge driver of the owner starts. Returns None before git 2.38, which needs a work tree to merge.
 
     Raises GitError (``branch_conflicts``, with the files), and PatchError (``patch_too_large``).
     """

@@ -1,4 +1,4 @@
-"""What git says when objects of a repository are damaged or lacking, as errors that people can act on."""
+"""Errors of git about damaged or missing objects of a repository, translated to errors that people can act on."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gatewright.git.command import CommandFailedError
 
 DAMAGED: Final = "repository_damaged"
 PARTIAL: Final = "repository_partial"
-#: git's words, in the locale C that each of our commands has.
+#: git's messages in the C locale, which all our commands use.
 _DAMAGES: Final = (
     "is corrupt",
     "possible repository corruption",
@@ -28,7 +28,7 @@ _DAMAGES: Final = (
     "missing tree object",
     "missing commit object",
 )
-#: What git says of an object that a partial clone has left with its remote.
+#: git's message about an object that a partial clone left at its remote.
 _PROMISED: Final = "promisor"
 #: Bytes of a list of stores that are looked at.
 _LONGEST_LIST: Final = 1 << 16
@@ -36,16 +36,16 @@ _OBJECT = re.compile(r"\b[0-9a-f]{40}(?:[0-9a-f]{24})?\b")  # noqa: TID251 - lin
 
 
 def is_partial(error: CommandFailedError) -> bool:
-    """Whether git says that a partial clone lacks an object."""
-    return _PROMISED in error.said
+    """Return whether git reports that a partial clone lacks an object."""
+    return _PROMISED in error.output
 
 
 def damage(error: CommandFailedError, repository: str, objects: Path | None = None) -> GitError | None:
-    """The error to raise where ``error`` means that ``repository`` lacks an object; None where it means something else.
+    """Return the error to raise if ``error`` means that ``repository`` lacks an object; None if it means something else.
 
-    ``objects`` is its own store of objects, on this host: the stores that it borrows from may be gone.
+    ``objects`` is the repository's object store on this host; a store that it borrows from may be missing.
     """
-    said = error.said
+    said = error.output
     found = _OBJECT.search(said)
     what = f"the object {found.group()}" if found is not None else "an object"
     if is_partial(error):
@@ -61,7 +61,7 @@ def damage_error(repository: str, what: str, objects: Path | None = None) -> Git
 
 
 def missing_stores(objects: Path) -> Iterator[str]:
-    """The stores that ``objects`` borrows from and that are not there: git passes them over without a word."""
+    """Yield the missing stores that ``objects`` borrows from; git ignores them silently."""
     try:
         handle = os.open(objects / "info" / "alternates", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:

@@ -1,7 +1,7 @@
-"""What makes two addresses the same repository: for locks and shares of the machine, and for the mirrors of this host.
+"""Identity of repositories with different addresses: for locks and host budgets, and for the mirrors of this host.
 
-``repository_identity`` errs on the side of *the same*: two runs that could meet in one repository have one lock. It is
-therefore no ground for letting a caller in. ``mirror_keys`` and ``real_place`` err on the other side.
+``repository_identity`` prefers *the same*: two runs that could meet in one repository share a lock. It must therefore not
+grant access. ``mirror_keys`` and ``real_place`` prefer *different*.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _DEFAULT_PORTS = {"https": 443, "ssh": 22}
 
 
 def repository_identity(url: str) -> str:
-    """The repository that ``url`` names, however it is spelled. Looks at the file system: not for an event loop.
+    """Return the identity of the repository at ``url``, however it is spelled. Reads the file system: not for an event loop.
 
-    A local one is its real common folder: the same through links, with and without ``.git``, and for all its worktrees. A
-    remote one is host, port unless it is the protocol's own, and path, without what servers commonly make no difference of:
-    protocol, user, case, ``.git``, percent signs. MalformedError (``bad_url``) for what is no address.
+    A local repository is its real common folder: the same through links, with and without ``.git``, and for all its
+    worktrees. A remote one is host, non-default port and path, without the parts that servers commonly ignore: protocol,
+    user, case, ``.git``, percent signs. Raises MalformedError (``bad_url``).
     """
     source = parse_url(url, PROTOCOLS)
     return real_place(source.address).as_uri() if source.local else "//" + _remote(source)

@@ -1,8 +1,8 @@
-"""A repository in a folder of this host: which folders it is made of, and that it agrees to be there.
+"""A repository in a folder of this host: the folders it consists of, and its consent to be there.
 
-git follows what it finds (``.git`` as a file, ``commondir``), so a folder that an attacker filled could name another user's
-repository as its own. Here a pointer counts only when the place that it leads to points back. What lies in the folders is the
-business of ``gatewright.git.host.planted_links``.
+git follows pointers (``.git`` as a file, ``commondir``), so a folder that an attacker filled could claim another user's
+repository as its own. Here a pointer is valid only if its target points back. ``gatewright.git.host.planted_links`` checks
+the contents of the folders.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LONGEST_CONFIG = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class LocalRepository:
-    """Both are real paths, without a link in them. ``git_dir`` has the ``HEAD``; ``common`` the objects and branches.
+    """A repository's folders as real paths, without links. ``git_dir`` has the ``HEAD``; ``common`` the objects and branches.
 
     They differ in a linked worktree only.
     """
@@ -40,19 +40,19 @@ class LocalRepository:
         return (self.common,) if self.git_dir == self.common else (self.common, self.git_dir)
 
     def may_configure(self, section: str) -> bool:
-        """Whether its configuration could have a section of that name: git has the last say then.
+        """Return whether its configuration could have a section of that name; git then decides.
 
-        False only when each file is read whole, and neither the name nor an inclusion stands in it; a section's name is
-        written as it is, in any case.
+        Returns False only if each file was read completely and contains neither the name nor an inclusion; a section's name
+        is written literally, in any case.
         """
         files = [folder / name for folder in self.folders for name in ("config", "config.worktree")]
         return any(_may_name(file, section.encode().lower()) for file in files)
 
     @contextmanager
     def held(self) -> Iterator[tuple[Path, ...]]:
-        """Names of its folders that stay theirs, whatever is moved or linked meanwhile.
+        """Yield names of its folders that stay valid even if a folder is moved or replaced by a link.
 
-        GitError (``repository_leads_elsewhere``) when another folder stands there already.
+        Raises GitError (``repository_leads_elsewhere``) if another folder is already at its path.
         """
         with ExitStack() as stack:
             handles = [os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC) for folder in self.folders]
@@ -94,7 +94,7 @@ def _git_dir(place: Path) -> Path | None:
 
 
 def _confirmed_pointer(pointer: Path) -> Path:
-    """Where the ``.git`` of a linked worktree, of a submodule or of a separate git folder leads, if that knows of it."""
+    """Return the target of the ``.git`` of a linked worktree, submodule or separate git folder, if the target points back."""
     if pointer.is_symlink():
         git_dir = Path(os.path.realpath(pointer))
     else:
@@ -109,7 +109,7 @@ def _confirmed_pointer(pointer: Path) -> Path:
     if back != pointer:
         raise _elsewhere(
             f"{pointer} leads to {git_dir}, which does not know of it",
-            "name that folder itself, have git repair it (git worktree repair), or say there where it belongs "
+            "name that folder itself, have git repair it (git worktree repair), or set there which folder it belongs to "
             f"(git --git-dir={git_dir} config core.worktree {pointer.parent})",
         )
     return git_dir
@@ -127,8 +127,8 @@ def _configured_worktree(git_dir: Path) -> str:
 
 
 def _complete(git_dir: Path) -> LocalRepository:
-    """With the common folder. ``commondir`` counts only in the place where git keeps its linked worktrees."""
-    # git would look for a repository inside of the one that it is told to use.
+    """Return the repository with its common folder. ``commondir`` is valid only in git's own folder for linked worktrees."""
+    # git would search for a repository inside the configured one.
     if _kind(git_dir / ".git"):
         raise _elsewhere(f"{git_dir} holds another .git", "remove it")
     match _kind(git_dir / "commondir"):

@@ -9,10 +9,10 @@ from typing import Final
 
 from gatewright.git.command import GitCommand
 
-#: Folder of a mirror for what is Gatewright's own.
+#: Folder of a mirror for Gatewright's own files.
 PRIVATE: Final = "gate"
-#: For the strongest place of attributes. Whatever a tree's own .gitattributes says, content is content: no conversion of line
-#: ends or encodings, no filter, no keyword, no merge driver, and text or binary is told by looking.
+#: For the attribute file of highest priority. It overrides a tree's own .gitattributes: no conversion of line ends or
+#: encodings, no filter, no keyword, no merge driver, and content decides whether a file is text or binary.
 _ATTRIBUTES = (
     "* -text -eol -filter -ident -working-tree-encoding !diff !merge !whitespace !conflict-marker-size !export-subst\n"
 )

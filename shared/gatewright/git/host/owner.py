@@ -1,7 +1,7 @@
-"""Landing in a repository of this host as its owner, where Gatewright runs as root and another account owns the repository.
+"""Landing in a repository of this host as its owner, if Gatewright runs as root and another account owns the repository.
 
-Files that root leaves there are files that the owner's git can neither change nor remove. So git writes there under the account
-of the owner; root does so nowhere but in its own repositories.
+The owner's git can neither change nor remove files that root creates there. So git writes there under the owner's account;
+root writes only in its own repositories.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from gatewright.errors import GitError
 from gatewright.git.host.local_repository import LocalRepository
 
 NOT_OWN: Final = "target_not_own"
-#: Where a landing writes.
+#: The folders that a landing writes.
 _WRITTEN: Final = ("objects", "refs", "refs/heads")
 _SECONDS: Final = 20
 
 
 def as_owner(repository: LocalRepository) -> tuple[str, ...]:
-    """The words before a command that has to write into ``repository``; none where this process is no root, or root owns it.
+    """Return the prefix for a command that writes into ``repository``; empty if this process is not root or root owns it.
 
-    GitError (``target_not_own``) where this host has no setpriv.
+    Raises GitError (``target_not_own``) if this host has no setpriv.
     """
     facts = repository.common.stat()
     if os.geteuid() != 0 or facts.st_uid == 0:
@@ -35,7 +35,7 @@ def as_owner(repository: LocalRepository) -> tuple[str, ...]:
 
 
 def owner_fault(repository: LocalRepository) -> GitError | None:
-    """Why nothing lands in a repository of another account, from root; None where it can. Starts a process: blocks."""
+    """Return why root cannot land in a repository of another account; None if it can. Starts a process: blocks."""
     try:
         words = as_owner(repository)
     except GitError as error:

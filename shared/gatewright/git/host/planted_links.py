@@ -1,7 +1,7 @@
-"""Looks for what a repository may have planted in the way of git: links, pipes and devices where git expects plain files.
+"""Search for links, pipes and devices that a repository planted where git expects plain files.
 
-git follows a link below its folder like any other path: it appends to the log that the link leads to, makes files in the folder
-that it leads to, and quotes lines of it in its errors; at a pipe it waits for ever. None of these belong into a repository,
+git follows a link below its folder like any other path: it appends to a linked log, creates files in a linked folder, and
+quotes lines of a linked file in its errors. At a pipe it waits for ever. None of these are legitimate in a repository,
 except in the parts that serving a fetch or a push never touches (hooks, the folders of extensions).
 """
 
@@ -22,22 +22,22 @@ from gatewright.git.host.local_repository import LEADS_ELSEWHERE, LocalRepositor
 
 HAS_LINKS = "repository_has_links"
 HAS_SPECIAL_FILES = "repository_has_special_files"
-#: What git reads at the top of a git folder, beside the trees below.
+#: The files that git reads at the top of a git folder, and the trees below it.
 _FILES = ("HEAD", "commondir", "config", "config.worktree", "gitdir", "packed-refs", "shallow")
 _TREES = ("refs", "objects", "reftable")
-#: Folders that git makes in a store of objects, beside those that are named by two digits of an id.
+#: Folders that git creates in an object store, besides those named by two digits of an id.
 _OF_A_STORE = ("info", "pack")
 _TWO_DIGITS = frozenset(f"{number:02x}" for number in range(256))
 _ADVICE = "replace it by what it leads to (for folders that repositories share: git worktree, or objects/info/alternates)"
 #: A folder that changed this recently may change again without a trace in its times.
 _SETTLED_NS = 1_000_000_000
 _MOST_CONFIGS = 64
-#: Top folders whose files are made by the kernel as they are read, some of them without an end.
+#: Top-level folders whose files the kernel generates on reading, some of them endlessly.
 _NOT_STORED = (("dev",), ("proc",), ("sys",))
 #: A folder in one of those that holds plain files, in memory.
 _SHARED_MEMORY = ("dev", "shm")
 _MOST_STORES = 32
-#: How the file of a symbolic ref begins.
+#: Prefix of the file of a symbolic ref.
 _SYMBOLIC = b"ref:"
 _LONGEST_REF = 8192
 _MOST_LED = 16
@@ -45,24 +45,26 @@ _MOST_LED = 16
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """A folder without anything planted in it: how it was then, and the folders in it."""
+    """The state of a clean folder when it was searched, and its subfolders."""
 
     facts: tuple[int, int, int]
     folders: tuple[str, ...]
 
 
 class PlantedLinks:
-    """Remembers which folders held nothing, for as long as their times of change stay what they were."""
+    """A cache of folders that were found clean, valid while their change times stay the same."""
 
     def __init__(self) -> None:
         self._known: dict[str, _Known] = {}
 
     def refuse(self, repository: LocalRepository, *, writing: bool, refs: Sequence[str] = ()) -> None:
-        """Nothing, or GitError that names the path: ``repository_has_links``, ``repository_has_special_files`` or
-        ``repository_leads_elsewhere``. With ``writing`` the logs are looked at as well, which git appends to.
+        """Raise GitError that names a planted path.
 
-        With ``refs`` (full names) git will open these alone: of the others, of which there may be many thousands, none is
-        looked at.
+        ``repository_has_links``, ``repository_has_special_files`` or ``repository_leads_elsewhere``.
+
+        Args:
+            writing: also check the logs, which git appends to.
+            refs: full names of the only refs that git will open; other refs, perhaps many thousands, are not checked.
         """
         names = _refs_opened_with(repository.folders, refs)
         for folder in repository.folders:
@@ -84,18 +86,18 @@ class PlantedLinks:
         for name in (*_TREES, "logs") if writing else _TREES:
             if name in ("refs", "logs") and refs:
                 top = folder if name == "refs" else folder / name
-                # What moves the branch that is checked out is written into the log of HEAD as well.
+                # Moving the checked-out branch also writes to the log of HEAD.
                 for ref in {*refs, "HEAD"}:
                     self._ref(top, ref, single=name == "logs")
             else:
                 self._tree(folder / name, single=name == "logs")
 
     def _ref(self, top: Path, ref: str, *, single: bool) -> None:
-        """Look at what lies on the way to ``ref`` below ``top``, and at what stands in its place."""
+        """Check the path to ``ref`` below ``top``, and its file."""
         path = top
         for part in ref.split("/"):
             if not path.is_dir() or not _plain(path, stat.S_IFDIR):
-                return  # nothing can be below it
+                return  # nothing can exist below it
             path /= part
         if path.is_dir() and not path.is_symlink():
             self._tree(path, single=single)
@@ -112,7 +114,7 @@ class PlantedLinks:
             try:
                 facts = os.lstat(folder)
             except FileNotFoundError:
-                continue  # git packs its objects beside us and takes empty folders away
+                continue  # git packs its objects concurrently and removes empty folders
             if not stat.S_ISDIR(facts.st_mode):
                 _refuse(folder, facts.st_mode)
             seen = (facts.st_dev, facts.st_ino, facts.st_ctime_ns)
@@ -140,7 +142,7 @@ class PlantedLinks:
 
 
 def _folders_in(folder: str, *, single: bool) -> Iterator[str]:
-    """The folders right below ``folder``; what goes away while it is looked at leads nowhere."""
+    """Yield the direct subfolders of ``folder``; one that disappears during the check is harmless."""
     with contextlib.suppress(FileNotFoundError), os.scandir(folder) as entries:
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
@@ -162,7 +164,8 @@ def _refuse_second_name(path: str) -> NoReturn:
 
 
 def _refs_opened_with(folders: Sequence[Path], refs: Sequence[str]) -> tuple[str, ...]:
-    """``refs`` and those that symbolic ones of them lead to; nothing when that cannot be said, so that all are looked at."""
+    """Return ``refs`` and the targets of symbolic ones; empty if a target cannot be determined, so that all refs are
+    checked."""
     found = list(refs)
     for name in found:
         for folder in folders:
@@ -177,7 +180,7 @@ def _refs_opened_with(folders: Sequence[Path], refs: Sequence[str]) -> tuple[str
 
 
 def _first_bytes(ref: Path) -> bytes:
-    """Of a regular file; of anything else nothing: it is refused for what it is, or is not there."""
+    """Return the first bytes of a regular file; nothing for any other file, which is refused elsewhere or missing."""
     try:
         handle = os.open(ref, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -189,7 +192,7 @@ def _first_bytes(ref: Path) -> bytes:
 
 
 def _plain(path: Path, kind: int) -> bool:
-    """Whether ``path`` is there, as what it should be: a regular file, a folder."""
+    """Return whether ``path`` exists; refuse it unless it is of the expected kind (regular file or folder)."""
     try:
         mode = path.lstat().st_mode
     except (FileNotFoundError, NotADirectoryError):
@@ -226,14 +229,14 @@ def _alternate_folders(objects: Path) -> Iterator[Path]:
 
 
 def _may_be_store(folder: Path) -> bool:
-    """Whether objects may lie there: nothing else that this host has is looked through, and named in errors."""
+    """Return whether the folder may be an object store: no other folder of this host is searched, or named in errors."""
     with os.scandir(folder) as entries:
         kinds = {entry.name: entry.is_dir(follow_symlinks=False) for entry in entries}
     return not kinds or any(kinds[name] and (name in _OF_A_STORE or name in _TWO_DIGITS) for name in kinds)
 
 
 def _check_includes(folder: Path) -> None:
-    """That every file which the configuration includes is a regular one: at any other git might wait for ever."""
+    """Check that every file that the configuration includes is regular: git might wait for ever at any other."""
     waiting, seen = [folder / "config", folder / "config.worktree"], set[Path]()
     while waiting:
         config = waiting.pop()
@@ -253,6 +256,6 @@ def _included_files(folder: Path, config: Path) -> Iterator[Path]:
     query = ("config", "--file", str(config), "--no-includes", "--null", "--get-regexp", r"^include(if\..*)?\.path$")
     for record in GitCommand(folder).execute(*query, ok=(0, 1)).split(b"\0"):
         value = os.fsdecode(record.partition(b"\n")[2])
-        # A path below the home of a user: git has none here, and finds nothing.
+        # A path below a user's home: git has no home here, and finds nothing.
         if value and not value.startswith(("~", "%(")):
             yield Path(os.path.realpath(config.parent / value))

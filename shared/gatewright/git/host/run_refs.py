@@ -1,7 +1,7 @@
-"""The branches that runs have left in a repository on this host: which there are, and which of them can go.
+"""The branches that runs created in a repository on this host, and which of them can be deleted.
 
-A branch can go when all that it has is on a branch of the owner's own, and it is checked out nowhere. What is deleted is named
-with the commit that it was at, so that it can be made again.
+A branch can be deleted if all its commits are on a branch of the owner, and it is checked out nowhere. Output names each
+deleted branch with its commit, so that it can be restored.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from gatewright.git.host.user_checkout import UserCheckout
 from gatewright.git.host.work_trees import checked_out_at, checked_out_branches
 from gatewright.git.refs import RUN_BRANCHES, is_object_id
 
-#: merged: a branch that is no run's has it all; checked out: a work tree stands on it; unmerged: it has what no other has.
+#: merged: an owner's branch contains it; checked out: a work tree uses it; unmerged: it has commits of its own.
 State = Literal["merged", "unmerged", "checked out"]
-#: As git writes it, and how a format asks for it. No name and no subject can hold it.
+#: The field separator as git prints it, and as a format requests it. No name and no subject can contain it.
 _FIELD, _ASKED = "\0", "%00"
-#: Where an owner keeps branches and tags.
+#: The refs of an owner's branches and tags.
 _OWNERS = ("refs/heads/", "refs/remotes/", "refs/tags/")
 _LIMIT = 64 << 20
 #: Folders through which a ref is deleted; one that is a link leads out of the repository.
@@ -32,7 +32,8 @@ _FOLDERS = ("refs", "refs/heads", "refs/heads/gatewright", "logs", "logs/refs", 
 
 @dataclass(frozen=True, slots=True)
 class RunRef:
-    """``name`` is the run's id; ``where`` says on which branch its commit is, or in which work tree."""
+    """A branch created by a run. ``name`` is the run's id; ``where`` names the branch that contains its commit, or the work
+    tree."""
 
     name: str
     commit: str
@@ -57,11 +58,11 @@ class LocalRunRefs:
         return str(self.checkout.start)
 
     def found(self) -> tuple[RunRef, ...]:
-        """All of them. Raises GitError."""
+        """Return all run branches. Raises GitError."""
         return run_refs(self.checkout)
 
     def again(self, name: str) -> RunRef | None:
-        """One of them as it is now. Raises GitError."""
+        """Return the current state of one run branch. Raises GitError."""
         return next((each for each in run_refs(self.checkout, name) if each.name == name), None)
 
     def delete(self, found: RunRef) -> None:
@@ -107,14 +108,14 @@ def delete(checkout: UserCheckout, found: RunRef) -> None:
         words = f"{hook} watches deletions, and is not run from here"
         raise GitError(f"{words}: git branch -D {found.ref.removeprefix('refs/heads/')}", code=HAS_HOOKS)
     try:
-        walls = as_owner(LocalRepository(common, common))
-        GitCommand(common).execute("update-ref", "--no-deref", "-d", found.ref, found.commit, walls=walls)
+        confinement = as_owner(LocalRepository(common, common))
+        GitCommand(common).execute("update-ref", "--no-deref", "-d", found.ref, found.commit, confinement=confinement)
     except GitError as error:
         raise GitError(f"{found.ref} could not be deleted: {error.message}", code="ref_moved") from error
 
 
 def _holders(git: GitCommand, runs: Mapping[str, str]) -> dict[str, str]:
-    """By run branch, an owner's branch or tag that has all its commits; run branches that none has are left out.
+    """Return, by run branch, an owner's branch or tag that contains it; run branches without one are left out.
 
     The number of git processes grows with the owner's branches that are named, not with the branches of runs.
     """
@@ -130,7 +131,7 @@ def _holders(git: GitCommand, runs: Mapping[str, str]) -> dict[str, str]:
         ref, commit = next(iter(waiting.items()))
         holder = _first_holder(git, commit)
         if holder is None:
-            del waiting[ref]  # the owner's branch has gone meanwhile
+            del waiting[ref]  # the owner's branch was deleted meanwhile
             continue
         have = _names(git, f"--merged={holder}", RUN_BRANCHES)
         found |= {each: holder for each in waiting if each in have or each == ref}
@@ -158,5 +159,5 @@ def _names(git: GitCommand, *words: str) -> dict[str, None]:
 
 
 def _lines(listed: bytes) -> list[str]:
-    """The lines of git's output. ``splitlines`` would end one at U+2028, say, which a name of a branch may hold."""
+    """Split git's output at LF only; ``splitlines`` would also split at U+2028, which a branch name may contain."""
     return [line for line in listed.decode("utf-8", "surrogateescape").split("\n") if line]

@@ -1,8 +1,8 @@
 """The tree that a commit of the index would have, made without touching the repository.
 
 The index file is copied, new objects go to a folder of our own, and git runs with Gatewright's configuration over the
-repository's: no hook, no filter, no monitor of its owner is started. What is handed out is a bare repository in that folder
-whose one branch is the commit; it borrows the objects that it lacks.
+repository's: no hook, filter or monitor of its owner starts. The result is a bare repository in that folder whose one
+branch is the commit; it borrows the objects that it lacks.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ BRANCH = "refs/heads/staged"
 
 
 def staged_commit(checkout: UserCheckout, index: Path | None, baseline: str, scratch: Path) -> tuple[str, str]:
-    """Address and commit id of what the index holds; ``index``: where git says it is, None for the usual place.
+    """Return address and commit id of the index content; ``index``: its path as git reports it, None for the usual place.
 
     ``baseline`` (a full commit id) becomes the commit's parent. Raises GitError, also for an index with conflicts.
     """
@@ -41,7 +41,8 @@ def staged_commit(checkout: UserCheckout, index: Path | None, baseline: str, scr
 
 
 def make_bare(bare: Path, common: Path) -> GitCommand:
-    """An empty bare repository at ``bare``, with object ids of the same kind as the one whose git directory is ``common``."""
+    """Create an empty bare repository at ``bare``, with the object format of the repository whose git directory is
+    ``common``."""
     bare.mkdir()
     git = GitCommand(bare)
     git.execute("init", "--quiet", "--bare", "--template=", f"--object-format={_object_format(common)}")
@@ -49,7 +50,7 @@ def make_bare(bare: Path, common: Path) -> GitCommand:
 
 
 def borrow_objects(bare: Path, common: Path) -> None:
-    """Let the repository at ``bare`` read the objects of the one whose git directory is ``common``."""
+    """Let the repository at ``bare`` read the objects of the repository whose git directory is ``common``."""
     alternates = bare / "objects/info/alternates"
     alternates.parent.mkdir(exist_ok=True)
     alternates.write_text(f"{common / 'objects'}\n")

@@ -1,8 +1,8 @@
-"""The rules of a repository on this host about what is pushed into it: hooks, settings that refuse, folders that are read-only.
+"""A local repository's own rules for pushes: hooks, settings that refuse, read-only folders.
 
-A hook is a program of the repository, which may be hostile, so nothing runs it here. It is not run confined either, because
-what it looks at (the owner's keys, a service of theirs) would be out of its reach. A rule that is not applied would be passed
-over, so a target that has one is refused, by name. A server that is reached by ssh or https applies its own.
+A hook is a program of the repository, which may be hostile, so Gatewright does not run it. Confinement would not help: what
+the hook needs (the owner's keys, a service) would be out of its reach. Ignoring a rule would bypass it, so a target that
+has one is refused, by name. A server that is reached by ssh or https applies its own rules.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from gatewright.git.host.owner import owner_fault
 HAS_HOOKS: Final = "target_has_hooks"
 _TRANSACTION: Final = "reference-transaction"
 READ_ONLY: Final = "target_read_only"
-#: Hooks that may refuse a push. ``push-to-checkout`` is none: it runs for a branch that is checked out, where nothing lands.
+#: Hooks that may refuse a push. ``push-to-checkout`` is not one: it runs for a checked-out branch, where nothing lands.
 REFUSING: Final = ("pre-receive", "update", "proc-receive", _TRANSACTION)
-#: Hooks that are told of a push afterwards.
+#: Hooks that run after a push.
 REACTING: Final = ("post-receive", "post-update")
 #: Hooks that are configured instead of lying in a folder can be switched off by event only from git 2.55 on: none may be there.
 _CONFIGURED: Final = (*REFUSING, *REACTING, "push-to-checkout", "pre-auto-gc")
@@ -40,7 +40,8 @@ _FSCK: Final = "receive.fsck."
 
 @dataclass(frozen=True, slots=True)
 class TargetRules:
-    """In words: ``refusing`` may refuse a push, and is not applied here; ``reacting`` are hooks that would run after one."""
+    """A target's rules as text: ``refusing`` may refuse a push and are not applied here; ``reacting`` hooks would run after
+    one."""
 
     refusing: tuple[str, ...] = ()
     read_only: tuple[str, ...] = ()
@@ -49,7 +50,7 @@ class TargetRules:
     owner: GitError | None = None
 
     def faults(self) -> Iterator[GitError]:
-        """Why nothing lands there: each with its code, ``target_has_hooks``, ``target_read_only`` or ``target_not_own``."""
+        """Yield why nothing can land there, with the code ``target_has_hooks``, ``target_read_only`` or ``target_not_own``."""
         for rule in self.refusing:
             yield GitError(f"the target has a rule that is not applied here: {rule}; {_ADVICE}", code=HAS_HOOKS)
         for folder in self.read_only:
@@ -64,7 +65,7 @@ class TargetRules:
             raise fault
 
 
-#: Of a repository that is reached by ssh or https, whose server applies its own.
+#: For a repository that is reached by ssh or https, whose server applies its own rules.
 NO_RULES: Final = TargetRules()
 
 
@@ -81,12 +82,13 @@ def target_rules(repository: LocalRepository) -> TargetRules:
 
 
 def watching_hook(repository: LocalRepository) -> str:
-    """The hook that is asked about every change of a ref, also one by the owner; empty where there is none. GitError."""
+    """Return the hook that runs at every ref update, including the owner's; empty if there is none. Raises GitError."""
     return next((rule for rule in target_rules(repository).refusing if _TRANSACTION in rule), "")
 
 
 def _settings(repository: LocalRepository) -> list[tuple[str, str]]:
-    """Key and value of what the repository's own files say of hooks, in their order; keys in small letters but for names."""
+    """Return the hook settings of the repository's own files, in order, as key and value; keys are in lower case except
+    names."""
     if not (repository.may_configure("hook") or repository.may_configure("fsck")):
         return []
     query = ("config", "--null", "--show-scope", "--includes", "--get-regexp", _ASKED)
@@ -100,7 +102,7 @@ def _settings(repository: LocalRepository) -> list[tuple[str, str]]:
 
 
 def _hooks_folder(repository: LocalRepository, configured: list[str]) -> Path:
-    """Where git looks for hooks as a push comes: what is configured is relative to the git folder, where they run."""
+    """Return git's hooks folder for a push: a configured path is relative to the git folder, where hooks run."""
     if not configured:
         return repository.common / "hooks"
     given = configured[-1]

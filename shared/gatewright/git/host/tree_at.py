@@ -1,4 +1,4 @@
-"""The files of one commit of a repository on this host: names at once, contents when they are asked for."""
+"""The files of one commit of a repository on this host: names immediately, contents on request."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _REGULAR = frozenset({b"100644", b"100755"})
 
 
 class TreeAt:
-    """Regular files whose names are UTF-8. Made by ``tree_at``."""
+    """The regular files with UTF-8 names. Created by ``tree_at``."""
 
     def __init__(self, git: GitCommand, objects: dict[str, str]) -> None:
         self._git = git

@@ -1,8 +1,8 @@
 """The user's own checkout, read as the user's git reads it: under the user's configuration, through GitPython.
 
-Only facts are read, and nothing is written. The configuration may be one that the user did not write (a folder that came with
-its ``.git``), so no program that it names is started: no hook, no filter, no file system monitor. Mirrors, gates and the
-repositories of others are read by ``gatewright.git.command``, which reads no configuration of the user.
+It reads facts only and writes nothing. The user may not have written the configuration (a folder that came with its
+``.git``), so no program that it names is started: no hook, no filter, no file system monitor. ``gatewright.git.command``
+reads mirrors, gates and the repositories of others, without any configuration of the user.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ _SECONDS: Final = 30.0
 _LIMIT: Final = 1 << 20
 _LONG_LIMIT: Final = 64 << 20
 _LONGEST_REVISION: Final = 1024
-#: What git takes for the beginning of an object id.
+#: The form that git accepts as an abbreviated object id.
 _SHORT_ID = re.compile(r"[0-9a-fA-F]{4,63}")  # noqa: TID251 - linear: one repetition
-#: Settings that are the user's to make; everything else of ``HARDENED`` stands above the user's configuration.
+#: Settings that the user may choose; all others in ``HARDENED`` override the user's configuration.
 _USERS: Final = frozenset({"core.attributesFile", "core.autocrlf", "core.ignoreCase", "safe.bareRepository"})
 _SETTINGS: Final = {key: value for key, value in HARDENED.items() if key not in _USERS}
 _FIXED: Final = {
     "LC_ALL": "C",
     "GIT_TERMINAL_PROMPT": "0",
-    # No index is written, so no lock is taken.
+    # Write no index, and so take no lock.
     "GIT_OPTIONAL_LOCKS": "0",
     # A commit is what it is in every clone.
     "GIT_NO_REPLACE_OBJECTS": "1",
@@ -68,16 +68,16 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class Uncommitted:
-    """How many files of a work tree differ from its last commit, and how many git does not know."""
+    """The number of changed files in a work tree, and of untracked files."""
 
     changed: int
     untracked: int
 
 
 class UserCheckout:
-    """The checkout that ``start`` lies in. ``environment`` is all that git sees of the user's variables.
+    """The checkout that contains ``start``. ``environment`` is all that git sees of the user's variables.
 
-    Creating one costs nothing; the first question loads GitPython. Every question may block for up to 30 seconds and raise
+    Creating one costs nothing; the first query loads GitPython. Every query may block for up to 30 seconds and raise
     GitError: ``not_a_repository`` (also for a repository of another account that ``safe.directory`` does not name),
     ``git_missing``, ``git_timeout``.
 
@@ -91,7 +91,7 @@ class UserCheckout:
 
     @cached_property
     def folders(self) -> Folders:
-        """Which folders it is made of, by git's own search upwards."""
+        """Return the checkout's folders, by git's own upward search."""
         asked = ("--is-inside-work-tree", "--show-prefix", "--absolute-git-dir", "--git-common-dir")
         lines = self._path(*asked).split("\n")
         if len(lines) != len(asked):  # a path with a line end in it
@@ -103,17 +103,17 @@ class UserCheckout:
 
     @property
     def objects(self) -> GitCommand:
-        """What reads its objects: the hardened git, without the user's configuration."""
+        """Return the hardened git for its objects, without the user's configuration."""
         return GitCommand(self.folders.git_dir)
 
     def hooks_folder(self) -> Path:
-        """Where git looks for the hooks of this repository, its own ``core.hooksPath`` included."""
+        """Return the folder where git looks for this repository's hooks, including its own ``core.hooksPath``."""
         return (self.start / self._path("--git-path", "hooks", settings=_NO_MONITOR, environment=_NO_USER)).resolve()
 
     def identity(self) -> Identity:
-        """Who commits here: ``author.*``, else ``user.*``, includes and conditional ones followed."""
+        """Return the committer's identity: ``author.*``, else ``user.*``, with includes resolved."""
         found = (self._config.get(f"author.{key}") or self._config.get(f"user.{key}", "") for key in ("name", "email"))
-        # Both are sent on as text, which odd bytes are not.
+        # Both are sent on as text, which cannot hold invalid bytes.
         name, email = (value.encode("utf-8", "surrogateescape").decode("utf-8", "replace") for value in found)
         return Identity(name, email)
 
@@ -159,10 +159,10 @@ class UserCheckout:
         raise GitError(f"there is no commit {revision} here; in a shallow clone, fetch it first", code="ref_not_found")
 
     def uncommitted(self, *, beyond_index: bool = False) -> Uncommitted:
-        """What the work tree has that its last commit lacks; nothing for a bare repository and before any commit.
+        """Return the changes of the work tree since its last commit; none for a bare repository and before any commit.
 
-        With ``beyond_index``: what it has that the index lacks, which is what a commit of the index leaves out. Files that the
-        user's own configuration ignores are left out.
+        With ``beyond_index``: the changes since the index, which a commit of the index leaves out. Files that the user's
+        own configuration ignores are not included.
         """
         shown = ("--porcelain=v2", "--branch", "-z", "--no-renames", "--ignore-submodules=all", "--untracked-files=normal")
         # A configuration may name a work tree elsewhere; git would count the files there.
@@ -178,9 +178,9 @@ class UserCheckout:
 
     @cached_property
     def _config(self) -> dict[str, str]:
-        """The last value of each setting, as git reads them; of ``identity`` and filters all come from one process.
+        """Return the last value of each setting, as git reads them, from one process.
 
-        Outside of a repository, and in one that git refuses, those of the user alone.
+        Outside a repository, and in one that git refuses, only the user's settings.
         """
         listed = self._ask("config", "--null", "--list", "--includes", ok=(0, 1, 128), limit=_LONG_LIMIT)
         pairs = (entry.partition("\n") for entry in listed.stdout.decode("utf-8", "surrogateescape").split("\0") if entry)
@@ -207,7 +207,7 @@ class UserCheckout:
         return finished.stdout.decode("ascii", "replace").strip()
 
     def _near(self, name: str) -> str:
-        """Words about the branch of a remote that is called so."""
+        """Return a hint about a remote's branch of that name."""
         listed = self._ask("for_each_ref", "--format=%(refname:lstrip=2)", "refs/remotes/", limit=_LONG_LIMIT)
         remote = (each for each in listed.stdout.decode("utf-8", "replace").split("\n") if each.partition("/")[2] == name)
         near = next(remote, None)
@@ -225,11 +225,11 @@ class UserCheckout:
     def _path(
         self, *question: str, settings: Mapping[str, str] = _SETTINGS, environment: Mapping[str, str] | None = None
     ) -> str:
-        """What ``rev-parse`` answers. GitError (``not_a_repository``)."""
+        """Return the answer of ``rev-parse``. Raises GitError (``not_a_repository``)."""
         try:
             finished = self._ask("rev_parse", *question, settings=settings, environment=environment)
         except CommandFailedError as error:
-            said = f"{self.start} is no git repository that can be used: {error.said}"
+            said = f"{self.start} is not a usable git repository: {error.output}"
             raise GitError(said, code="not_a_repository") from error
         return finished.stdout.decode("utf-8", "surrogateescape").removesuffix("\n")
 

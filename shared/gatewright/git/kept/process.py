@@ -1,7 +1,7 @@
-"""One git process that stays and answers questions on its standard input, one after another.
+"""A long-running git process that answers requests on its standard input, one after another.
 
-Each question ends with a line that git answers in a known way; it holds a random number, so that nothing which a repository
-holds can be taken for the end of an answer. Only commands that read are run like this.
+Each request ends with a line that git answers in a known way. It contains a random number, so that no repository content
+can imitate the end of an answer. Only read commands run like this.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _CHUNK = 1 << 18
 
 
 class NoAnswerError(Exception):
-    """A kept git process ended without an answer, or closed its pipes: a process of its own is asked. Leaves no reader."""
+    """A kept git process ended without an answer, or closed its pipes; use a new process. No reader is left behind."""
 
 
 class KeptProcess:
-    """What ``start`` starts. One thread at a time uses it; ``end`` may be called by any."""
+    """The process that ``start`` starts. One thread at a time uses it; any thread may call ``end``."""
 
     def __init__(self, start: Callable[[], subprocess.Popen[bytes]]) -> None:
         self._process = start()
@@ -45,7 +45,7 @@ class KeptProcess:
         return self._process.pid
 
     def ask(self, question: bytes, ending: bytes, *, timeout: float, limit: int | None) -> bytes:
-        """What it answers before the line ``ending``. After an error it is of no more use, and has to be ended.
+        """Return the answer before the line ``ending``. After an error the process is unusable and must be ended.
 
         ``timeout`` in seconds; ``limit`` in bytes. Raises NoAnswerError, GitError (``git_timeout``), OutputTooLargeError.
         """
@@ -54,7 +54,7 @@ class KeptProcess:
         if process.stdin is None or process.stdout is None or process.stderr is None:
             raise NoAnswerError("git has no pipes")
         incoming, outgoing, said = process.stdout.fileno(), process.stdin.fileno(), process.stderr.fileno()
-        # Most questions fit into the pipe, and most answers come at once.
+        # Most requests fit into the pipe, and most answers arrive immediately.
         pending = pending[_write(outgoing, pending) :]
         with selectors.DefaultSelector() as selector:
             selector.register(incoming, selectors.EVENT_READ)
@@ -84,12 +84,12 @@ class KeptProcess:
         return bytes(memoryview(answer)[: -len(ending)])
 
     def end(self) -> None:
-        """Leave nothing of it behind. It only reads, so nothing is lost."""
+        """End the process with its whole group. It only reads, so nothing is lost."""
         self._finish()
 
 
 def _write(descriptor: int, data: memoryview) -> int:
-    """How many bytes of ``data`` went into the pipe."""
+    """Return how many bytes of ``data`` were written to the pipe."""
     with contextlib.suppress(BlockingIOError):
         try:
             return os.write(descriptor, data)

@@ -1,7 +1,7 @@
-"""The kept git processes of one folder of mirrors, a few of them: who was asked last stays.
+"""The kept git processes of one folder of mirrors; the most recently used stay.
 
-They hold nothing that a process of its own would not find. Whatever is out of the ordinary (busy with another question, ended,
-a git that does not know the command, an object that is missing) is asked again of a process of its own, which has the last say.
+They answer nothing that a new process would not. Every irregularity (busy with another request, ended, a git without the
+command, a missing object) is resolved by a new process.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from gatewright.git.process import within_reach
 MOST = 12
 #: Seconds after which one is replaced: it holds files open that maintenance has removed since.
 _OLDEST = 300.0
-#: Seconds for which a question waits for another one's answer before it is asked of a process of its own.
+#: Seconds that a request waits for another before it uses a new process.
 _PATIENCE = 0.05
 #: Deaths without any answer after which a command is not kept any more: this git does not know it.
 _TRIES = 3
@@ -62,9 +62,9 @@ class KeptReaders:
         self._deaths: dict[tuple[str, ...], int] = {}
 
     def objects(self, git: GitCommand, how: str, names: list[str], id_length: int, limit: int | None = None) -> bytes | None:
-        """What ``cat-file --batch`` (``how`` is ``contents``) or ``--batch-check`` (``info``) says of ``names``.
+        """Return the output of ``cat-file --batch`` (``how`` is ``contents``) or ``--batch-check`` (``info``) for ``names``.
 
-        Each name is an object id or an id with ``^{kind}``. None when a process of its own has to be asked.
+        Each name is an object id or an id with ``^{kind}``. Returns None if a new process must answer.
         """
         mark = secrets.token_hex(id_length // 2)
         lines = "".join(f"{how} {name}\n" for name in names)
@@ -73,16 +73,16 @@ class KeptReaders:
     def differences(
         self, git: GitCommand, options: tuple[str, ...], old: str, new: str, limit: int | None = None
     ) -> bytes | None:
-        """What ``diff-tree`` says with ``options``, which give it the form, of two trees. ``limit`` in bytes. None as above."""
+        """Return the output of ``diff-tree`` for two trees; ``options`` set its form. ``limit`` in bytes. None as above."""
         mark = f"end {secrets.token_hex(20)}\n"
         head = f"{old} {new}\n".encode()
         whole = None if limit is None else limit + len(head)
         answer = self._ask(git, ("diff-tree", "--stdin", *options), head + mark.encode(), mark.encode(), whole)
-        # It repeats what it was asked first; a line that it takes for no pair of trees it repeats as well.
+        # The output starts with an echo of the request; a line that is not a pair of trees is also echoed.
         return answer[len(head) :] if answer is not None and answer.startswith(head) else None
 
     def end(self, git_dir: Path) -> None:
-        """End those of one repository; one that is asked just now is ended after its answer."""
+        """End the processes of one repository; a busy one ends after its answer."""
         with self._lock:
             ended = [self._kept.pop(key) for key in list(self._kept) if key[0] == git_dir]
         for kept in ended:
@@ -107,7 +107,7 @@ class KeptReaders:
                 kept.end()
                 return None
             except BaseException:
-                # What is left of the answer would be taken for the next one.
+                # The remaining output would be mistaken for the next answer.
                 kept.end()
                 raise
             self._deaths.pop(words, None)

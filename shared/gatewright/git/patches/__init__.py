@@ -1,1 +1,1 @@
-"""What is read of a patch itself, without git."""
+"""Reading of patches, without git."""

@@ -17,13 +17,13 @@ from gatewright.git.patches.files import BinaryBody, BinaryPart
 
 BINARY: Final = b"GIT binary patch"
 _PART = re.compile(rb"(literal|delta) (0|[1-9][0-9]{0,18})")  # noqa: TID251 - linear: anchored, and no repetition can give to the next
-#: One line: its length, ``A`` to ``Z`` for 1 to 26 bytes and ``a`` to ``z`` for 27 to 52, then five characters for four bytes.
+#: A line: its length, ``A`` to ``Z`` for 1 to 26 bytes and ``a`` to ``z`` for 27 to 52, then five characters for four bytes.
 _LENGTHS: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _ALPHABET: Final = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
 
 
 def read_binary(cursor: Cursor, path: bytes) -> BinaryBody:
-    """The body that begins with the cursor's line; the cursor stands behind it then."""
+    """Return the body that begins at the cursor's line, and move the cursor behind it."""
     first = cursor.number
     cursor.advance()
     forward = _read_part(cursor, path)
@@ -50,9 +50,9 @@ def decode(data: bytes, part: BinaryPart, most: int) -> bytes | None:
 
 
 def apply_delta(source: bytes, delta: bytes, most: int) -> bytes | None:
-    """What ``delta`` makes of ``source`` (gitformat-pack, "Deltified representation").
+    """Return the result of applying ``delta`` to ``source`` (gitformat-pack, "Deltified representation").
 
-    None where it does not fit, or makes more than ``most`` bytes.
+    None if it does not fit, or the result has more than ``most`` bytes.
     """
     at, before = _size(delta, 0)
     at, after = _size(delta, at)
@@ -87,7 +87,7 @@ def _size(delta: bytes, at: int) -> tuple[int, int]:
 
 
 def _read_copy(delta: bytes, at: int) -> tuple[int, int, int]:
-    """Where the next order begins, and which bytes of the source this one copies: offset and size."""
+    """Return the position of the next instruction, and the offset and size of the source bytes that this one copies."""
     order, numbers = delta[at], [0, 0]
     at += 1
     for bit in range(7):

@@ -1,7 +1,7 @@
-"""The header of a file as ``git diff`` writes it by itself: nearly all files of nearly all patches, read in one go.
+"""The canonical header of a file as ``git diff`` writes it: nearly all files of nearly all patches, read in one step.
 
-It saves time on patches of thousands of files, and nothing else: whatever is of another form is read by ``headers.py``, and
-what is read here would be read just so there.
+It only saves time on patches of thousands of files: ``headers.py`` reads every other form, and reads these headers with the
+same result.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ _LINES: Final = {True: 4, False: 5}
 
 
 def read_canonical_file(cursor: Cursor, mail: int) -> FilePatch | None:
-    """The file whose header begins at the cursor, which stands behind its hunks then; None for another form of header.
+    """Return the file whose header begins at the cursor, and move the cursor behind its hunks; None for another form of
+    header.
 
     Raises PatchError.
     """

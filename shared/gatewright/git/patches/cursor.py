@@ -23,7 +23,7 @@ class Cursor:
 
     @property
     def complete(self) -> bool:
-        """Whether a line end follows the line."""
+        """Return whether the line has a line end."""
         return self.data.find(b"\n", self.at) >= 0
 
     def advance(self) -> None:
@@ -36,11 +36,11 @@ class Cursor:
         self.at, self.number = at, number
 
     def starts(self, *beginnings: bytes) -> bool:
-        """Whether the line begins with one of ``beginnings``."""
+        """Return whether the line begins with one of ``beginnings``."""
         return self.data.startswith(beginnings, self.at)
 
     def following(self, beginning: bytes) -> bool:
-        """Whether the next line begins with ``beginning``."""
+        """Return whether the next line begins with ``beginning``."""
         return self.data.startswith(beginning, self._next())
 
     def second_following(self, beginning: bytes) -> bool:

@@ -1,4 +1,4 @@
-"""What a patch says about each file: its names, its modes and its body."""
+"""The content of a patch by file: names, modes and body."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 
 class Prefixes(NamedTuple):
-    """What stands before the path of a file on either side: ``a/`` and ``b/``, say, or nothing."""
+    """The prefixes of a file's path on either side: for example ``a/`` and ``b/``, or none."""
 
     old: bytes
     new: bytes
@@ -19,7 +19,7 @@ class Prefixes(NamedTuple):
 
 
 class Hunk(NamedTuple):
-    """One hunk. Its header is line ``line`` of the patch; its body lies from ``at`` to ``end`` in the patch, in bytes.
+    """A hunk. Its header is line ``line`` of the patch; its body is at bytes ``at`` to ``end`` of the patch.
 
     ``old_ends`` and ``new_ends``: the file ends there without a line end, on that side.
     """
@@ -38,7 +38,7 @@ class Hunk(NamedTuple):
 
 
 class BinaryPart(NamedTuple):
-    """Encoded content, or a delta to it, of ``size`` bytes; its lines lie from ``at`` to ``end`` in the patch."""
+    """Encoded content, or a delta to it, of ``size`` bytes; its lines are at bytes ``at`` to ``end`` of the patch."""
 
     method: Literal["literal", "delta"]
     size: int
@@ -55,12 +55,12 @@ class BinaryBody(NamedTuple):
 
 
 class FilePatch(NamedTuple):
-    """One file of a patch, whose header begins on line ``line``, in the mail or commit number ``mail`` of the patch.
+    """A file of a patch, whose header begins on line ``line``, in the mail or commit number ``mail`` of the patch.
 
-    The header lies from ``start`` to ``end`` in the patch, in bytes.
+    The header is at bytes ``start`` to ``end`` of the patch.
 
-    ``old`` and ``new`` are the paths on either side; None where the patch says that there is no file. Modes are six octal
-    digits, and ids may be abbreviated; empty where the patch names none.
+    ``old`` and ``new`` are the paths on either side; None where the patch has no file. Modes are six octal digits, and ids
+    may be abbreviated; empty where the patch names none.
     """
 
     line: int
@@ -94,7 +94,7 @@ class FilePatch(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """All files of a patch, in order, and the value of ``git apply -p`` for it."""
+    """The files of a patch, in order, and its value of ``git apply -p``."""
 
     files: tuple[FilePatch, ...]
     strip: int = 1

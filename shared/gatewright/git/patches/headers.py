@@ -1,7 +1,7 @@
-"""The headers of a file in a patch: every line is one that git knows, stands once, and agrees with the others.
+"""The headers of a file in a patch: every line must be known to git, unique, and consistent with the others.
 
-git takes them in any order, lets one follow another that says something else, and guesses names where they are missing. What
-is read here is what git reads; whatever git would guess is refused.
+git accepts them in any order, with contradictions, and guesses missing names. This module reads what git reads, and refuses
+everything that git would guess.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class _Field(NamedTuple):
 
 
 class GitHeader:
-    """What stands between ``diff --git`` and the body of one file."""
+    """The header of one file, between ``diff --git`` and its body."""
 
     def __init__(self, cursor: Cursor) -> None:
         self.line = cursor.number
@@ -125,7 +125,8 @@ class GitHeader:
         return (found[1], found[2]) if found is not None else (b"", b"")
 
     def check_body(self, *, has_body: bool) -> None:
-        """Whether there may be no body, or must be one. Refused where a patch that was cut off looks the same."""
+        """Check that a body is present if required, and absent if forbidden; otherwise a truncated patch would look the
+        same."""
         path = self.new if not self.deleted else self.old
         if has_body:
             if self._value("similarity") == b"100%":
@@ -186,7 +187,7 @@ class GitHeader:
             )
 
     def _check_share(self) -> None:
-        """How alike two files are is told of a rename or a copy, how unlike of a file that is written anew."""
+        """Check that a similarity belongs to a rename or copy, and a dissimilarity to a rewritten file."""
         for name, fits in (("similarity", bool(self.move)), ("dissimilarity", not (self.move or self.created or self.deleted))):
             if name in self._fields and (not fits or _SHARE.fullmatch(self._value(name)) is None):
                 raise patch_fault(
@@ -208,7 +209,7 @@ class GitHeader:
 
 
 def read_git_file(cursor: Cursor, mail: int) -> ReadFile:
-    """The file whose ``diff --git`` line the cursor stands on; it stands behind its body then. Raises PatchError."""
+    """Read the file at the cursor's ``diff --git`` line and move the cursor behind its body. Raises PatchError."""
     canonical = read_canonical_file(cursor, mail)
     if canonical is not None:
         _check_sides(canonical)
@@ -295,7 +296,7 @@ def read_plain_file(cursor: Cursor, mail: int, known: Prefixes | None) -> ReadFi
 
 
 def _check_names(cursor: Cursor, header: GitHeader) -> None:
-    """The lines ``---`` and ``+++`` name the files of the header; the cursor stands behind them then."""
+    """Check that the lines ``---`` and ``+++`` name the files of the header, and move the cursor behind them."""
     line = cursor.number
     old, new = _name(cursor), _name_below(cursor)
     expected = NULL if header.created else header.old_name, NULL if header.deleted else header.new_name
@@ -326,7 +327,7 @@ def _prefixes(line: int, names: tuple[bytes, bytes], known: Prefixes | None) -> 
         found = (
             known if all(name == NULL or name.startswith(prefix) for name, prefix in zip(names, known, strict=True)) else None
         )
-    else:  # the convention, where nothing else tells
+    else:  # the convention, if nothing else decides
         found = DEFAULT_PREFIXES if all(map(_has_default, names, DEFAULT_PREFIXES)) else NO_PREFIXES
     if found is None:
         raise patch_fault(line, "the two names are not those of one file with prefixes that git writes", USE_PREFIXES)
@@ -338,7 +339,7 @@ def _has_default(name: bytes, prefix: bytes) -> bool:
 
 
 def _name(cursor: Cursor) -> bytes:
-    """The name on a line ``---`` or ``+++``; the cursor stands behind it then."""
+    """Return the name on a line ``---`` or ``+++``, and move the cursor behind it."""
     found = name_on_line(_plain(cursor)[len(OLD) :])
     if found is None:
         raise patch_fault(cursor.number, "the name is not written as git writes it", REMAKE)
@@ -353,7 +354,7 @@ def _name_below(cursor: Cursor) -> bytes:
 
 
 def _plain(cursor: Cursor) -> bytes:
-    """The line of a header, which holds nothing that cannot be seen."""
+    """Return the line of a header; refuse invisible characters."""
     line = cursor.line or b""
     if line.endswith(b"\r"):
         raise _windows(cursor)

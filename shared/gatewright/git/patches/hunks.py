@@ -15,13 +15,13 @@ HUNK: Final = b"@@ -"
 _HEADER = re.compile(rb"@@ -([0-9]{1,9})(?:,([0-9]{1,9}))? \+([0-9]{1,9})(?:,([0-9]{1,9}))? @@(?: [^\n]*)?\n")  # noqa: TID251 - linear: anchored, and no repetition can give to the next
 #: The end of a run of lines that begin with one sign.
 _ENDS = {sign: re.compile(rb"\n(?!%b)" % re.escape(sign)) for sign in (b"+", b"-", b" ")}  # noqa: TID251 - it looks ahead; linear: of a fixed length
-#: ``\ No newline at end of file``, in whatever language: git takes any text of this length.
+#: ``\ No newline at end of file``, in any language: git accepts any text of this length.
 _MARKER = b"\\ "
 _SHORTEST_MARKER = 11
 
 
 class _Body:
-    """What is left of a hunk while it is read: lines promised on either side, and where it stands."""
+    """The state of reading one hunk: outstanding lines of each side, and the position."""
 
     __slots__ = (
         *("added", "at", "common", "data", "line", "new", "new_count", "new_ends", "new_start", "number"),
@@ -52,7 +52,7 @@ class _Body:
             elif sign in _ENDS:
                 self._take_run(sign)
                 last = sign
-            elif sign == b"\n":  # an empty line of context whose blank an editor took away; git reads it so
+            elif sign == b"\n":  # an empty context line whose blank an editor removed; git accepts it
                 self._take(b" ", 1)
                 self.at += 1
                 last = b" "
@@ -124,13 +124,13 @@ class _Body:
         self.at, self.number = stop + 1, self.number + 1
 
     def _goes_on(self) -> bool:
-        """Whether more lines follow that could be the hunk's own."""
+        """Return whether more lines follow that could belong to the hunk."""
         if self.data.startswith((b"+", b" "), self.at):
             return True
         return self.data.startswith(b"-", self.at) and not self.data.startswith((b"--- ", b"-- \n", b"--\n"), self.at)
 
     def _unexpected_line(self) -> PatchError:
-        """A line, before all that was promised has come, that no hunk has."""
+        """Return the error for a foreign line inside an incomplete hunk."""
         rest = self.data[self.at : self.at + 11]
         if self.at >= len(self.data) or rest.startswith((b"@@", b"diff --git ", b"-- \n")):
             return self._count_mismatch()
@@ -139,7 +139,8 @@ class _Body:
         return patch_fault(self.number, cause, advice, self.path)
 
     def _count_mismatch(self) -> PatchError:
-        """The counts of the header are not those of the lines: say which, with all lines that look like the hunk's."""
+        """Return the error for a hunk header whose counts differ from its lines, counting all lines that look like the
+        hunk's."""
         added, removed, common = self.added, self.removed, self.common
         promised = f"promises {self.old_count} old and {self.new_count} new lines"
         at = self.at
@@ -160,7 +161,7 @@ class _Body:
 
 
 def read_hunks(cursor: Cursor, path: bytes) -> tuple[Hunk, ...]:
-    """All hunks of the file ``path``; the cursor stands on the first one's header, and then behind the last one."""
+    """Read all hunks of the file ``path``, from the cursor's hunk header on, and move the cursor behind the last."""
     hunks: list[Hunk] = []
     while cursor.starts(b"@@"):
         if hunks and (hunks[-1].old_ends or hunks[-1].new_ends):

@@ -1,6 +1,6 @@
-"""Which lines a canonical patch shows and writes, and how many. Pure; linear in the patch.
+"""The lines that a canonical patch shows and adds, and their number. Pure; linear in the patch.
 
-A canonical patch is the gatekeeper's own diff of two trees. What claims to be one and cannot be read shows nothing.
+A canonical patch is the gatekeeper's own diff of two trees. A patch that cannot be read has no lines.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def changed_lines(patch: bytes) -> int:
 
 
 def added_bytes(patch: bytes, files: Sequence[FilePatch]) -> int:
-    """How many bytes of ``patch`` bring something in: all but removed lines, and content that ``files`` of it only move."""
+    """Return the bytes of ``patch`` that add content: all except removed lines, and content that ``files`` only move."""
     size = len(patch)
     gone: set[bytes] = set()
     for file in files:

@@ -1,8 +1,8 @@
 """The names of files in the headers of a patch: their quotes, and the prefixes before them.
 
 ``git diff`` writes ``a/`` and ``b/`` before the names, other letters with ``diff.mnemonicPrefix``, and nothing with
-``diff.noprefix``. Which of them a patch has shows where both names of a file stand side by side: they differ in their prefixes
-alone, or not at all.
+``diff.noprefix``. The prefixes of a patch follow from a line with both names of a file: they differ in their prefixes only,
+or not at all.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def unquote(name: bytes) -> bytes | None:
 
 
 def name_on_line(words: bytes) -> bytes | None:
-    """The name behind ``--- `` or ``+++ ``; a time may stand behind a tab. None for anything else."""
+    """Return the name behind ``--- `` or ``+++ ``, where a time may follow a tab. None for anything else."""
     if words.startswith(b'"'):
         name, tab, rest = words.partition(b'"\t')
         words = name + b'"' if tab else words
@@ -56,10 +56,10 @@ def common_prefixes(old: bytes, new: bytes) -> Prefixes | None:
 
 
 def split_names(words: bytes, moved: tuple[bytes, bytes] | None) -> tuple[Prefixes, bytes, bytes] | None:
-    """Prefixes and names, with the prefixes, of what stands behind ``diff --git ``.
+    """Return the prefixes and the names, with prefixes, of the text behind ``diff --git ``.
 
-    ``moved`` are the paths of a rename or a copy, which the lines below name without prefixes. None where the two names cannot
-    be told apart, are those of two files, or have prefixes that git does not write.
+    ``moved`` are the paths of a rename or a copy, which the lines below name without prefixes. None if the two names cannot
+    be separated, belong to two files, or have prefixes that git does not write.
     """
     if b'"' in words:
         names = _quoted_names(words)
@@ -77,7 +77,7 @@ def split_names(words: bytes, moved: tuple[bytes, bytes] | None) -> tuple[Prefix
 
 
 def is_relative(path: bytes) -> bool:
-    """Whether a path is one that a tree can hold, as far as its parts tell."""
+    """Return whether a tree can hold the path, judged by its components."""
     return _NO_PART.search(path) is None
 
 

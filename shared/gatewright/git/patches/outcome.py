@@ -1,12 +1,13 @@
-"""What a patch, as it was read, makes of a tree; held against the tree that git made of it. Pure.
+"""The result that a patch, as read, has on a tree, compared with the tree that git made. Pure.
 
 git may skip a line that the reader took for a part of the change, or find content elsewhere. So after each application:
 
 1. only paths that the patch names have changed
-2. a file that it deletes is gone, and a mode that it names is the file's
+2. a deleted file is gone, and a named mode is the file's
 3. a new file has exactly the lines of its hunk
-4. a changed file is the old one with all hunks where they say; where the file has moved on since, each hunk fits one place
-   alone, and the file has lost and gained exactly the removed and added lines, each as often as the patch says.
+4. a changed file is the old one with all hunks at their stated positions. If the file has changed since, each hunk fits
+    exactly
+   one place, and the file has lost and gained exactly the removed and added lines, each as often as in the patch.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _SUBPROJECT: Final = b"+Subproject commit "
 
 @dataclass(slots=True)
 class _File:
-    """What becomes of one path: the content of ``origin`` in the old tree, with the parts of the patch in ``parts``."""
+    """The result for one path: the content of ``origin`` in the old tree, with ``parts`` of the patch applied."""
 
     origin: bytes | None
     parts: list[FilePatch]
@@ -87,9 +88,9 @@ class Outcome:
                 yield check
 
     def is_expected(self, check: Check, old: bytes) -> bool:
-        """Whether the new content follows byte for byte: all hunks fit where they say, or the binary content is in the patch.
+        """Return whether the new content follows byte for byte: all hunks fit in place, or the patch has the binary content.
 
-        PatchError (``patch_outcome_differs``) where it is other content, and what ``refuse_ambiguous`` raises.
+        Raises PatchError (``patch_outcome_differs``) for other content, and the errors of ``refuse_ambiguous``.
         """
         binary = check.parts[-1].binary
         if binary is not None:
@@ -107,11 +108,11 @@ class Outcome:
                 return False
             content = applied
         if object_id(content, len(check.new)) != check.new:
-            raise _differs(check.path, "git put lines elsewhere than the patch says")
+            raise _differs(check.path, "git put lines elsewhere than the patch states")
         return True
 
     def verify_lines(self, check: Check, old: bytes, new: bytes) -> None:
-        """The lines of a file whose hunks do not fit where they say. Raises PatchError (``patch_outcome_differs``)."""
+        """Check the lines of a file whose hunks do not fit in place. Raises PatchError (``patch_outcome_differs``)."""
         if not has_lines(old, new, self._data, check.parts):
             raise _differs(check.path, "its lines are not those that the patch leads to")
 
@@ -121,7 +122,7 @@ class Outcome:
                 raise _differs(path, "the patch keeps it, and it is gone")
             return None
         if file.mode and change.new_mode != file.mode:  # 2
-            raise _differs(path, f"it has the mode {change.new_mode}, and the patch says {file.mode}")
+            raise _differs(path, f"it has the mode {change.new_mode}, and the patch names {file.mode}")
         if change.new_mode == SUBMODULE:
             if not any(_SUBPROJECT + change.new_id.encode() in _body(self._data, part) for part in file.parts if part.hunks):
                 raise _differs(path, "it is at another commit than the patch names")
@@ -159,12 +160,12 @@ class Outcome:
 
 
 def copied_paths(reading: Reading) -> frozenset[bytes]:
-    """The paths that the patch copies or renames, whose content in the old tree has to be known."""
+    """Return the paths that the patch copies or renames, whose content in the old tree is needed."""
     return frozenset(file.old for file in reading.files if file.move and file.old is not None)
 
 
 def has_lines(old: bytes, new: bytes, data: bytes, parts: tuple[FilePatch, ...]) -> bool:
-    """Whether ``new`` has the lines of ``old`` less those that ``parts`` of the patch ``data`` remove, and those they add."""
+    """Return whether ``new`` has the lines of ``old``, minus those removed and plus those added by ``parts`` of ``data``."""
     left, right = _different_lines(old, new)
     have, want = Counter(right), Counter(left)
     for line, count in _delta(data, parts).items():
@@ -182,7 +183,7 @@ def has_lines(old: bytes, new: bytes, data: bytes, parts: tuple[FilePatch, ...])
 
 
 def new_content(data: bytes, file: FilePatch) -> bytes:
-    """The whole content of a new file of the patch ``data``, whose one hunk has added lines alone."""
+    """Return the content of a new file of the patch ``data``, whose one hunk has added lines only."""
     (hunk,) = file.hunks
     body = data[hunk.at : hunk.end]
     if hunk.new_ends:
@@ -197,7 +198,7 @@ def object_id(content: bytes, digits: int) -> str:
 
 
 def _files(reading: Reading) -> dict[bytes, _File | None]:
-    """What becomes of each path that the patch names; None: it is gone. Renames and copies take what the old tree has."""
+    """Return the result for each path that the patch names; None: deleted. Renames and copies start from the old tree."""
     found: dict[bytes, _File | None] = {}
     for part in reading.files:
         old, new = part.old, part.new
@@ -219,7 +220,7 @@ def _files(reading: Reading) -> dict[bytes, _File | None]:
 
 
 def _delta(data: bytes, parts: list[FilePatch] | tuple[FilePatch, ...]) -> Counter[bytes]:
-    """How many more of each line there are with ``parts``; lines that come out even are left out."""
+    """Return the change in the number of each line by ``parts``; unchanged numbers are left out."""
     found: Counter[bytes] = Counter()
     for part in parts:
         for hunk in part.hunks:
@@ -247,7 +248,7 @@ def _different_lines(old: bytes, new: bytes) -> tuple[list[bytes], list[bytes]]:
 
 
 def _alike(old: bytes, new: bytes) -> int:
-    """How many bytes two contents begin with alike."""
+    """Return the length of the common beginning of two contents, in bytes."""
     most = min(len(old), len(new))
     at = 0
     while at < most and old[at : at + _STEP] == new[at : at + _STEP]:

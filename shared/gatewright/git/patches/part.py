@@ -1,8 +1,8 @@
-"""The part of a large index that a patch meets: what the tree has at the paths that the patch names, and nothing else.
+"""The part of a large index that a patch concerns: the tree's entries at the paths that the patch names.
 
-git applies the patch to that part as it would to the whole, for what the part costs. Where anything beside those paths could
-have a say (a directory or a link in the place of a file, a path that the patch names in a way that is not read here), there is
-no part, and the whole index is asked. Pure; no process is run here.
+git applies the patch to that part as it would to the whole index, at the cost of the part. If anything besides those paths
+could matter (a directory or a link in place of a file, a path in an unsupported form), there is no part, and the whole
+index is used. Pure; no process runs here.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MOST_PATHS = 2000
 _PLAIN = REGULAR | {SYMLINK}
 _NOT_MERGED = b"0"
 
-#: Ids of trees -> what lies directly in each.
+#: Ids of trees -> the direct entries of each.
 Directories = Callable[[Iterable[str]], Mapping[str, tuple[Node, ...]]]
 
 
@@ -30,7 +30,7 @@ class Entry(NamedTuple):
 
 
 class Part(NamedTuple):
-    """``paths``, and what is there at those that are there."""
+    """The named ``paths``, and the entries that exist at them."""
 
     paths: frozenset[bytes]
     entries: Mapping[bytes, Entry]
@@ -41,7 +41,8 @@ class Part(NamedTuple):
         return b"".join(b"%s %s\t%s\0" % (e.mode.encode(), e.object_id.encode(), path) for path, e in self.entries.items())
 
     def changes(self, listed: bytes) -> tuple[TreeChange, ...] | None:
-        """What is another in the output of ``ls-files --stage -z``, by path; None where it has what lies beside the paths."""
+        """Return the changed entries in the output of ``ls-files --stage -z``, by path; None if it has paths outside the
+        part."""
         after = {}
         for record in listed.split(b"\0")[:-1]:
             facts, _, path = record.partition(b"\t")
@@ -58,7 +59,7 @@ def part_of(tree: str, paths: Collection[bytes], directories: Directories) -> Pa
     if len(paths) > MOST_PATHS or not all(map(_is_plain, paths)):
         return None
     entries: dict[bytes, Entry] = {}
-    #: By the id of a directory, what is asked of it: the rest of each path, with the whole of it.
+    #: By directory id: the rest of each path, with the full path.
     asked: dict[str, list[tuple[bytes, bytes]]] = {tree: [(path, path) for path in paths]}
     while asked:
         below: dict[str, list[tuple[bytes, bytes]]] = {}

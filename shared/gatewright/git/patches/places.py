@@ -10,9 +10,9 @@ from gatewright.git.patches.files import FilePatch
 
 
 def meant_elsewhere(files: Iterable[FilePatch], entries: Sequence[TreeEntry]) -> None:
-    """Refuse a patch whose ``index`` line names the content of a file with the same ending of its path, in another folder.
+    """Refuse a patch whose ``index`` line names the content of a file with the same path ending in another folder.
 
-    ``files`` are those whose own path has other content in the baseline, whose files are ``entries``. PatchError
+    ``files`` are those whose own path has other content in the baseline, whose files are ``entries``. Raises PatchError
     (``patch_malformed``).
     """
     by_name: dict[bytes, list[TreeEntry]] = {}

@@ -1,7 +1,7 @@
-"""Where the hunks of a patch belong: at the lines that their headers name, or at the one other place that they fit. Pure.
+"""The positions of hunks: the lines that their headers name, or the only other place where they fit. Pure.
 
-git takes the nearest place that fits. When the file has moved on since the patch was made, and holds the same lines several
-times, that may be another place than the one that was meant.
+git takes the nearest place that fits. If the file has changed since the patch was made and repeats the same lines, that may
+be a different place than intended.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ _STEP: Final = 1 << 14
 
 
 def apply_in_place(content: bytes, data: bytes, part: FilePatch) -> bytes | None:
-    """``content`` with the hunks of ``part`` of the patch ``data``, each just where it says; None where one does not fit."""
+    """Return ``content`` with the hunks of ``part`` of the patch ``data`` at their stated positions; None if one does not
+    fit."""
     pieces: list[bytes] = []
     done = at = 0
     line = 1
@@ -42,7 +43,7 @@ def apply_in_place(content: bytes, data: bytes, part: FilePatch) -> bytes | None
 
 
 def refuse_ambiguous(content: bytes, data: bytes, part: FilePatch) -> None:
-    """Refuse a hunk that does not fit where it says, and fits several other places of ``content``.
+    """Refuse a hunk that does not fit at its stated position, but fits several other places of ``content``.
 
     Raises PatchError (``patch_does_not_apply``, ``patch_limit``).
     """
@@ -63,7 +64,7 @@ def refuse_ambiguous(content: bytes, data: bytes, part: FilePatch) -> None:
 
 
 def _skip(content: bytes, at: int, lines: int) -> int:
-    """Where the line begins that is ``lines`` lines below the one that begins at ``at``; -1 where there are not so many."""
+    """Return the start of the line ``lines`` lines below the one that begins at ``at``; -1 if there are too few."""
     while lines > 0:
         ends = content.count(b"\n", at, at + _STEP)
         if ends < lines:

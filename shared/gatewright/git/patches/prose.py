@@ -1,8 +1,8 @@
 """The text around the diffs of a patch: mails of ``git format-patch``, commits of ``git log -p`` and ``hg export``.
 
-git ignores whatever it does not take for a diff. Here such text is either of a form that holds no part of a change, or refused:
-a mail before the first file, its signature behind the last one, what ``git show`` says of a commit, and the table of changed
-files, which has to agree with the files.
+git ignores all text that it does not recognise as a diff. Here such text must have a form that contains no part of a
+change: a mail before the first file, its signature behind the last one, the commit of ``git show``, or the table of changed
+files, which must agree with the files. All other text is refused.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _SUMMARY = re.compile(  # noqa: TID251 - linear: anchored and bounded
 )
 _HG: Final = b"# HG changeset patch"
 _SIGNATURES: Final = frozenset({b"-- ", b"--"})
-#: Lines of a signature; git's own has one, its version.
+#: Maximum lines of a signature; git's own has one, its version.
 _LONGEST_SIGNATURE: Final = 10
 #: Encodings of a mail in which a diff is not what it was.
 _ENCODED: Final = (b"quoted-printable", b"base64")
 _CUT_FILE = "the line belongs to no `diff --git` line"
 _CODEX = "the patch is in the form of `apply_patch`, which git cannot read"
-#: What else people send, by the beginning of its line: the cause and the advice.
+#: Other formats that people send, by the beginning of their line: cause and advice.
 _OTHER_FORMS: Final[tuple[tuple[bytes, str, str], ...]] = (
     (b"*** Begin Patch", _CODEX, WRITE_UNIFIED),
     (b"*** End Patch", _CODEX, WRITE_UNIFIED),
@@ -64,7 +64,7 @@ _OTHER_FORMS: Final[tuple[tuple[bytes, str, str], ...]] = (
 
 
 class Summary(NamedTuple):
-    """What the table of changed files promises, on line ``line``."""
+    """The numbers in the table of changed files, on line ``line``."""
 
     line: int
     files: int
@@ -80,7 +80,7 @@ class Prose(NamedTuple):
 
 
 def at_diff(cursor: Cursor) -> bool:
-    """Whether the header of a file begins here."""
+    """Return whether the header of a file begins here."""
     if cursor.starts(GIT):
         return True
     if cursor.starts(OLD):
@@ -91,7 +91,7 @@ def at_diff(cursor: Cursor) -> bool:
 
 
 def read_prose(cursor: Cursor, *, first: bool) -> Prose:
-    """Read on to the next diff or the end. ``first``: nothing stands before. PatchError for text that is of no known form."""
+    """Read to the next diff or the end. ``first``: no file precedes. Raises PatchError for text of an unknown form."""
     begins, summary, closed = False, None, False
     while cursor.line is not None and not at_diff(cursor):
         if not cursor.line:
@@ -116,7 +116,7 @@ def read_prose(cursor: Cursor, *, first: bool) -> Prose:
 
 
 def refused_text(cursor: Cursor, *, first: bool) -> PatchError:
-    """Why the line cannot stand where it does."""
+    """Return why the line is not allowed there."""
     line = cursor.line or b""
     found = next((each for each in _OTHER_FORMS if line.startswith(each[0])), None)
     if found is not None:
@@ -130,7 +130,7 @@ def refused_text(cursor: Cursor, *, first: bool) -> PatchError:
 
 
 def _is_mail(cursor: Cursor) -> bool:
-    """Whether the lines to the next empty one are the header of a mail, or of a patch of Debian."""
+    """Return whether the lines to the next empty one are the header of a mail, or of a Debian patch."""
     names = set()
     ahead = Cursor(cursor.data, cursor.at, cursor.number)
     while ahead.line:
@@ -156,7 +156,7 @@ def _read_mail(cursor: Cursor) -> Summary | None:
 
 
 def _read_text(cursor: Cursor) -> Summary | None:
-    """Any text, to the first diff; the summary counts that stands below the line ``---`` in it."""
+    """Skip any text up to the first diff; return the summary that follows the line ``---`` in it."""
     summary, below = None, False
     while cursor.line is not None and not at_diff(cursor):
         line = cursor.line
@@ -178,7 +178,7 @@ def _read_text(cursor: Cursor) -> Summary | None:
 
 
 def _read_commit(cursor: Cursor) -> Summary | None:
-    """What ``git show`` and ``git log -p`` say of a commit: fields, an indented message, perhaps a table of files."""
+    """Read the output of ``git show`` or ``git log -p`` for a commit: fields, indented message, optional table of files."""
     cursor.advance()
     while cursor.line and _FIELD.fullmatch(cursor.line) and not at_diff(cursor):
         cursor.advance()
@@ -211,7 +211,7 @@ def _read_table(cursor: Cursor) -> Summary | None:
 
 
 def _ends_mail(cursor: Cursor) -> bool:
-    """Whether a signature begins here, and not a line of the text."""
+    """Return whether a signature begins here, rather than a line of the text."""
     ahead = Cursor(cursor.data, cursor.at, cursor.number)
     try:
         _read_signature(ahead)

@@ -1,7 +1,7 @@
-"""Reads a patch completely: every line is the header of a file, a line of its body, or text of a known form around it.
+"""The complete reader of patches: every line is the header of a file, a line of its body, or text of a known form around it.
 
-The one place that splits a patch into files. What cannot be read so is refused, with the line and what to do about it, before
-git reads it its own way: git skips what it does not understand. Pure; linear in the patch.
+Only this module splits a patch into files. A patch that it cannot read is refused, with the line and advice, before git
+reads it in its own way: git skips what it does not understand. Pure; linear in the patch.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _UTF_8_MARK: Final = b"\xef\xbb\xbf"
 
 
 def read_patch(patch: bytes) -> Reading:
-    """All files of ``patch``. Raises PatchError (``patch_malformed``); an empty patch has no files."""
+    """Return all files of ``patch``. Raises PatchError (``patch_malformed``); an empty patch has no files."""
     if not patch:
         return Reading(())
     _refuse_encodings(patch)
@@ -27,7 +27,7 @@ def read_patch(patch: bytes) -> Reading:
 
 
 class _Reader:
-    """One patch while it is read. ``mail`` numbers the mails or commits that it consists of."""
+    """The state of reading one patch. ``mail`` numbers the mails or commits that it consists of."""
 
     def __init__(self, patch: bytes) -> None:
         self._cursor = Cursor(patch)
@@ -35,7 +35,7 @@ class _Reader:
         self._prefixes: Prefixes | None = None
         self._mail = self._first_of_mail = 0
         self._summary: Summary | None = None
-        #: By path: the mail of the last file that changes it. And the paths that renames have taken away.
+        #: By path: the mail of the last file that changes it. Also the paths that renames removed.
         self._touched: dict[bytes, int] = {}
         self._moved: set[bytes] = set()
 

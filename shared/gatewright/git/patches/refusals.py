@@ -1,4 +1,4 @@
-"""Why git does not apply a patch, with file and hunk. Pure: from git's words and the patch as it was read."""
+"""The reason why git does not apply a patch, with file and hunk. Pure: from git's output and the patch as read."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ESCAPED: Final = (b"&lt;", b"&gt;", b"&amp;", b"&quot;")
 
 
 class Refusal(NamedTuple):
-    """``words`` for people; ``path`` is the file, where git names one, and ``missing`` says that the baseline lacks it."""
+    """A refusal for people; ``path`` is the file, if git names one, and ``missing`` means that the baseline lacks it."""
 
     words: str
     path: bytes | None
@@ -31,7 +31,7 @@ class Refusal(NamedTuple):
 
 
 def explain(said: bytes, shown: str, patch: bytes, reading: Reading) -> Refusal:
-    """What git ``said`` of ``patch``; ``shown`` are its words on one line, for what is not known here."""
+    """Explain git's output for ``patch``; ``shown`` is that output on one line, for unknown causes."""
     for line in said.split(b"\n"):
         found = _FAILED.fullmatch(line)
         if found is not None:
@@ -47,7 +47,7 @@ def explain(said: bytes, shown: str, patch: bytes, reading: Reading) -> Refusal:
 
 
 def advice_for_missing(path: bytes, names: Sequence[bytes]) -> str:
-    """What to do about a file that the baseline lacks; ``names`` are its files."""
+    """Return advice about a file that the baseline lacks; ``names`` are its files."""
     alike = [quote_path(name) for name in names if name.endswith(b"/" + path)]
     if not alike:
         return f"{_ON_BASELINE}, at the top of the repository."

@@ -1,6 +1,6 @@
-"""How far a canonical diff moves versions, where it does nothing else. Pure; linear in the patch.
+"""The version change of a canonical diff that does nothing else. Pure; linear in the patch.
 
-For dependency updates that a person approves in advance. What is not plainly a move is none: then a person is asked.
+For dependency updates that a person approves in advance. Any diff that is not clearly such a change needs a person.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _DIGEST = re.compile(  # noqa: TID251 - linear: its parts are bounded but for sp
 
 
 def version_move(patch: bytes) -> Move | None:
-    """The widest move of a version in ``patch``; None where anything else is changed, or nothing is.
+    """Return the widest version change in ``patch``; None if it changes anything else or nothing.
 
-    1. files are changed in their contents alone: none is new, gone, renamed or binary, and none has another mode  2. each block
-    of removed and added lines has as many of both, which differ in versions alone  3. all versions of a line move from one to
-    one that is higher  4. digests may change in a block in which a version moves.
+    1. Only contents of files change: no file is new, deleted, renamed or binary, or changes its mode. 2. Each block has as
+    many removed as added lines, which differ in versions only. 3. All versions of a line change from one to a higher one.
+    4. Digests may change in a block in which a version changes.
     """
     widest: Move | None = None
     for file in files_of(patch):
@@ -45,13 +45,13 @@ def version_move(patch: bytes) -> Move | None:
 
 
 def _is_edit(file: FilePatch) -> bool:
-    """Whether lines of a file are changed, and nothing else about it; the end of the file is not touched."""
+    """Return whether only lines of a file change, and not the end of the file."""
     same = file.old is not None and file.old == file.new and file.old_mode == file.new_mode and file.binary is None
     return same and not any(hunk.old_ends or hunk.new_ends for hunk in file.hunks)
 
 
 def _blocks(patch: bytes, file: FilePatch) -> Iterator[tuple[list[bytes], list[bytes]]]:
-    """The removed and added lines that stand together, without their signs."""
+    """Yield the removed and added lines of each block, without their signs."""
     for hunk in file.hunks:
         removed: list[bytes] = []
         added: list[bytes] = []
@@ -77,7 +77,7 @@ def _block(removed: list[bytes], added: list[bytes]) -> Move | None:
 
 
 def _line(before: bytes, after: bytes) -> Move | None:
-    """How far the one version of a line moves."""
+    """Return the version change of one line."""
     olds, news = list(_VERSION.finditer(before)), list(_VERSION.finditer(after))
     if not olds or _VERSION.sub(b"\0", before) != _VERSION.sub(b"\0", after) or b"\0" in before + after:  # 2
         return None

@@ -1,1 +1,1 @@
-"""What is known of the four APIs of models: endpoints, what a request may hold, what a reply says that it used, errors."""
+"""The four model APIs: endpoints, admitted requests, reported usage, errors."""

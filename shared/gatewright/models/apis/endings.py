@@ -1,7 +1,8 @@
-"""Why a model's reply ended, as each API reports it, and whether the reply is complete. Pure.
+"""The reason why a model's reply ended, as each API reports it, and whether the reply is complete. Pure.
 
-The values are those of the vendors' references: ``finish_reason`` (chat completions), ``stop_reason`` (messages), ``status``
-with ``incomplete_details`` (responses), ``finishReason`` (Gemini). A value that no reference lists counts as incomplete.
+The values are those of the vendors' references: ``finish_reason`` (chat completions), ``stop_reason`` (messages),
+``status`` with ``incomplete_details`` (responses), ``finishReason`` (Gemini). A value that no reference lists is
+incomplete.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from gatewright.models.apis.event_stream import EventReader
 from gatewright.models.apis.usage import is_end
 from gatewright.models.policy import Api
 
-#: How each API reports that the model finished by itself.
+#: The value with which each API reports that the model finished by itself.
 _FINISHED: Final[Mapping[Api, frozenset[str]]] = {
     "chat_completions": frozenset({"stop"}),
     "messages": frozenset({"end_turn", "stop_sequence"}),
     "responses": frozenset({"completed"}),
     "gemini": frozenset({"STOP"}),
 }
-#: The model declined, and says so in a part of the reply of its own.
+#: The model declined, in a separate part of the reply.
 REFUSAL: Final = "refusal"
 #: The reply has several alternatives, of which none is the answer, or calls a tool that no program runs.
 SEVERAL: Final = "several_choices"
@@ -33,7 +34,7 @@ _LONGEST: Final = 64
 
 
 def is_complete(api: Api, ending: str | None) -> bool:
-    """Whether a reply that ended for this reason is the model's complete answer in words."""
+    """Return whether a reply with this ending is the model's complete answer in text."""
     return ending in _FINISHED[api]
 
 
@@ -45,7 +46,7 @@ def ending_of(api: Api, reply: Mapping[str, Any]) -> str:
 
 
 def refusal_words(api: Api, reply: Mapping[str, Any]) -> str:
-    """What the model says where it declines to answer; empty where it does not decline, or says nothing."""
+    """Return the model's text for declining to answer; empty if it does not decline, or gives none."""
     match api:
         case "chat_completions":
             choices = _dicts(reply.get("choices"))
@@ -60,7 +61,7 @@ def refusal_words(api: Api, reply: Mapping[str, Any]) -> str:
 
 
 def ending_in(api: Api, event: Mapping[str, Any]) -> str | None:
-    """Why the reply ends, where an event of a stream says so; an ending that is not complete comes first."""
+    """Return the ending in an event of a stream, if any; an incomplete ending takes precedence."""
     match api:
         case "messages" if event.get("type") == "message_delta":
             said = _object(event.get("delta")).get("stop_reason")
@@ -75,7 +76,7 @@ def ending_in(api: Api, event: Mapping[str, Any]) -> str | None:
 
 
 def ending_of_recorded(api: Api, data: bytes, *, streamed: bool) -> str | None:
-    """The same of a reply as bytes; None where it does not say."""
+    """Return the ending of a recorded reply; None without one."""
     if streamed:
         reader = EventReader(len(data) + 1)
         return later_ending(api, *(ending_in(api, event) for event in [*reader.feed(data), *reader.finish()]))
@@ -87,7 +88,7 @@ def ending_of_recorded(api: Api, data: bytes, *, streamed: bool) -> str | None:
 
 
 def later_ending(api: Api, *endings: str | None) -> str | None:
-    """Of several events of one stream: the last ending, unless an earlier one was not complete."""
+    """Return the last ending of a stream's events, unless an earlier one was incomplete."""
     found: str | None = None
     for ending in endings:
         if ending is not None and (found is None or is_complete(api, found)):
@@ -96,7 +97,7 @@ def later_ending(api: Api, *endings: str | None) -> str | None:
 
 
 def _endings(api: Api, reply: Mapping[str, Any]) -> Iterator[str]:
-    """Each ending that a document reports, of every alternative."""
+    """Yield the ending of every alternative in a document."""
     match api:
         case "chat_completions":
             yield from _alternatives(reply.get("choices"), "finish_reason", "message")
@@ -145,7 +146,7 @@ def _dicts(value: object) -> list[dict[str, Any]]:
 
 
 def _text(value: object) -> str:
-    """A reason in the record's own alphabet: what a provider sends is not passed on as it is."""
+    """Return a reason in the record's own alphabet: a provider's text is not passed on unchanged."""
     if not isinstance(value, str) or not value:
         return NO_ENDING
     return value[:_LONGEST] if value.replace("_", "").isalnum() and value.isascii() else NO_ENDING

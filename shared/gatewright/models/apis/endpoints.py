@@ -1,4 +1,4 @@
-"""The endpoints that the gateway admits, by the very bytes of the request line; anything else is refused."""
+"""The endpoints that the gateway admits, by the exact bytes of the request line; all others are refused."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gatewright.models.policy import Api
 
 Action = Literal["generate", "count"]
 
-#: Of the Messages API, where a client names none (its header ``anthropic-version``).
+#: Default of the Messages API for clients without a header ``anthropic-version``.
 MESSAGES_VERSION: Final = "2023-06-01"
 #: Longest request target that is looked at.
 _LONGEST = 2048
@@ -23,14 +23,14 @@ _PLAIN: dict[str, tuple[Api, Action]] = {
     "/v1/messages": ("messages", "generate"),
     "/v1/messages/count_tokens": ("messages", "count"),
 }
-#: No percent sign: a name that needs one is no name of a model.
+#: No percent sign: no model has a name that needs one.
 _GEMINI = re.compile(r"/v1beta/models/([A-Za-z0-9._-]{1,128}):(generateContent|streamGenerateContent|countTokens)")  # noqa: TID251 - linear: of a bounded length
 _MODELS = frozenset({"/v1/models", "/models"})
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """``model`` and ``stream`` where the path says them; in the other APIs the body does."""
+    """``model`` and ``stream`` are set if the path contains them; in the other APIs the body does."""
 
     api: Api
     action: Action
@@ -40,7 +40,7 @@ class Endpoint:
 
 
 def endpoint_of(method: str, target: str) -> Endpoint | None:
-    """What a request asks for. None for what is not admitted: another method, path, or form of the target (``http://...``)."""
+    """Return the requested endpoint. None if not admitted: another method, path, or form of the target (``http://...``)."""
     path, _, query = target[: _LONGEST + 1].partition("?")
     if method != "POST" or len(target) > _LONGEST:
         return None
@@ -56,7 +56,7 @@ def endpoint_of(method: str, target: str) -> Endpoint | None:
 
 
 def lists_models(method: str, target: str) -> bool:
-    """Whether the request asks which models there are; the gateway answers that itself."""
+    """Return whether the request lists models; the gateway answers that itself."""
     return method == "GET" and target.partition("?")[0] in _MODELS
 
 
@@ -72,12 +72,12 @@ def key_header(api: Api, key: str) -> dict[str, str]:
 
 
 def models_url(base_url: str, api: Api) -> str:
-    """Where a provider of ``api`` lists its models."""
+    """Return the address at which a provider of ``api`` lists its models."""
     return base_url + {"messages": "/v1/models", "gemini": "/v1beta/models"}.get(api, "/models")
 
 
 def upstream_url(base_url: str, endpoint: Endpoint, model: str, *, stream: bool) -> str:
-    """Where a request goes at a provider; nothing of it comes from the client but the kind of endpoint."""
+    """Return the address of a request at a provider; only the kind of endpoint comes from the client."""
     match endpoint.api:
         case "responses":
             return f"{base_url}/responses"

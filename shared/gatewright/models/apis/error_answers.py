@@ -20,13 +20,13 @@ _GEMINI = {400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 403: "PERMISSION_DEN
     503: "UNAVAILABLE",
     504: "DEADLINE_EXCEEDED",
 }
-#: A name alone is repeated: other words of a provider may quote what it was sent.
+#: Only a name is repeated: other text of a provider may quote its input.
 _ERROR_NAME = re.compile(r"[A-Za-z][A-Za-z_]{2,47}")  # noqa: TID251 - linear: one class after another
 _NAME_FIELDS = ("code", "type", "status")
 
 
 def error_name(body: bytes) -> str:
-    """What a provider calls the error that ``body`` reports, ``insufficient_quota`` for instance; empty without a name."""
+    """Return the provider's name of the error in ``body``, for example ``insufficient_quota``; empty without a name."""
     try:
         document = read_json(body)
     except UnreadableDocumentError:

@@ -1,4 +1,4 @@
-"""Reads a stream of server-sent events piece by piece, in bounded memory, for what it says of tokens. It changes nothing."""
+"""Incremental reading of a stream of server-sent events, in bounded memory, for its token counts. It changes nothing."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class EventReader:
         self._check_size()
 
     def finish(self) -> Iterator[dict[str, Any]]:
-        """What the end of the stream completes: a last event may lack its blank line."""
+        """Yield the events completed by the end of the stream: a last event may lack its blank line."""
         yield from self._end_of_line()
         yield from self._end_of_event()
 

@@ -1,6 +1,6 @@
-"""What a request may hold: known fields, tools that the client runs itself, nothing that the provider would fetch or keep.
+"""Admitted requests: known fields, tools that the client runs itself, nothing that the provider would fetch or keep.
 
-A field that is not known is left out, and recorded; one that gives the provider something to do beyond the reply is refused.
+An unknown field is removed, and recorded; a field that makes the provider do more than reply is refused.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ FIELDS: Mapping[Api, frozenset[str]] = {
         ]
     ),
 }
-#: Fields that ask the provider to search, to run, to keep or to fetch; refused, unless they say no.
+#: Fields that ask the provider to search, run, keep or fetch; refused unless their value disables that.
 REFUSED_FIELDS = frozenset(
     [
         "background",
@@ -144,7 +144,7 @@ _TOOLS: Mapping[Api, re.Pattern[str]] = {
     "messages": re.compile(r"custom|(?:bash|text_editor|memory)_\d{1,8}"),  # noqa: TID251 - words
     "gemini": re.compile("functionDeclarations|function_declarations"),  # noqa: TID251 - words
 }
-#: Where a tool's own words stand: names in there mean nothing to the provider.
+#: Fields with a tool's own content, in which the provider does not interpret names.
 _OPAQUE = frozenset(
     {"args", "response", "arguments", "parameters", "input_schema", "schema", "json_schema", "parametersJsonSchema"}
 )
@@ -165,7 +165,7 @@ class ModelRequest:
 
 
 def read_request(endpoint: Endpoint, body: object) -> ModelRequest:
-    """What ``body`` asks for. Raises MalformedError (``model_request_invalid``)."""
+    """Return the request in ``body``. Raises MalformedError (``model_request_invalid``)."""
     if not isinstance(body, dict):
         raise MalformedError("the body of a request is a JSON object", code="model_request_invalid")
     model = body.get("model") if endpoint.model is None else endpoint.model
@@ -178,9 +178,9 @@ def read_request(endpoint: Endpoint, body: object) -> ModelRequest:
 
 
 def admit(request: ModelRequest, provider: Provider) -> ModelRequest:
-    """``request`` as it may be sent to ``provider``. Raises DeniedError, MalformedError.
+    """Return ``request`` in the form that may be sent to ``provider``. Raises DeniedError, MalformedError.
 
-    ``store`` is forced off, and a stream of chat completions is asked to tell what it used.
+    ``store`` is forced off, and a stream of chat completions must report its usage.
     """
     api = request.endpoint.api
     if api == "gemini" and isinstance(inner := request.body.get("generateContentRequest"), dict):
@@ -226,7 +226,7 @@ def _check(api: Api, body: Mapping[str, Any], provider: Provider) -> None:
 
 
 def _tool_types(api: Api, tools: object) -> Iterator[str]:
-    """What kinds of tools there are. A shell that is not the client's own is a ``hosted_shell``."""
+    """Yield the kinds of tools. A shell that is not the client's own is a ``hosted_shell``."""
     if tools is None:
         return
     if not isinstance(tools, list):
@@ -248,7 +248,7 @@ def _tool_types(api: Api, tools: object) -> Iterator[str]:
 
 
 def _check_content(value: object) -> None:
-    """No part of a conversation that the provider would have to fetch. Raises DeniedError (``model_content_not_allowed``)."""
+    """Refuse content that the provider would have to fetch. Raises DeniedError (``model_content_not_allowed``)."""
     pending = [value]
     while pending:
         node = pending.pop()

@@ -1,4 +1,4 @@
-"""What a reply says that it used, in each API, and how much text there is in requests and replies. Pure."""
+"""The usage that a reply reports, in each API, and the amount of text in requests and replies. Pure."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 from gatewright.models.policy import Api
 from gatewright.models.prices import TokenUsage
 
-#: More tokens than this in one call are a lie.
+#: A higher token count in one call is not credible.
 _MOST = 10**9
-#: Values that are no words: ids, marks, and what is packed or encrypted, whose size says nothing of tokens.
+#: Values that are not text: ids, marks, and packed or encrypted data, whose size is unrelated to tokens.
 _NO_WORDS = frozenset(
     [
         "id",
@@ -45,7 +45,7 @@ _NO_WORDS = frozenset(
 
 
 def usage_of(api: Api, document: Mapping[str, Any]) -> TokenUsage | None:
-    """What a reply, or an event of a stream, says of the tokens of its call so far. None when it says nothing."""
+    """Return the token usage in a reply, or in an event of a stream so far. None without one."""
     said: Mapping[str, Any] | None
     match api:
         case "responses":
@@ -63,7 +63,7 @@ def usage_of(api: Api, document: Mapping[str, Any]) -> TokenUsage | None:
 
 
 def greatest(first: TokenUsage | None, second: TokenUsage | None) -> TokenUsage | None:
-    """Both counts as one: what a call used never shrinks, whatever a later event says."""
+    """Combine both counts: usage never decreases, even if a later event has a lower count."""
     if first is None or second is None:
         return first or second
     return TokenUsage(
@@ -75,30 +75,30 @@ def greatest(first: TokenUsage | None, second: TokenUsage | None) -> TokenUsage 
 
 
 def text_bytes(value: object) -> int:
-    """Bytes of all words in ``value``; what is no words (ids, images, encrypted parts) does not count."""
+    """Return the bytes of all text in ``value``; ids, images and encrypted parts are excluded."""
     return sum(len(words) if words.isascii() else len(words.encode("utf-8", "surrogatepass")) for words in _all_strings(value))
 
 
 def written_bytes(api: Api, event: Mapping[str, Any]) -> int:
-    """Bytes of words that an event of a stream adds to the reply."""
+    """Return the bytes of text that an event of a stream adds to the reply."""
     return text_bytes(_added_text(api, event))
 
 
 def written_text(events: Iterable[Mapping[str, Any]]) -> str:
-    """The words of a stream of any API in one piece, as its client puts them together."""
+    """Return the joined text of a stream of any API, as its client assembles it."""
     apis: tuple[Api, ...] = ("responses", "chat_completions", "messages", "gemini")
     parts = (part for event in events for part in (_added_text(api, event) for api in apis) if part is not None)
     return "".join(words for part in parts for words in _all_strings(part))
 
 
 def reply_bytes(api: Api, reply: Mapping[str, Any]) -> int:
-    """Bytes of words in a reply that came in one piece."""
+    """Return the bytes of text in a reply without streaming."""
     parts = {"responses": "output", "chat_completions": "choices", "messages": "content", "gemini": "candidates"}
     return text_bytes(reply.get(parts[api]))
 
 
 def is_end(api: Api, event: Mapping[str, Any]) -> bool:
-    """Whether an event of a stream says that the reply is whole."""
+    """Return whether an event of a stream marks the reply as complete."""
     match api:
         case "responses":
             return event.get("type") in ("response.completed", "response.incomplete", "response.failed")
@@ -123,7 +123,7 @@ def _added_text(api: Api, event: Mapping[str, Any]) -> object:
 
 
 def _all_strings(value: object) -> Iterator[str]:
-    """All words in ``value``, in its order."""
+    """Yield all text in ``value``, in order."""
     pending = [value]
     while pending:
         node = pending.pop()
@@ -142,7 +142,7 @@ def _of_openai(said: Mapping[str, Any], read: str, written: str) -> TokenUsage:
 
 
 def _of_messages(said: Mapping[str, Any]) -> TokenUsage:
-    """Here the parts from and to the cache are told beside the rest of the input, not as parts of it."""
+    """Return the usage; here cached tokens are counted separately from the other input."""
     cached, stored = _count(said, "cache_read_input_tokens"), _count(said, "cache_creation_input_tokens")
     return TokenUsage(_count(said, "input_tokens") + cached + stored, cached, stored, _count(said, "output_tokens"))
 

@@ -1,7 +1,7 @@
-"""The canonical form of a request: what two runs of the same work send alike. Everything else in a request counts, to the byte.
+"""The canonical form of a request: the part that two runs of the same work send alike. All of it is compared byte by byte.
 
-Left out or replaced is what differs from run to run without meaning anything; the lists here and in ``measured`` are all of it
-(docs/models.md). What a person or a prompt says is never replaced but for the day and the host, where an agent says them.
+Values that differ from run to run without meaning are removed or replaced; the lists here and in ``measured`` are complete
+(docs/models.md). Text of a person or a prompt is never replaced, except for an agent's statement of day and host.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ _SESSIONS: Mapping[Api, frozenset[str]] = {
     "messages": frozenset({"metadata"}),
     "gemini": frozenset({"labels", "session_id", "user_prompt_id"}),
 }
-#: Parts of a conversation whose ``id`` the client makes of the time of day.
+#: Parts of a conversation whose ``id`` the client derives from the time of day.
 _NUMBERED = frozenset({"functionCall", "functionResponse"})
 _UUID_LETTERS = 36
 _LONGEST_ID = 60
-#: What a text may be that is an id: a UUID, with what the client puts before it.
+#: The form of an id: a UUID, with the client's prefix.
 _ID = TextPattern(rf"[a-z]{{0,16}}[_-]?{UUID}")
-#: How a day is written.
+#: The forms of a date.
 _DAY = (
     r"(?:[0-9]{1,4}[-/.][0-9]{1,2}[-/.][0-9]{1,4}|[0-9]{1,2} [A-Z][a-z]{2,8} [0-9]{4}"
     r"|(?:[A-Z][a-z]{2,8},? )?[A-Z][a-z]{2,8} [0-9]{1,2},? [0-9]{4})"
 )
-#: What agents say of the day and the host in any text, each with what stands for it; only in the form in which they say it. A
+#: Agents' statements of day and host in any text, with replacements; only in the form that they use. A
 #: pattern is tried only where its first words occur.
 _VOLATILE: tuple[tuple[str, TextPattern, str], ...] = tuple(
     (words, TextPattern(pattern), instead)

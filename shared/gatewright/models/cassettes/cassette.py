@@ -64,10 +64,10 @@ class Recorded(Document):
 
 
 class CassetteHead(Document):
-    """The first line. ``sha256`` is the digest of all lines after it, ``task`` the task whose calls they are.
+    """The first line. ``sha256`` is the digest of all lines after it, ``task`` the task of the calls.
 
-    ``incomplete``: the work was ended before its end, so that calls may be missing after the last one.
-    ``brief`` is the version of the worker's order that its agent or model was given; a recording is played with that version.
+    ``incomplete``: the work was interrupted, so that calls may be missing after the last one. ``brief`` is the version of
+    the worker's order that its agent or model was given; a recording is played with that version.
     """
 
     format: Literal["gatewright-cassette/1"]
@@ -79,9 +79,9 @@ class CassetteHead(Document):
 
 
 class CassetteWriter:
-    """Records the calls of one task: all of them, or none, and then it says why. Not for use by several threads.
+    """Records all calls of one task, or none, with the reason. Not thread-safe.
 
-    ``texts`` false: nothing of what was said is kept. ``most_bytes`` bounds the calls as they are written.
+    ``texts`` false: no text is kept. ``most_bytes`` bounds the recorded calls.
     """
 
     def __init__(self, task: str = "", *, texts: bool = True, most_bytes: int = LARGEST) -> None:
@@ -90,18 +90,18 @@ class CassetteWriter:
         self._left_out: LeftOut = "" if texts else "texts_not_kept"
         self._calls: list[Recorded] = []
         self._bytes = 0
-        #: Whether the work was ended before its end: then what was recorded is not all that it would have asked.
+        #: Whether the work was interrupted: more calls would then have followed.
         self.incomplete = False
         #: See ``CassetteHead.brief``.
         self.brief = 1
 
     @property
     def calls(self) -> tuple[Recorded, ...]:
-        """What it has recorded so far."""
+        """Return the calls recorded so far."""
         return tuple(self._calls)
 
     def record(self, call: Recorded) -> None:
-        """Keep ``call``, unless nothing is kept."""
+        """Record ``call``, unless nothing is kept."""
         if self._left_out:
             return
         self._bytes += len(_line(call))
@@ -110,10 +110,10 @@ class CassetteWriter:
             self._leave_out()
 
     def as_jsonl(self, scanner: SecretScanner | None = None) -> bytes:
-        """What was recorded, as the one form of file that there is: a head with the digest of the lines, and a line a call.
+        """Return the recording as a file: a head with the digest of the lines, and a line per call.
 
-        With ``scanner`` secrets are taken out of requests, which are matched all the same; a reply with one is left out, and
-        plays as one that broke off. Runs long then.
+        ``scanner`` removes secrets from requests, which are still matched; a reply with one is left out, and replays as
+        interrupted. Takes long then.
         """
         calls: Iterable[Recorded] = self._calls
         if scanner is not None:
@@ -138,7 +138,7 @@ class CassetteWriter:
 
 
 class Cassette:
-    """Plays ``calls``. ``task`` is the one that they are of, in words. Not for use by several threads."""
+    """Replays ``calls``. ``task`` names their task. Not thread-safe."""
 
     def __init__(self, calls: tuple[Recorded, ...] = (), head: CassetteHead | None = None) -> None:
         self.calls = calls
@@ -169,7 +169,7 @@ class Cassette:
 
     @property
     def left(self) -> int:
-        """How many of the recorded calls were not asked for yet."""
+        """Return how many of the recorded calls were not requested yet."""
         return len(self._playable) - sum(min(count, len(self._by_digest.get(each, ()))) for each, count in self._asked.items())
 
     def find(self, request: bytes) -> Recorded | None:
@@ -182,7 +182,7 @@ class Cassette:
         return same[place]
 
     def miss(self, request: bytes) -> DeniedError:
-        """What to say of a request that it does not have: the first difference to the nearest one. Runs long: use a thread."""
+        """Return the error for a missing request, with the first difference to the nearest one. Takes long: use a thread."""
         here = sum(self._asked.values())
         near = sorted(enumerate(self._playable), key=lambda pair: abs(pair[0] - here))[:COMPARED]
         found = nearest_difference(request, [call.request.encode("utf-8", "surrogatepass") for _, call in near])
@@ -216,7 +216,7 @@ def _without_secrets(call: Recorded, scanner: SecretScanner) -> Recorded:
     call = msgspec.structs.replace(call, request=request.data.decode("utf-8", "replace"))
     if reply.redactions:
         call = msgspec.structs.replace(call, reply=(), whole=False, withheld=True)
-    # The file is looked at again as it stands. What only its escapes make look like a secret must not be cut out of it then.
+    # The file is scanned again as written. Text that only looks like a secret because of its escapes must not be cut then.
     if redact_output("call", _line(call), scanner).redactions:
         call = msgspec.structs.replace(call, request="", reply=(), whole=False, withheld=True)
     return call

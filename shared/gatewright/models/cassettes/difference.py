@@ -1,4 +1,5 @@
-"""Where two canonical requests differ: the nearest of those recorded, and the first place. Bounded in time and size. Pure."""
+"""The difference of two canonical requests: the nearest recorded one, and the first differing place. Bounded in time and size.
+Pure."""
 
 from __future__ import annotations
 
@@ -28,13 +29,13 @@ class RequestDifference(NamedTuple):
 
 
 def nearest_difference(asked: bytes, recorded: Sequence[bytes]) -> RequestDifference | None:
-    """The first difference to the recorded request that shares most with ``asked``. None when nothing is recorded."""
+    """Return the first difference to the recorded request that shares most with ``asked``. None without a recording."""
     wanted = dict(_leaves(json.loads(asked)))
     best: tuple[int, dict[tuple[str | int, ...], Any]] | None = None
     for each in recorded:
         try:
             leaves = dict(_leaves(json.loads(each)))
-        except ValueError:  # what was taken out of it was more than a word
+        except ValueError:  # more than a word was removed from it
             continue
         shared = sum(1 for path, value in wanted.items() if leaves.get(path, _ABSENT) == value) - abs(len(leaves) - len(wanted))
         if best is None or shared > best[0]:
@@ -50,7 +51,7 @@ def nearest_difference(asked: bytes, recorded: Sequence[bytes]) -> RequestDiffer
 
 
 def _leaves(value: Any) -> Iterator[tuple[tuple[str | int, ...], Any]]:
-    """Every value that holds no other, with its path, in the order of the document."""
+    """Yield every leaf value with its path, in the order of the document."""
     pending: list[tuple[tuple[str | int, ...], Any]] = [((), value)]
     while pending:
         path, node = pending.pop()

@@ -1,4 +1,4 @@
-"""What a command measures or makes up anew each time it runs: seconds, moments, ids, names of temporary files. Pure."""
+"""Values that a command measures or generates at each run: seconds, times, ids, names of temporary files. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gatewright.patterns import TextPattern
 UUID: Final = r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
 _DAY: Final = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _MONTHS: Final = "(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
-#: Each with what stands for it. A pattern is tried only where its first words occur.
+#: Patterns with replacements. A pattern is tried only if its first words occur.
 _MEASURED: tuple[tuple[str, TextPattern, str], ...] = tuple(
     (words, TextPattern(pattern), instead)
     for words, pattern, instead in (
@@ -30,7 +30,7 @@ _MEASURED: tuple[tuple[str, TextPattern, str], ...] = tuple(
 
 
 def without_measures(text: str) -> str:
-    """``text`` with a word in the place of everything that differs from run to run without meaning anything."""
+    """Return ``text`` with a word in place of every value that differs from run to run without meaning."""
     for words, pattern, instead in _MEASURED:
         if words in text:
             text = pattern.replaced(text, instead)

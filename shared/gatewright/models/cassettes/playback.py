@@ -1,6 +1,6 @@
-"""The cassettes of a folder, or of a run's bundle, by the task that each is of. Each task plays its own and no other.
+"""The cassettes of a folder, or of a run's bundle, by task. Each task replays only its own.
 
-A folder may come from anywhere: only plain files are read, no links are followed, and sizes and numbers are bounded.
+The folder is untrusted: only plain files are read, no links are followed, and sizes and numbers are bounded.
 """
 
 from __future__ import annotations
@@ -16,30 +16,30 @@ from gatewright.foreign_documents import UnreadableDocumentError, read_json
 from gatewright.models.cassettes.cassette import FORMAT, LARGEST, LARGEST_HEAD, Cassette, CassetteHead
 from gatewright.models.records import sha256
 
-#: How the name of a cassette ends.
+#: The suffix of a cassette's name.
 SUFFIX: Final = ".cassette.jsonl"
-#: Where they lie below a bundle; in a folder of cassettes at the top.
+#: Their folders below a bundle; in a folder of cassettes at the top.
 _PLACES: Final = ("", "cassettes", "consultations/*", "interrupted/*/*")
 _MOST_FILES: Final = 2000
 _READ_ONLY: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def task_place(run_id: str, task_id: str) -> str:
-    """What a task is called in every run of the same order: its id without the run's."""
+    """Return the name of a task that is the same in every run of an order: its id without the run's."""
     return task_id.removeprefix(f"{run_id}.")
 
 
 class Playback:
-    """What the gateways of a process play. Nothing is read before the first task asks."""
+    """The recordings that the gateways of a process replay. Nothing is read before the first task."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._found: dict[str, Path] | None = None
 
     def cassette(self, task: str) -> Cassette:
-        """The cassette of ``task``, from its beginning; for one of which nothing was recorded an empty one.
+        """Return the cassette of ``task``, rewound; an empty one if nothing was recorded.
 
-        Raises MalformedError (``cassette_invalid``) for a folder without cassettes, or with one that is none.
+        Raises MalformedError (``cassette_invalid``) for a folder without cassettes, or with an invalid one.
         """
         if self._found is None:
             self._found = found_cassettes(self._folder)

@@ -28,13 +28,13 @@ _PASSING = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529
 _OK = range(200, 300)
 _CLIENT_ERRORS = range(400, 500)
 _KEY_REFUSED = frozenset({401, 403})
-#: Names of errors that come with a passing status, and that no waiting cures.
+#: Errors with a temporary status that waiting does not resolve.
 _LASTING = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"})
-#: Of the body of an error, to find its name: so many bytes, and so many seconds.
+#: Limits for reading the body of an error, to find its name: bytes and seconds.
 _ERROR_BYTES = 16 << 10
 _ERROR_SECONDS = 2.0
 _BAD_GATEWAY = 502
-#: Models whose failures a message lists.
+#: Maximum number of models whose failures a message lists.
 _MOST_FAILURES = 3
 #: Errors before a byte of a request is sent.
 _NOT_SENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
@@ -52,7 +52,7 @@ class KeyRefusedError(ConfigurationError):
 
 @dataclass(frozen=True, slots=True)
 class Obtained:
-    """A reply that may be passed on, and whose it is."""
+    """A usable reply, and the model that sent it."""
 
     model: ModelEntry
     provider: Provider
@@ -62,11 +62,11 @@ class Obtained:
 
 @dataclass(slots=True)
 class Tries:
-    """What was tried in vain, in words.
+    """The failed attempts, described.
 
-    ``status`` and ``retry_after`` are what the client is told when nothing helps: of the model that it asked for, whatever
-    those answered that were asked in its place. ``sent`` is what went where, also of the try that helped. ``unanswered``:
-    bodies that were sent, and to which no head of a reply came: what the provider made of them is not known.
+    ``status`` and ``retry_after`` are the client's answer if all fail: those of the requested model, not of its
+    substitutes. ``sent`` records all transfers, including that of the successful attempt. ``unanswered``: bodies sent
+    without any reply, so that the provider's use of them is unknown.
     """
 
     words: list[str] = field(default_factory=list)
@@ -77,7 +77,7 @@ class Tries:
     unanswered: int = 0
 
     def sends(self, provider: Provider, model: ModelEntry, size: int, guard: TransferGuard) -> None:
-        """One body of ``size`` bytes is about to go out. Raises what ``guard`` does: it may not."""
+        """Record that one body of ``size`` bytes is about to be sent. Raises the refusal of ``guard``."""
         guard.check(provider, model, size)
         self.unanswered += 1
         endpoint, name = endpoint_of_provider(provider), model.upstream_name
@@ -107,13 +107,13 @@ class Tries:
             self.status, self.retry_after = status, retry_after
 
     def summary(self) -> str:
-        """Why nothing helped: the last failure of each model, that of the model which was asked for first."""
+        """Return the last failure of each model, the requested model's first."""
         more = len(self.failures) - _MOST_FAILURES
         named = "; ".join([*self.failures.values()][:_MOST_FAILURES])
         return f"{named}; and {more} more" if more > 0 else named
 
 
-#: Passes a reply on. Raises BrokenReplyError while nothing has gone out: then it is tried again.
+#: Passes a reply on. Raises BrokenReplyError before anything was passed on: then it is retried.
 PassOn = Callable[[Obtained], Awaitable[None]]
 
 
@@ -121,13 +121,13 @@ Candidate = tuple[ModelEntry, Provider]
 
 
 class _NextError(Exception):
-    """This model is given up, and the next one is tried."""
+    """This model is given up; try the next one."""
 
 
 def candidates_of(policy: ModelsPolicy, request: ModelRequest, route: tuple[str, ...]) -> list[Candidate]:
-    """The models of the route that speak the API of the request.
+    """Return the models of the route with the request's API.
 
-    Raises DeniedError (``model_not_allowed``) when that which was asked for does not.
+    Raises DeniedError (``model_not_allowed``) if the requested model has another API.
     """
     found = []
     for name in route:
@@ -141,7 +141,7 @@ def candidates_of(policy: ModelsPolicy, request: ModelRequest, route: tuple[str,
 
 
 class Attempts:
-    """For one gateway. ``chance`` (0 to 1) is given, so that a test can know how long is waited."""
+    """The attempts of one gateway. ``chance`` (0 to 1) is passed in, so that tests know the waiting times."""
 
     def __init__(
         self, upstream: Upstream, limits: GatewayLimits, *, guard: TransferGuard, chance: Callable[[], float] = random.random
@@ -160,10 +160,10 @@ class Attempts:
         tries: Tries,
         pass_on: PassOn,
     ) -> None:
-        """Get a usable reply of one of ``candidates``, and have it passed on; ``deadline`` is on the monotonic clock.
+        """Get a usable reply of one of ``candidates`` and pass it on; ``deadline`` is on the monotonic clock.
 
-        Raises DeniedError and MalformedError for a request that may not be sent, UnavailableError (``model_unavailable``) when
-        nothing helped, KeyRefusedError, ConfigurationError (``model_key_missing``), and what ``pass_on`` raises.
+        Raises DeniedError and MalformedError for a request that may not be sent, UnavailableError (``model_unavailable``)
+        if all fail, KeyRefusedError, ConfigurationError (``model_key_missing``), and the errors of ``pass_on``.
         """
         missing: list[ConfigurationError] = []
         for model, provider in candidates:
@@ -176,9 +176,9 @@ class Attempts:
             except KeyRefusedError:
                 if model is candidates[0][0]:
                     raise
-                continue  # the operator first needs to know why the model that was asked for could not answer
+                continue  # the operator first needs to know why the requested model could not answer
             except ConfigurationError as error:
-                tries.unanswered -= 1  # the key was not there: nothing was sent
+                tries.unanswered -= 1  # the key was missing: nothing was sent
                 tries.add(provider, model, error.reason)
                 missing.append(error)
                 continue
@@ -197,9 +197,9 @@ class Attempts:
         tries: Tries,
         pass_on: PassOn,
     ) -> None:
-        """Have a reply of one model passed on, after as many tries as it may have. Raises _NextError when it has none.
+        """Pass on a reply of one model, within its number of attempts. Raises _NextError without one.
 
-        Raises DeniedError (``transfer_not_approved``) before anything is sent that may not be.
+        Raises DeniedError (``transfer_not_approved``) before a forbidden transfer.
         """
         for number in range(self._limits.attempts):
             wait: float | None = None
@@ -218,7 +218,7 @@ class Attempts:
                 tries.unanswered -= 1
                 tries.add(provider, model, type(error).__name__)
             except (aiohttp.ClientError, TimeoutError) as error:
-                # The words of such an error may quote what the provider sent: its kind says enough.
+                # The message of such an error may quote the provider's output; its type suffices.
                 tries.add(provider, model, type(error).__name__)
             if number + 1 == self._limits.attempts or not await self._wait_for_retry(number, wait, deadline):
                 break
@@ -241,7 +241,7 @@ class Attempts:
         raise _NextError
 
     async def _wait_for_retry(self, number: int, asked: float | None, deadline: float) -> bool:
-        """Whether it was waited for the next try; False when that would take too long."""
+        """Wait for the next attempt; return False instead if that would take too long."""
         spread = self._limits.first_wait * 2**number
         seconds = spread * (0.5 + self._chance() / 2) if asked is None else asked + self._chance() * min(spread, 1.0)
         if seconds > self._limits.longest_wait or time.monotonic() + seconds >= deadline:
@@ -256,14 +256,14 @@ def _order(request: ModelRequest, model: ModelEntry, headers: Mapping[str, str])
 
 
 def _usable(reply: UpstreamReply) -> bool:
-    """A reply to the question, or an error that is the client's own; neither packed nor leading elsewhere."""
+    """Return whether it is an answer, or an error of the client; neither compressed nor a redirect."""
     if reply.encoded or reply.status in _KEY_REFUSED:
         return False
     return reply.status in _OK or (reply.status in _CLIENT_ERRORS and reply.status not in _PASSING)
 
 
 async def _name_of_error(reply: UpstreamReply) -> str:
-    """What the provider calls the error of ``reply``; empty where it gives no name."""
+    """Return the provider's name for the error of ``reply``; empty without one."""
     body = b""
     with contextlib.suppress(aiohttp.ClientError, TimeoutError):
         async with asyncio.timeout(_ERROR_SECONDS):
@@ -273,7 +273,7 @@ async def _name_of_error(reply: UpstreamReply) -> str:
 
 
 def _seconds(text: str | None) -> float | None:
-    """Of a ``Retry-After``; a date counts like none."""
+    """Return the seconds of a ``Retry-After``; None for a date."""
     try:
         seconds = float(text or "")
     except ValueError:

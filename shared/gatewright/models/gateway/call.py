@@ -1,4 +1,4 @@
-"""One call of a client: admitted, sent or played, answered, settled, and the record that is left of it."""
+"""One call of a client: admitted, sent or replayed, answered, settled, and recorded."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from gatewright.tracing import conventions as c
 from gatewright.tracing.spans import AttributeValue, open_span
 
 _OK = 300
-#: With which status a client is told of a reason.
+#: The HTTP status for each reason.
 _STATUSES = {
     "budget_exceeded": 429,
     "model_calls_limit": 429,
@@ -55,8 +55,8 @@ _FINAL = frozenset({"cassette_miss", NOT_APPROVED})
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """What all calls of a gateway share. ``deadline`` is on the monotonic clock; ``playing`` is what is played, if anything,
-    and ``refusals`` are why calls were refused that no client may get over, whatever it makes of the answer."""
+    """Shared state of a gateway's calls. ``deadline`` is on the monotonic clock; ``playing`` is the cassette being replayed,
+    if any, and ``refusals`` are final refusals, which stand however the client handles them."""
 
     policy: ModelsPolicy
     grant: ModelGrant
@@ -74,7 +74,7 @@ class Shared:
 
 
 class ModelCall:
-    """One request to one endpoint. Answers it, or lets it fail in the form of its API; always leaves a record."""
+    """One request to one endpoint. Answers it, or fails it in the form of its API; always leaves a record."""
 
     def __init__(self, shared: Shared, http: web.BaseRequest, endpoint: Endpoint) -> None:
         self._shared = shared
@@ -85,7 +85,7 @@ class ModelCall:
         self._begun = time.time_ns()
         self._time = timestamp(shared.clock.now())
         self._tries = Tries()
-        #: One for each reply that began; all but the last broke off.
+        #: One per reply that began; all but the last were interrupted.
         self._meters: list[CallMeter] = []
         self._request: ModelRequest | None = None
         self._canonical: bytes | None = None
@@ -124,7 +124,7 @@ class ModelCall:
             raise DeniedError(f"the model {request.model[:128]!r} is not one that this task may call", code="model_not_allowed")
         candidates = candidates_of(shared.policy, request, route)
         self._canonical = await asyncio.to_thread(canonical_request, request, shared.grant.paths)
-        # Also for what is played: a cassette opens nothing. And before the turn counts.
+        # Also for replays: a cassette permits nothing. And before the turn is counted.
         await asyncio.to_thread(admit, request, candidates[0][1])
         words = text_bytes(request.body)
         if self._endpoint.action == "generate":
@@ -198,7 +198,7 @@ class ModelCall:
 
     def _error(self, error: GatewrightError) -> web.Response:
         status = _STATUSES.get(error.reason, _BAD_GATEWAY)
-        # What is refused stays refused: the vendors' clients heed this header, and do not ask again.
+        # A refusal is final: the vendors' clients heed this header, and do not retry.
         headers = {"x-should-retry": "false"}
         if isinstance(error, KeyRefusedError):
             status = error.status
@@ -208,19 +208,19 @@ class ModelCall:
         return self._client.instead(status, error_body(self._endpoint.api, status, error.reason, error.message), headers)
 
     def _settle_usage(self) -> TokenUsage:
-        """What all replies together used; one that broke off counts for what was seen of it."""
+        """Return the usage of all replies; an interrupted one is included as far as seen."""
         total = TokenUsage()
         for meter in self._meters:
             try:
                 used = meter.settle()
-            except BudgetError:  # it is known already, or the next call is told
+            except BudgetError:  # already recorded, or reported to the next call
                 used = meter.usage
             total = total.plus(used)
         return total
 
     @property
     def _incomplete(self) -> bool:
-        """Whether a provider may count more than was seen of its replies."""
+        """Return whether a provider may charge more than was seen of its replies."""
         return self._tries.unanswered > 0 or not all(meter.complete for meter in self._meters)
 
     def _record(self, usage: TokenUsage) -> None:
@@ -259,7 +259,7 @@ class ModelCall:
         tell_call(record, self._endpoint, self._begun)
 
     def _to_cassette(self, usage: TokenUsage) -> None:
-        """What a provider said, or that none could be had, or why it was not asked; also of a call that was played."""
+        """Record the provider's reply, its absence, or the refusal; also for a replayed call."""
         canonical, client = self._canonical, self._client
         if canonical is None:
             return
@@ -283,15 +283,20 @@ class ModelCall:
         )
 
 
-# Tells each model call as a span, under the conventions for generative AI. No word of what was said is in it.
-#: By the API that was spoken; which company answers at the address, only the operator knows.
-_PROVIDERS: Final = {"responses": "openai", "chat_completions": "openai", "messages": "anthropic", "gemini": "gcp.gemini"}
+# Reports each model call as a span, by the conventions for generative AI. It contains no text of the call.
+#: By API; only the operator knows which company runs the address.
+_PROVIDERS: Final = {
+    "responses": "openai",
+    "chat_completions": "openai",
+    "messages": "anthropic",
+    "gemini": "gcp.gemini",
+}
 _OPERATIONS: Final = {"generate": "chat", "count": "count_tokens"}
 _FAILED: Final = 400
 
 
 def tell_call(record: CallRecord, endpoint: Endpoint, begun: int) -> None:
-    """Say that a call is over which began at ``begun``, in nanoseconds since 1970, as a part of the span that is open."""
+    """Report a finished call that began at ``begun``, in nanoseconds since 1970, as a child of the open span."""
     outer = open_span()
     if outer is None:
         return

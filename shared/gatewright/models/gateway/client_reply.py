@@ -1,4 +1,4 @@
-"""What a client is sent in answer to one call: the head once, then piece after piece, kept for the record as it went out."""
+"""The reply to a client's call: the head once, then piece after piece, kept for the record as sent."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NEVER_SENT = 499
 
 
 class ClientReply:
-    """``whole`` is set by the one who knows that the reply has come to its end."""
+    """``whole`` is set by the caller when the reply is complete."""
 
     def __init__(self, http: web.BaseRequest, limits: GatewayLimits) -> None:
         self.status = _NEVER_SENT
@@ -31,12 +31,12 @@ class ClientReply:
 
     @property
     def begun(self) -> bool:
-        """Whether the client has got anything."""
+        """Return whether the client has received anything."""
         return self._response is not None
 
     @property
     def pieces(self) -> tuple[bytes, ...]:
-        """What went out; nothing of a reply that is too large to be kept."""
+        """Return the sent pieces; none for a reply too large to keep."""
         return tuple(self._pieces) if self.is_kept else ()
 
     @property
@@ -48,7 +48,7 @@ class ClientReply:
         return self._digest.hexdigest()
 
     async def write(self, data: bytes, content_type: str, *, status: int = 200) -> None:
-        """Send a piece. Raises UnavailableError for a client that does not take it, or is gone."""
+        """Send a piece. Raises UnavailableError for a client that does not receive, or is gone."""
         try:
             if self._response is None:
                 self.status, self.content_type = status, content_type
@@ -74,13 +74,14 @@ class ClientReply:
         return self._response
 
     def cut(self) -> web.StreamResponse | None:
-        """End the connection in the middle of a reply, so that no client takes it for whole. None when nothing went out yet."""
+        """Close the connection in the middle of a reply, so that no client takes it as complete. None if nothing was sent
+        yet."""
         if self._response is not None and self._http.transport is not None:
             self._http.transport.abort()
         return self._response
 
     def instead(self, status: int, body: bytes, headers: dict[str, str]) -> web.Response:
-        """An answer of the gateway's own in the place of a reply."""
+        """Return an answer of the gateway instead of a reply."""
         self.status, self.whole = status, True
         self._keep(body)
         return web.Response(status=status, body=body, content_type=self.content_type, headers=headers)

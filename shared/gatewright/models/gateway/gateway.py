@@ -34,20 +34,20 @@ from gatewright.models.policy import ModelsPolicy
 from gatewright.models.records import CallRecord, CallRecords
 from gatewright.models.transfers import TransferGuard
 
-#: What clients in this process put before a path; the host means nothing.
+#: The base URL for clients in this process; the host is arbitrary.
 BASE_URL = "http://gateway"
-#: The library's own words about its connections are not kept: a client could fill a log with them.
+#: Library messages about connections are dropped: a client could fill a log with them.
 _SILENT = logging.getLogger("gatewright.models.http")
 _SILENT.disabled = True
 _GOODBYE = 1.0
 
 
 class ModelGateway:
-    """Every model call of one task goes through one of these. Made anew for each delivery of a task.
+    """The gateway for every model call of one task. One is made for each delivery of a task.
 
-    ``exceeded`` is set as soon as more was used than there is; calls in flight are cut, further ones refused, and
-    ``check()`` raises. ``records`` is what is left of all calls, ``recording`` what was said in them, as the cassette of
-    ``task``. ``guard`` holds what is sent to the approved manifest. With ``playing`` no provider is asked, and no key needed.
+    ``exceeded`` is set as soon as usage exceeds the budget; running calls are cut, further ones refused, and ``check()``
+    raises. ``records`` are the records of all calls, ``recording`` their content, as the cassette of ``task``. ``guard``
+    checks transfers against the approved manifest. With ``playing`` no provider is called, and no key needed.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class ModelGateway:
 
     @property
     def usage(self) -> Usage:
-        """What was counted so far, by the gateway itself."""
+        """Return the usage counted by the gateway itself."""
         return self._spending.usage
 
     def check(self) -> None:
@@ -109,8 +109,8 @@ class ModelGateway:
         self._spending.check()
 
     def check_refused(self) -> None:
-        """Raises DeniedError (``cassette_miss``, ``transfer_not_approved``) when a call was refused for good, whatever its
-        client made of that."""
+        """Raise DeniedError (``cassette_miss``, ``transfer_not_approved``) if a call was finally refused, even if its client
+        went on."""
         if self._shared.refusals:
             raise self._shared.refusals[0]
 
@@ -164,7 +164,7 @@ class ModelGateway:
 
     @asynccontextmanager
     async def private(self) -> AsyncIterator[Path]:
-        """Serve on a private Unix socket, whose path is given, for any HTTP client of this process (base URL ``BASE_URL``)."""
+        """Serve on a private Unix socket and yield its path, for any HTTP client of this process (base URL ``BASE_URL``)."""
         with private_socket() as (listening, path):
             async with self.serving(listening):
                 yield path
@@ -194,7 +194,7 @@ class ModelGateway:
                 self._answering.discard(answering)
 
     def _models(self) -> web.Response:
-        """The models that may be asked for, in a form that the clients of every API understand."""
+        """Return the available models, in a form that the clients of every API understand."""
         names = list(self.grant.routes)
         data = [{"id": name, "object": "model", "type": "model", "display_name": name, "created": 0} for name in names]
         body = {"object": "list", "data": data, "has_more": False, "first_id": names[0], "last_id": names[-1]}
@@ -223,7 +223,7 @@ class ModelGateway:
 
 
 class _Full(asyncio.Protocol):
-    """One connection too many: closed at once."""
+    """Closes a connection beyond the limit immediately."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         transport.close()

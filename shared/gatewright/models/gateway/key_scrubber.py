@@ -1,4 +1,4 @@
-"""Takes a provider's key out of everything that comes back from it, also where it is cut in two by the pieces of a stream."""
+"""Removal of a provider's key from all its output, even if the pieces of a stream split it."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from collections.abc import Iterable
 from urllib.parse import quote
 
 _INSTEAD = b"[redacted:provider_key]"
-#: A shorter key would stand in any text by chance; no provider has one.
+#: A shorter key could appear in any text by chance; no provider has one.
 _SHORTEST = 8
-#: So many first bytes of a key are looked for before the rest is compared.
+#: The length of a key's prefix that is searched before the rest is compared.
 _SURE = 4
 
 
 class KeyScrubber:
-    """For one reply; pieces are given in order. Knows a key as it is, and percent-encoded, base64, hexadecimal and as JSON."""
+    """A scrubber for one reply, in pieces. Finds a key in plain, percent-encoded, base64, hexadecimal and JSON form."""
 
     def __init__(self, keys: Iterable[str]) -> None:
         forms = sorted({form for key in keys for form in _forms(key)}, key=len, reverse=True)
@@ -34,28 +34,28 @@ class KeyScrubber:
         return data
 
     def text(self, words: str) -> str:
-        """``words`` without a key."""
+        """Return ``words`` without keys."""
         return self.whole(words.encode("utf-8", "surrogatepass")).decode("utf-8", "replace")
 
     def feed(self, chunk: bytes) -> bytes:
-        """What may be passed on now; what could be the beginning of a key waits for the next piece."""
+        """Return the text that is safe to pass on; a possible prefix of a key waits for the next piece."""
         data = self.whole(self._kept + chunk)
         keep = self._beginning(data)
         self._kept = data[len(data) - keep :]
         return data[: len(data) - keep]
 
     def finish(self) -> bytes:
-        """What waited, at the end of the stream."""
+        """Return the waiting text, at the end of the stream."""
         kept, self._kept = self._kept, b""
         return kept
 
     def _beginning(self, data: bytes) -> int:
-        """How many of the last bytes are the beginning of a key."""
+        """Return how many of the last bytes are the beginning of a key."""
         return max((_overlap(data, form) for form in self._starts), default=0)
 
 
 def _overlap(data: bytes, form: bytes) -> int:
-    """How many of the last bytes of ``data`` are the first of ``form``, but not all of it."""
+    """Return how many of the last bytes of ``data`` are a proper prefix of ``form``."""
     window = data[max(len(data) - len(form) + 1, 0) :]
     place = window.find(form[:_SURE])
     while place >= 0:

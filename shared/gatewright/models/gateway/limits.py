@@ -1,4 +1,4 @@
-"""How much one task may ask of its gateway, beside its budget: sizes, counts and times that no honest client reaches."""
+"""Limits of a task's use of its gateway, besides its budget: sizes, counts and times that no honest client reaches."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class GatewayLimits:
     #: A whole body; and a client that does not take what is sent.
     client_seconds: float = 300.0
     connect_seconds: float = 15.0
-    #: A provider that sends nothing.
+    #: Seconds without data from a provider.
     upstream_idle: float = 300.0
-    #: One call, with all that is tried for it.
+    #: Seconds for one call, with all its attempts.
     call_seconds: float = 3600.0
     #: Tries of one model before the next one; the longest wait between two.
     attempts: int = 4

@@ -1,4 +1,4 @@
-"""Passes a provider's reply on to the client: piece by piece or whole, counted before it goes out, without the key."""
+"""Forwarding of a provider's reply to the client: in pieces or complete, counted before it is sent, without the key."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _OK = 300
 
 
 class BrokenReplyError(UnavailableError):
-    """A provider's reply broke off, or was none. It is asked for again as long as nothing of it has gone out."""
+    """A provider's reply was interrupted or malformed. It is retried as long as nothing of it was passed on."""
 
     code = "model_reply_invalid"
 
 
 class Relay:
-    """One reply to one call. ``meter`` is None where nothing is counted; ``ending`` is why the reply ended, once it has."""
+    """One reply to one call. ``meter`` is None if nothing is counted; ``ending`` is why the reply ended, once it has."""
 
     def __init__(
         self, endpoint: Endpoint, reply: UpstreamReply, client: ClientReply, meter: CallMeter | None, limits: GatewayLimits
@@ -112,7 +112,7 @@ class Relay:
         self._client.whole = True
 
     async def _error(self) -> None:
-        """The provider says that the request is wrong: its words, if they are JSON."""
+        """Pass on the provider's error message about the request, if it is JSON."""
         data, status = b"", self._reply.status
         async for raw in self._reply.content.iter_any():
             data += raw

@@ -13,7 +13,7 @@ _BACKLOG = 64
 
 @contextmanager
 def private_socket() -> Iterator[tuple[socket.socket, Path]]:
-    """The socket and its path; both are gone afterwards. The folder is made by us, so that its path is short enough."""
+    """Yield a socket and its path, both removed afterwards. The folder is our own, so that its path is short enough."""
     with tempfile.TemporaryDirectory(prefix="gw-") as folder:
         path = Path(folder) / "models.sock"
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:

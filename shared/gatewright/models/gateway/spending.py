@@ -1,8 +1,8 @@
-"""Counts what the calls of a task use, while they are answered, and ends them when that is more than there is.
+"""The usage of a task's calls, counted while they are answered; beyond the budget, calls are ended.
 
-What a provider will say is only known at the end of a reply. Until then four bytes of words are counted as a token. What was
-counted too much is taken off what the next call uses. A provider's count is believed unless it is far below that estimate: then
-the estimate counts, and the record says so.
+A provider reports usage only at the end of a reply. Until then four bytes of text are estimated as a token. An excess of
+the estimate is deducted from the next call. A provider's count is accepted unless it is far below the estimate: then the
+estimate applies, and the record notes it.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from gatewright.contracts.vocabulary import Budget, Usage
 from gatewright.errors import BudgetError
 from gatewright.models.prices import Price, TokenUsage
 
-#: Bytes of words that are counted as one token.
+#: Bytes of text estimated as one token.
 BYTES_A_TOKEN = 4
 #: A count of written tokens of this part of the estimate, or less, is not believed; and of tokens that were read, for which the
 #: estimate is a coarse one.
 WRITTEN_LIE = 4
 READ_LIE = 16
-#: Bytes of a reply, words or not, for which at least one token is counted.
+#: Bytes of a reply, text or not, for which at least one token is counted.
 NOISE = 512
 
 
 class Spending:
-    """All calls of one task. Holds to ``budget`` itself, and tells ``spend`` too, whose word counts as well."""
+    """All calls of one task. Enforces ``budget`` itself, and reports to ``spend``, which may also end the task."""
 
     def __init__(self, budget: Budget, spend: Spend) -> None:
         self.exceeded = asyncio.Event()
@@ -39,7 +39,7 @@ class Spending:
 
     @property
     def usage(self) -> Usage:
-        """What was counted so far."""
+        """Return the usage counted so far."""
         return Usage(
             tokens=self._tokens,
             cost_usd=self._nano / BILLION,
@@ -59,7 +59,7 @@ class Spending:
         self._count(0, 0, 1)
 
     def count(self, tokens: int, nano_usd: int, *, unpriced: bool = False) -> None:
-        """So much more was used; below 0: so much was counted too much. ``unpriced``: its price is not known.
+        """Add usage; a negative amount corrects an overestimate. ``unpriced``: its price is unknown.
 
         Raises BudgetError.
         """
@@ -69,9 +69,9 @@ class Spending:
         self._count(tokens, nano_usd, 0)
 
     def lost(self) -> None:
-        """A call was sent whose use is not fully known: its reply was cut off, or never came."""
+        """Record a sent call of unknown usage: its reply was cut off, or never arrived."""
         self._incomplete = True
-        with contextlib.suppress(BudgetError):  # it is known already, or the next call is told
+        with contextlib.suppress(BudgetError):  # already recorded, or reported to the next call
             self._spend(incomplete=True)
 
     def foresee(self, tokens: int, nano_usd: int) -> None:
@@ -104,37 +104,37 @@ class Spending:
 
 
 class InputEstimate:
-    """How many tokens a model makes of a request's words, learnt from what its provider said of the calls before."""
+    """An estimate of a request's tokens per model, learnt from the reported usage of earlier calls."""
 
     def __init__(self) -> None:
         self._tokens_a_byte: dict[str, float] = {}
         self._cached_part: dict[str, float] = {}
 
     def of(self, model: str, words: int) -> TokenUsage:
-        """``words``: bytes of the request's text."""
+        """Return the estimate for ``words`` bytes of text."""
         tokens = int(words * self._tokens_a_byte.get(model, 1 / BYTES_A_TOKEN))
         return TokenUsage(input=tokens, cached=int(tokens * self._cached_part.get(model, 0.0)))
 
     def learn(self, model: str, words: int, usage: TokenUsage) -> None:
-        """``usage`` is what a provider said, and was believed."""
+        """Learn from a provider's accepted ``usage``."""
         if words > 0 and usage.input > 0:
             self._tokens_a_byte[model] = usage.input / words
             self._cached_part[model] = usage.cached / usage.input
 
 
 class CallMeter:
-    """One reply of one model."""
+    """The usage of one reply of one model."""
 
     def __init__(self, spending: Spending, price: Price | None, estimate: TokenUsage) -> None:
         self.doubted = False
-        #: Whether the reply came to its end; of any other the provider may count more than was seen here.
+        #: Whether the reply is complete; otherwise the provider may charge more than was seen here.
         self.complete = False
-        #: What the provider said, if it was believed.
+        #: The provider's count, if accepted.
         self.believed: TokenUsage | None = None
         self._spending = spending
         self._price = price
         self._estimate = estimate
-        self._told: TokenUsage | None = None
+        self._reported: TokenUsage | None = None
         self._final: TokenUsage | None = None
         self._words = self._bytes = 0
         self._counted_tokens = self._counted_nano = 0
@@ -143,46 +143,47 @@ class CallMeter:
         """The provider has taken the request: what it read counts. Raises BudgetError."""
         self._count(self.usage)
 
-    def count_streamed(self, size: int, words: int, told: TokenUsage | None) -> None:
-        """``size`` more bytes of the reply hold ``words`` bytes of text; ``told`` is what they say. Raises BudgetError."""
+    def count_streamed(self, size: int, words: int, reported: TokenUsage | None) -> None:
+        """Count ``size`` more bytes of the reply with ``words`` bytes of text; ``reported`` is its reported usage. Raises
+        BudgetError."""
         self._bytes += size
         self._words += words
-        self._told = told or self._told
+        self._reported = reported or self._reported
         self._count(self.usage)
 
     def settle(self) -> TokenUsage:
-        """The reply has ended: what was told counts, if it can be believed. Later calls say the same.
+        """Settle an ended reply: the reported usage applies if credible. Later calls return the same.
 
         Raises BudgetError.
         """
         if self._final is not None:
             return self._final
-        told, written = self._told, self._written_tokens()
-        if told is None:
+        reported, written = self._reported, self._written_tokens()
+        if reported is None:
             self._final = self.usage
         else:
-            read_truly = told.input * READ_LIE > self._estimate.input or self._estimate.input == 0
-            wrote_truly = told.output * WRITTEN_LIE > written or written == 0
+            read_truly = reported.input * READ_LIE > self._estimate.input or self._estimate.input == 0
+            wrote_truly = reported.output * WRITTEN_LIE > written or written == 0
             self.doubted = not (read_truly and wrote_truly)
-            self.believed = None if self.doubted else told
-            read = told if read_truly else self._estimate
-            self._final = TokenUsage(read.input, read.cached, read.cache_written, told.output if wrote_truly else written)
+            self.believed = None if self.doubted else reported
+            read = reported if read_truly else self._estimate
+            self._final = TokenUsage(read.input, read.cached, read.cache_written, reported.output if wrote_truly else written)
         self._count(self._final)
         return self._final
 
     @property
     def usage(self) -> TokenUsage:
-        """What counts now: the greater of what was told and what was seen, of each; at the end what was settled."""
+        """Return the current usage: the greater of reported and observed values; at the end the settled usage."""
         if self._final is not None:
             return self._final
-        told = self._told
-        read = told if told is not None and told.input > 0 else self._estimate
-        written = max(self._written_tokens(), told.output if told is not None else 0)
+        reported = self._reported
+        read = reported if reported is not None and reported.input > 0 else self._estimate
+        written = max(self._written_tokens(), reported.output if reported is not None else 0)
         return TokenUsage(read.input, read.cached, read.cache_written, written)
 
     @property
     def cost_usd(self) -> float | None:
-        """None when the price is not known."""
+        """Return the cost; None if the price is unknown."""
         return None if self._price is None else self._counted_nano / BILLION
 
     def _written_tokens(self) -> int:
@@ -196,11 +197,11 @@ class CallMeter:
 
 
 def nano_of(price: Price | None, usage: TokenUsage) -> int:
-    """What ``usage`` costs in billionths of a dollar; 0 where the price is not known."""
+    """Return the cost of ``usage`` in billionths of a dollar; 0 if the price is unknown."""
     return 0 if price is None else price.nano_usd(usage)
 
 
 def _after_credit(amount: int, credit: int) -> tuple[int, int]:
-    """What is to be counted of ``amount``, and the credit that is left."""
+    """Return the part of ``amount`` to count, and the remaining credit."""
     left = amount - credit
     return max(left, 0), max(-left, 0)

@@ -1,4 +1,4 @@
-"""Sends a request to a provider, with the key put in at the last moment. Follows no redirect, unpacks nothing, tries once."""
+"""Sending of a request to a provider, adding the key at the last moment. No redirects, no decompression, one attempt."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from gatewright.version import __version__
 
 @dataclass(frozen=True, slots=True)
 class UpstreamRequest:
-    """What is to be sent. ``headers`` of the client that the API needs; ``upstream_name`` is the model at the provider."""
+    """A request to send. ``headers`` of the client that the API needs; ``upstream_name`` is the model at the provider."""
 
     endpoint: Endpoint
     upstream_name: str
@@ -33,7 +33,7 @@ class UpstreamRequest:
 
 @dataclass(frozen=True, slots=True)
 class UpstreamReply:
-    """A reply whose head has come. ``scrubber`` knows the key that was sent."""
+    """A reply whose head has arrived. ``scrubber`` knows the key that was sent."""
 
     status: int
     content_type: str
@@ -110,7 +110,7 @@ class Upstream:
         if ca_file not in self._contexts:
             try:
                 context = await asyncio.to_thread(ssl.create_default_context, cafile=ca_file)
-            except OSError as error:  # ssl's own errors are of this class
+            except OSError as error:  # includes ssl's own errors
                 raise ConfigurationError(f"ca_file {ca_file}: {error.strerror or error}") from error
             self._contexts[ca_file] = context
         return self._contexts[ca_file]

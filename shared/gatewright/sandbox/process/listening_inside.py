@@ -1,9 +1,9 @@
-"""Makes a listening socket in the network of a sandbox, and hands it out.
+"""A listening socket inside the network of a sandbox, passed out to the service.
 
-The one door of a program that has no network: it is made by us, inside, before the program runs, and the program finds a server
-at 127.0.0.1. To enter another network a process must have one thread, so a small program does it: this file, run by the
-interpreter of the service without any of its packages. It enters the user namespace that owns the network first where it has
-to, which an ordinary user may do because all of these namespaces are its own.
+It is the only connection of a program without a network: made by us, inside, before the program runs, which finds a server
+at 127.0.0.1. A process with several threads cannot enter another network, so a small program does it: this file, run by the
+service's interpreter without any of its packages. It first enters the user namespace that owns the network if necessary,
+which an ordinary user may do because all of these namespaces are its own.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SECONDS: Final = 20.0
 
 
 class NotListeningError(Exception):
-    """No socket could be made inside; the text is why."""
+    """No socket could be made inside; the text is the reason."""
 
 
 def listen_inside(pid: int, port: int) -> socket.socket:

@@ -1,9 +1,9 @@
-"""A PID namespace made by bubblewrap, as something that can be killed whole.
+"""A PID namespace made by bubblewrap, which can be killed as a whole.
 
-Process 1 of the namespace is the handle: when it dies the kernel kills all others, daemons and double forks included, and lets
-it end only after them. It is the only child that bubblewrap's own process ever has. Bubblewrap could tell its number
-(``--info-fd``), but writing that when the reader is gone would kill it halfway through the set-up, and leave a process
-behind that waits for ever; so it is looked for instead.
+Process 1 of the namespace is the handle: when it dies the kernel kills all others, including daemons and double forks, and
+lets it end only after them. It is the only child of bubblewrap's own process. Bubblewrap could report its number
+(``--info-fd``), but writing that without a reader would kill it halfway through the set-up, and leave a process that waits
+for ever; so it is searched for instead.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _STANDING_STILL: Final = "TtZX"
 
 
 class Namespace:
-    """What ``process``, a bubblewrap with a PID namespace of its own, has started."""
+    """The processes that ``process``, a bubblewrap with its own PID namespace, has started."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._process = process
@@ -39,7 +39,7 @@ class Namespace:
             os.close(self._first)
 
     async def grasp(self) -> None:
-        """Get hold of process 1, and see that it has asked to die with its parent. Nothing happens when it has ended."""
+        """Open process 1, and check that it has asked to die with its parent. Does nothing if it has ended."""
         if not self._find():
             return
         with contextlib.suppress(OSError):
@@ -66,9 +66,9 @@ class Namespace:
         self._process.kill()
 
     async def _stop(self) -> None:
-        """Return when bubblewrap's own process stands still: only then it cannot have a child that we have not seen.
+        """Return when bubblewrap's own process is stopped: only then it cannot have an unseen child.
 
-        The signal alone does not say so: a process that is giving birth on another processor finishes that first.
+        The signal alone does not ensure it: a fork in progress on another processor finishes first.
         """
         with contextlib.suppress(OSError):
             os.kill(self._process.pid, signal.SIGSTOP)
@@ -95,7 +95,7 @@ def _reap(number: int) -> None:
         os.waitpid(number, os.WNOHANG)
 
 
-# Who descends from whom, as /proc tells it now.
+# Process ancestry, as /proc shows it now.
 def children(pid: int) -> list[int]:
     """The children of process ``pid``; none when it has ended."""
     found: list[int] = []
@@ -117,6 +117,6 @@ def descendants(pid: int) -> list[int]:
 
 def state(pid: int) -> tuple[str, int]:
     """The state letter of process ``pid`` and its parent's number. Raises OSError when it has ended."""
-    # The name before them is in parentheses and may hold anything.
+    # The name before them is in parentheses and may contain anything.
     fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
     return fields[0].decode("ascii"), int(fields[1])

@@ -1,7 +1,7 @@
-"""Collects what a command writes, up to a limit.
+"""Collection of a command's output, up to a limit.
 
-Beyond the limit nothing is read any more, so a command that writes without end blocks on a full pipe instead of filling our
-memory; ``overflow`` tells its supervisor to end it.
+Beyond the limit nothing is read, so a command that writes without end blocks on a full pipe instead of filling our memory;
+``overflow`` makes its supervisor end it.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ class Output:
 
     @property
     def stdout(self) -> bytes:
-        """What came so far."""
+        """Return the output so far."""
         return bytes(self._parts[self._names[0]])
 
     @property
     def stderr(self) -> bytes:
-        """What came so far."""
+        """Return the output so far."""
         return bytes(self._parts[self._names[1]])
 
     @property
     def truncated(self) -> bool:
-        """Whether there was more than the limit."""
+        """Return whether there was more than the limit."""
         return self.overflow.done() and not self.overflow.cancelled()
 
     def close(self) -> None:

@@ -25,9 +25,9 @@ from gatewright.sandbox.process.supervision import NotStartedError, Started, at_
 from gatewright.sandbox.process.uncancelled import finish_uncancelled
 
 _CHUNK: Final = 1 << 16
-#: For a program whose output has ended.
+#: Seconds for a program to exit after its output has ended.
 _EXIT_SECONDS: Final = 1.0
-#: Of standard error the last of it is kept.
+#: The last bytes of standard error that are kept.
 _COMPLAINTS: Final = 256 << 10
 
 
@@ -55,7 +55,8 @@ class HeldSession:
         return bytes(self._complaints)
 
     async def read(self) -> bytes:
-        """The next bytes of its standard output; none at the end. Nothing is read ahead, so a program that floods us waits."""
+        """Return the next bytes of its standard output; none at the end. Nothing is read ahead, so a flooding program must
+        wait."""
         while True:
             with contextlib.suppress(BlockingIOError):
                 data = os.read(self._output, _CHUNK)
@@ -67,7 +68,7 @@ class HeldSession:
                 forget(self._output)
 
     async def write(self, data: bytes) -> None:
-        """To its standard input. Raises OSError when it no longer listens; whether a cancelled one was written is not known."""
+        """Write to its standard input. Raises OSError if it is closed; a cancelled write may or may not have happened."""
         await self._loop.sock_sendall(self._input, data)
 
     def finish(self) -> None:
@@ -101,10 +102,10 @@ class HeldSession:
 
 @asynccontextmanager
 async def hold_session(started: Started, limits: SandboxLimits, *, disk: Path | None, port: int) -> AsyncIterator[HeldSession]:
-    """Open the gate of ``started``, whose program then listens to us; ``port`` is that of its door.
+    """Open the start barrier of ``started``, whose program then reads from us; ``port`` is that of its server.
 
-    When the context is left nothing of it runs any more, and ``stopped`` and ``exit_code`` say how it ended.
-    Raises NotStartedError when the sandbox's set-up failed, SandboxError when there is no door, or something does not end.
+    When the context ends none of its processes is left, and ``stopped`` and ``exit_code`` show how it ended. Raises
+    NotStartedError if the sandbox's set-up failed, SandboxError without a socket, or if something does not end.
     """
     process = started.process
     try:
@@ -157,7 +158,7 @@ async def _watch(
 
 
 async def _end(started: Started, exited: asyncio.Future[None], watching: asyncio.Future[None] | None, *, ending: bool) -> None:
-    """``ending``: it is about to end by itself, and its own exit code says more than that of being killed."""
+    """End it. ``ending``: it is about to exit by itself, and its own exit code is better than that of being killed."""
     if ending:
         await asyncio.wait({exited}, timeout=_EXIT_SECONDS)
     if watching is not None:

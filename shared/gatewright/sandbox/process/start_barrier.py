@@ -1,9 +1,9 @@
-"""Holds a command back until its parent has everything in hand, and tells the parent who it is.
+"""A barrier that holds a command back until its parent is ready, and identifies it to the parent.
 
-Between the start of a sandbox and its first instruction there are milliseconds in which the parent may die or be cancelled, and
-bubblewrap's own ``--die-with-parent`` has a hole there (its issues 633 and 700). So the first program inside is a fixed line of
-shell that says "here I am" and waits for one line before it becomes the command. If the parent is gone it reads the end of the
-file and ends, and the command never starts.
+Between the start of a sandbox and its first instruction there are milliseconds in which the parent may die or be cancelled,
+and bubblewrap's own ``--die-with-parent`` has a gap there (its issues 633 and 700). So the first program inside is a fixed
+shell script that reports its start and waits for one line before it becomes the command. If the parent is gone it reads end
+of file and exits, and the command never starts.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Final, Self
 _CREDENTIALS: Final = struct.Struct("3i")  # struct ucred: pid, uid, gid
 #: The words of the command are arguments of this script, never part of it.
 _SCRIPT: Final = 'echo >&0 && read -r go && exec "$@" </dev/null'
-#: A shell reads a socket byte by byte, so what comes after the line is the command's.
+#: A shell reads a socket byte by byte, so input after the line is for the command.
 _TALKING_SCRIPT: Final = 'echo >&0 && read -r go && exec "$@"'
 
 
@@ -37,7 +37,7 @@ class StartBarrier:
     def __init__(self) -> None:
         self._outer, self.inner = socket.socketpair()
         self._outer.setblocking(False)
-        # The kernel then says, in our own process numbers, who wrote.
+        # The kernel then reports the writer, in our own process numbers.
         self._outer.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
 
     def __enter__(self) -> Self:
@@ -62,7 +62,7 @@ class StartBarrier:
         return None
 
     def open(self) -> None:
-        """Let the command run. Nothing happens when it has ended."""
+        """Let the command run. Does nothing if it has ended."""
         with contextlib.suppress(OSError):
             self._outer.send(b"\n")
         self._outer.close()

@@ -1,8 +1,8 @@
-"""Follows one started command to its end, and sees that nothing of it is left.
+"""Supervision of one started command until its end, with nothing of it left.
 
-Time, output and the watched limits end a command early; so does cancelling the caller. In every case the whole process tree is
-killed and waited for before anything else happens, so what is read of the workspace afterwards cannot change any more.
-How a tree is killed is the business of the ``Tree`` that is passed in: a PID namespace, or a process group.
+Time, output and the watched limits end a command early; so does cancelling the caller. In every case the whole process tree
+is killed and awaited first, so that the workspace cannot change while it is read afterwards. The ``Tree`` that is passed in
+decides how it is killed: a PID namespace, or a process group.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from gatewright.sandbox.process.start_barrier import StartBarrier, forget, when_
 from gatewright.sandbox.process.uncancelled import finish_uncancelled
 from gatewright.sandbox.process.watch import exceeded_limit
 
-#: Between start and gate only the sandbox's own set-up runs: milliseconds, unless the host is in trouble.
+#: Between start and barrier only the sandbox's own set-up runs: milliseconds, unless the host has a problem.
 _START_SECONDS: Final = 30.0
 _END_SECONDS: Final = 10.0
 _NICE: Final = 10
@@ -46,7 +46,7 @@ class Tree(Protocol):
 
 
 class Started(NamedTuple):
-    """A process whose command waits behind ``gate``. Its pipes and its number are consumed by ``supervise``."""
+    """A process whose command waits behind ``gate``. ``supervise`` consumes its pipes and its number."""
 
     process: subprocess.Popen[bytes]
     gate: StartBarrier
@@ -86,7 +86,7 @@ def _yield_processor(which: int, who: int) -> None:
 
 
 class NotStartedError(Exception):
-    """The sandbox ended before the command could start; the text is what it said."""
+    """The sandbox ended before the command could start; the text is its output."""
 
 
 async def supervise(started: Started, limits: SandboxLimits, *, disk: Path | None) -> Completed:
@@ -161,7 +161,7 @@ async def at_gate(started: Started, exited: asyncio.Future[None]) -> int | None:
         return None
     await started.tree.grasp()
     _give_up_first(pid)
-    # The command may have begun a session of its own before its starter's group was told.
+    # The command may have begun a session of its own before the priority of its group was changed.
     _yield_processor(os.PRIO_PROCESS, pid)
     return pid
 
@@ -187,7 +187,7 @@ async def watch(
 
 
 def _give_up_first(pid: int) -> None:
-    """When the host runs out of memory, let the kernel take the command rather than a service; its children inherit this."""
+    """When the host runs out of memory, let the kernel kill the command rather than a service; its children inherit this."""
     with contextlib.suppress(OSError):
         Path(f"/proc/{pid}/oom_score_adj").write_bytes(b"1000")
 

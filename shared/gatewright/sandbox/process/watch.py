@@ -1,7 +1,7 @@
-"""Watches what the kernel does not count for a whole process tree: memory of all together, process count, space on the disk.
+"""Watching of what the kernel does not limit for a process tree: total memory, process count, disk space.
 
-It only measures and names what was exceeded; who kills is not its business. Memory that no process has mapped (files in /tmp,
-shared memory segments) does not show here: /tmp has a limit of its own, the rest is for the limits of the service's container.
+It only measures and names an exceeded limit; it kills nothing. Memory that no process has mapped (files in /tmp, shared
+memory segments) is not visible here: /tmp has a limit of its own, the limits of the service's container cover the rest.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 
 
 def disk_nearly_full(directory: Path) -> bool:
-    """Whether the file system that holds ``directory`` has no room for another command."""
+    """Return whether the file system of ``directory`` has no space for another command."""
     state = os.statvfs(directory)
     spare = min(_SPARE_BYTES, state.f_blocks * state.f_frsize // _SPARE_SHARE)
     return state.f_bavail * state.f_frsize < spare or state.f_favail < state.f_files // _SPARE_SHARE
 
 
 def exceeded_limit(processes: Sequence[int], limits: SandboxLimits, disk: Path | None) -> Stopped:
-    """Which of ``limits`` these processes exceed together now, or whether ``disk`` is nearly full."""
+    """Return which of ``limits`` these processes exceed together, or whether ``disk`` is nearly full."""
     if disk is not None and disk_nearly_full(disk):
         return "disk"
     if len(processes) > limits.processes + _OURS:

@@ -1,1 +1,1 @@
-"""Sign-in at a provider of OpenID Connect: which provider, whose claim gives which role, and the way there and back."""
+"""Sign-in at a provider of OpenID Connect: the provider, the claim for each role, and the redirects."""

@@ -22,7 +22,7 @@ _AGAIN = "begin the sign-in again: {why}"
 
 
 def refusal(why: str) -> DeniedError:
-    """Of a sign-in that does not count."""
+    """Return the error for a failed sign-in."""
     return DeniedError(_AGAIN.format(why=why), code="sign_in_refused")
 
 
@@ -49,7 +49,7 @@ class SignInAttempts:
         return self._derive_attempt(f"{int(self.clock())}.{secrets.token_urlsafe(32)}")
 
     def resume(self, cookie: str, state: str) -> SignInAttempt:
-        """The attempt that a browser with this cookie comes back from with this state; it counts as used.
+        """Return the attempt of a browser that returns with this cookie and state, and mark it as used.
 
         Raises DeniedError (``sign_in_refused``), LimitError (``service_busy``).
         """
@@ -60,7 +60,7 @@ class SignInAttempts:
         attempt = self._derive_attempt(cookie)
         if not hmac.compare_digest(attempt.state.encode(), state.encode(errors="replace")):
             raise refusal("it was not begun in this browser, or another one was begun after it")
-        # From here on the cookie is one of ours, as the state is made with our key.
+        # The cookie is one of ours, because the state is made with our key.
         begun = float(cookie.partition(".")[0])
         if not now - begun < ATTEMPT_SECONDS:
             raise refusal("it took too long")

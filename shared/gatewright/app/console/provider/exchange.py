@@ -1,6 +1,7 @@
-"""What is said with the provider: its description, the way there, and the code on the way back turned into checked claims.
+"""Communication with the provider: its description, the redirect to it, and the exchange of a code for checked claims.
 
-Authlib speaks OAuth 2.0 and holds the claims of the token to the specification; joserfc verifies its signature. Calls block.
+Authlib implements OAuth 2.0 and checks the token's claims against the specification; joserfc verifies its signature. Calls
+block.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class ProviderExchange:
     _known: tuple[float, ProviderDescription] | None = None
 
     def address(self, attempt: SignInAttempt) -> str:
-        """Where a browser is sent to sign in. Raises UnavailableError (``sign_in_unavailable``)."""
+        """Return the address where a browser signs in. Raises UnavailableError (``sign_in_unavailable``)."""
         described = self.describe()
         with self._oauth_client(described) as client:
             address, _ = client.create_authorization_url(
@@ -67,10 +68,10 @@ class ProviderExchange:
         return str(address)
 
     def claims(self, attempt: SignInAttempt, code: str, issuer: str | None) -> Mapping[str, Any]:
-        """What the provider says of the person who came back with ``code``; ``issuer`` as the way back named it.
+        """Return the provider's claims about the person who returned with ``code``; ``issuer`` is a parameter of the redirect.
 
-        1. The answer is of the provider that was asked (RFC 9207). 2. The code is redeemed, with the verifier of this attempt.
-        3. The token is signed with a key of the provider. 4. It is from it, for this client, for this attempt, and in time.
+        1. The answer is from the requested provider (RFC 9207). 2. The code is redeemed with the verifier of this attempt.
+        3. The token is signed with a key of the provider. 4. It is from it, for this client and this attempt, and in time.
 
         Raises UnavailableError (``sign_in_unavailable``), DeniedError (``sign_in_refused``).
         """
@@ -172,7 +173,7 @@ class ProviderExchange:
         )
 
     def _connection(self) -> dict[str, Any]:
-        """How either client connects: no redirect, no credentials of a .netrc, no proxy that the environment names.
+        """Return the settings of both clients: no redirect, no credentials of a .netrc, no proxy from the environment.
 
         Raises UnavailableError (``sign_in_unavailable``) when the certificates cannot be used.
         """
@@ -197,7 +198,7 @@ def _authorities(ca_file: Path | None, _changed: int) -> ssl.SSLContext:
 
 
 class _BoundedTransport(httpx2.HTTPTransport):
-    """Gives up an answer that is too long or compressed, before anything collects it: few bytes may unpack to very many."""
+    """Aborts a response that is too long or compressed before it is read: few bytes could unpack to very many."""
 
     def handle_request(self, request: httpx2.Request) -> httpx2.Response:
         """Raises MalformedError; its ``stream`` does, too."""

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from gatewright.app.console.doors import SESSION_COOKIE, SignedIn, SignedInPerson, status_of
+from gatewright.app.console.access_check import SESSION_COOKIE, SignedIn, SignedInPerson, status_of
 from gatewright.app.console.provider.attempts import ATTEMPT_SECONDS, SignInAttempts, refusal
 from gatewright.app.console.provider.exchange import UNAVAILABLE, ProviderExchange
 from gatewright.app.console.provider.settings import RETURN_PATH, person_of, role_of
@@ -18,7 +18,7 @@ from gatewright.errors import DeniedError, GatewrightError, UnavailableError
 from gatewright.outside_calls import CallLimits, OutsideCalls
 
 ATTEMPT_COOKIE = "gatewright_sign_in"
-#: Characters of what comes back with a browser.
+#: Maximum characters of a parameter that a browser returns with.
 _LONGEST = 4096
 #: Requests to the provider at a time. A provider that hangs delays other sign-ins only, and no page.
 _LIMITS = CallLimits(places=4, patience=10.0)
@@ -31,7 +31,7 @@ def _unavailable(words: str) -> UnavailableError:
 
 
 def _calls() -> OutsideCalls:
-    """No circuit breaker but for a provider that hangs: sign-ins are limited, and a corrected provider works at once."""
+    """Return the call limits. Only hangs trip the circuit breaker: a corrected provider works immediately."""
     return OutsideCalls("the provider", _LIMITS, _unavailable, lambda _: False)
 
 
@@ -50,7 +50,7 @@ class ProviderPaths:
         return [Route("/sign-in/provider", self.leave), Route(RETURN_PATH, self.come_back)]
 
     async def leave(self, _request: Request) -> Response:
-        """To the provider."""
+        """Redirect to the provider."""
         attempt = self.attempts.begin()
         try:
             address = await self._asking.call(_ANSWER_SECONDS, self.exchange.address, attempt)
@@ -70,7 +70,7 @@ class ProviderPaths:
         return answer
 
     async def come_back(self, request: Request) -> Response:
-        """From the provider, with a code for what it says of the person."""
+        """Process the return from the provider, with a code for the person's claims."""
         try:
             role, who, person = await self._known_person(request)
         except GatewrightError as error:

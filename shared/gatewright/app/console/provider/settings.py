@@ -9,14 +9,14 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from gatewright.app.console.doors import SignedInPerson
+from gatewright.app.console.access_check import SignedInPerson
 from gatewright.app.console.roles import CONSOLE_ROLES, ConsoleRole
 from gatewright.app.http_access import is_loopback, read_private_text
 from gatewright.contracts.people.authors import commit_author
 from gatewright.contracts.strict_json import parse
 from gatewright.errors import ConfigurationError, MalformedError
 
-#: Where the provider sends people back to, below the address of the console.
+#: Path of the provider's redirect, below the address of the console.
 RETURN_PATH = "/sign-in/return"
 _MOST_BYTES = 65_536
 #: Characters of the name of a person.
@@ -26,12 +26,12 @@ _Text = Annotated[str, msgspec.Meta(min_length=1, max_length=1024)]
 
 
 class ProviderFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The file as it is written. ``roles``: by value of the claim ``role_claim`` what people who have it may do.
+    """The settings file. ``roles``: the role for each value of the claim ``role_claim``.
 
-    ``console``: the address that people reach this console by, as the provider knows it. ``client_secret_file``: beside this
-    file, where its name begins with no ``/``; without one the console is a public client, by PKCE alone. ``ca_file``:
-    certificates that the provider's is held against instead of those of this host. ``session_seconds``: how long a sign-in
-    counts. ``person_claim``: the claim that names a person as the roster of approvers does; without it a verified ``email``.
+    ``console``: the public address of this console, as registered at the provider. ``client_secret_file``: relative to this
+    file unless absolute; without one the console is a public client, by PKCE alone. ``ca_file``: certificates to trust for
+    the provider instead of those of this host. ``session_seconds``: how long a sign-in is valid. ``person_claim``: the
+    claim that names a person as in the roster of approvers; without it a verified ``email``.
     """
 
     version: Literal["1"]
@@ -56,22 +56,22 @@ class ProviderSettings(msgspec.Struct, frozen=True):
 
     @property
     def return_address(self) -> str:
-        """What the provider has to have on its list for this client."""
+        """Return the redirect address to register for this client."""
         return self.file.console.rstrip("/") + RETURN_PATH
 
     @property
     def console_host(self) -> str:
-        """The value of ``Host`` that people come back with."""
+        """Return the value of ``Host`` on people's return."""
         return urlsplit(self.file.console).netloc
 
     @property
     def host(self) -> str:
-        """What people know the provider by."""
+        """Return the provider's host name for people."""
         return urlsplit(self.file.issuer).netloc
 
 
 def is_private_way(address: str) -> bool:
-    """Whether nothing between here and an address can read along or change what is said: TLS, or this host's own loopback."""
+    """Return whether the connection to an address is protected: TLS, or this host's loopback."""
     try:
         parts = urlsplit(address)
         host = parts.hostname or ""
@@ -83,7 +83,7 @@ def is_private_way(address: str) -> bool:
 
 
 def read_provider(path: Path) -> ProviderSettings:
-    """What the file says. Raises ConfigurationError, also for addresses that others could read along on the way to."""
+    """Return the settings of the file. Raises ConfigurationError, also for unprotected addresses."""
     try:
         with path.open("rb") as opened:
             data = opened.read(_MOST_BYTES + 1)
@@ -91,7 +91,9 @@ def read_provider(path: Path) -> ProviderSettings:
             raise ConfigurationError(f"{path} is longer than {_MOST_BYTES} bytes", code="configuration_invalid")
         file = msgspec.convert(parse(data), ProviderFile)
     except (OSError, MalformedError, msgspec.ValidationError) as error:
-        raise ConfigurationError(f"{path} tells of no provider to sign in at: {error}", code="configuration_invalid") from error
+        raise ConfigurationError(
+            f"{path} does not describe a sign-in provider: {error}", code="configuration_invalid"
+        ) from error
     for name, address in (("issuer", file.issuer), ("console", file.console)):
         if not is_private_way(address) or urlsplit(address).query:
             words = f"{path}: {name} has to be an https address (http on this host's loopback alone), without a query"
@@ -110,7 +112,8 @@ def read_provider(path: Path) -> ProviderSettings:
 
 
 def role_of(claims: Mapping[str, Any], file: ProviderFile) -> ConsoleRole | None:
-    """The highest role that a person's claims give; None: none does. A claim that is no text or list of texts gives nothing."""
+    """Return the highest role of a person's claims; None without one. A claim that is no text or list of texts has no
+    effect."""
     told = claims.get(file.role_claim)
     values = [told] if isinstance(told, str) else told if isinstance(told, list) else []
     found = {file.roles[value] for value in values if isinstance(value, str) and value in file.roles}
@@ -118,10 +121,10 @@ def role_of(claims: Mapping[str, Any], file: ProviderFile) -> ConsoleRole | None
 
 
 def person_of(claims: Mapping[str, Any], settings: ProviderSettings) -> SignedInPerson | None:
-    """Who the person is whose claims these are; None where no claim says so that the person could not write.
+    """Return the person of these claims; None without a trustworthy claim.
 
-    1. ``person_claim``, which the operator trusts, or else an ``email`` that the provider has verified  2. ``sub``, which no
-    other person at this provider has. A claim that is no text, or longer than a name, names no person.
+    1. ``person_claim``, which the operator trusts, or else an ``email`` that the provider has verified  2. ``sub``, unique
+    to the person at this provider. A claim that is no text, or longer than a name, names no person.
     """
     verified = claims.get("email_verified") is True
     named = claims.get(settings.file.person_claim or "email")

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-#: Name of the variable with the token, and of the file beside this package with all else that the reporter is told.
+#: Name of the variable with the token, and of the file beside this package with the rest of the reporter's order.
 TOKEN = "GATEWRIGHT_REPORT_TOKEN"  # noqa: S105 - its name
 ORDER = "order.json"
 #: Bytes of a record that are written in one piece, and characters of a text in it that always fit.
@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # 3.8 has no such type when it runs
 
 
 class ReceivedOrder:
-    """What to do. ``only`` has ids, in order: those that are run when ``purpose`` is not ``all``."""
+    """The order to execute. ``only`` has ids, in order: the tests to run if ``purpose`` is not ``all``."""
 
     def __init__(self) -> None:
         folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120 - cheaper to start
@@ -61,7 +61,7 @@ def take_token() -> str:
 
 
 def open_channel(pipe: str, token: str) -> Tell:
-    """A function that tells one record; in this process only, not in those that are forked from it."""
+    """Return a function that writes one record, in this process only, not in forked ones."""
     opened, write, close, current = os.open, os.write, os.close, os.getpid
     flags, owner, dumps = os.O_WRONLY | os.O_CLOEXEC, os.getpid(), json.dumps
 
@@ -72,7 +72,7 @@ def open_channel(pipe: str, token: str) -> Tell:
         line = dumps(record).encode() + b"\n"
         if len(line) > _LONGEST:
             line = dumps({name: _shortened(value) for name, value in record.items()}).encode() + b"\n"
-        # What cannot be told is missed by the one who listens, who then believes nothing.
+        # The reader notices a missing record, and then trusts none.
         with contextlib.suppress(OSError):
             file = opened(pipe, flags)
             try:

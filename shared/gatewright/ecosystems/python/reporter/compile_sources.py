@@ -1,10 +1,10 @@
 """A program: compiles sources of the workspace as Python does, or as pytest does, and runs none of them.
 
-Its argument is a file with ``sources`` (path, whether pytest rewrites it, and whether it is wanted, each), ``begin`` (some of
-their paths), ``roots`` (folders in which modules are looked for), and ``least`` (bytes of sources that are worth it). Compiled
-is what is wanted and ``begin`` leads to by ``import`` statements, as they stand in the text. What it makes lies in ``OUTPUT``
-below the workspace: one file for each source, called by its number and by its name in ``__pycache__``; none for a source that
-cannot be compiled.
+Its argument is a file with ``sources`` (for each: path, whether pytest rewrites it, whether it is wanted), ``begin`` (some
+of their paths), ``roots`` (folders in which modules are searched), and ``least`` (bytes of sources below which it does
+nothing). It compiles the wanted sources that ``begin`` reaches by ``import`` statements in the text. The results are in
+``OUTPUT`` below the workspace: one file for each source, named by its number and its name in ``__pycache__``; none for a
+source that cannot be compiled.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-#: Where the results are put, in the folder that the program is started in.
+#: The folder of the results, in the working directory.
 OUTPUT = "gatewright-bytecode"
-#: Sources that are compiled, processes that share them, and the bytes by which one says which is next.
+#: Maximum number of sources, processes that share them, and bytes of the number of the next source.
 MOST = 4000
 PROCESSES = 4
 _WIDTH = 4
@@ -46,7 +46,7 @@ def main(place: str) -> None:
 
 
 def _share(numbers: Sequence[int], sources: Sequence[Any]) -> None:
-    """Each process takes the next one: what is begun when the time is over are few, and the last."""
+    """Let each process take the next source: when the time is over, only the last few are unfinished."""
     here = os.getcwd()  # noqa: PTH109 - as the interpreter itself calls it
     reading, writing = os.pipe()
     children = []
@@ -91,7 +91,7 @@ def _plain(source: Path, made: Path) -> str:
 
 
 def _rewritten(source: Path, made: Path) -> str:
-    """By the functions that pytest uses for it; what it notes of the source is for it to know."""
+    """Compile with pytest's own functions, which add its own metadata of the source."""
     from _pytest.assertion import rewrite
 
     rewriting: Any = rewrite

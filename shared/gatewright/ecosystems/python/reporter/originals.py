@@ -1,11 +1,11 @@
-"""Whether what runs the tests, and says what came of them, is what the runner itself brought.
+"""Check that the code that runs the tests and reports their outcomes is the runner's original code.
 
-Every function and class of the runner is noted before the workspace is loaded, and held against what is there later: whatever
-put another one in its place (an assignment, a computed name, an extension in C, the garbage collector), the place shows it.
-What was changed before that, by a plugin among the sources, is held against the runner's own files.
+Every function and class of the runner is recorded before the workspace is loaded, and compared later. The comparison finds
+every kind of replacement (an assignment, a computed name, an extension in C, the garbage collector). Earlier changes, by a
+plugin among the sources, are found by comparison with the runner's own files.
 
-A plugin that is installed may put functions of its own in a place; one of the workspace is told with the file that it is
-written in, when that can be shown, so that what a repository has had all along can be told from what a change brings.
+An installed plugin may replace functions. A replacement from the workspace is reported with its file if that can be
+determined, so that old replacements of a repository can be distinguished from those of a change.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from . import channel
 
-#: What decides about the outcome of tests; a module that this version of the runner has not, or not loaded, is left out.
+#: Modules that decide about the outcome of tests; a module that this version lacks, or has not loaded, is skipped.
 PYTEST = (
     "_pytest._code.code",
     "_pytest.approx",
@@ -82,7 +82,7 @@ _OFTEN = frozenset(
 )
 #: Held against the runner's files as well, when they are first noted.
 _HELD = ("_pytest.python", "_pytest.reports", "_pytest.runner", "_pytest.unittest", "unittest.case")
-#: Classes that get nothing new: a name that they inherit, or set in each object, would be hidden by it.
+#: Classes that must not get new attributes: one could hide an inherited name or one set on each object.
 _CLOSED = frozenset(
     (
         "_pytest.main.Session",
@@ -142,7 +142,7 @@ _BUILTINS = [
     "zip",
 ]
 _PROCESS = (("sys", "exit"), ("os", "_exit"), ("os", "abort"))
-#: A name by which a hook is looked for, and modules whose own implementations stay.
+#: Names of hooks, and modules whose own implementations stay.
 _HOOKS = (
     "pytest_pyfunc_call",
     "pytest_runtest_call",
@@ -155,9 +155,9 @@ _IMPLEMENT = frozenset(("_pytest.main", "_pytest.python", "_pytest.runner", "_py
 #: Folders of what is installed, as they were before the workspace was loaded; and what in them is no plugin.
 _INSTALLED = tuple(place for place in sys.path if os.path.basename(place) in ("site-packages", "dist-packages"))  # noqa: PTH119
 _RUNNERS = frozenset(("_pytest", "pluggy", "pytest", "mock"))
-#: What of the runner gives its classes more when it is configured.
+#: Modules of the runner that extend its classes at configuration.
 _ADDED = (os.path.join("_pytest", "legacypath.py"),)  # noqa: PTH118 - a text
-#: Functions of the runner's own that stand under another name than theirs: pytest 7 and 8 have this one misspelt.
+#: Functions of the runner that have another attribute name: pytest 7 and 8 misspell this one.
 _SPELT = {"startdir": "Session_stardir"}
 
 _open, _compile, _exists = open, compile, os.path.exists
@@ -166,7 +166,7 @@ _codes_of_files: dict[str, list[CodeType]] = {}
 
 
 class _Noted(NamedTuple):
-    """One place, and what was there; of functions also what they are made of."""
+    """A place and its original value; for functions also their parts."""
 
     name: str
     space: Any
@@ -176,7 +176,7 @@ class _Noted(NamedTuple):
 
 
 class Originals:
-    """Notes what is there when it is made. ``modules`` are names; ``own`` are modules of ours that belong to it."""
+    """Records the current originals. ``modules`` are names; ``own`` are modules of ours among them."""
 
     def __init__(self, order: channel.ReceivedOrder, modules: Iterable[str], own: Iterable[ModuleType] = ()) -> None:
         self._order = order
@@ -194,7 +194,7 @@ class Originals:
         self._load(_HELD)
 
     def note_loaded(self) -> None:
-        """Note what was loaded since; what its files have otherwise counts as changed."""
+        """Record modules loaded since; differences from their files are changes."""
         self._load(self._wanted)
 
     def _load(self, held: tuple[str, ...]) -> None:
@@ -208,7 +208,7 @@ class Originals:
                     self._hold(module, self._noted[begin:])
 
     def note_hooks(self, hooks: Any) -> None:
-        """Note which of the runner's own functions stand behind its hooks, in ``hooks`` of a configuration."""
+        """Record the runner's own functions behind its hooks, in ``hooks`` of a configuration."""
         for name in _HOOKS:
             caller = getattr(hooks, name)
             for each in caller.get_hookimpls():
@@ -216,9 +216,9 @@ class Originals:
                     self._hooks.append((caller, each, each.function))
 
     def changed_now(self, test: str) -> dict[str, str]:
-        """Of the few places that are looked at often: what is there in place of what was noted, and where that is written.
+        """Return the replaced values at the few frequently checked places, with the file of each replacement.
 
-        Not what the file ``test`` has put there for a while, nor a mock.
+        Temporary replacements by the file ``test`` and mocks are not included.
         """
         found = {}
         for name, place in self._replaced(self._often):
@@ -229,7 +229,7 @@ class Originals:
         return found
 
     def changed(self) -> dict[str, str]:
-        """The same of all: names -> the file of the workspace that what is there now is written in; empty: not known."""
+        """Return all replaced names -> the workspace file of the replacement; empty if unknown."""
         found = {**self._before, **dict(self._replaced(self._noted)), **dict(self._new_names())}
         for name, module in self._modules.items():
             now = sys.modules.get(name, module)
@@ -280,7 +280,7 @@ class Originals:
                     break
 
     def _foreign(self, value: Any, key: str) -> str | None:
-        """Like ``place_of``; an installed function may stand there when its name says that it is meant to."""
+        """Return ``place_of``, but accept an installed function whose name matches the place."""
         place = self.place_of(value)
         if place is None:
             names = "".join(getattr(each, "__qualname__", "") for each in _functions(value))
@@ -291,7 +291,7 @@ class Originals:
         for name, owner, names in self._names:
             for key in vars(owner).keys() - names:
                 value = vars(owner)[key]
-                # To what people write tests with, helpers are added; what hides something is none.
+                # Plugins add helpers to the classes that people write tests with; hiding something is no help.
                 hides = hasattr(object, key) or any(key in vars(base) for base in owner.__mro__[1:]) or key.startswith("__")
                 if _decides(value) and (hides or not name.startswith("unittest.")):
                     place = self._foreign(value, key)
@@ -334,7 +334,7 @@ def _decides(value: Any) -> bool:
 
 
 def _functions(value: Any, depth: int = 3) -> list[Any]:
-    """The functions that ``value`` comes to when it is called, as far as that can be seen."""
+    """Return the functions that calling ``value`` runs, as far as visible."""
     if isinstance(value, (staticmethod, classmethod, MethodType)):
         return _functions(value.__func__, depth)
     if isinstance(value, property):
@@ -376,12 +376,12 @@ def _within(code: Any) -> Iterator[CodeType]:
 
 
 def _is_generated(key: str) -> bool:
-    """Of a data class or a named tuple: made of a text, not in a file."""
+    """Return whether a data class or named tuple generates the attribute from text, not from a file."""
     return key.startswith("__") or key in ("_make", "_replace", "_asdict")
 
 
 def _is_written(code: CodeType, *, kept: bool = False) -> bool:
-    """Whether the file that ``code`` says it is from has it; ``kept``: its bytecode is taken where there is some."""
+    """Return whether the file named by ``code`` contains it; ``kept``: use the file's bytecode if present."""
     place = code.co_filename
     if place not in _codes_of_files:
         try:
@@ -397,7 +397,7 @@ def _is_written(code: CodeType, *, kept: bool = False) -> bool:
 
 
 def _is_installed(code: CodeType) -> bool:
-    """Whether it is from a plugin that is installed: nothing of the interpreter, where there are functions for everything."""
+    """Return whether an installed plugin defines it, rather than the interpreter, whose functions can do anything."""
     for folder in _INSTALLED:
         if code.co_filename.startswith(folder + os.sep):
             inner = code.co_filename[len(folder) + 1 :]

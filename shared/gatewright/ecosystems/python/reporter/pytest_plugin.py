@@ -1,7 +1,7 @@
-"""A plugin for pytest that tells every test, and runs the planted ones alone where that is ordered.
+"""A pytest plugin that reports every test, and runs only the planted ones if ordered.
 
-Loaded through ``PYTEST_PLUGINS``. With pytest-xdist the process that was started tells what its workers hand over; the workers
-have no token. Ids are relative to the workspace, wherever pytest sees its root.
+Loaded through ``PYTEST_PLUGINS``. With pytest-xdist, the started process reports what its workers send; the workers have no
+token. Ids are relative to the workspace, not to pytest's root.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ os.environ.pop("PYTEST_PLUGINS", None)
 
 
 def pytest_addhooks(pluginmanager: Any) -> None:
-    """Called as soon as this plugin is loaded: before anything of the workspace is."""
+    """Called as soon as this plugin is loaded: before anything of the workspace."""
     _kept.note_hooks(pluginmanager.hook)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: Any) -> None:
-    """One worker is enough for two planted tests, and none is needed to collect."""
+    """Use one worker for two planted tests, and none for collecting."""
     if _order.purpose != "all" and getattr(config.option, "numprocesses", None):
         config.option.numprocesses = 1 if _order.purpose == "control" else 0
 
 
 def pytest_configure(config: Any) -> None:
     if _order.planted:
-        # Else an argument that holds the planted file would take its place, with all that keeps other files out.
+        # Otherwise an argument that contains the planted file would replace it, with its options that exclude files.
         config.option.keepduplicates = True
     for path in _order.planted:
         config.args.append(os.path.join(_order.workspace, path))  # noqa: PTH118 - a text
@@ -61,7 +61,7 @@ def pytest_collectstart(collector: Any) -> None:
 
 
 class _Ids:
-    """How a test is called: pytest's own id, from the top of the workspace."""
+    """Test ids: pytest's own, relative to the top of the workspace."""
 
     def __init__(self, config: Any) -> None:
         root = _order.here(str(config.rootdir if not hasattr(config, "rootpath") else config.rootpath))
@@ -78,7 +78,7 @@ class _Ids:
 
 
 class _Selecting:
-    """Leaves the tests that are to be run, after whatever else selects; the planted ones whatever selects."""
+    """Selects the ordered tests after all other selection; planted tests are always selected."""
 
     def __init__(self, config: Any) -> None:
         self.ids = _Ids(config)
@@ -101,7 +101,7 @@ class _Selecting:
         if _order.purpose == "all":
             return
         if _order.purpose == "control":
-            # The one that must fail comes last: a command may stop at the first failure.
+            # The test that must fail comes last: a command may stop at the first failure.
             items[:] = [item for planted in reversed(_order.only) for item in self._cases(planted, (*before, *items))]
             return
         items[:] = list({self.ids.of(item.nodeid): item for item in items if self.ids.of(item.nodeid) in _order.only}.values())
@@ -112,13 +112,13 @@ class _Selecting:
         self._plugins.register(self.watch, "gatewright_watch")
 
     def _cases(self, planted: str, items: tuple[Any, ...]) -> list[Any]:
-        """Each case of a planted test: a fixture that every test uses may have made several of it."""
+        """Return each case of a planted test: an autouse fixture may have parametrized it."""
         found = {self.ids.of(item.nodeid): item for item in items}
         return [item for each, item in found.items() if each == planted or each.startswith(f"{planted}[")]
 
 
 class _Worker(_Selecting):
-    """In a process of pytest-xdist: hands over what was loaded there."""
+    """In a worker process of pytest-xdist: sends the list of loaded files."""
 
     def __init__(self, config: Any) -> None:
         super().__init__(config)
@@ -133,7 +133,7 @@ class _Worker(_Selecting):
 
 
 class _Reporter(_Selecting):
-    """In the process that was started: tells all."""
+    """In the started process: reports everything."""
 
     def __init__(self, config: Any, tell: channel.Tell) -> None:
         super().__init__(config)

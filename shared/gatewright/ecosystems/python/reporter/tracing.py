@@ -1,8 +1,7 @@
-"""Which test runs which of the lines that were asked about; without these nothing is changed.
+"""The tests that run each of the ordered lines; without such lines nothing is changed.
 
-The statements of these lines get a call before them when their module is loaded, so that a suite runs about as fast as it does
-otherwise, and what traces the program (a debugger, a measurement of coverage) goes on undisturbed. A module that is loaded in
-another way than from its source is not told of.
+A call is inserted before the statements of these lines when their module is loaded. The suite runs at about its normal
+speed, and other tracers (a debugger, coverage) are undisturbed. A module that is not loaded from its source is not traced.
 """
 
 from __future__ import annotations
@@ -19,14 +18,14 @@ _PROBE = "__gatewright_ran__"
 
 
 class Tracer:
-    """Watches the ``order``'s lines; what ran since it was asked last is told by ``take``."""
+    """Traces the ``order``'s lines; ``take`` returns those that ran since the last call."""
 
     def __init__(self, order: channel.ReceivedOrder) -> None:
         self._order = order
         self._now: set[tuple[str, int]] = set()
 
     def start(self) -> None:
-        """From now on, in every module that is loaded."""
+        """Start tracing all modules that are loaded from now on."""
         if not self._order.lines:
             return
 
@@ -74,11 +73,11 @@ def _watched(statements: list[ast.stmt], path: str, lines: frozenset[int]) -> It
 
 
 def _own_lines(statement: ast.stmt) -> Iterable[int]:
-    """From its first line to its last, or to the first statement in it."""
+    """Return the lines from its first to its last, or to the first nested statement."""
     inner = getattr(statement, "body", None)
     end = getattr(statement, "end_lineno", None) or statement.lineno
     if isinstance(inner, list) and inner and isinstance(inner[0], ast.stmt):
-        # One that begins in the same line is told by its own call as well.
+        # A statement that begins in the same line has its own call as well.
         end = max(statement.lineno, inner[0].lineno - 1)
     return range(statement.lineno, end + 1)
 

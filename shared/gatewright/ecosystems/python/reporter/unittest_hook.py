@@ -1,7 +1,7 @@
-"""Makes the runner of unittest tell every test, and run the planted ones alone where that is ordered.
+"""Reporter for the runner of unittest: reports every test, and runs only the planted ones if ordered.
 
-Python imports ``sitecustomize`` when it starts; ours waits for the module of the runner. The token is taken when that comes:
-another Python on the way there (the program that starts this one) leaves it alone.
+Python imports ``sitecustomize`` at startup; ours waits for the runner's module. It takes the token only then: an
+intermediate Python (the program that starts this one) leaves it alone.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 from . import channel, originals, tracing
 
 _RUNNER = "unittest.runner"
-#: What a result is told, and what it means.
+#: Methods of a result, and the outcome of each.
 _OUTCOMES = {
     "addSuccess": "passed",
     "addUnexpectedSuccess": "failed",
@@ -29,7 +29,7 @@ _OUTCOMES = {
 
 
 def start() -> None:
-    """Wait for the runner; then whatever else would customise this Python does so."""
+    """Wait for the runner, then run the environment's own ``sitecustomize``."""
     if channel.TOKEN in os.environ:
         order = channel.ReceivedOrder()
         tracer = tracing.Tracer(order)
@@ -107,12 +107,12 @@ class _Reporter:
         self._patched: dict[str, str] = {}
 
     def note(self) -> None:
-        """Note the runner's own functions, among which ours are by now."""
+        """Record the runner's own functions, which now include ours."""
         own = (sys.modules[__name__], channel, originals, tracing)
         self._kept = originals.Originals(self._order, originals.UNITTEST, own)
 
     def begin(self, test: Any) -> Any:
-        """What is to be run of ``test``, a suite."""
+        """Return the tests to run of the suite ``test``."""
         order, self.running, self._heard = self._order, True, False
         self._tell("begin", framework="unittest", version=".".join(map(str, sys.version_info[:3])))
         tests = list(_flat(test))
@@ -129,12 +129,12 @@ class _Reporter:
 
         chosen = {_id(order, each): each for each in tests if _id(order, each) in order.only}
         if order.purpose == "control":
-            # The one that must fail comes last: a command may stop at the first failure.
+            # The test that must fail comes last: a command may stop at the first failure.
             return TestSuite(chosen[each] for each in reversed(order.only) if each in chosen)
         return TestSuite(chosen.values())
 
     def listen(self, result: Any) -> None:
-        """Hear what ``result`` is told, whatever its class makes of it."""
+        """Record the calls on ``result`` before its class handles them."""
         if not self.running or self._heard:
             return
         self._heard = True
@@ -183,7 +183,7 @@ class _Reporter:
                 self._ended(each)
 
     def _look(self, name: str) -> None:
-        """At few places, between a test and the next; a module of tests may have replaced them for as long as it runs."""
+        """Check few places between two tests; a test module may have replaced them while it runs."""
         if self._kept is not None:
             self._patched.update(self._kept.changed_now(name.partition("::")[0]))
 
@@ -198,7 +198,7 @@ class _Reporter:
             self._tell("test", id=name, outcome=outcome)
 
     def end(self, result: Any) -> None:
-        """All is told; ``result`` is None when the runner itself failed."""
+        """Report everything; ``result`` is None if the runner itself failed."""
         for name in list(self._states):
             self._ended(name)
         for path in channel.loaded_files(self._order, self._seen):

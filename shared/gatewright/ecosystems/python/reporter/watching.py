@@ -1,4 +1,4 @@
-"""What a test of pytest comes to inside, at the runner's own functions, held against what is told of it outside."""
+"""The outcome of each pytest test inside the runner's own functions, compared with the reported outcome."""
 
 from __future__ import annotations
 
@@ -26,16 +26,15 @@ _ON_THE_WAY = (
 #: Installed plugins that have these hooks, and leave outcomes as they are.
 _HARMLESS = ("_hypothesis_pytestplugin", "anyio", "pytest_asyncio", "pytest_cov", "pytest_mock", "pytest_timeout", "xdist")
 _OURS = (__package__, "_pytest.")
-#: All places are looked at after so many reports, few of them around each test.
+#: All places are checked after this many reports, a few around each test.
 _EACH = 100
 _READERS = (ExtensionFileLoader, SourceFileLoader, SourcelessFileLoader, AssertionRewritingHook, zipimporter, type(None))
 
 
 class Watch:
-    """Registered when all is collected, so that its wrappers are the innermost ones, and what it hears last is the last word.
+    """Registered after collection, so that its wrappers are innermost and it sees each final outcome.
 
-    ``found`` has what was not as it has to be: what -> the file of the workspace that it is written in, empty where that is not
-    known.
+    ``found`` has the anomalies: description -> the workspace file that causes it, empty if unknown.
     """
 
     def __init__(self, order: channel.ReceivedOrder, kept: originals.Originals, name: Callable[[str], str]) -> None:
@@ -48,7 +47,7 @@ class Watch:
         self._count = 0
         self._hooks: Any = None
         self._plugins: Any = None
-        #: Of each hook on the way, how many implementations of it were looked at.
+        #: The number of checked implementations of each hook involved.
         self._seen: dict[str, int] = {}
 
     def begin(self, session: Any) -> None:
@@ -70,7 +69,7 @@ class Watch:
                 self.found[f"what reads modules of tests: {reader.__name__}"] = place
 
     def end(self) -> dict[str, str]:
-        """All that was found."""
+        """Return all anomalies."""
         self.found.update(self._kept.changed())
         return self.found
 
@@ -107,10 +106,10 @@ class Watch:
             return
         name = self._name(report.nodeid)
         for place in self._on_the_way():
-            self.found[f"what {name} came to, which failed and was told to have passed"] = place
+            self.found[f"the outcome of {name}, which failed and was reported as passed"] = place
 
     def _look(self, item: Any) -> None:
-        """At the few places; a test may have replaced them for itself, as long as it goes on."""
+        """Check a few places; a test may have replaced them for its own duration."""
         self._look_for_strangers()
         self.found.update(self._kept.changed_now(self._name(item.nodeid).partition("::")[0]))
         function, code = self._codes.get(item.nodeid, (None, None))
@@ -122,7 +121,7 @@ class Watch:
             self.found[f"what runs {self._name(item.nodeid)}"] = written
 
     def _look_for_strangers(self) -> None:
-        """For hooks in files of the workspace that are part of no plugin: such a one can swallow one test that it knows."""
+        """Check for hooks in workspace files that belong to no plugin: such a hook can hide a single test."""
         for name in _ON_THE_WAY:
             implementations = getattr(self._hooks, name).get_hookimpls()
             if self._seen.get(name) == len(implementations):
@@ -136,7 +135,7 @@ class Watch:
                         self.found[f"a hook that no plugin has: {name}"] = written
 
     def _on_the_way(self) -> set[str]:
-        """Where what may have changed an outcome is written; none where an installed plugin may have."""
+        """Return the files of hooks that may have changed an outcome; none if an installed plugin may have."""
         places: set[str] = set()
         for name in _ON_THE_WAY:
             for each in getattr(self._hooks, name).get_hookimpls():

@@ -1,4 +1,4 @@
-"""Who is let in: names in ``Host`` and ``Origin``, a token where one is wanted, what browsers are told with every answer."""
+"""Access control: names in ``Host`` and ``Origin``, an optional token, and security headers of every response."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gatewright.errors import DeniedError, GatewrightError, MalformedError
 
 SESSION_COOKIE = "gatewright_session"
 FORM_COOKIE = "gatewright_form"
-#: Seconds for which a sign-in counts, and how many there are at a time; the oldest goes.
+#: Seconds that a sign-in is valid, and the maximum number; the oldest is removed.
 SESSION_SECONDS = 12 * 3600.0
 _MOST_SESSIONS = 500
 #: Wrong tokens within so many seconds, after which none is looked at.
@@ -43,7 +43,7 @@ _HEADERS = {
 
 @dataclass(frozen=True, slots=True)
 class SignedInPerson:
-    """Who has signed in: by every name that is theirs, the one that others know first; and as the author of commits."""
+    """A signed-in person: all their names, the best known first, and the author identity for commits."""
 
     names: tuple[str, ...]
     author: Person | None = None
@@ -63,8 +63,8 @@ class _Session:
 class SignedIn:
     """Sign-ins in the memory of this process. ``tokens``: by token its role.
 
-    ``clock``: monotonic seconds. ``most``: what no role goes beyond here. ``provider``: whether people sign in elsewhere.
-    Where there is neither a token nor a provider, no sign-in is wanted.
+    ``clock``: monotonic seconds. ``most``: the highest role here. ``provider``: whether people sign in at a provider.
+    Without token and provider, no sign-in is required.
     """
 
     tokens: Mapping[str, ConsoleRole]
@@ -76,7 +76,7 @@ class SignedIn:
 
     @property
     def wanted(self) -> bool:
-        """Whether people have to sign in."""
+        """Return whether people must sign in."""
         return bool(self.tokens) or self.provider
 
     def sign_in(self, given: str) -> str | None:
@@ -85,7 +85,7 @@ class SignedIn:
         self._wrong = [at for at in self._wrong if now - at < _WRONG_SECONDS]
         if len(self._wrong) >= _MOST_WRONG:
             return None
-        # Each is looked at, so that the time tells nothing of how many there are before the right one.
+        # Compare with all, so that the time does not reveal how many precede the right one.
         found = [role for token, role in self.tokens.items() if hmac.compare_digest(given.encode(), token.encode())]
         if not found:
             self._wrong.append(now)
@@ -103,7 +103,7 @@ class SignedIn:
         return session
 
     def role_of(self, session: str) -> ConsoleRole | None:
-        """What a request with this cookie may do; None: it is not let in."""
+        """Return the role of a request with this cookie; None: access is refused."""
         if not self.wanted:
             return WITHOUT_TOKEN if may(self.most, WITHOUT_TOKEN) else self.most
         known = self._sessions.get(session)
@@ -112,13 +112,13 @@ class SignedIn:
         return known.role if may(self.most, known.role) else self.most
 
     def who_of(self, session: str) -> str:
-        """As whom the session was begun; empty for one that does not count."""
+        """Return the name under which the session was started; empty for an invalid session."""
         if not self.wanted:
             return "an account of this host"
         return self._sessions[session].who if self.role_of(session) is not None else ""
 
     def person_of(self, session: str) -> SignedInPerson | None:
-        """The person whose session it is; None where that is not known, or the session does not count."""
+        """Return the person of the session; None if unknown, or the session is invalid."""
         known = self._sessions.get(session)
         return known.person if known is not None and self.role_of(session) is not None else None
 
@@ -127,12 +127,12 @@ class SignedIn:
 
 
 def same_form(cookie: str, given: str) -> bool:
-    """Whether a form was made for this browser by this server."""
+    """Return whether this server made the form for this browser."""
     return len(cookie) >= 32 and hmac.compare_digest(cookie.encode(), given.encode())
 
 
 def status_of(error: GatewrightError) -> int:
-    """The status of HTTP that a refusal is told with."""
+    """Return the HTTP status for a refusal."""
     forbidden = dict.fromkeys(("role_not_allowed", "form_foreign", "sign_in_refused", "sign_in_no_role"), 403)
     known = {**forbidden, "approval_unknown": 404, "run_unknown": 404}
     by_family = {"bad_input": 400, "refused": 409, "failed": 409, "infrastructure": 503}
@@ -140,7 +140,7 @@ def status_of(error: GatewrightError) -> int:
 
 
 async def read_form(request: Request, most: int) -> dict[str, str]:
-    """The fields of a form, of no more than ``most`` bytes as it is sent. Raises MalformedError."""
+    """Return the fields of a form of at most ``most`` bytes. Raises MalformedError."""
     data = await read_body(request, most)
     try:
         return dict(parse_qsl(data.decode(), keep_blank_values=True, max_num_fields=_MOST_FIELDS, errors="strict"))
@@ -149,7 +149,7 @@ async def read_form(request: Request, most: int) -> dict[str, str]:
 
 
 def check_sender(request: Request, signed_in: SignedIn, mark: str | None, wanted: ConsoleRole) -> None:
-    """Whether what was sent may have an effect: it comes from a form of this browser, and of a role that may.
+    """Check that a request comes from a form of this browser, and from a sufficient role.
 
     Raises DeniedError (``form_foreign``, ``role_not_allowed``).
     """
@@ -160,10 +160,10 @@ def check_sender(request: Request, signed_in: SignedIn, mark: str | None, wanted
         raise DeniedError(f"a {role or 'stranger'} may not do that here: it takes the role {wanted}", code="role_not_allowed")
 
 
-class Doors:
-    """In front of every page. ``hosts``: the names that it is reached by, with port where there is one.
+class AccessCheck:
+    """Access check in front of every page. ``hosts``: the accepted host names, with port if any.
 
-    ``agent``: the origin of the signing agent, which pages may ask beside this server.
+    ``agent``: the origin of the signing agent, which pages may contact besides this server.
     """
 
     def __init__(
@@ -190,7 +190,7 @@ class Doors:
             await send(message)
 
         headers = Headers(scope=scope)
-        # A page of another site can reach this one by a name of its own, or send forms and questions here.
+        # A page of another site may reach this server through its own host name, or send forms and requests here.
         if headers.getlist("host") != [headers.get("host", "")] or headers.get("host") not in self._hosts:
             await PlainTextResponse("this name is not known here\n", 421)(scope, receive, guarded)
             return
