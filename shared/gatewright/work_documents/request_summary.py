@@ -68,7 +68,7 @@ def order_words(summary: ApprovalSummary) -> str:
 
 
 def size_words(summary: ApprovalSummary) -> str:
-    """How large the change is: ``3 files, 17 lines``."""
+    """Return the size of the change: ``3 files, 17 lines``."""
     if summary.changed_files is None:
         return "none yet"
     files = f"{summary.changed_files:,} file{'' if summary.changed_files == 1 else 's'}"
@@ -78,7 +78,7 @@ def size_words(summary: ApprovalSummary) -> str:
 
 
 def change_words(summary: ApprovalSummary) -> str:
-    """How large the change is and where it lands, on one line."""
+    """Return the size of the change and its target, on one line."""
     if summary.changed_files is None:
         return size_words(summary)
     return f"{size_words(summary)}; it lands on {summary.lands_on or 'no branch'}"
@@ -96,7 +96,7 @@ def gate_words(summary: ApprovalSummary) -> str:
 
 
 def target_words(summary: ApprovalSummary) -> str:
-    """That the target has moved, and what to do; empty where it stands where the run started, as far as that is known."""
+    """Return that the target has moved, and what to do; empty when it has not, as far as known."""
     moved = summary.moved
     if moved is None:
         return ""
@@ -109,7 +109,7 @@ def target_words(summary: ApprovalSummary) -> str:
 
 
 def yes_words(request: ApprovalRequest, summary: ApprovalSummary) -> str:
-    """What a yes does, as things are."""
+    """Return the effect of an approval now."""
     if summary.moved is None or request.stage == "beside":
         return request.on_yes
     if request.on_yes == ON_YES["candidate"]:
